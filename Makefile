@@ -80,14 +80,14 @@ $(INSTALLED): requirements/dev.txt
 	@touch $@
 
 # echarts and htmx, by npm
-$(ASSETS): package-lock.json webprofile/assets.py | $(INSTALLED)
-	@$(PY) -m webprofile.assets
+$(ASSETS): package-lock.json webprofile/operations/assets.py | $(INSTALLED)
+	@$(PY) -m webprofile.operations.assets
 	@touch $@
 
 # what tests and linters of scripts need: axe-core, eslint, typescript; after the line above, which
 # removes it
-$(AXE): package-lock.json webprofile/assets.py | $(INSTALLED) $(ASSETS)
-	@$(PY) -m webprofile.assets --tests
+$(AXE): package-lock.json webprofile/operations/assets.py | $(INSTALLED) $(ASSETS)
+	@$(PY) -m webprofile.operations.assets --tests
 	@touch $@
 
 # the database of production, for measuring; a package too
@@ -105,7 +105,7 @@ testdata: setup
 
 # the agent as devices install it from a site, for all kinds of them (embedded sites build their own)
 agent-bundle: setup
-	@$(PY) -m agent.bundle $(ARGS)
+	@$(PY) -m agent.install $(ARGS)
 
 locale: $(CATALOGUES)
 
@@ -113,14 +113,14 @@ locale: $(CATALOGUES)
 	@$(VENV)/bin/pybabel -q compile -i $< -o $@
 
 demo: setup locale
-	@$(PY) -m webprofile.embedded demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+	@$(PY) -m webprofile.operations.devserver demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
 run: setup locale
-	@$(PY) -m webprofile.embedded run $(if $(PORT),--port $(PORT))
+	@$(PY) -m webprofile.operations.devserver run $(if $(PORT),--port $(PORT))
 
 # manage.py with the settings of the site that make run or make demo started
 manage: setup
-	@$(PY) -m webprofile.embedded manage $(ARGS)
+	@$(PY) -m webprofile.operations.devserver manage $(ARGS)
 
 # Tests are given out to processes by file (conftest.py). Without a part of the machine, or MegEngine,
 # those that need it skip, and the end says so. Sites and agents are processes of their own: unless

@@ -22,7 +22,7 @@ from xdist.scheduler import LoadScopeScheduling
 from accounts.models import User
 from tasks.tests.make import make_user
 from testdata import DATA
-from webprofile.embedded.layout import free_ports
+from webprofile.operations.devserver.layout import free_ports
 from webprofile.storage import storage as object_store
 
 # how fast inputs are made depends on the machine, and says nothing about the code

@@ -4,7 +4,7 @@ import threading
 
 import dramatiq
 
-from accounts.webhooks.delivering import delivery_next, delivery_try
+from accounts.webhooks.deliveries import delivery_next, delivery_try
 
 #: one call at a time in each process, whose other threads read profiles: a receiver may take 15 s
 #: for each. Of the process, since what lies in Redis outlives a process that was killed

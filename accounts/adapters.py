@@ -9,8 +9,8 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
-from accounts.ciphers import cipher_for
 from accounts.emails import email_canonical
+from accounts.encryption import cipher_for
 from accounts.models import User
 from accounts.services import email_is_proved, user_adopt
 from accounts.sessions import NO_ADDRESS

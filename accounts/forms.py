@@ -11,10 +11,10 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from accounts.access_tokens import DAYS_LIMIT
 from accounts.emails import LENGTH_LIMIT, email_canonical
 from accounts.models import AccessToken, User, Webhook
 from accounts.preferences import time_zones
+from accounts.tokens.access import DAYS_LIMIT
 from accounts.webhooks.addresses import LONGEST_URL
 
 

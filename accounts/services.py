@@ -23,12 +23,12 @@ from django.template.loader import render_to_string
 from django.utils import timezone, translation
 from django.utils.translation import gettext
 
-from accounts.access_tokens import tokens_usable
 from accounts.audit import audit_record
 from accounts.emails import email_canonical
 from accounts.models import AccessToken, User
 from accounts.sessions import sessions_end
-from accounts.system import people
+from accounts.system_user import people
+from accounts.tokens.access import tokens_usable
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
 

@@ -5,7 +5,7 @@ from django.db import transaction
 
 from accounts.audit import audit_record
 from accounts.models import User
-from accounts.refresh_tokens import refresh_tokens_revoke
+from accounts.tokens.refresh import refresh_tokens_revoke
 from webprofile.errors import DomainError
 
 #: of a session whose client has none that is known: "unspecified", of no machine (RFC 1122)

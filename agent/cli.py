@@ -15,14 +15,14 @@ from agent.config import ConfigError, RuntimeEntry, load_config
 from agent.daemon import serve
 from agent.doctor import report_health
 from agent.enrol import EnrolError, Enrolment, enrol_device
+from agent.execution.spool import SpoolBusy
+from agent.install.update import EXIT_CODE, Replaced
+from agent.link.session import SessionRefused
 from agent.logs import start_logging
 from agent.protocol.options import describe
 from agent.runtimes.describe import describe_binary, describe_wheel
 from agent.runtimes.install import find_wheels
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
-from agent.session import SessionRefused
-from agent.spool import SpoolBusy
-from agent.updating import EXIT_CODE, Replaced
 
 _NO_RUNTIME = """\
 Without --runtime-python or --runtime-binary it can run nothing yet. Add to {config}:

@@ -7,29 +7,30 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
-from agent import __version__, updating
-from agent.attempt import Tools
-from agent.attempts import Attempts
-from agent.bench import Bench
-from agent.cache import ContentCache
+from agent import __version__
 from agent.config import Config, ConfigError
-from agent.cores import Cores, CoresUnavailable, choose_cores, pin_self
+from agent.device.cores import Cores, CoresUnavailable, choose_cores, pin_self
+from agent.device.facts import read_facts
 from agent.device.gpu import find_gpus
-from agent.facts import read_facts
+from agent.device.quiet import Bench
+from agent.execution.attempt import Tools
+from agent.execution.manager import Attempts
+from agent.execution.process_pool import WarmPool
+from agent.execution.runner import adopt_orphans, choose_limits, drop_privileges
+from agent.execution.sandbox import Sandbox, find_sandbox
+from agent.execution.script_rules import ScriptRules
+from agent.execution.script_switch import ScriptSwitch
+from agent.execution.spool import Spool
+from agent.install import update
+from agent.install.update import UpdateFailed, Updater
 from agent.inventory import Runtime, take_inventory
-from agent.outbox import Outbox
+from agent.link.cache import ContentCache
+from agent.link.heartbeat import Heart
+from agent.link.outbox import Outbox
+from agent.link.retries import Policies
+from agent.link.session import AgentTooOld, Session
+from agent.link.transfers import Transfer
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, FEATURE_SCRIPTS, Facts, Hello
-from agent.pulse import Heart
-from agent.retry import Policies
-from agent.runner import adopt_orphans, choose_limits, drop_privileges
-from agent.sandbox import Sandbox, find_sandbox
-from agent.script_rules import ScriptRules
-from agent.script_switch import ScriptSwitch
-from agent.session import AgentTooOld, Session
-from agent.spool import Spool
-from agent.transfer import Transfer
-from agent.updating import UpdateFailed, Updater
-from agent.warm import WarmPool
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,7 @@ async def _serve_or_update(session: Session, updater: Updater) -> None:
             await updater.replace()
         except (UpdateFailed, OSError) as problem:
             log.warning("update_failed text=%s", problem)
-        await asyncio.sleep(updating.AGAIN_S)
+        await asyncio.sleep(update.AGAIN_S)
 
 
 async def _first_end(*works: Coroutine[Any, Any, None]) -> None:

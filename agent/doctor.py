@@ -12,15 +12,15 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent.config import Config, ConfigError, load_config
-from agent.cores import CoresUnavailable, as_list, choose_cores
+from agent.device.cores import CoresUnavailable, as_list, choose_cores
 from agent.device.gpu import GpuReader
 from agent.device.state import sample_now
 from agent.enrol import explain_refusal, not_ours, unreachable
+from agent.execution.sandbox import Sandbox, find_sandbox
+from agent.execution.script_rules import ScriptRules
 from agent.inventory import Runtime, take_inventory
+from agent.link.session import CLOCK_SLACK_S, ENROL_AGAIN
 from agent.protocol import PROTOCOL_VERSION
-from agent.sandbox import Sandbox, find_sandbox
-from agent.script_rules import ScriptRules
-from agent.session import CLOCK_SLACK_S, ENROL_AGAIN
 
 #: a model, its data, a profile and a flood of output fit in this
 _FREE_BYTES = 4 << 30

@@ -30,7 +30,7 @@ from agent.conftest import find_megengine_python
 from bench.scaling import write_scaled
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.reader import parse
 from testdata import DATA
 
 #: (operators at least, times faster, ms of a repeated question)
@@ -60,7 +60,7 @@ _ORIGINAL_STEP = "sys.stdout = devnull; tool.main([sys.argv[1], '-t', sys.argv[2
 _OURS = """
 from mmap import ACCESS_READ, mmap
 from profiles.analysis.text import profile_text
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.reader import parse
 """
 _OURS_STEP = """
 with open(sys.argv[1], "rb") as file:

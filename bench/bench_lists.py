@@ -30,7 +30,7 @@ from django.db import connections
 from django.utils import timezone
 from tabulate import tabulate
 
-from webprofile.embedded.postgres import postgres_server as postgres
+from webprofile.operations.devserver.postgres import postgres_server as postgres
 
 SIZES = (1_000, 10_000, 100_000)
 DEVICES = (10, 1_000)

@@ -25,8 +25,8 @@ from agent.runtimes.command import command_for
 from bench.pairs import in_turn, report
 from bench.site import send, wait_for_end
 from testdata import DATA
-from webprofile.embedded.demo import Visitor
-from webprofile.embedded.layout import Layout
+from webprofile.operations.devserver.demo import Visitor
+from webprofile.operations.devserver.layout import Layout
 from webprofile.tests.site import running_site
 
 GOAL = 1.05

@@ -21,7 +21,7 @@ from tabulate import tabulate
 from bench.browser import chromium, log_in, measured
 from bench.scaling import write_scaled
 from testdata import DATA
-from webprofile.embedded.demo import Visitor
+from webprofile.operations.devserver.demo import Visitor
 from webprofile.tests.site import ROOT, running_site
 
 #: what is measured -> the most it may be; ms, frames, kB

@@ -49,7 +49,7 @@ code_read = status("RssFile") - code
 print(json.dumps([spent, (status("VmHWM") - before - code_read) * 1024]))
 """
 _OURS = _MEASURE.format(
-    imports="import gc\nfrom profiles.traces.reading import read_dynamic",
+    imports="import gc\nfrom profiles.formats.chrome_trace.reading import read_dynamic",
     # as the site's reader does
     step="gc.disable()\n"
     "path = Path(sys.argv[1])\n"
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     # what compiles leaves memory behind, in which a small trace then fits
-    _run("import profiles.traces.reading")
+    _run("import profiles.formats.chrome_trace.reading")
     with tempfile.TemporaryDirectory() as folder:
         rows = [_row(Path(folder), size, asked.rounds) for size in asked.mb]
     headers = [

@@ -41,8 +41,8 @@ from tabulate import tabulate
 from agent.protocol.parts import PART_BYTES
 from bench.browser import chromium, log_in, measured
 from bench.pairs import in_turn
-from webprofile.batchfile.local_files import LocalFile, look_at
 from webprofile.client.api import Api
+from webprofile.client.batchfile.local_files import LocalFile, look_at
 from webprofile.client.commands.submitting import PARTS_FROM_BYTES
 from webprofile.client.login_file import Login
 from webprofile.client.parts import PARALLEL, send_in_parts
@@ -67,7 +67,7 @@ last_seen(tomorrow, worker.pk)
 print(worker.pk)
 """
 _TOKEN = """
-from accounts.access_tokens import token_issue
+from accounts.tokens.access import token_issue
 from accounts.models import User
 owner = User.objects.get(email="{email}")
 print(token_issue(owner, name="bench", scopes=["read", "write"], days=1)[1])

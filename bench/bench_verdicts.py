@@ -26,17 +26,17 @@ from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Measurement
 from agent.protocol.plan import PRESETS
 from bench.site import send, wait_for_end
-from profiles.analysis.comparison.comparison import Comparison, compare
-from profiles.analysis.comparison.confidence import LEAST_SHARE, VERDICTS, Basis, judge_total
-from profiles.analysis.comparison.scatter import logarithms, scatter_of
 from profiles.analysis.data import ProfileData
 from profiles.analysis.merging import merge
 from profiles.analysis.stability import totals_of_passes
-from profiles.parsers.columns import ProfileColumns, SideTimes
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.comparison.comparison import Comparison, compare
+from profiles.comparison.confidence import LEAST_SHARE, VERDICTS, Basis, judge_total
+from profiles.comparison.scatter import logarithms, scatter_of
+from profiles.formats.columns import ProfileColumns, SideTimes
+from profiles.formats.load_and_run.graph_json import parse_graph
+from profiles.formats.load_and_run.reader import parse
 from testdata import DATA
-from webprofile.embedded.layout import Layout
+from webprofile.operations.devserver.layout import Layout
 from webprofile.tests.site import running_site
 
 PLAN = PRESETS["standard"]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.conftest import find_megengine_python
-from webprofile.embedded import demo
-from webprofile.embedded.demo import Visitor
+from webprofile.operations.devserver import demo
+from webprofile.operations.devserver.demo import Visitor
 
 
 def sample(folder: Path) -> tuple[Path, Path]:

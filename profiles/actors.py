@@ -4,16 +4,16 @@ import dramatiq
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from profiles.derived.rebuilding import RebuildError, profile_rebuild
+from profiles.imports.reading import upload_build
+from profiles.imports.uploads import upload_fail
+from profiles.ingest.rebuild import RebuildError, profile_rebuild
 from profiles.models import Profile, ProfileUpload
-from profiles.opened.opening import upload_build
-from profiles.opened.uploads import upload_fail
 from profiles.services import profile_build
+from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.reasons import Reason
+from tasks.lifecycle.tracing import result_traced
 from tasks.models import Attempt
-from tasks.reasons import Reason
-from tasks.services import task_fail
 from webprofile.errors import DomainError
-from webprofile.watching.task_traces import result_traced
 
 log = structlog.get_logger()
 

@@ -10,10 +10,10 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from accounts.selectors import reader_of
+from profiles.imports.uploads import upload_delete
 from profiles.models import OpenedFile, ProfileUpload
-from profiles.opened.uploads import upload_delete
-from profiles.shown.quantities import bytesize
-from webprofile.administration.audited import AuditedAdmin, is_administrator
+from profiles.presenters.quantities import bytesize
+from webprofile.admin.audited import AuditedAdmin, is_administrator
 from webprofile.templatetags.moments import moment
 
 

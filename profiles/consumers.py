@@ -5,9 +5,9 @@ from typing import Any
 from channels.db import database_sync_to_async
 from structlog.contextvars import bind_contextvars
 
-from profiles.opened.announce import opened_group
+from profiles.imports.wakeups import opened_group
 from profiles.selectors import uploads_visible_to
-from webprofile.sockets import NOT_FOUND, BrowserConsumer
+from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 
 
 class OpenedConsumer(BrowserConsumer):

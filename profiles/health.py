@@ -5,12 +5,12 @@ from django.utils import timezone
 
 from accounts.audit import audit_record
 from accounts.models import User
-from profiles import task_files
 from profiles.models import AttemptMeasurement
-from tasks import health
+from tasks import health_checks
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Task
-from tasks.queue.eligibility import starts_checks
-from tasks.services import task_cancel
+from tasks.scheduling.eligibility import starts_checks
+from tasks.submission import uploads
 from webprofile.errors import DomainError
 from workers.health import check_close, check_open
 from workers.models import HealthCheck, Worker
@@ -24,18 +24,18 @@ _MOST = 20
 def health_round() -> None:
     """Close checks that ended, begin those that are due. A check that cannot begin is closed."""
     now = timezone.now()
-    for check, task, (result, reason, detail) in health.checks_ended(now):
+    for check, task, (result, reason, detail) in health_checks.checks_ended(now):
         check_close(
             check,
             result,
             reason=reason,
             detail=detail,
-            held_reason=health.held_reason_of(check, reason),
+            held_reason=health_checks.held_reason_of(check, reason),
             median_s=_median_s(task),
         )
         if task is not None and task.is_live:
             task_cancel(task)
-    for _, (worker, cause) in zip(range(_MOST), health.checks_due(now), strict=False):
+    for _, (worker, cause) in zip(range(_MOST), health_checks.checks_due(now), strict=False):
         try:
             begun = health_begin(worker, cause=cause)
         except Exception:  # one device must not keep the others waiting
@@ -64,7 +64,7 @@ def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:
 
 def health_begin(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
     """Send a check to a device; None if it has no version to check, or one is under way."""
-    runtime = health.runtime_to_check(worker)
+    runtime = health_checks.runtime_to_check(worker)
     if runtime is None:
         return None
     check = check_open(worker, version=runtime.version, cause=cause)
@@ -72,10 +72,10 @@ def health_begin(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | N
         return None
     task = None
     try:
-        task = health.health_task_create(check)
+        task = health_checks.health_task_create(check)
         (row,) = task.files.all()
-        task_files.FileStore().store(row, health.MODEL)
-        task_files.task_confirm(task)
+        uploads.FileStore().store(row, health_checks.MODEL)
+        uploads.task_confirm(task)
     except (DomainError, OSError) as problem:
         # the device went away, or storage did: that says nothing of its health
         code = getattr(problem, "code", "")

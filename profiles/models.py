@@ -11,7 +11,7 @@ from tasks.models import artifact_key
 class ProfileUpload(models.Model):
     """A profile that a user made elsewhere and opened here, without a run.
 
-    `profiles.opened.uploads` alone writes its state.
+    `profiles.imports.uploads` alone writes its state.
     """
 
     class State(models.TextChoices):
@@ -29,7 +29,7 @@ class ProfileUpload(models.Model):
     #: of all its files together
     size_bytes = models.PositiveBigIntegerField(_("size"))
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.INITIATED)
-    #: why it failed: a code of `parsers.errors`, `analysis.errors` or `profiles.opened.uploads`,
+    #: why it failed: a code of `parsers.errors`, `analysis.errors` or `profiles.imports.uploads`,
     #: and one line in English
     problem = models.CharField(max_length=40, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)
@@ -245,7 +245,7 @@ class PartedUpload(models.Model):
 
 
 class RemovedObjects(models.Model):
-    """Objects that the sweep takes out of storage (`profiles.removal`)."""
+    """Objects that the sweep takes out of storage (`profiles.retention.deletion`)."""
 
     #: one that ends in a slash names everything below it, another one a single object
     prefix = models.CharField(max_length=100, unique=True)

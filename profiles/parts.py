@@ -19,9 +19,8 @@ from django.db.models import Q
 from agent.protocol.parts import md5_of_parts, part_sizes
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.models import TaskFile
-from tasks.services import file_stored
 from tasks.states import TaskState
-from tasks.submitting import StoredObject
+from tasks.submission.creation import file_stored
 from webprofile.errors import DomainError
 from webprofile.storage import PartsRefusedError, storage
 
@@ -231,18 +230,6 @@ def _keep(file: File, row: PartedUpload, etag: str) -> None:
     else:
         file.md5, file.etag = row.md5, etag
         file.save(update_fields=["md5", "etag"])
-
-
-def what_is_stored(file: File) -> StoredObject | None:
-    """What storage holds of a file on its way, None if nothing.
-
-    Of one that came in parts, what was found when they were joined: nobody has an address to write
-    to it, and some storage reads all of it to tell its sum. Raises DomainError storage_unreachable.
-    """
-    if file.part_bytes and file.etag:
-        return StoredObject(file.size_bytes, file.etag)
-    found = storage.head(file.object_key)
-    return None if found is None else StoredObject(*found)
 
 
 def parts_sweep() -> None:

@@ -7,19 +7,19 @@ from django.db.models import Q, QuerySet
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.numbers import share
+from profiles.imports.local_files import attempts_to_open
 from profiles.models import AttemptMeasurement, Profile, ProfileUpload
-from profiles.opened.importing import attempts_to_open
-from profiles.removal import refuse_removed
-from profiles.shown.attempt_words import (
+from profiles.presenters.attempt_messages import (
     artifact_help,
     artifact_title,
     contamination_word,
     note_words,
     pass_word,
 )
-from profiles.shown.device_rows import device_rows
-from profiles.shown.explanations import EXPLANATIONS
-from profiles.shown.statistics import has_noisy_overhead, overhead_percent
+from profiles.presenters.device_rows import device_rows
+from profiles.presenters.explanations import EXPLANATIONS
+from profiles.presenters.statistics import has_noisy_overhead, overhead_percent
+from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Task
 from tasks.selectors import tasks_listed_for
 from tasks.submission.plans import plan_rows

@@ -6,16 +6,16 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from profiles.derived.deriving import derived_store
-from profiles.derived.results import Results, UnusableError, results_read
+from profiles.ingest.build import derived_store
+from profiles.ingest.results import Results, UnusableError, results_read
+from tasks.lifecycle.outcomes import task_complete, task_fail, task_is_read
 from tasks.models import Attempt, Task, TaskFile
-from tasks.services import task_complete, task_fail, task_is_read
 from tasks.states import Outcome, TaskState
 from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: less than `tasks.sweeping.HINT_PATIENCE`
+#: less than `tasks.lifecycle.sweep.HINT_PATIENCE`
 _RENEWED_S = 5
 
 

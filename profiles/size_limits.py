@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from profiles.parsers.first_look import FileKind, kind_of
+from profiles.formats.detection import FileKind, kind_of
 
 
 def size_limit(kind: FileKind) -> int:

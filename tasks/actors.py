@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import dramatiq
 
-from tasks.queue.scheduling import assign_waiting
+from tasks.scheduling.assignment import assign_waiting
 
 #: what is asked for within this time after a round joins the next one
 JOIN_S = 0.02

@@ -9,7 +9,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from structlog.contextvars import bind_contextvars
 
-from tasks.announce import ALL_TASKS_GROUP, owner_group, task_group
+from tasks.lifecycle.wakeups import ALL_TASKS_GROUP, owner_group, task_group
 from tasks.models import Task, TaskEvent
 from tasks.selectors import (
     events_after,
@@ -17,7 +17,7 @@ from tasks.selectors import (
     log_after,
     tasks_visible_to,
 )
-from webprofile.sockets import NOT_FOUND, BrowserConsumer
+from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 
 
 class TaskConsumer(BrowserConsumer):

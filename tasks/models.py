@@ -71,9 +71,9 @@ class Task(models.Model):
     outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome, blank=True, default="")
     reason = models.CharField(_("reason"), max_length=40, blank=True, default="")
     detail = models.CharField(_("detail"), max_length=1000, blank=True, default="")
-    #: its owner wants what rules would remove (`profiles.retention`)
+    #: its owner wants what rules would remove (`profiles.retention.policy`)
     keeps_files = models.BooleanField(_("files are kept"), default=False)
-    #: of the request that asked for it, where traces are kept (`webprofile.traces`)
+    #: of the request that created it, where traces are kept
     traceparent = models.CharField(max_length=55, blank=True, default="", editable=False)
     event_seq = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
@@ -198,7 +198,7 @@ class TaskFile(models.Model):
     arrays = models.JSONField(default=list, blank=True)
     stored_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
-    #: by which rule it went (`profiles.retention`); None if it went otherwise
+    #: by which rule it went (`profiles.retention.policy`); None if it went otherwise
     kept_days = models.PositiveSmallIntegerField(null=True)
 
     class Meta:
@@ -336,7 +336,7 @@ class Artifact(models.Model):
     md5 = models.CharField("MD5", max_length=32)
     #: false between the agent's question where to put it and its word that it is there
     is_stored = models.BooleanField(default=True)
-    #: when a rule removed it, and after how many days (`profiles.retention`)
+    #: when a rule removed it, and after how many days (`profiles.retention.policy`)
     removed_at = models.DateTimeField(null=True)
     kept_days = models.PositiveSmallIntegerField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -372,7 +372,7 @@ class LogChunk(models.Model):
 
 
 class EndTally(models.Model):
-    """How many attempts ever ended so. Attempts may be removed; `tasks.tallies` alone counts."""
+    """How many attempts ever ended so, also removed ones (`tasks.lifecycle.counters`)."""
 
     outcome = models.CharField(max_length=12)
     reason = models.CharField(max_length=20)

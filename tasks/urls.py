@@ -3,8 +3,8 @@
 from django.urls import path
 
 from profiles.views import artifacts, compare_io, result, viewers
-from tasks import views as task_views
-from tasks.listing import views as list_views
+from tasks.views import pages as task_views
+from tasks.views import task_list as list_views
 
 app_name = "tasks"
 urlpatterns = [

@@ -6,12 +6,12 @@ from channels.routing import ProtocolTypeRouter
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
-from webprofile import traces
+from webprofile.observability import trace_context
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.prod")
-if traces.are_kept():
+if trace_context.are_kept():
     # adds a middleware, so it comes before those are loaded
-    from webprofile.watching import request_traces
+    from webprofile.observability import request_traces
 
     request_traces.begin()
 http = get_asgi_application()  # loads the apps, so it comes before what imports models
@@ -19,9 +19,9 @@ http = get_asgi_application()  # loads the apps, so it comes before what imports
 
 from webprofile.body_limit import BodyLimit  # noqa: E402
 from webprofile.garbage import loaded_spare  # noqa: E402
+from webprofile.observability.requests import Watched  # noqa: E402
 from webprofile.routing import websocket  # noqa: E402
 from webprofile.storage import storage  # noqa: E402
-from webprofile.watching.requests import Watched  # noqa: E402
 
 limited = BodyLimit(
     http, settings.BODY_LIMIT_BYTES, {"/profiles/opened/": settings.OPENED_FORM_LIMIT_BYTES}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import dramatiq
 from django.db import transaction
 
-from webprofile.meters import HINTS_LOST, hint_given
+from webprofile.observability.counters import HINTS_LOST, hint_given
 
 #: how long the broker is not asked after it took no message
 REST_S = 5.0

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
-from webprofile import traces
+from webprofile.observability import trace_context
 from webprofile.origins import origin_of
 from webprofile.settings.broker import AMQP
 
-#: SQLite knows `UPDATE ... RETURNING` (`tasks.transitions`): https://sqlite.org/lang_returning.html
+#: SQLite knows `UPDATE ... RETURNING` (`tasks.lifecycle.transitions`): https://sqlite.org/lang_returning.html
 RETURNING_SINCE = (3, 35)
 _HERE = {"localhost", "127.0.0.1", "::1"}
 
@@ -183,7 +183,7 @@ def _viewer() -> Iterator[CheckMessage]:
 
 
 def _watching() -> Iterator[CheckMessage]:
-    if settings.TRACING and not traces.is_installed():
+    if settings.TRACING and not trace_context.is_installed():
         yield Warning(
             "Traces are asked for (OTEL_EXPORTER_OTLP_ENDPOINT), but nothing here can send them.",
             hint="Install requirements/tracing.txt, or set OTEL_SDK_DISABLED=true.",

@@ -7,7 +7,8 @@ class DomainError(Exception):
     """A request that cannot be met.
 
     `code` is stable and goes over wires; the edge turns it into the reader's words
-    (`webprofile.wording`), into which `data` is filled. `field` names the form field at fault.
+    (`webprofile.messages.errors`), into which `data` is filled. `field` names the form field at
+    fault.
     """
 
     def __init__(self, code: str, *, field: str = "", status: int = 422, **data: Any) -> None:

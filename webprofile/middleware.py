@@ -19,10 +19,10 @@ from django.utils import timezone
 from accounts import audit, preferences
 from accounts.models import User
 from accounts.sessions import NO_ADDRESS
+from webprofile.api.problems import is_api, problem
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 from webprofile.origins import is_viewer_host
-from webprofile.rest.problems import is_api, problem
-from webprofile.wording import word
 
 
 class DomainErrorMiddleware:

@@ -6,8 +6,8 @@ from django.urls import path, re_path
 
 from profiles.consumers import OpenedConsumer
 from tasks.consumers import TaskConsumer, TaskListConsumer
-from webprofile.sockets import NoPages, NoSuchSocket, OwnPages
-from workers.consumers.agent import AgentConsumer
+from tasks.dispatch.consumer import AgentConsumer
+from webprofile.realtime.consumers import NoPages, NoSuchSocket, OwnPages
 
 browser = OwnPages(
     AuthMiddlewareStack(

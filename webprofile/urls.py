@@ -8,9 +8,9 @@ from django.views.generic import RedirectView
 
 from accounts.views import own as account_views
 from profiles.views.viewers import netron, perfetto
-from tasks import views as task_views
+from tasks.views import pages as task_views
+from webprofile.operations.views import metrics, readyz
 from webprofile.views import favicon, healthz
-from webprofile.watching.views import metrics, readyz
 from workers.views import agents, installing
 
 # imports each app's admin module (webprofile.apps.AdminConfig leaves that to this place)
@@ -44,7 +44,7 @@ urlpatterns = [
         name="openid_connect_login",
     ),
     path("accounts/password/reset/", account_views.password_reset, name="account_reset_password"),
-    path("api/v1/", include("webprofile.rest.urls")),
+    path("api/v1/", include("webprofile.api.urls")),
     path("accounts/", include("allauth.urls")),
     path("i18n/setlang/", account_views.language, name="set_language"),
     path("admin/", admin.site.urls),

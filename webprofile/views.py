@@ -8,8 +8,8 @@ from django.templatetags.static import static
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from webprofile.api.problems import is_api, problem
 from webprofile.errors import DomainError
-from webprofile.rest.problems import is_api, problem
 from webprofile.site_mark import HEADER, QUESTION_LENGTH, site_mark
 
 

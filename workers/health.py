@@ -1,6 +1,6 @@
 """Health checks as rows: one at a time for each device; a failed one holds the device back.
 
-What a check runs, and when, lies to the right (`tasks.health`, `profiles.health`).
+What a check runs, and when, lies to the right (`tasks.health_checks`, `profiles.health`).
 """
 
 import datetime

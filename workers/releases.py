@@ -1,4 +1,4 @@
-"""Which agent this site serves, as `python -m agent.bundle` built it, and what installs it."""
+"""Which agent this site serves, as `python -m agent.install` built it, and what installs it."""
 
 import json
 import re

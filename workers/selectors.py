@@ -41,3 +41,11 @@ def labels_of(worker: Worker) -> dict[str, str]:
     own = worker.facts.get("labels")
     merged = {**(own if isinstance(own, dict) else {}), **worker.labels}
     return {str(name): str(value) for name, value in sorted(merged.items())}
+
+
+def named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
+    """This version on this device, if the reader may see it."""
+    found = Runtime.objects.filter(
+        worker__in=workers_visible_to(reader), worker=worker_id, version=version
+    )
+    return found.select_related("worker").first()

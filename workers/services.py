@@ -15,7 +15,7 @@ from webprofile.errors import DomainError
 from workers import tokens
 from workers.models import Pool, Pulse, Runtime, Worker
 from workers.named import listed
-from workers.roofs import roofs_as_json
+from workers.peak_performance import roofs_as_json
 
 LABELS_LIMIT = 32
 LABEL_LENGTH = 100

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from webprofile.errors import DomainError
-from workers import announce
+from workers import wakeups
 from workers.models import Worker, WorkerSecret
 
 TOKEN_PREFIX = "mgw_"
@@ -78,7 +78,7 @@ def codes_revoke(worker: Worker) -> int:
 @transaction.atomic
 def tokens_revoke(worker: Worker) -> int:
     """Void every token of a worker and tell who uses one; returns how many were valid."""
-    announce.worker_revoked_on_commit(worker.pk)
+    wakeups.worker_revoked_on_commit(worker.pk)
     return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
         revoked_at=timezone.now()
     )

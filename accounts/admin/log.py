@@ -11,8 +11,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import AuditEntry
-from webprofile.administration.audited import AuditedAdmin
-from webprofile.administration.entries import (
+from webprofile.admin.audited import AuditedAdmin
+from webprofile.admin.entries import (
     ACTIONS,
     TARGETS,
     action_name,

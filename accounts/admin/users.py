@@ -17,19 +17,19 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import services
-from accounts.access_tokens import tokens_usable
 from accounts.admin.forms import AddUserForm, GrantForm
 from accounts.models import User
 from accounts.selectors import entries_about, has_second_factor, reader_of, with_sessions
 from accounts.sessions import sessions_of, user_end_session
-from accounts.system import people
-from webprofile.administration.acts import Act
-from webprofile.administration.acts_admin import ActsAdmin
-from webprofile.administration.user_acts import USER_ACTS
+from accounts.system_user import people
+from accounts.tokens.access import tokens_usable
+from webprofile.admin.action_pages import ActsAdmin
+from webprofile.admin.actions import Act
+from webprofile.admin.user_actions import USER_ACTS
 from webprofile.errors import DomainError
+from webprofile.messages.actions import grant_words
+from webprofile.messages.errors import word
 from webprofile.templatetags.moments import moment
-from webprofile.wording import word
-from webprofile.wording_acts import grant_words
 from workers.grants import grants_add, grants_remove
 
 ENTRIES_SHOWN = 20

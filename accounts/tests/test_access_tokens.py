@@ -6,8 +6,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.access_tokens import TOKENS_LIMIT, token_issue, token_revoke, user_of_secret
 from accounts.models import AccessToken, AuditEntry
+from accounts.tokens.access import TOKENS_LIMIT, token_issue, token_revoke, user_of_secret
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 

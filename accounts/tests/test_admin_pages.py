@@ -13,7 +13,7 @@ from accounts import services
 from accounts.audit import audit_record
 from accounts.models import AuditEntry, User
 from tasks.tests.make import just_before_writing, make_user, make_worker
-from webprofile.administration.entries import ACTIONS
+from webprofile.admin.entries import ACTIONS
 from workers.grants import grants_add
 from workers.models import Grant
 

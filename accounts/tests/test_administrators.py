@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts import services
 from accounts.models import AccessToken, AuditEntry, User
 from accounts.sessions import sessions_of, user_end_session, user_end_sessions
-from accounts.system import system_user
+from accounts.system_user import system_user
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError

@@ -18,11 +18,11 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
-from accounts.access_tokens import token_issue
 from accounts.models import AccessToken as ScriptToken
-from accounts.refresh_tokens import AccessPart, pair_issue, pair_renew, refresh_tokens_revoke
 from accounts.sessions import sessions_end
 from accounts.tests.threads import at_once
+from accounts.tokens.access import token_issue
+from accounts.tokens.refresh import AccessPart, pair_issue, pair_renew, refresh_tokens_revoke
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
 

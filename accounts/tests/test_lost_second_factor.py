@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts import services
-from accounts.access_tokens import token_issue, user_of_secret
 from accounts.models import AuditEntry
-from accounts.refresh_tokens import pair_issue, pair_renew
 from accounts.tests.make import is_logged_in, login, make_protected_user
+from accounts.tokens.access import token_issue, user_of_secret
+from accounts.tokens.refresh import pair_issue, pair_renew
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.tests.security_key import security_key

@@ -13,11 +13,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.urls import reverse
 
-from accounts.access_tokens import token_issue, user_of_secret
 from accounts.models import AuditEntry, User
-from accounts.refresh_tokens import pair_issue, pair_renew
 from accounts.services import user_create, user_ensure
 from accounts.tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
+from accounts.tokens.access import token_issue, user_of_secret
+from accounts.tokens.refresh import pair_issue, pair_renew
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.oidc import oidc_apps, origins

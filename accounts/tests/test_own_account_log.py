@@ -14,7 +14,7 @@ from django.utils import translation
 from accounts.models import AuditEntry, User
 from accounts.tests.make import code_of, proven
 from tasks.tests.make import make_user
-from webprofile.administration.entries import ACTIONS, action_name, differences
+from webprofile.admin.entries import ACTIONS, action_name, differences
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

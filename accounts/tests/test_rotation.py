@@ -20,9 +20,9 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from accounts.adapters import SecondFactorAdapter
-from accounts.refresh_tokens import pair_issue, pair_renew
-from accounts.webhooks.registering import webhook_add, webhook_rotate
-from accounts.webhooks.signing import signature, signed_headers
+from accounts.tokens.refresh import pair_issue, pair_renew
+from accounts.webhooks.registration import webhook_add, webhook_rotate
+from accounts.webhooks.signatures import signature, signed_headers
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.settings.redis import patient

@@ -6,8 +6,8 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts.access_tokens import token_issue, tokens_usable
 from accounts.models import AuditEntry, User
+from accounts.tokens.access import token_issue, tokens_usable
 from tasks.tests.make import make_user, make_worker
 from workers.models import Grant
 

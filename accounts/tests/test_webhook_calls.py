@@ -12,18 +12,18 @@ from prometheus_client import REGISTRY
 
 from accounts.models import AuditEntry, Webhook, WebhookDelivery
 from accounts.tests.webhook_receiver import make_certificate, receiving
-from accounts.webhooks import addresses, delivering, sending
-from accounts.webhooks.delivering import MOST_CALLS, deliveries_sweep, delivery_try
+from accounts.webhooks import addresses, client, deliveries
+from accounts.webhooks.deliveries import MOST_CALLS, deliveries_sweep, delivery_try
 from accounts.webhooks.events import DeviceOccasion, device_events
-from accounts.webhooks.registering import (
+from accounts.webhooks.registration import (
     webhook_add,
     webhook_enable,
     webhook_end_former,
     webhook_rotate,
     webhook_test,
 )
-from accounts.webhooks.signing import sealed, signature, signed_headers
-from tasks.services import task_abandon
+from accounts.webhooks.signatures import sealed, signature, signed_headers
+from tasks.lifecycle.outcomes import task_abandon
 from tasks.tests.make import make_task, make_user, make_worker
 from webprofile.errors import DomainError
 
@@ -154,27 +154,27 @@ def test_an_error_is_tried_again_later_and_given_up_in_the_end(receiver):
 
 
 def test_a_webhook_that_fails_for_long_is_disabled_until_it_is_enabled(receiver, monkeypatch):
-    monkeypatch.setattr(delivering, "MOST_CALLS", 1)
+    monkeypatch.setattr(deliveries, "MOST_CALLS", 1)
     receiver.status = 404
     webhook, _ = hook(receiver)
     worker = make_worker()
-    for _ in range(delivering.MOST_FAILURES):
+    for _ in range(deliveries.MOST_FAILURES):
         task_abandon(make_task(owner=webhook.user, worker=worker))
         deliver(webhook.deliveries.first())
     webhook.refresh_from_db()
     assert webhook.disabled_at
     assert AuditEntry.objects.filter(action="webhook.disable").count() == 1
     task_abandon(make_task(owner=webhook.user, worker=worker))
-    assert webhook.deliveries.count() == delivering.MOST_FAILURES
+    assert webhook.deliveries.count() == deliveries.MOST_FAILURES
     webhook_enable(webhook)
     task_abandon(make_task(owner=webhook.user, worker=worker))
-    assert webhook.deliveries.count() == delivering.MOST_FAILURES + 1
+    assert webhook.deliveries.count() == deliveries.MOST_FAILURES + 1
 
 
 def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enabled(
     receiver, monkeypatch
 ):
-    monkeypatch.setattr(delivering, "MOST_FAILURES", 1)
+    monkeypatch.setattr(deliveries, "MOST_FAILURES", 1)
     receiver.status = 404
     webhook, _ = hook(receiver)
     worker = make_worker()
@@ -192,7 +192,7 @@ def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enable
 
 def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypatch):
     hinted = []
-    monkeypatch.setattr(delivering, "enqueue", lambda _, *args, queue: hinted.append(args))
+    monkeypatch.setattr(deliveries, "enqueue", lambda _, *args, queue: hinted.append(args))
     webhook, _ = hook(receiver)
     delivery = webhook_test(webhook)
     delivery_try(delivery.pk)
@@ -205,22 +205,22 @@ def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypa
 
 def test_after_a_call_the_next_one_is_what_has_been_due_for_the_longest_time(receiver):
     webhook, _ = hook(receiver)
-    assert delivering.delivery_next() is None
+    assert deliveries.delivery_next() is None
     first, second = webhook_test(webhook), webhook_test(webhook)
-    assert delivering.delivery_next() == first.pk
+    assert deliveries.delivery_next() == first.pk
     deliver(first)
-    assert delivering.delivery_next() == second.pk
+    assert deliveries.delivery_next() == second.pk
 
 
 def test_what_waits_for_an_actor_is_not_asked_for_in_each_round(receiver, monkeypatch):
     hinted = []
-    monkeypatch.setattr(delivering, "enqueue", lambda _, pk, queue: hinted.append(pk))
+    monkeypatch.setattr(deliveries, "enqueue", lambda _, pk, queue: hinted.append(pk))
     webhook, _ = hook(receiver)
     delivery = webhook_test(webhook)
     for _ in range(3):
         deliveries_sweep()
     assert hinted == [delivery.pk]
-    long_ago = timezone.now() - delivering.PATIENCE
+    long_ago = timezone.now() - deliveries.PATIENCE
     WebhookDelivery.objects.update(hinted_at=long_ago, next_at=long_ago)
     deliveries_sweep()
     assert len(hinted) == 2
@@ -290,7 +290,7 @@ def test_a_redirect_is_not_followed(receiver, status):
 
 
 def test_an_answer_without_end_keeps_nobody(receiver, monkeypatch):
-    monkeypatch.setattr(sending, "TOTAL_S", 0.5)
+    monkeypatch.setattr(client, "TOTAL_S", 0.5)
     sent = []
 
     def drip(handler):
@@ -323,7 +323,7 @@ def test_a_certificate_of_another_name_or_of_nobody_is_refused(receiver, setting
         settings.WEBHOOK_CA_FILE = settings.WEBHOOK_CA_FILE if trusted else ""
         url = url or f"https://hooks.test:{receiver.port}/"
         with pytest.raises(DomainError) as caught:
-            sending.send(url, b"{}", {})
+            client.send(url, b"{}", {})
         assert caught.value.code == "webhook_tls"
     assert receiver.calls == []
 
@@ -332,7 +332,7 @@ def test_the_name_is_resolved_once_so_a_second_answer_changes_nothing(receiver, 
     answers = iter([["127.0.0.1"], ["169.254.169.254"]])
     names["rebinding.test"] = lambda: next(answers)
     with pytest.raises(DomainError) as caught:
-        sending.send(f"https://rebinding.test:{receiver.port}/", b"{}", {})
+        client.send(f"https://rebinding.test:{receiver.port}/", b"{}", {})
     # it got as far as the certificate of the first address
     assert caught.value.code == "webhook_tls"
     assert names["asked"].count("rebinding.test") == 1
@@ -359,7 +359,7 @@ HOSTILE = [
 def test_no_name_of_this_machine_or_network_is_called(host, settings):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     with pytest.raises(DomainError) as caught:
-        sending.send(f"https://{host}/latest/meta-data/", b"{}", {})
+        client.send(f"https://{host}/latest/meta-data/", b"{}", {})
     assert caught.value.code in {"webhook_refused", "webhook_unknown_name"}
 
 

@@ -5,8 +5,8 @@ from django.db import OperationalError, connection, transaction
 
 from accounts.models import Webhook
 from accounts.tests.threads import at_once
-from accounts.webhooks.registering import webhook_add
-from tasks.services import task_abandon
+from accounts.webhooks.registration import webhook_add
+from tasks.lifecycle.outcomes import task_abandon
 from tasks.tests.make import make_task, make_user, make_worker
 
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]

@@ -8,9 +8,9 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from accounts.models import AuditEntry, Webhook
-from accounts.webhooks.registering import WEBHOOKS_LIMIT, webhook_add
+from accounts.webhooks.registration import WEBHOOKS_LIMIT, webhook_add
+from tasks.lifecycle.sweep import COMING_BACK
 from tasks.management.commands.sweep import Rounds
-from tasks.sweeping import COMING_BACK
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from workers.health import check_close, check_open

@@ -23,14 +23,14 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
-from accounts.access_tokens import token_issue, token_revoke
 from accounts.emails import email_canonical
 from accounts.forms import PreferencesForm, TokenForm
 from accounts.models import AccessToken, User
 from accounts.selectors import reader_of
 from accounts.sessions import sessions_end
+from accounts.tokens.access import token_issue, token_revoke
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 
 log = structlog.get_logger()
 #: of what is checked while it is typed; the same limit as Django's password fields

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.forms import WebhookForm
 from accounts.models import Webhook
 from accounts.selectors import reader_of
-from accounts.webhooks.registering import (
+from accounts.webhooks.registration import (
     webhook_add,
     webhook_enable,
     webhook_end_former,
@@ -23,7 +23,7 @@ from accounts.webhooks.registering import (
     webhook_test,
 )
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 
 DELIVERIES_SHOWN = 30
 

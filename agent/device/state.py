@@ -22,7 +22,7 @@ from agent.device.table import (
     read_tree,
     tree_cpu_s,
 )
-from agent.processes import ATTEMPT_VARIABLE
+from agent.execution.processes import ATTEMPT_VARIABLE
 
 #: a shorter window says little: the kernel counts in steps of 10 ms
 WINDOW_S = 0.1

@@ -3,8 +3,8 @@
 Agent messages state facts (past tense), server messages give orders (imperative). Sizes are bytes,
 points in time are seconds since the epoch (UTC), durations are seconds. A frame is one JSON object
 in UTF-8. An agent's has at most `MAX_FRAME_BYTES` bytes, whatever characters its texts hold
-(`agent.outbox`). A server's may have more: a Start holds up to 65 addresses and a script's
-arguments. `agent.session` says how much an agent reads.
+(`agent.link.outbox`). A server's may have more: a Start holds up to 65 addresses and a script's
+arguments. `agent.link.session` says how much an agent reads.
 """
 
 from enum import IntEnum, StrEnum

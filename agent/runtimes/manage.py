@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.config import Config, ConfigError, RuntimeEntry, load_config
-from agent.cores import CoresUnavailable, choose_cores
+from agent.device.cores import CoresUnavailable, choose_cores
+from agent.execution.spool import SpoolBusy, lock_spool
 from agent.inventory import describe_entry
 from agent.runtimes.config_file import (
     Record,
@@ -27,7 +28,6 @@ from agent.runtimes.install import (
 )
 from agent.runtimes.roofs import Device, measure_roofs
 from agent.runtimes.trial import Trial, make_model, run_model
-from agent.spool import SpoolBusy, lock_spool
 
 OK, FAILED = 0, 1
 

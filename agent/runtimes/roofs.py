@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.cores import as_list
+from agent.device.cores import as_list
 from agent.runtimes.command import arguments_for, command_for
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.roof_models import LARGE, MAKE

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent import warm
 from agent.config import Config
 from agent.daemon import work
+from agent.execution import process_pool
+from agent.execution.sandbox import Sandbox
 from agent.inventory import Runtime
+from agent.link.retries import Policies, Policy
 from agent.protocol import RuntimeInfo
-from agent.retry import Policies, Policy
-from agent.sandbox import Sandbox
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run
 from agent.tests.scripted import Scripted, allow_scripts
 from agent.tests.warmed import Warmed
@@ -105,7 +105,7 @@ async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[Device]:
 
 @pytest.fixture
 def warmed(device: Device, monkeypatch: pytest.MonkeyPatch) -> Warmed:
-    monkeypatch.setattr(warm, "REST_S", 0.1)
+    monkeypatch.setattr(process_pool, "REST_S", 0.1)
     return Warmed(device)
 
 

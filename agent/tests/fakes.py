@@ -25,7 +25,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from agent.device.table import read_environment, read_pids, read_row
-from agent.processes import ATTEMPT_VARIABLE
+from agent.execution.processes import ATTEMPT_VARIABLE
 from agent.protocol import (
     Ack,
     AgentMessage,
@@ -399,9 +399,9 @@ from agent.config import Config
 from agent.daemon import work
 from agent.inventory import Runtime
 from agent.protocol import RuntimeInfo
-from agent.retry import Policies
-from agent.runner import adopt_orphans
-from agent.sandbox import Sandbox
+from agent.link.retries import Policies
+from agent.execution.runner import adopt_orphans
+from agent.execution.sandbox import Sandbox
 _, server, spool, kind, boxed, python, *command = sys.argv
 adopt_orphans()
 config = Config(server=server, token="mgw_secret", spool=Path(spool), allow_scripts=bool(python))

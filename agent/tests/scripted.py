@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.execution.sandbox import find_sandbox
 from agent.inventory import Runtime
 from agent.protocol import AttemptFinished, RuntimeInfo, Script
 from agent.runtimes.command import command_for
-from agent.sandbox import find_sandbox
 from agent.tests.fakes import TOKEN, FakeServer
 from webprofile.tests.needs import need
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.execution.spool import Folder
 from agent.protocol import (
     MAX_FRAME_BYTES,
     AttemptAccepted,
@@ -20,7 +21,6 @@ from agent.protocol import (
     Hello,
     encode,
 )
-from agent.spool import Folder
 from agent.tests.conftest import Device
 from agent.tests.fakes import MODEL, TOKEN, FakeServer
 
@@ -168,7 +168,7 @@ async def test_what_a_run_does_on_a_full_disk_is_no_fault_of_its_model(
     def full_at_first(path):
         return usage(path)._replace(free=next(room))
 
-    monkeypatch.setattr("agent.watchdog.shutil.disk_usage", full_at_first)
+    monkeypatch.setattr("agent.execution.watchdog.shutil.disk_usage", full_at_first)
     device.start(f"import time; time.sleep(1.2); {does}")
     end = await server.run()
     assert (end.reason, end.detail) == (EndReason.AGENT_ERROR, "the disk of this device is full")

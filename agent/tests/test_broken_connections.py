@@ -11,12 +11,12 @@ import httpx2
 import pytest
 from botocore.config import Config
 
-from agent import transfer
+from agent.link import transfers
+from agent.link.retries import Policies, Policy
+from agent.link.transfers import Transfer, TransferError
 from agent.protocol import InputFile, UploadTarget
 from agent.protocol.parts import Checksum
-from agent.retry import Policies, Policy
 from agent.tests.cutting import cutting_proxy
-from agent.transfer import Transfer, TransferError
 
 MIB = 1 << 20
 CONTENT = os.urandom(12 * MIB)
@@ -137,8 +137,8 @@ async def test_a_file_in_parts_is_checked_by_its_parts(bucket, cuts, tmp_path):
 async def test_a_connection_that_fell_silent_is_given_up_within_a_moment(
     monkeypatch, bucket, cuts, tmp_path
 ):
-    assert transfer._TIMEOUT.read <= 15
-    monkeypatch.setattr(transfer, "_TIMEOUT", httpx2.Timeout(0.5))
+    assert transfers._TIMEOUT.read <= 15
+    monkeypatch.setattr(transfers, "_TIMEOUT", httpx2.Timeout(0.5))
     cuts.silent = [3 * MIB]
     async with asyncio.timeout(20):
         await fetch(file_of(bucket, cuts), tmp_path)
@@ -147,12 +147,12 @@ async def test_a_connection_that_fell_silent_is_given_up_within_a_moment(
 
 
 async def test_an_upload_that_nobody_answers_is_given_up_too(monkeypatch, bucket, cuts, tmp_path):
-    assert transfer._storing(4096).read < 16
-    assert transfer._storing(1 << 30).read > 100
-    monkeypatch.setattr(transfer, "_SILENT_S", 0.5)
+    assert transfers._storing(4096).read < 16
+    assert transfers._storing(1 << 30).read > 100
+    monkeypatch.setattr(transfers, "_SILENT_S", 0.5)
     path = tmp_path / "model"
     path.write_bytes(CONTENT[::-1])
-    offer = transfer.offer_file(path)
+    offer = transfers.offer_file(path)
     target = UploadTarget(name="model", url=file_of(bucket, cuts, act="put_object").url)
     cuts.silent = [0]
     storing = Transfer(POLICIES)

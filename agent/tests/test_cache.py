@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from agent import cache as module
-from agent.cache import ContentCache, sha256_of
+from agent.link import cache as module
+from agent.link.cache import ContentCache, sha256_of
 
 
 def digest(content: bytes) -> str:

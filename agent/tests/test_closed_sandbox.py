@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from agent import closed_sandbox
-from agent.closed_sandbox import find_closed_sandbox, make_folders
-from agent.sandbox import Sandbox, find_sandbox
+from agent.execution import script_sandbox
+from agent.execution.sandbox import Sandbox, find_sandbox
+from agent.execution.script_sandbox import find_closed_sandbox, make_folders
 from webprofile.tests.needs import need
 
 
@@ -62,7 +62,7 @@ def test_what_is_hidden_stays_so_within_what_is_shown(machine, tmp_path, monkeyp
 
 
 def test_a_sandbox_that_shows_a_secret_is_none(machine, tmp_path, monkeypatch):
-    monkeypatch.setattr(closed_sandbox.ClosedSandbox, "_hides", lambda *_: False)
+    monkeypatch.setattr(script_sandbox.ClosedSandbox, "_hides", lambda *_: False)
     problem = find_closed_sandbox(machine, tmp_path / "spool").problem
     assert "it shows agent.token" in problem
 
@@ -83,10 +83,10 @@ def test_a_runtime_that_only_root_may_read_is_run_in_a_namespace(
         pytest.skip("about an agent that runs as root")
     assert find_closed_sandbox(machine, tmp_path, [megengine_python]).owner is not None
     private = tmp_path / "private"
-    shutil.copytree(closed_sandbox.RUNNER, private)
+    shutil.copytree(script_sandbox.RUNNER, private)
     for path in (private, *private.iterdir()):
         path.chmod(0o700)
-    monkeypatch.setattr(closed_sandbox, "RUNNER", private)
+    monkeypatch.setattr(script_sandbox, "RUNNER", private)
     closed = find_closed_sandbox(machine, tmp_path, [megengine_python])
     assert (closed.problem, closed.owner) == ("", None)
     assert "--unshare-user" in closed.user

@@ -8,15 +8,15 @@ import uuid
 
 import pytest
 
-from agent import runner
-from agent.cores import (
+from agent.device.cores import (
     Cores,
     CoresUnavailable,
     available_cores,
     choose_cores,
     oversubscription,
 )
-from agent.runner import Limits, start_run
+from agent.execution import runner
+from agent.execution.runner import Limits, start_run
 
 SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)))"]
 
@@ -85,8 +85,8 @@ def test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs():
     first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     code = f"""
 import asyncio, os, pathlib, tempfile, threading, uuid
-from agent.cores import pin_self
-from agent.runner import Limits, start_run
+from agent.device.cores import pin_self
+from agent.execution.runner import Limits, start_run
 started = threading.Event()
 thread = threading.Thread(target=started.wait)
 thread.start()

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from agent import runner
+from agent.execution import runner
 from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
 from agent.tests.conftest import Device
 from agent.tests.fakes import FakeServer, is_alive, read_pid
@@ -127,7 +127,7 @@ async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
 
 @pytest.mark.parametrize("has_prlimit", [True, False])
 async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
-    from agent import runner
+    from agent.execution import runner
 
     runner._which.cache_clear()
     if not has_prlimit:

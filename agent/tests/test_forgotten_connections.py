@@ -7,10 +7,10 @@ import hashlib
 import httpx2
 import pytest
 
-from agent import transfer
+from agent.link import transfers
+from agent.link.retries import Policies, Policy
+from agent.link.transfers import Transfer
 from agent.protocol import InputFile
-from agent.retry import Policies, Policy
-from agent.transfer import Transfer
 
 CONTENT = b"model" * 100
 POLICIES = Policies(download=Policy(tries=3, first_s=0.01, most_s=0.02))
@@ -73,7 +73,7 @@ async def storage():
 
 @pytest.fixture
 async def fetching(monkeypatch):
-    monkeypatch.setattr(transfer, "_TIMEOUT", httpx2.Timeout(2.0))
+    monkeypatch.setattr(transfers, "_TIMEOUT", httpx2.Timeout(2.0))
     made = Transfer(POLICIES)
     yield made
     await made.close()

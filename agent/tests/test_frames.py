@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.outbox import cut_to_bytes, fit_end
+from agent.link.outbox import cut_to_bytes, fit_end
 from agent.protocol import (
     MAX_FRAME_BYTES,
     MAX_PHASES,

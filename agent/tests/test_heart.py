@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from agent import pulse
-from agent.pulse import Heart
+from agent.link import heartbeat
+from agent.link.heartbeat import Heart
 from agent.tests.http_sites import Answering
 
 LOAD_S = 8.0
@@ -85,7 +85,7 @@ async def until(predicate: Callable[[], bool], timeout_s: float = 8.0) -> None:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """A process that died is back after 0.1 s."""
-    monkeypatch.setattr(pulse, "_RESTART_S", 0.1)
+    monkeypatch.setattr(heartbeat, "_RESTART_S", 0.1)
 
 
 @pytest.fixture

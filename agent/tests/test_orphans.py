@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent import sandbox as sandboxes
 from agent.device.table import descendants, read_table
+from agent.execution import sandbox as sandboxes
 from agent.protocol import EndReason, Plan
 from agent.runtimes.command import command_for
 from agent.tests.fakes import start_agent
@@ -22,8 +22,8 @@ TRIAL = """\
 import tempfile
 from pathlib import Path
 from agent.device.table import read_table
-from agent.runner import adopt_orphans
-from agent.sandbox import find_sandbox
+from agent.execution.runner import adopt_orphans
+from agent.execution.sandbox import find_sandbox
 import os
 adopt_orphans()
 for _ in range(10):

@@ -8,16 +8,16 @@ import httpx2
 import pytest
 
 from agent.config import Config, RuntimeEntry
-from agent.cores import Cores
-from agent.facts import read_facts
+from agent.device.cores import Cores
+from agent.device.facts import read_facts
+from agent.execution.runner import choose_limits
+from agent.execution.sandbox import Sandbox, find_sandbox
+from agent.execution.watchdog import signal_name
 from agent.inventory import take_inventory
-from agent.outbox import Outbox
+from agent.link.outbox import Outbox
+from agent.link.retries import Policies, Policy, is_transport, may_pass
 from agent.protocol import AttemptLog, Facts, Gpu
-from agent.retry import Policies, Policy, is_transport, may_pass
-from agent.runner import choose_limits
-from agent.sandbox import Sandbox, find_sandbox
 from agent.tables import RunLimits
-from agent.watchdog import signal_name
 
 
 def test_facts_describe_this_machine():

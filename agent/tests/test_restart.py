@@ -10,7 +10,8 @@ import uuid
 
 import pytest
 
-from agent.processes import mark_process
+from agent.execution.processes import mark_process
+from agent.execution.spool import SpoolBusy
 from agent.protocol import (
     AttemptAccepted,
     AttemptFinished,
@@ -19,7 +20,6 @@ from agent.protocol import (
     EndReason,
     Hello,
 )
-from agent.spool import SpoolBusy
 from agent.tests.fakes import is_alive, read_pid, start_agent
 from testdata import DATA
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.execution.sandbox import find_sandbox
 from agent.protocol import AttemptStarted, Cancel, EndReason
-from agent.sandbox import find_sandbox
 from agent.tests.warmed import LOOK_AROUND
 from webprofile.tests.needs import need
 
@@ -108,8 +108,8 @@ ACCOUNT = """
 import asyncio, sys, tempfile, uuid
 from pathlib import Path
 from agent.device.state import read_counters
-from agent.runner import Limits, adopt_orphans, start_run
-from agent.sandbox import find_sandbox
+from agent.execution.runner import Limits, adopt_orphans, start_run
+from agent.execution.sandbox import find_sandbox
 BURN = "import time\\nwhile time.process_time() < 0.6: pass"
 async def main():
     adopt_orphans()
@@ -137,7 +137,7 @@ HELP_IN_SANDBOX = """
 import subprocess, sys
 from pathlib import Path
 from agent.runtimes.command import command_for
-from agent.sandbox import find_sandbox
+from agent.execution.sandbox import find_sandbox
 sandbox, work = find_sandbox((Path(sys.argv[1]),), ()), Path(sys.argv[1])
 command = [*command_for("wheel", sys.executable), "--help"]
 subprocess.run(sandbox.wrap(command, work))

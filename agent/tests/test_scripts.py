@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from agent import warm
+from agent.execution import process_pool
+from agent.execution.sandbox import Sandbox
 from agent.inventory import Runtime
 from agent.protocol import AttemptLog, AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
-from agent.sandbox import Sandbox
 from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
 
 pytestmark = pytest.mark.megengine
@@ -253,7 +253,7 @@ async def test_a_device_that_runs_scripts_says_so(scripted, server):
 async def test_a_process_that_waits_for_a_model_gets_no_script(
     device, server, megengine_python, monkeypatch
 ):
-    monkeypatch.setattr(warm, "REST_S", 0.1)
+    monkeypatch.setattr(process_pool, "REST_S", 0.1)
     allow_scripts(device, megengine_python)
     device.changes["warm"] = True
     device.start()

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from agent.seccomp import build_filter
+from agent.execution.seccomp import build_filter
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOWED = 0x7FFF0000

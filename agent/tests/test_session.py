@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from agent.link.session import SessionRefused
 from agent.protocol import (
     AttemptFinished,
     AttemptLog,
@@ -11,7 +12,6 @@ from agent.protocol import (
     EndReason,
     Hello,
 )
-from agent.session import SessionRefused
 from agent.tests.fakes import FakeServer, Storage
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.link.log_tail import CHUNK_BYTES, LogTail
 from agent.protocol.run_log import ESCAPE
-from agent.tail import CHUNK_BYTES, LogTail
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from agent import cache, transfer
+from agent.link import cache, transfers
 from agent.protocol import AttemptStarted, AttemptUploads, EndReason
 from agent.tests.fakes import MODEL
 
@@ -139,7 +139,7 @@ async def test_a_restarted_agent_checks_once_that_a_cached_file_is_the_announced
     device, server, storage, monkeypatch
 ):
     hashed = []
-    whole = transfer._checksum_of
+    whole = transfers._checksum_of
     device.start()
     (model,) = (await server.run()).received
     await device.forgets_all()
@@ -149,7 +149,7 @@ async def test_a_restarted_agent_checks_once_that_a_cached_file_is_the_announced
         hashed.append(path.name)
         return whole(path, part_bytes)
 
-    monkeypatch.setattr(transfer, "_checksum_of", counted)
+    monkeypatch.setattr(transfers, "_checksum_of", counted)
     device.start()
     for _ in range(2):
         end = await server.run(model=storage.input_file("model.mge", sha256=model.sha256))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent import unpack as unpacking
+from agent.execution import unpack as unpacking
+from agent.execution.script_runs import choose_program
+from agent.execution.unpack import unpack
 from agent.protocol.inputs import InputError
-from agent.script_runs import choose_program
 from agent.tests.scripted import zip_bytes
-from agent.unpack import unpack
 
 
 def unpack_bytes(folder, content: bytes) -> list[str]:

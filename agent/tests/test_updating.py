@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from agent import __version__, daemon, updating
-from agent.session import AgentTooOld
+from agent import __version__, daemon
+from agent.install import update
+from agent.install.update import Replaced, UpdateFailed, Updater, is_other
+from agent.link.session import AgentTooOld
 from agent.tests.http_sites import Site, serving
-from agent.updating import Replaced, UpdateFailed, Updater, is_other
 
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
 NEW = b"new agent" * 100_000
@@ -47,8 +48,8 @@ def site() -> Iterator[FilesSite]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(updating.HOME_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(updating, "_IDLE_POLL_S", 0.01)
+    monkeypatch.setenv(update.HOME_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(update, "_IDLE_POLL_S", 0.01)
     (tmp_path / "agent.pyz").write_bytes(b"old agent")
     return tmp_path
 
@@ -153,7 +154,7 @@ async def test_an_owner_who_does_not_want_it_is_told_that_it_is_behind(site, hom
 
 
 async def test_a_clone_is_never_replaced(site: FilesSite, monkeypatch, caplog):
-    monkeypatch.delenv(updating.HOME_VARIABLE, raising=False)
+    monkeypatch.delenv(update.HOME_VARIABLE, raising=False)
     updater = Updater(site.url, set, allowed=True)
     updater.welcomed(OTHER)
     assert not updater.can_update
@@ -171,7 +172,7 @@ async def test_a_clone_is_never_replaced(site: FilesSite, monkeypatch, caplog):
     ],
 )
 def test_which_version_is_another_one(monkeypatch, own, served, other):
-    monkeypatch.setattr(updating, "__version__", own)
+    monkeypatch.setattr(update, "__version__", own)
     assert is_other(served) is other
 
 
@@ -189,7 +190,7 @@ class RefusedSession:
 async def test_one_that_is_too_old_tries_again_until_the_new_one_can_be_had(
     site: FilesSite, home: Path, monkeypatch
 ):
-    monkeypatch.setattr(updating, "AGAIN_S", 0.01)
+    monkeypatch.setattr(update, "AGAIN_S", 0.01)
     good, site.manifest = site.manifest, {}
     session = RefusedSession()
     updater = Updater(site.url, set, allowed=True)

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from agent import warm
+from agent.execution import process_pool
 from agent.inventory import Runtime
 from agent.protocol import AttemptFinished, AttemptStarted, Cancel, EndReason, RuntimeInfo
 from agent.runtimes.command import command_for
@@ -130,7 +130,7 @@ async def test_the_real_interpreter_says_warm_what_it_says_cold(
     device, server, monkeypatch, megengine_python
 ):
     """The model is none, so both runs end in the same words about it."""
-    monkeypatch.setattr(warm, "REST_S", 0.1)
+    monkeypatch.setattr(process_pool, "REST_S", 0.1)
     command = tuple(command_for("wheel", megengine_python))
     device.runtimes = {"1.13.0": Runtime(RuntimeInfo(version="1.13.0", kind="wheel"), command)}
     device.start()

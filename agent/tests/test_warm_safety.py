@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.execution.sandbox import find_sandbox
 from agent.protocol import EndReason, Hello
-from agent.sandbox import find_sandbox
 from agent.tests.conftest import Device
 from agent.tests.fakes import is_alive, start_agent
 from agent.tests.warmed import until_gone
@@ -68,7 +68,7 @@ def warming(parent: int) -> list[int]:
     return [
         int(pid)
         for pid in children
-        if b"agent/heart.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"agent/link/heartbeat_process.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 

@@ -10,13 +10,13 @@ import uuid
 
 import pytest
 
-from agent import runner, watchdog
-from agent.held import measure_folder
+from agent.device.disk_usage import measure_folder
+from agent.execution import runner, watchdog
+from agent.execution.runner import Limits, cpu_limit_s, limit_cpu, start_run
+from agent.execution.spool import remove_tree
+from agent.execution.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
 from agent.protocol import EndReason
-from agent.runner import Limits, cpu_limit_s, limit_cpu, start_run
-from agent.spool import remove_tree
 from agent.tests.fakes import survivors
-from agent.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
 
 PYTHON = [sys.executable, "-SEc"]
 LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
@@ -131,7 +131,7 @@ async def test_the_kernel_stops_a_file_at_its_limit(kennel):
 
 
 async def test_many_small_files_are_too_large(kennel, monkeypatch):
-    monkeypatch.setattr("agent.watchdog.MOST_FILES", 50)
+    monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
     make = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
     result = await kennel.run([*PYTHON, make])
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE

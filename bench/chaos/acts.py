@@ -13,7 +13,7 @@ from bench.chaos.frames import drawn_fate
 from bench.chaos.links import Slowness
 from bench.chaos.plan import AGENTS, Fault
 from bench.chaos.world import World
-from webprofile.embedded.guard import family_of
+from webprofile.operations.devserver.guard import family_of
 
 #: a part that was asked to end and did not is killed: that is a finding, and is told
 RESTART_PATIENCE_S = 30.0

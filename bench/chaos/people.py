@@ -3,8 +3,8 @@
 import json
 import sys
 
-from accounts.access_tokens import token_issue
 from accounts.services import user_ensure
+from accounts.tokens.access import token_issue
 from bench.chaos.plan import AGENTS
 from workers.services import worker_ensure
 from workers.tokens import code_issue, code_redeem

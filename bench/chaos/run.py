@@ -13,10 +13,10 @@ from bench.chaos.report import Done, Verdict, tell
 from bench.chaos.rows import Rows
 from bench.chaos.settling import Watch
 from bench.chaos.world import World
-from webprofile.embedded.layout import Layout
-from webprofile.embedded.lock import HomeLock
-from webprofile.embedded.parts import FOLDERS_KEPT_S
-from webprofile.embedded.supervisor import PartError
+from webprofile.operations.devserver.layout import Layout
+from webprofile.operations.devserver.lock import HomeLock
+from webprofile.operations.devserver.parts import FOLDERS_KEPT_S
+from webprofile.operations.devserver.supervisor import PartError
 
 #: after the last fault: everything that was asked for must have ended by then
 END_WITHIN_S = 300.0

@@ -11,10 +11,10 @@ from bench.chaos.clocks import Clock
 from bench.chaos.disks import Disk
 from bench.chaos.links import Link, to_port, to_socket
 from bench.chaos.plan import AGENTS, REAL, SMALL_DISKS
-from webprofile.embedded import parts
-from webprofile.embedded.layout import Layout, free_ports, load_keys, write_private
-from webprofile.embedded.lock import HomeLock
-from webprofile.embedded.supervisor import Part, Restarts, Supervisor
+from webprofile.operations.devserver import parts
+from webprofile.operations.devserver.layout import Layout, free_ports, load_keys, write_private
+from webprofile.operations.devserver.lock import HomeLock
+from webprofile.operations.devserver.supervisor import Part, Restarts, Supervisor
 
 VERSION = "1.13.0"
 REPLAY = Path(__file__).resolve().parent / "replay.py"

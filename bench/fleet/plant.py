@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.bench_lists import postgres
-from webprofile.embedded import parts
-from webprofile.embedded import process as launcher
-from webprofile.embedded.layout import REPOSITORY, free_ports, load_keys, open_home
-from webprofile.embedded.supervisor import Part
+from webprofile.operations.devserver import parts
+from webprofile.operations.devserver import process as launcher
+from webprofile.operations.devserver.layout import REPOSITORY, free_ports, load_keys, open_home
+from webprofile.operations.devserver.supervisor import Part
 
 READY_WITHIN_S = 60.0
 #: starts a command that ends when this process does, however it does

@@ -9,8 +9,8 @@ from django.db import connection
 from django.db.models import Max, Min
 from django.utils import timezone
 
-from accounts.access_tokens import token_issue
 from accounts.models import AccessToken, User
+from accounts.tokens.access import token_issue
 from agent.protocol.plan import Plan
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import TaskState

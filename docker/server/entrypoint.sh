@@ -37,7 +37,7 @@ dispatch)
 actors)
     remember actors
     # each queue costs a look at the broker, so only those that our actors use
-    queues=$(python -c 'from webprofile.embedded.parts import QUEUES; print(*QUEUES)')
+    queues=$(python -c 'from webprofile.operations.devserver.parts import QUEUES; print(*QUEUES)')
     # shellcheck disable=SC2086
     exec python manage.py rundramatiq --processes "${ACTOR_PROCESSES:-1}" \
         --threads "${ACTOR_THREADS:-2}" --worker-shutdown-timeout 20000 --queues $queues "$@"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from webprofile.batchfile.matrix import cells_of, read_batch
+from webprofile.client.batchfile.matrix import cells_of, read_batch
 
 EXAMPLES = Path(__file__).parents[1]
 

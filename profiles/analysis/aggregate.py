@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.query import Aggregate
-from profiles.parsers.columns import MISSING, NumberColumn, TextColumn
+from profiles.formats.columns import MISSING, NumberColumn, TextColumn
 
 Floats = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.merging import spread_of, with_medians
-from profiles.parsers.columns import SideTimes
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.graph import ExecutedGraph
-from profiles.parsers.npz import (
+from profiles.formats.columns import SideTimes
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.npz import (
     DAMAGE,
     Arrays,
     pack,

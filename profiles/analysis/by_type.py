@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from profiles.analysis.cumulative import sound_rows
 from profiles.analysis.scopes import scopes_of
-from profiles.parsers.columns import MISSING, SideTimes, TextColumn
-from profiles.parsers.graph import ExecutedGraph, Index
+from profiles.formats.columns import MISSING, SideTimes, TextColumn
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from profiles.analysis.errors import AnalysisError
-from profiles.parsers.shapes import tensor_text
+from profiles.formats.load_and_run.shapes import tensor_text
 
 _WIDTH = 30
 # Python 3.10 and newer also break a too long word after a hyphen; older ones do not

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import SideTimes
-from profiles.parsers.graph import Index
+from profiles.formats.columns import SideTimes
+from profiles.formats.load_and_run.graph import Index
 
 #: no operator takes 30 million years, and sums of such times leave the range of float64
 LONGEST_S = 1e15

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import ProfileColumns, Side, SideTimes, taken
-from profiles.parsers.graph import ExecutedGraph
+from profiles.formats.columns import ProfileColumns, Side, SideTimes, taken
+from profiles.formats.load_and_run.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
 Summary = TypeVar("Summary")

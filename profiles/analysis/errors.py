@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from profiles.parsers.errors import CodedError
+from profiles.formats.errors import CodedError
 
 AnalysisCode = Literal[
     "device_total_zero",

@@ -16,9 +16,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.profile_schema import OrderedGraph
-from profiles.parsers.tensor_dump import Dump, TensorHeader
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.profile_schema import OrderedGraph
+from profiles.formats.tensor_dump import Dump, TensorHeader
 
 
 class _File(Struct, gc=False):

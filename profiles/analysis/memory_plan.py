@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.tensor_sizes import variable_bytes
-from profiles.parsers.columns import MISSING, ProfileColumns
-from profiles.parsers.graph import ExecutedGraph, Index
+from profiles.formats.columns import MISSING, ProfileColumns
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
-from profiles.parsers.columns import ProfileColumns, SideTimes, empty_columns, taken
-from profiles.parsers.graph import ExecutedGraph
+from profiles.formats.columns import ProfileColumns, SideTimes, empty_columns, taken
+from profiles.formats.load_and_run.graph import ExecutedGraph
 
 #: of a computing node's name, `CompNode("gpu0:0" from "xpux:0")`
 _GPU = re.compile(r'(?:CompNode\(")?(?:gpu|cuda|rocm)')

@@ -14,8 +14,8 @@ from profiles.analysis.drawing.text import (
 )
 from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.numbers import share
-from profiles.parsers.columns import MISSING, Side
-from profiles.parsers.graph import Index
+from profiles.formats.columns import MISSING, Side
+from profiles.formats.load_and_run.graph import Index
 
 Lines = list[tuple[str, str]]
 

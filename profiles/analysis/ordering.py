@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import NumberColumn
+from profiles.formats.columns import NumberColumn
 
 Places = NDArray[np.intp]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from profiles.parsers.columns import Side
+from profiles.formats.columns import Side
 
 #: how rows can be ordered; `opr_id` is the tool's word for the id
 Order = Literal[

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from profiles.analysis.cumulative import sound_rows
 from profiles.analysis.dtypes import first_dtype
-from profiles.parsers.columns import MISSING, ProfileColumns
-from profiles.parsers.graph import Index
+from profiles.formats.columns import MISSING, ProfileColumns
+from profiles.formats.load_and_run.graph import Index
 
 Floats = NDArray[np.float64]
 

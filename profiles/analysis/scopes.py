@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.graph import ExecutedGraph, Index
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 #: a graph of at most so many operators is shown as it is
 FLAT_LIMIT = 1000

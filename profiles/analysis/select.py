@@ -19,7 +19,7 @@ from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
 from profiles.analysis.ordering import Places, integer_order, number_order
 from profiles.analysis.query import Aggregate, Order, Query
 from profiles.analysis.totals import totals
-from profiles.parsers.columns import (
+from profiles.formats.columns import (
     MISSING,
     NumberColumn,
     ProfileColumns,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.measuring import variation
-from profiles.parsers.columns import Side
+from profiles.formats.columns import Side
 
 #: coefficient of variation above which a time is called unstable
 CPU_LIMIT = 0.05

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.cells import NO_SHAPES, shape_lines
 from profiles.analysis.select import Selection
-from profiles.parsers.columns import MISSING, ProfileColumns
+from profiles.formats.columns import MISSING, ProfileColumns
 
 Lines = tuple[str, ...]
 Number = float | None

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.dtypes import element_bytes
-from profiles.parsers.columns import MISSING, ProfileColumns
-from profiles.parsers.graph import ExecutedGraph
+from profiles.formats.columns import MISSING, ProfileColumns
+from profiles.formats.load_and_run.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
 

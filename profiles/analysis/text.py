@@ -24,7 +24,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import Compile, Selection, select
 from profiles.analysis.table import Row, rows
 from profiles.analysis.totals import Totals, totals
-from profiles.parsers.columns import MISSING, ProfileColumns, Side, TextColumn
+from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn
 
 COPY = "Copy"
 _PIECE = 500

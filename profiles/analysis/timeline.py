@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.cumulative import LONGEST_S
-from profiles.parsers.columns import Side, TextColumn, taken
-from profiles.parsers.graph import ExecutedGraph, Index, Intervals
+from profiles.formats.columns import Side, TextColumn, taken
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index, Intervals
 
 Floats = NDArray[np.float64]
 Odd = Literal["not_finite", "negative", "reversed"]

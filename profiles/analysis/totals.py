@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from profiles.analysis.errors import AnalysisError
-from profiles.parsers.columns import ProfileColumns, Side
+from profiles.formats.columns import ProfileColumns, Side
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tabulate import tabulate
 from profiles.analysis.cells import NO_SHAPES, shape_text
 from profiles.analysis.numbers import percent, short
 from profiles.analysis.table import Row
-from profiles.parsers.columns import ProfileColumns
+from profiles.formats.columns import ProfileColumns
 
 BAR_LENGTH = 15
 

@@ -6,8 +6,8 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from profiles.parsers.columns import ProfileColumns
-from profiles.shown.explanations import EXPLANATIONS, Explanation
+from profiles.formats.columns import ProfileColumns
+from profiles.presenters.explanations import EXPLANATIONS, Explanation
 
 
 @dataclass(frozen=True)

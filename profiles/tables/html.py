@@ -17,7 +17,7 @@ from profiles.analysis.data import Spread
 from profiles.analysis.durations import ABSENT
 from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent, short
 from profiles.analysis.table import Row
-from profiles.shown.isolating import visible
+from profiles.presenters.isolating import visible
 
 #: tensors of one cell that are written out; the panel of an operator has all
 _MOST_TENSORS = 6

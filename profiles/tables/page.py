@@ -18,7 +18,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
 from profiles.analysis.stability import unstable
 from profiles.analysis.table import Row, rows
-from profiles.parsers.columns import NumberColumn, ProfileColumns, Side, taken
+from profiles.formats.columns import NumberColumn, ProfileColumns, Side, taken
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
 from profiles.tables.html import Statistics, Surroundings, rows_html
 from profiles.tables.request import (

@@ -2,8 +2,8 @@
 
 from django import template
 
+from profiles.exports.originals import Original, originals_of
 from profiles.models import Profile
-from profiles.originals import Original, originals_of
 
 register = template.Library()
 

@@ -2,7 +2,7 @@
 
 from django import template
 
-from profiles.shown.isolating import isolated, visible
+from profiles.presenters.isolating import isolated, visible
 
 register = template.Library()
 register.filter("isolated", isolated)

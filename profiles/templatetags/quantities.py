@@ -1,4 +1,4 @@
-"""Filters for numbers with units; see `profiles.shown.quantities`."""
+"""Filters for numbers with units; see `profiles.presenters.quantities`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from django import template
 
 from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.analysis.numbers import share
-from profiles.shown.quantities import (
+from profiles.presenters.quantities import (
     bytesize,
     giga,
     listed,

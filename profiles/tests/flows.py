@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from profiles.memory_flow.reader import read_flow
-from profiles.memory_flow.summary import MemoryFlowSummary, summarize
+from profiles.formats.memory_flow.reader import read_flow
+from profiles.formats.memory_flow.summary import MemoryFlowSummary, summarize
 from testdata import DATA
 
 MLP = DATA / "traces/dynamic_train_mlp_scopes/profile.memory_flow.svg"

@@ -5,7 +5,7 @@ import random
 import re
 from typing import Any
 
-from profiles.analysis.comparison.nodes import Nodes, nodes_of
+from profiles.comparison.nodes import Nodes, nodes_of
 from profiles.tests.passes import data_of
 from testdata import DATA, good_profile
 

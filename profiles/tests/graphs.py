@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from profiles.parsers.columns import ProfileColumns
-from profiles.parsers.graph import ExecutedGraph
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.formats.columns import ProfileColumns
+from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.load_and_run.graph_json import parse_graph
+from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile
 from testdata import DATA, good_profile
 

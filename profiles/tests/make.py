@@ -13,7 +13,7 @@ from django.utils import timezone
 from agent.protocol import Plan, Script
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.models import Profile, RemovedObjects
-from profiles.removal import removed_sweep
+from profiles.retention.deletion import removed_sweep
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task, TaskFile

@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 
 from profiles.actors import build_opened
+from profiles.imports.uploads import FileToOpen, upload_confirm, upload_create
 from profiles.models import ProfileUpload
-from profiles.opened.uploads import FileToOpen, upload_confirm, upload_create
-from tasks.submitting import StoredObject
+from tasks.submission.submit import StoredObject
 from webprofile.storage import storage as object_store
 
 

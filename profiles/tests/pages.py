@@ -11,7 +11,7 @@ from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
-from tasks.artifacts import artifacts_record
+from tasks.lifecycle.artifacts import artifacts_record
 from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported

@@ -6,8 +6,8 @@ from typing import Any
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.merging import merge
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.graph_json import parse_graph
+from profiles.formats.load_and_run.reader import parse
 
 
 def another_pass(data: bytes, seed: int) -> bytes:

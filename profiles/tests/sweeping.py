@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from profiles.exports import FORMATS
+from profiles.exports.formats import FORMATS
 from profiles.tables.request import AGGREGATES, ORDERS
 
 PICTURES = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")

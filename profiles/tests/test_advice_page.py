@@ -9,10 +9,10 @@ from django.utils import translation
 from agent.protocol.options import OPTIONS
 from profiles.analysis.advice import RULES, Facts
 from profiles.analysis.roofline import Roofs
+from profiles.formats.chrome_trace.advice_messages import TRACE_RULES as TRACE_WORDS
 from profiles.models import AttemptMeasurement
-from profiles.shown.advice_words import RULES as WORDS
-from profiles.shown.advising import advice_of, facts_of
-from profiles.shown.trace_advice_words import TRACE_RULES as TRACE_WORDS
+from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.advice_messages import RULES as WORDS
 from profiles.tests.advice_data import recorded
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.opened import make_opened

@@ -8,7 +8,7 @@ import pytest
 
 from profiles.analysis.advice import Facts, Finding, advise
 from profiles.analysis.roofline import Roofs
-from profiles.parsers.errors import ProfileFormatError
+from profiles.formats.errors import ProfileFormatError
 from profiles.tests.advice_data import recorded
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.passes import data_of, scaled

@@ -9,11 +9,11 @@ import pytest
 from profiles.analysis.archive import from_archive, to_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.merging import merge
-from profiles.parsers.columns import ProfileColumns
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
-from profiles.parsers.npz import DAMAGE, pack, save, unpack_columns
+from profiles.formats.columns import ProfileColumns
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.graph_json import parse_graph
+from profiles.formats.load_and_run.reader import parse
+from profiles.formats.npz import DAMAGE, pack, save, unpack_columns
 from profiles.tests.make import assert_same, make_profile, to_json
 from profiles.tests.passes import another_pass
 from testdata import bad_profile, good_profile

@@ -10,15 +10,15 @@ from django.core.management import call_command
 from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from profiles.analysis.io_dump import compare
-from profiles.shown.attempt_words import ARTIFACTS, artifact_title
+from profiles.presenters.attempt_messages import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
-from tasks.artifacts import artifacts_record
-from tasks.attempts import attempt_lose
+from tasks.dispatch import gateway
+from tasks.lifecycle.artifacts import artifacts_record
+from tasks.lifecycle.attempts import attempt_lose
 from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.selectors import files_with_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
 from webprofile.storage import storage as object_store
-from workers import gateway
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -90,7 +90,7 @@ def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
     second = make_attempt(Task.objects.get(pk=first.task_id))
     second = first.task.attempts.order_by("-number").first() or second
     if second.pk == first.pk:
-        from tasks.attempts import attempt_assign
+        from tasks.lifecycle.attempts import attempt_assign
 
         second = attempt_assign(Task.objects.get(pk=first.task_id), slot=0)
     finish(second, offer("log.txt", 2), offer("algo_cache.bin", 3))
@@ -243,7 +243,7 @@ def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, mo
         seen.append(client.get(address))
         return compare(*sides, **more)
 
-    monkeypatch.setattr("profiles.comparisons.dumps.compare", reload_meanwhile)
+    monkeypatch.setattr("profiles.comparison.dumps.compare", reload_meanwhile)
     assert client.get(address).status_code == 200
     (meanwhile,) = seen
     assert meanwhile.status_code == 503
@@ -256,7 +256,7 @@ def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, mo
 def test_dumps_that_are_too_large_for_the_page_lead_to_the_command(
     client, dumped, monkeypatch, limit
 ):
-    monkeypatch.setattr(f"profiles.comparisons.dumps.{limit}", 100)
+    monkeypatch.setattr(f"profiles.comparison.dumps.{limit}", 100)
     a, b = dumped
     client.force_login(a.owner)
     answer = client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/")

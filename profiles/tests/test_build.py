@@ -7,7 +7,7 @@ from profiles.analysis.numbers import percent, short
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.table import rows
-from profiles.derived.loading import profile_data
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.tests.make import LOG, finished_attempt
@@ -83,7 +83,7 @@ def test_a_file_that_breaks_our_own_code_does_not_leave_its_task_behind(
     storage, resnet, monkeypatch
 ):
     attempt = finished_attempt(resnet)
-    monkeypatch.setattr("profiles.derived.results.derive", lambda files: 1 / 0)
+    monkeypatch.setattr("profiles.ingest.results.derive", lambda files: 1 / 0)
     build_profile(str(attempt.pk))
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")

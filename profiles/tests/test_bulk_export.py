@@ -11,9 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from agent.protocol import Plan
-from profiles.exporting import many
-from profiles.exporting.fields import FIELDS
-from profiles.exporting.many import ROWS, WRITERS
+from profiles.exports import many
+from profiles.exports.fields import FIELDS
+from profiles.exports.many import ROWS, WRITERS
 from profiles.models import Profile
 from profiles.services import profile_build
 from profiles.tests.make import (

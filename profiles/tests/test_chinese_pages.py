@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
+from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass

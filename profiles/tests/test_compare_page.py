@@ -9,9 +9,9 @@ from cachetools import LRUCache
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from profiles.comparisons import loading
-from profiles.comparisons.history import evidence_of
-from profiles.comparisons.words import signed, signed_percent
+from profiles.comparison import loading
+from profiles.comparison.history import evidence_of
+from profiles.comparison.messages import signed, signed_percent
 from profiles.models import Profile
 from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
 from profiles.tests.opened import make_opened

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from profiles.analysis.advice.kinds import CONSTANTS
-from profiles.analysis.comparison.align import align
-from profiles.analysis.comparison.classify import status_of
-from profiles.analysis.comparison.nodes import Nodes
-from profiles.analysis.comparison.regions import Group, groups_of
-from profiles.parsers.columns import MISSING
+from profiles.comparison.align import align
+from profiles.comparison.classify import status_of
+from profiles.comparison.nodes import Nodes
+from profiles.comparison.regions import Group, groups_of
+from profiles.formats.columns import MISSING
 from profiles.tests.advice_data import recorded
 from profiles.tests.graph_edits import (
     chains,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from profiles.analysis.comparison.confidence import (
+from profiles.comparison.confidence import (
     VERDICTS,
     Basis,
     adjusted,
@@ -17,7 +17,7 @@ from profiles.analysis.comparison.confidence import (
     student_p,
     student_quantile,
 )
-from profiles.analysis.comparison.scatter import LEAST_DOF, Scatter, logarithms, scatter_of
+from profiles.comparison.scatter import LEAST_DOF, Scatter, logarithms, scatter_of
 
 STEADY = Scatter(sd=0.005, dof=19, largest=0.015)
 BASIS = Basis(STEADY, STEADY)

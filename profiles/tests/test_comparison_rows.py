@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from profiles.analysis.comparison.classify import STATUSES
-from profiles.analysis.comparison.comparison import compare
-from profiles.analysis.comparison.confidence import Basis
-from profiles.analysis.comparison.question import Question, ask
-from profiles.analysis.comparison.scatter import Scatter
-from profiles.analysis.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
-from profiles.parsers.columns import MISSING
+from profiles.comparison.classify import STATUSES
+from profiles.comparison.comparison import compare
+from profiles.comparison.confidence import Basis
+from profiles.comparison.question import Question, ask
+from profiles.comparison.scatter import Scatter
+from profiles.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
+from profiles.formats.columns import MISSING
 from profiles.tests.graph_edits import profile_of, to_bytes
 from profiles.tests.passes import another_pass, data_of, scaled
 from testdata import good_profile

@@ -17,8 +17,8 @@ from agent.protocol import Plan
 from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION, weight_bytes
 from profiles.analysis.data import ProfileData
-from profiles.derived import loading, results
-from profiles.derived.loading import profile_data
+from profiles.ingest import loading, results
+from profiles.ingest.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement
@@ -268,7 +268,7 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
             raise RuntimeError("the reader broke")
         return derive(files, *more)
 
-    monkeypatch.setattr("profiles.derived.results.derive", derive_or_break)
+    monkeypatch.setattr("profiles.ingest.results.derive", derive_or_break)
     code, out = reprofile("--all")
     assert (code, out.splitlines()[-1]) == (1, "1 made anew, 1 failed")
     assert f"profile {broken.pk} (task {broken.attempt.task_id}): failed: the reader broke" in out

@@ -14,9 +14,9 @@ from django.core.management import CommandError, call_command
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.text import profile_text
-from profiles.derived.loading import profile_data
+from profiles.formats.load_and_run.reader import parse
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.parsers.load_and_run import parse
 from profiles.services import profile_build
 from profiles.tests.make import finished_attempt, make_profile, to_json
 from profiles.tests.opened import make_opened

@@ -13,11 +13,11 @@ from django.core.management import call_command
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
-from profiles.exporting.chrome_trace import to_trace
-from profiles.exporting.csv_file import groups_to_csv, to_csv
-from profiles.exporting.fields import Asked, rows_by_time, values_of
-from profiles.exporting.json_file import to_json
-from profiles.report import report_html
+from profiles.exports.chrome_trace import to_trace
+from profiles.exports.csv_file import groups_to_csv, to_csv
+from profiles.exports.fields import Asked, rows_by_time, values_of
+from profiles.exports.json_file import to_json
+from profiles.exports.report import report_html
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
 from profiles.tests.passes import data_of, scaled

@@ -6,9 +6,9 @@ import json
 import pytest
 from django.urls import reverse
 
+from profiles.formats.load_and_run.reader import parse
 from profiles.models import Profile
-from profiles.parsers.load_and_run import parse
-from profiles.shown.graph_view import model_form
+from profiles.presenters.graph_view import model_form
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile

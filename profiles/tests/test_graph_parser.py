@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from profiles.parsers.columns import MISSING
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.graph_json import empty_graph, parse_graph
-from profiles.parsers.load_and_run import parse, parse_whole
-from profiles.parsers.npz import pack
+from profiles.formats.columns import MISSING
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.graph_json import empty_graph, parse_graph
+from profiles.formats.load_and_run.reader import parse, parse_whole
+from profiles.formats.npz import pack
 from testdata import DATA, bad_profile, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))

@@ -8,7 +8,7 @@ from tabulate import tabulate
 from profiles.analysis import text
 from profiles.analysis.grid import Grid
 from profiles.analysis.text import profile_text
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.reader import parse
 from testdata import good_profile
 
 CELLS = st.sampled_from(

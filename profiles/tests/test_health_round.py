@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles.health import health_begin, health_round
-from tasks.health import MODEL
+from tasks.dispatch.gateway import desired_state
+from tasks.health_checks import MODEL
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
+from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import last_seen, make_user, make_worker, reported
-from tasks.transitions import transition_if
 from webprofile.storage import storage as objects
-from workers.gateway import desired_state
 from workers.models import HealthCheck, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)

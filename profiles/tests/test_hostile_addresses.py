@@ -3,10 +3,10 @@
 import pytest
 
 from profiles.actors import build_opened
-from profiles.derived.loading import profile_data
-from profiles.derived.rebuilding import profile_rebuild
+from profiles.imports.uploads import upload_delete
+from profiles.ingest.loading import profile_data
+from profiles.ingest.rebuild import profile_rebuild
 from profiles.models import Profile, ProfileUpload
-from profiles.opened.uploads import upload_delete
 from profiles.tests.opened import confirm, make_opened, make_upload
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
@@ -144,16 +144,16 @@ def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
 def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
-    from profiles.opened import opening
+    from profiles.imports import reading
 
-    derive = opening.derive
+    derive = reading.derive
 
     def deleted_meanwhile(*given):
         found = derive(*given)
         upload_delete(ProfileUpload.objects.get(pk=upload.pk))
         return found
 
-    monkeypatch.setattr(opening, "derive", deleted_meanwhile)
+    monkeypatch.setattr(reading, "derive", deleted_meanwhile)
     build_opened(upload.pk)
     assert not Profile.objects.exists()
     assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404

@@ -14,8 +14,8 @@ from profiles.tests.pages import make_result
 from profiles.tests.sweeping import addresses, faults, more_addresses
 from testdata import good_profile
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 from webprofile.storage import storage as object_store
-from webprofile.wording import word
 
 pytestmark = pytest.mark.django_db
 

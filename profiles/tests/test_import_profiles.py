@@ -5,10 +5,10 @@ import os
 import pytest
 from django.core.management import CommandError, call_command
 
+from profiles.imports.local_files import profile_import
+from profiles.imports.reading import upload_build
 from profiles.management.commands import import_profiles as importing
 from profiles.models import ProfileUpload
-from profiles.opened.importing import profile_import
-from profiles.opened.opening import upload_build
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import objects_of
 from tasks.tests.make import make_user

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from profiles.analysis.io_dump import BLOCK, compare, index_of, makers
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.tensor_dump import DumpError, _names, open_folder, open_zip
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.tensor_dump import DumpError, _names, open_folder, open_zip
 from profiles.tests.dumps import make_files, tensor_bytes, write_folder, zip_bytes
 
 ROOT = Path(__file__).parents[2]
@@ -289,7 +289,7 @@ def test_infinity_against_a_number_is_an_infinite_error(value):
 
 def test_a_list_of_very_many_files_is_not_even_read(monkeypatch):
     entries = archive(lambda z: [z.writestr(f"{n:06x}.txt", "") for n in range(1000)])
-    monkeypatch.setattr("profiles.parsers.tensor_dump._MOST_LIST_BYTES", 30_000)
+    monkeypatch.setattr("profiles.formats.tensor_dump._MOST_LIST_BYTES", 30_000)
     read = []
     monkeypatch.setattr(zipfile.ZipInfo, "_decodeExtra", lambda *_: read.append(1))
     with pytest.raises(DumpError) as caught:

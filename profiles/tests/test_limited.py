@@ -16,12 +16,12 @@ import pytest
 
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.totals import totals
-from profiles.derived import fork_server, readers
-from profiles.derived.deriving import Derived, derive
-from profiles.derived.limited import Order
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import parse
-from profiles.parsers.profile_json import TableFile
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.profile_json import TableFile
+from profiles.formats.load_and_run.reader import parse
+from profiles.ingest import fork_server, readers
+from profiles.ingest.build import Derived, derive
+from profiles.ingest.limited_process import Order
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed
 from testdata import DATA, bad_profile, good_profile

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import MAX_NAME_CHARS, parse
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.reader import MAX_NAME_CHARS, parse
 from profiles.tests.make import NODE, make_profile, to_json
 from testdata import bad_profile, commands, good_profile
 

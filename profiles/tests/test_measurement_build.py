@@ -6,12 +6,12 @@ import re
 import pytest
 from django.utils import translation
 
-from agent.cores import oversubscription
+from agent.device.cores import oversubscription
 from agent.protocol import Plan
 from agent.protocol.measurement import Contamination
 from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.attempt_messages import note_words
 from profiles.services import profile_build
-from profiles.shown.attempt_words import note_words
 from profiles.tests.make import (
     CLEAN,
     CLEAN_ONLY,

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.memory_flow import summary as summaries
-from profiles.memory_flow.amounts import bytes_of, layout_of, ns_of
-from profiles.memory_flow.reader import read_flow
-from profiles.memory_flow.summary import MemoryFlowSummary, summarize
-from profiles.memory_flow.usage import usage_of
+from profiles.analysis.downsampling import thinned
+from profiles.formats.memory_flow import summary as summaries
+from profiles.formats.memory_flow.amounts import bytes_of, layout_of, ns_of
+from profiles.formats.memory_flow.reader import read_flow
+from profiles.formats.memory_flow.summary import MemoryFlowSummary, summarize
+from profiles.formats.memory_flow.usage import usage_of
 from profiles.tests.flows import (
     MLP,
     RESNET,
@@ -25,7 +26,6 @@ from profiles.tests.flows import (
     time_text,
     to_flow,
 )
-from profiles.thinning import thinned
 
 TAG = "{https://megengine.org.cn}"
 WORTH = {

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.memory_flow import elements, reader
-from profiles.memory_flow.summary import MemoryFlowSummary, read_memory_flow
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.interning import OTHERS
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.interning import OTHERS
+from profiles.formats.memory_flow import elements, reader
+from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_flow
 from profiles.tests import hostile
 from profiles.tests.flows import END, HEAD, MLP, RESNET, read, tensor, to_flow
-from webprofile.wording_opened import OPENED
+from webprofile.messages.imports import OPENED
 
 GOOD = tensor("good", at=64, size=64, begin=1, end=9)
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:tag="https://megengine.org.cn">\n'

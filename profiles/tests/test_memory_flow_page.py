@@ -8,11 +8,11 @@ import httpx2
 import msgspec
 import pytest
 
-from profiles.memory_flow.summary import MemoryFlowSummary
+from profiles.formats.memory_flow import presenter
+from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
+from profiles.presenters.memory_flow_file import IMAGE_LIMIT_BYTES
 from profiles.services import profile_build
-from profiles.shown import memory_flow_view
-from profiles.shown.memory_flow_file import IMAGE_LIMIT_BYTES
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.make import built
@@ -105,7 +105,7 @@ def test_what_was_derived_before_that_was_measured_says_nothing_of_it(client, re
         del old["near_peak_s"]
         return msgspec.json.decode(json.dumps(old), type=MemoryFlowSummary)
 
-    monkeypatch.setattr(memory_flow_view, "summary_of", without)
+    monkeypatch.setattr(presenter, "summary_of", without)
     page = page_of(client, resnet)
     assert "1688740 bytes" in page and "Nine tenths" not in page
 

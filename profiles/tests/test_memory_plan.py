@@ -8,7 +8,7 @@ import pytest
 from profiles.analysis.dtypes import element_bytes
 from profiles.analysis.memory_plan import memory_plan
 from profiles.analysis.tensor_sizes import variable_bytes
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 from profiles.tests.graphs import read, read_compiled, read_good
 from testdata import good_profile
 

@@ -7,9 +7,9 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.merging import merge
 from profiles.analysis.stability import limits, stability, totals_of_passes, unstable
 from profiles.analysis.text import profile_text
-from profiles.parsers.columns import ProfileColumns
-from profiles.parsers.graph_json import empty_graph, parse_graph
-from profiles.parsers.load_and_run import parse
+from profiles.formats.columns import ProfileColumns
+from profiles.formats.load_and_run.graph_json import empty_graph, parse_graph
+from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed, without_an_operator
 from testdata import good_profile

@@ -9,8 +9,8 @@ from profiles.analysis.drawing.colours import change_colouring, colouring
 from profiles.analysis.drawing.document import netron_document, place_of_row
 from profiles.analysis.drawing.text import plain
 from profiles.analysis.merging import merge
-from profiles.parsers.graph_json import empty_graph
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.graph_json import empty_graph
+from profiles.formats.load_and_run.reader import parse
 from profiles.tests.passes import data_of
 from testdata import DATA, good_profile
 

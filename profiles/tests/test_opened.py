@@ -7,8 +7,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from profiles.actors import build_opened
+from profiles.imports.uploads import in_order_of_passes, upload_create, upload_delete
 from profiles.models import Profile, ProfileUpload
-from profiles.opened.uploads import in_order_of_passes, upload_create, upload_delete
 from profiles.tests.opened import (
     file_body,
     file_to_open,
@@ -20,8 +20,8 @@ from profiles.tests.traces import operator, to_trace
 from tasks.tests.make import make_user
 from testdata import DATA, bad_profile, good_profile
 from webprofile.errors import DomainError
+from webprofile.messages.errors import WORDINGS
 from webprofile.storage import storage as object_store
-from webprofile.wording import WORDINGS
 
 pytestmark = pytest.mark.django_db
 
@@ -277,9 +277,9 @@ def test_a_body_of_another_form_is_refused(client, body):
 def test_every_reason_has_words():
     from typing import get_args
 
-    from profiles.opened.uploads import RETRIED
-    from profiles.parsers.errors import FormatCode
-    from profiles.parsers.first_look import Kind
+    from profiles.formats.detection import Kind
+    from profiles.formats.errors import FormatCode
+    from profiles.imports.uploads import RETRIED
 
     codes = {*get_args(FormatCode), *get_args(Kind), *RETRIED, "device_total_zero"}
     assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()

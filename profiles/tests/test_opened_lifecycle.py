@@ -8,10 +8,10 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from profiles.actors import build_opened
+from profiles.imports import sweep
+from profiles.imports.sweep import opened_sweep
+from profiles.imports.uploads import upload_delete
 from profiles.models import Profile, ProfileUpload
-from profiles.opened import sweeping
-from profiles.opened.sweeping import opened_sweep
-from profiles.opened.uploads import upload_delete
 from profiles.tests.opened import (
     confirm,
     make_opened,
@@ -152,11 +152,11 @@ def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
 
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
-    monkeypatch.setattr(sweeping, "enqueue", away)
+    monkeypatch.setattr(sweep, "enqueue", away)
     opened_sweep()
     assert len(asked) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
-    monkeypatch.setattr(sweeping, "enqueue", lambda _, upload, queue: asked.append(upload))
+    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: asked.append(upload))
     opened_sweep()
     assert len(asked) == 3
 
@@ -165,7 +165,7 @@ def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch)
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm(upload)
     sent = []
-    monkeypatch.setattr(sweeping, "enqueue", lambda _, upload, queue: sent.append(upload))
+    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: sent.append(upload))
 
     opened_sweep()
     assert sent == []
@@ -207,7 +207,7 @@ def test_storage_that_is_away_is_waited_for(storage, settings):
 
 
 def test_a_file_that_breaks_our_own_code_is_called_our_fault(storage, monkeypatch):
-    monkeypatch.setattr("profiles.opened.opening.derive", lambda files: 1 / 0)
+    monkeypatch.setattr("profiles.imports.reading.derive", lambda files: 1 / 0)
     upload = make_opened(make_user(), good_profile("tiny"))
     assert (upload.state, upload.problem) == (State.FAILED, "broke")
 

@@ -9,7 +9,7 @@ from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.services import profile_build
 from profiles.tests.pages import ended_attempt
-from tasks.artifacts import artifacts_record
+from tasks.lifecycle.artifacts import artifacts_record
 from tasks.models import Artifact, artifact_key
 from tasks.tests.make import make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file

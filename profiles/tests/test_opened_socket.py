@@ -3,7 +3,7 @@
 import pytest
 
 from profiles.actors import build_opened
-from profiles.opened.progress import Noting
+from profiles.imports.progress import Noting
 from profiles.tests.opened import confirm, make_upload
 from tasks.tests.make import make_user
 from tasks.tests.sockets import browser, closed_with, events, in_thread

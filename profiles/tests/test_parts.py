@@ -11,10 +11,10 @@ from django.test import RequestFactory
 from agent.protocol.parts import Checksum, md5_of_parts, part_bytes_of, part_sizes
 from profiles.models import PartedUpload
 from profiles.parts import parts_of, parts_sweep
-from profiles.removal import removed_sweep, task_delete
+from profiles.retention.deletion import removed_sweep, task_delete
 from profiles.tests.make import verify
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Task, TaskFile
-from tasks.services import task_cancel
 from tasks.tests.make import make_user, make_worker
 from webprofile.storage import PartsRefusedError
 from webprofile.storage import storage as object_store

@@ -6,7 +6,7 @@ What it has in common with the other viewer: `test_viewer.py`.
 import pytest
 
 from profiles.perfetto import perfetto_address
-from profiles.shown import trace_file
+from profiles.presenters import trace_file
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result, policy_of
 from profiles.tests.traces import MLP

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from profiles.analysis.roofline import Roofs
-from profiles.derived.loading import profile_data
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.shown.picture_data import roofline_data
+from profiles.presenters.charts import roofline_data
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass

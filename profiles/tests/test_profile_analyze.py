@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from profiles.analysis.errors import AnalysisError
+from profiles.formats.errors import ProfileFormatError
 from profiles.management.commands.profile_analyze import Command, analysis
-from profiles.parsers.errors import ProfileFormatError
 from profiles.tests.make import NODE, make_profile, to_json
 from testdata import DATA, commands
 

@@ -8,7 +8,7 @@ import pytest
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.query import Query
 from profiles.analysis.text import Printed, profile_text, text_pieces
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 from testdata import bad_profile, commands, good_profile
 

@@ -11,14 +11,14 @@ from django.utils import timezone
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AuditEntry
-from accounts.refresh_tokens import RefreshPart
-from profiles import retention
+from accounts.tokens.refresh import RefreshPart
 from profiles.models import Profile, ProfileUpload, RemovedObjects
-from profiles.removal import task_delete, task_keep_files
+from profiles.retention import policy
+from profiles.retention.deletion import task_delete, task_keep_files
 from profiles.tests.make import make_profile, objects_gone, to_json
 from profiles.tests.opened import make_opened
-from tasks import services
-from tasks.attempts import attempt_assign
+from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, IdempotencyKey, LogChunk, Purpose, Task, TaskFile, artifact_key
 from tasks.states import TaskState
 from tasks.tests.make import make_user, make_waiting_task, make_worker
@@ -44,7 +44,7 @@ def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
     Artifact.objects.create(attempt=attempt, name="profile.json", size_bytes=5000, md5="0" * 32)
     Profile.objects.create(attempt=attempt, operators=3)
     LogChunk.objects.create(attempt=attempt, seq=1, offset=0, size=4, text="done")
-    services.transition_if(task, TaskState.FINISHED, set(TaskState), outcome="succeeded")
+    transition_if(task, TaskState.FINISHED, set(TaskState), outcome="succeeded")
     Task.objects.filter(pk=task.pk).update(finished_at=timezone.now() - ago)
     task.refresh_from_db()
     return task
@@ -127,13 +127,13 @@ def test_what_waits_or_runs_is_never_touched():
     attempt_assign(running, slot=0)
     Task.objects.update(created_at=timezone.now() - LONG_AGO, finished_at=timezone.now() - LONG_AGO)
     before = what_is_left()
-    purge("--yes", "--only", *retention.POLICIES)
+    purge("--yes", "--only", *policy.POLICIES)
     assert what_is_left() == before
     assert set(Task.objects.all()) == {waiting, running}
 
 
 def test_a_purge_that_was_stopped_goes_on_where_it_was(monkeypatch):
-    monkeypatch.setattr(retention, "PIECE", 2)
+    monkeypatch.setattr(policy, "PIECE", 2)
     owner, worker = make_user(), make_worker()
     for _ in range(3):
         make_ended(owner=owner, worker=worker)
@@ -144,10 +144,10 @@ def test_a_purge_that_was_stopped_goes_on_where_it_was(monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        retention.purge(retention.POLICIES["logs"], 30, stop)
+        policy.purge(policy.POLICIES["logs"], 30, stop)
     assert (done, LogChunk.objects.count()) == ([2], 1)
     assert AuditEntry.objects.get().after["rows"] == 2
-    assert retention.purge(retention.POLICIES["logs"], 30) == 1
+    assert policy.purge(policy.POLICIES["logs"], 30) == 1
 
 
 def test_health_checks_and_keys_go_but_each_devices_last_check_stays():

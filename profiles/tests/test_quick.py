@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from profiles.parsers.columns import MISSING, NumberColumn, SideTimes, TextColumn
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.id_lists import Places, id_lists
-from profiles.parsers.load_and_run import _careful, parse
-from profiles.parsers.profile_json import decode_unchecked
-from profiles.parsers.quick import quick
-from profiles.parsers.sections import Sections
+from profiles.formats.columns import MISSING, NumberColumn, SideTimes, TextColumn
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.fast_reader import quick
+from profiles.formats.load_and_run.id_lists import Places, id_lists
+from profiles.formats.load_and_run.profile_json import decode_unchecked
+from profiles.formats.load_and_run.reader import _careful, parse
+from profiles.formats.load_and_run.sections import Sections
 from profiles.tests.make import NODE, make_profile, to_json
 from testdata import DATA, good_profile
 

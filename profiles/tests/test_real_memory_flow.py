@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from profiles.memory_flow.amounts import bytes_of, ns_of
-from profiles.memory_flow.reader import read_flow
-from profiles.memory_flow.summary import summarize
+from profiles.formats.memory_flow.amounts import bytes_of, ns_of
+from profiles.formats.memory_flow.reader import read_flow
+from profiles.formats.memory_flow.summary import summarize
 
 pytestmark = pytest.mark.megengine
 

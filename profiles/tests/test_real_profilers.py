@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from profiles.formats.chrome_trace.reading import read_dynamic
 from profiles.models import ProfileUpload
 from profiles.tests.opened import make_opened
-from profiles.traces.reading import read_dynamic
 
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 pytestmark = [pytest.mark.megengine, pytest.mark.django_db]

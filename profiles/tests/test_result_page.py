@@ -8,8 +8,8 @@ from profiles.analysis.numbers import bandwidth, computation, flops, memory, per
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.table import rows
-from profiles.derived.loading import profile_data
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.reader import parse
+from profiles.ingest.loading import profile_data
 from profiles.services import profile_build
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json

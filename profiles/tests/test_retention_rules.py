@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
-from profiles.removal import removed_sweep, task_keep_files
-from profiles.retention import DUMPS, POLICIES, retention_sweep
+from profiles.retention.deletion import removed_sweep, task_keep_files
+from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, objects_gone, put_files, to_json, verify
 from profiles.tests.pages import make_result
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
@@ -251,7 +251,7 @@ def test_what_somebody_begins_to_keep_in_the_last_moment_stays(ended):
 
 
 def test_a_round_removes_a_piece_of_each_kind(ended, settings, monkeypatch):
-    monkeypatch.setattr("profiles.retention.PIECE", 1)
+    monkeypatch.setattr("profiles.retention.policy.PIECE", 1)
     settings.RETENTION = {"files": 30}
     left = []
     for _ in range(3):

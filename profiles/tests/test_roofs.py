@@ -4,15 +4,15 @@ import pytest
 from django.test import Client
 
 from agent.protocol import MeasuredRoofs
-from profiles.derived.loading import profile_data
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.shown.advising import advice_of, facts_of
-from profiles.shown.roofs import roofs_of
+from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.peak_performance import roofs_of
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
-from workers.roofs import roofs_as_json
+from workers.peak_performance import roofs_as_json
 
 pytestmark = pytest.mark.django_db
 

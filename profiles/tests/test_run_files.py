@@ -7,10 +7,10 @@ import httpx2
 import pytest
 from django.utils import timezone
 
-from profiles.derived import results
-from profiles.derived.rebuilding import profile_rebuild
+from profiles.formats.detection import kind_of, other_kind
+from profiles.ingest import results
+from profiles.ingest.rebuild import profile_rebuild
 from profiles.models import OpenedFile, ProfileUpload
-from profiles.parsers.first_look import kind_of, other_kind
 from profiles.services import profile_build
 from profiles.tests.opened import file_body, make_opened
 from profiles.tests.pages import ended_attempt
@@ -156,6 +156,6 @@ def test_a_result_that_is_being_read_is_given_to_nobody_else(storage, monkeypatc
         seen.append(Task.objects.get(pk=attempt.task_id).hinted_at)
         return derive(files, told)
 
-    monkeypatch.setattr("profiles.derived.results.derive", reads)
+    monkeypatch.setattr("profiles.ingest.results.derive", reads)
     profile_build(attempt)
     assert seen[0] > asked_at + timedelta(seconds=50)

@@ -4,8 +4,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from profiles.actors import build_opened
+from profiles.imports.uploads import upload_create
 from profiles.models import ProfileUpload
-from profiles.opened.uploads import upload_create
 from profiles.tests.opened import confirm, file_to_open
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import good_profile

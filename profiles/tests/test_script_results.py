@@ -3,11 +3,11 @@
 import pytest
 
 from agent.protocol import AttemptFinished, AttemptLog, EndReason, Script
-from profiles.derived.rebuilding import profile_rebuild
+from profiles.ingest.rebuild import profile_rebuild
+from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests.make import MEMORY, TIMELINE, built, ran
-from profiles.verifying import broken_rows
 from tasks.tests.make import keep_log, make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, program_file
 

@@ -16,8 +16,8 @@ from profiles.analysis.ordering import ascending_order, number_order
 from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
 from profiles.analysis.table import rows
-from profiles.parsers.columns import MISSING, NumberColumn, ProfileColumns, Side
-from profiles.parsers.load_and_run import parse
+from profiles.formats.columns import MISSING, NumberColumn, ProfileColumns, Side
+from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 from testdata import good_profile
 

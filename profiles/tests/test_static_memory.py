@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.parsers.errors import ProfileFormatError
-from profiles.static_memory import summary as summaries
-from profiles.static_memory.summary import StaticMemory, read_static_memory
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.static_memory import summary as summaries
+from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 from profiles.tests.static_plans import NAMES, Plan, chunk, graph_of, plan, plan_of, to_bytes
 from testdata import DATA
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from django.core.management import call_command
 
-from profiles.derived.loading import run_data
+from profiles.ingest.loading import run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests import hostile
@@ -233,7 +233,7 @@ def test_without_profiled_passes_the_plan_stands_beside_the_measurement(client, 
 def test_reprofile_shows_the_plan_of_an_older_attempt(client, alice, monkeypatch):
     files = {"profile.json": good_profile("tiny"), ZIP: packed("tiny")}
     with monkeypatch.context() as before:
-        before.setattr("profiles.derived.results._BESIDE", ())
+        before.setattr("profiles.ingest.results._BESIDE", ())
         profile = built(alice, files)
     assert 'id="static-memory"' not in page_of(client, profile)
     out = io.StringIO()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agent.conftest import find_megengine_python
-from profiles.static_memory.summary import StaticMemory, read_static_memory
+from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import DATA
 

@@ -10,13 +10,13 @@ from django.utils import translation
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.merging import merge
-from profiles.derived.deriving import profile_row
-from profiles.derived.measurements import measurement_row
+from profiles.formats.load_and_run.graph_json import parse_graph
+from profiles.formats.load_and_run.reader import parse
+from profiles.ingest.build import profile_row
+from profiles.ingest.measurements import measurement_row
 from profiles.models import AttemptMeasurement
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse
-from profiles.shown.explanations import EXPLANATIONS
-from profiles.shown.statistics import statistics_view
+from profiles.presenters.explanations import EXPLANATIONS
+from profiles.presenters.statistics import statistics_view
 from profiles.tables.columns import columns_available
 from profiles.tests.make import STANDARD, make_profile, measurement, profiled, to_json
 from tasks.models import Attempt

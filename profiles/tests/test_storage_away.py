@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone
 
 from profiles.health import health_round
+from profiles.imports.sweep import opened_sweep
+from profiles.imports.uploads import upload_delete
 from profiles.models import PartedUpload, ProfileUpload
-from profiles.opened.sweeping import opened_sweep
-from profiles.opened.uploads import upload_delete
 from profiles.parts import parts_sweep
-from profiles.removal import objects_remove_soon, removed_sweep
+from profiles.retention.deletion import objects_remove_soon, removed_sweep
 from profiles.tests.opened import make_upload
 from tasks.tests.make import make_user, make_worker
 from testdata import good_profile

@@ -11,7 +11,7 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from profiles.verifying import _asked_md5
+from profiles.integrity import _asked_md5
 from webprofile.storage import storage as objects
 from webprofile.storage.s3 import md5_of
 

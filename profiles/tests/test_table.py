@@ -10,7 +10,7 @@ from profiles.analysis.select import select
 from profiles.analysis.table import Row, rows
 from profiles.analysis.text import profile_text
 from profiles.analysis.totals import totals
-from profiles.parsers.load_and_run import parse
+from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 
 

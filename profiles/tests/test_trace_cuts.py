@@ -11,7 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profiles.parsers.errors import ProfileFormatError
+from profiles.formats.chrome_trace import events as events_of_traces
+from profiles.formats.chrome_trace import span_index
+from profiles.formats.chrome_trace.choosing import Range, TooLargeError
+from profiles.formats.chrome_trace.cutting import exact_us
+from profiles.formats.chrome_trace.reading import read_dynamic
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.formats.errors import ProfileFormatError
 from profiles.tests.trace_cuts import cut_of, index_of, spans_in, spans_of_text, touching
 from profiles.tests.traces import (
     DEVICE,
@@ -25,12 +31,6 @@ from profiles.tests.traces import (
     span,
     to_trace,
 )
-from profiles.traces import events as events_of_traces
-from profiles.traces import span_index
-from profiles.traces.choosing import Range, TooLargeError
-from profiles.traces.cutting import exact_us
-from profiles.traces.reading import read_dynamic
-from profiles.traces.summary import TraceSummary
 
 ANYHOW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

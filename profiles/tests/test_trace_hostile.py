@@ -5,9 +5,9 @@ from itertools import chain
 
 import pytest
 
-from profiles.parsers.errors import ProfileFormatError
+from profiles.formats.chrome_trace import reader
+from profiles.formats.errors import ProfileFormatError
 from profiles.tests.traces import HOST, TWO, WORKER, operator, read, span, to_trace
-from profiles.traces import reader
 
 BAD = {
     "empty": (b"  \n", "empty", "empty"),

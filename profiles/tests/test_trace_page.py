@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from profiles.derived.loading import run_data
+from profiles.ingest.loading import run_data
 from profiles.models import ProfileUpload
 from profiles.tests.opened import make_opened
 from profiles.tests.traces import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiles.report import report_html
+from profiles.exports.report import report_html
 from profiles.tests.opened import make_opened
 from profiles.tests.passes import data_of
 from profiles.tests.reports import META, PageTags

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from profiles.actors import build_opened, rebuild_profile
-from profiles.derived import cuts, readers
-from profiles.derived.loading import run_data
-from profiles.opened import progress
-from profiles.opened.sweeping import upload_purge
-from profiles.shown import trace_timeline
+from profiles.formats.chrome_trace import timeline_presenter
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.imports import progress
+from profiles.imports.sweep import upload_purge
+from profiles.ingest import cuts, readers
+from profiles.ingest.loading import run_data
+from profiles.integrity import broken_objects
 from profiles.tests.opened import confirm, make_opened, make_upload, objects_of
 from profiles.tests.trace_cuts import spans_in, spans_of_text, touching
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeated, span, to_trace
-from profiles.traces.summary import TraceSummary
-from profiles.verifying import broken_objects
 from testdata import good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller
@@ -59,7 +59,7 @@ def events_of(answer):
 
 
 def overview_of(profile):
-    return trace_timeline.trace_of(profile).overview
+    return timeline_presenter.trace_of(profile).overview
 
 
 class TestCut:
@@ -192,7 +192,7 @@ def _make_old(patch):
         del old["overview"]
         return msgspec.json.decode(json.dumps(old), type=TraceSummary)
 
-    patch.setattr(trace_timeline, "trace_of", without)
+    patch.setattr(timeline_presenter, "trace_of", without)
 
 
 @pytest.fixture

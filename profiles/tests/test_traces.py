@@ -6,6 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from profiles.formats.chrome_trace import events, reading
+from profiles.formats.chrome_trace.reading import read_dynamic
 from profiles.tests.traces import (
     DEVICE,
     HOST,
@@ -21,8 +23,6 @@ from profiles.tests.traces import (
     span,
     to_trace,
 )
-from profiles.traces import events, reading
-from profiles.traces.reading import read_dynamic
 
 
 def added_up(path):

@@ -9,12 +9,12 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles.models import OpenedFile, Profile
-from profiles.removal import task_delete
-from profiles.retention import POLICIES, purge
+from profiles.retention.deletion import task_delete
+from profiles.retention.policy import POLICIES, purge
 from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from tasks.attempts import attempt_lose
+from tasks.lifecycle.attempts import attempt_lose
 from tasks.models import Artifact, Attempt, Task, TaskFile, artifact_key
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store

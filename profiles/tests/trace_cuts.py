@@ -6,11 +6,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from profiles.traces.choosing import Range, choose
-from profiles.traces.cutting import write_cut
-from profiles.traces.lanes import lanes_of
-from profiles.traces.reader import read_trace
-from profiles.traces.span_index import START_BYTES, from_header, header_bytes, write_index
+from profiles.formats.chrome_trace.choosing import Range, choose
+from profiles.formats.chrome_trace.cutting import write_cut
+from profiles.formats.chrome_trace.lanes import lanes_of
+from profiles.formats.chrome_trace.reader import read_trace
+from profiles.formats.chrome_trace.span_index import (
+    START_BYTES,
+    from_header,
+    header_bytes,
+    write_index,
+)
 
 #: (thread, name, begin and end in ns)
 Span = tuple[int, str, int, int]
@@ -29,7 +34,7 @@ def index_of(path: Path) -> bytes:
 def cut_of(
     path: Path, asked: Range, limit_bytes: int = LIMIT, data: bytes = b""
 ) -> list[dict[str, Any]]:
-    """The events of a cut, as `profiles.derived.cuts` has it made; `data` is an earlier index."""
+    """The events of a cut, as `profiles.ingest.cuts` has it made; `data` is an earlier index."""
     data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])

@@ -6,8 +6,8 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import reader_of
-from profiles.opened.importing import attempt_open
-from profiles.removal import refuse_removed
+from profiles.imports.local_files import attempt_open
+from profiles.retention.deletion import refuse_removed
 from profiles.views.access import task_or_404
 from tasks.models import Artifact
 from tasks.selectors import last_attempt

@@ -12,17 +12,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import reader_of
-from profiles.analysis.comparison.comparison import MOST
-from profiles.analysis.comparison.question import Question, ask
-from profiles.comparisons import page
-from profiles.comparisons.choosing import candidates, choices, chosen_profiles, problem_of
-from profiles.comparisons.facts import facts_of, warnings_of
-from profiles.comparisons.graph import graph_view, row_at
-from profiles.comparisons.loading import Compared, comparison_of
-from profiles.comparisons.request import Asked, page_problem, read_asked, unknown_choice
-from profiles.comparisons.words import letter, origin_of
+from profiles.comparison import presenter
+from profiles.comparison.candidates import candidates, choices, chosen_profiles, problem_of
+from profiles.comparison.comparison import MOST
+from profiles.comparison.facts import facts_of, warnings_of
+from profiles.comparison.graph import graph_view, row_at
+from profiles.comparison.loading import Compared, comparison_of
+from profiles.comparison.messages import letter, origin_of
+from profiles.comparison.question import Question, ask
+from profiles.comparison.request import Asked, page_problem, read_asked, unknown_choice
+from profiles.exports.provenance import title_of
 from profiles.models import Profile
-from profiles.provenance import title_of
 from profiles.views.addresses import page_of
 
 
@@ -42,8 +42,8 @@ def compare(request: HttpRequest) -> HttpResponse:
     of_rows = Asked(ids=asked.ids, question=asked.question)
     of_graph = replace(of_rows, question=Question(side=asked.question.side))
     of_graph = replace(of_graph, other=asked.other, graph=asked.graph)
-    rows = page.row_page(compared, asked, answer)
-    selected = page.selected_view(compared, asked)
+    rows = presenter.row_page(compared, asked, answer)
+    selected = presenter.selected_view(compared, asked)
     context = {
         "asked": asked,
         "runs": _runs(compared, asked),
@@ -51,10 +51,10 @@ def compare(request: HttpRequest) -> HttpResponse:
         "warnings": warnings_of(compared),
         "facts": facts_of(compared),
         "common": _without_common(compared),
-        "totals": page.total_rows(compared),
-        "totals_notes": page.total_notes(compared),
-        "waterfall": page.waterfall_view(compared, asked),
-        "filter": page.filter_view(asked, answer),
+        "totals": presenter.total_rows(compared),
+        "totals_notes": presenter.total_notes(compared),
+        "waterfall": presenter.waterfall_view(compared, asked),
+        "filter": presenter.filter_view(asked, answer),
         "page": rows,
         "page_before": asked.changed(page=rows.number - 1),
         "page_after": asked.changed(page=rows.number + 1),

@@ -7,8 +7,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import reader_of
-from profiles.comparisons.dumps import dumps_compare
-from profiles.comparisons.request import page_problem
+from profiles.comparison.dumps import dumps_compare
+from profiles.comparison.request import page_problem
 from profiles.selectors import dump_asked, dumps_beside
 from profiles.views.access import task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int

@@ -1,4 +1,4 @@
-"""A profile as a file: of the formats that `profiles.exports` makes, or as it was uploaded."""
+"""A profile as a file: in a format of `profiles.exports.formats`, or as it was uploaded."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
-from profiles.derived.loading import profile_data
-from profiles.exporting.fields import FIELDS, GROUP_FIELDS, SOURCE_FIELDS
-from profiles.exports import FORMATS, exported
-from profiles.originals import originals_of
-from profiles.provenance import file_name, provenance
+from profiles.exports.fields import FIELDS, GROUP_FIELDS, SOURCE_FIELDS
+from profiles.exports.formats import FORMATS, exported
+from profiles.exports.originals import originals_of
+from profiles.exports.provenance import file_name, provenance
+from profiles.ingest.loading import profile_data
 from profiles.views.access import profile_or_404
 from webprofile.errors import DomainError
 from webprofile.storage import storage

@@ -9,10 +9,10 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
-from profiles.derived.loading import run_data
+from profiles.formats.memory_flow.presenter import read_flow_question, summary_of, tensors_view
+from profiles.ingest.loading import run_data
 from profiles.models import Profile
-from profiles.shown.memory_flow_file import IMAGE_LIMIT_BYTES, flow_file, is_shown
-from profiles.shown.memory_flow_view import read_flow_question, summary_of, tensors_view
+from profiles.presenters.memory_flow_file import IMAGE_LIMIT_BYTES, flow_file, is_shown
 from profiles.views.access import profile_or_404
 from profiles.views.addresses import page_of
 from webprofile.storage import storage

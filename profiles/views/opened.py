@@ -15,18 +15,18 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.selectors import reader_of
+from profiles.formats.detection import HEAD_BYTES
+from profiles.imports import uploads
+from profiles.imports.local_files import upload_submit
+from profiles.imports.progress import reading_of
+from profiles.imports.uploads import FILES_LIMIT, FileToOpen
 from profiles.models import ProfileUpload
-from profiles.opened import uploads
-from profiles.opened.importing import upload_submit
-from profiles.opened.progress import reading_of
-from profiles.opened.uploads import FILES_LIMIT, FileToOpen
-from profiles.parsers.first_look import HEAD_BYTES
 from profiles.selectors import results_latest, uploads_visible_to
 from profiles.size_limits import most_bytes, size_limit
 from profiles.views.access import upload_or_404
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 from webprofile.storage import storage
-from webprofile.wording import word
 
 PAGE_SIZE = 25
 

@@ -6,9 +6,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.errors import AnalysisError
-from profiles.derived.loading import profile_data
-from profiles.shown.operator_facts import operator_facts
-from profiles.shown.statistics import is_one_sample
+from profiles.ingest.loading import profile_data
+from profiles.presenters.operator_facts import operator_facts
+from profiles.presenters.statistics import is_one_sample
 from profiles.tables.columns import columns_without
 from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request

@@ -11,17 +11,17 @@ from django.views.decorators.http import require_GET
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.derived.loading import profile_data, run_data
+from profiles.exports.originals import are_of_trace
+from profiles.formats.chrome_trace.presenter import trace_view
+from profiles.formats.memory_flow.presenter import memory_flow_view, read_flow_question
+from profiles.formats.static_memory.presenter import static_memory_view
+from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
-from profiles.originals import are_of_trace
+from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.attempt_messages import input_words
+from profiles.presenters.run_sources import mismatches, sources_of
+from profiles.presenters.statistics import statistics_view
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
-from profiles.shown.advising import advice_of, facts_of
-from profiles.shown.attempt_words import input_words
-from profiles.shown.memory_flow_view import memory_flow_view, read_flow_question
-from profiles.shown.run_sources import mismatches, sources_of
-from profiles.shown.static_memory_view import static_memory_view
-from profiles.shown.statistics import statistics_view
-from profiles.shown.trace_view import trace_view
 from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import Places, SideTable
@@ -32,7 +32,7 @@ from profiles.views.memory_flow import original_of
 from tasks.models import Artifact
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
-from webprofile.wording import word
+from webprofile.messages.errors import word
 
 #: fields whose errors are told in place
 _FIELDS = ("name", "choice", "min", "max", "rows")

@@ -20,6 +20,8 @@ from django.utils.html import escape
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from profiles.exports.provenance import title_of
+from profiles.formats.chrome_trace.timeline_presenter import timeline_view
 from profiles.perfetto import (
     perfetto_address,
     perfetto_compressed,
@@ -28,10 +30,8 @@ from profiles.perfetto import (
     perfetto_page,
     perfetto_tag,
 )
-from profiles.provenance import title_of
-from profiles.shown.graph_view import task_model_view
-from profiles.shown.trace_file import is_trace, trace_file_view, trace_original
-from profiles.shown.trace_timeline import timeline_view
+from profiles.presenters.graph_view import task_model_view
+from profiles.presenters.trace_file import is_trace, trace_file_view, trace_original
 from profiles.viewer import compressed, content, theme_of, viewer_files, viewer_page
 from profiles.views.access import profile_or_404, task_or_404
 from profiles.views.addresses import page_of

@@ -1,4 +1,4 @@
-// Numbers and times as the reader sees them; `profiles/shown/quantities.py` does the same on the server.
+// Numbers and times as the reader sees them; `profiles/presenters/quantities.py` does the same on the server.
 
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
 

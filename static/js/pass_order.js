@@ -1,4 +1,4 @@
-// The order of a profile's passes by the names of their files, as `profiles.opened.uploads` has it.
+// The order of a profile's passes by the names of their files, as `profiles.imports.uploads` has it.
 
 /** Names without their ending, cut into texts and numbers. */
 function parts(name) {

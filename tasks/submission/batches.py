@@ -7,13 +7,13 @@ from pathlib import Path
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
-from tasks.services import task_rows
 from tasks.submission.contents import head_bytes_of, look_into
+from tasks.submission.creation import task_rows
 from tasks.submission.request import TaskRequest
 from tasks.submission.schema import TaskBody, request_asked, worker_asked
 from tasks.submission.validation import admit
-from webprofile.batchfile.local_files import LocalFile
-from webprofile.batchfile.matrix import Cell, newest_first
+from webprofile.client.batchfile.local_files import LocalFile
+from webprofile.client.batchfile.matrix import Cell, newest_first
 from webprofile.errors import DomainError
 from workers.models import Worker
 from workers.selectors import workers_visible_to

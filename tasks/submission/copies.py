@@ -12,16 +12,17 @@ from django.utils import translation
 from accounts.models import User
 from agent.protocol.artifacts import artifact_of
 from agent.protocol.options import OPTIONS
-from profiles.task_files import sources_check, task_confirm
-from tasks import services
+from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.reasons import Reason
 from tasks.models import Artifact, Task, TaskFile
-from tasks.reasons import Reason
 from tasks.selectors import tasks_visible_to
 from tasks.states import TaskState
+from tasks.submission.creation import file_stored, task_copy_failed, task_rerun
 from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
+from tasks.submission.uploads import sources_check, task_confirm
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 from webprofile.storage import storage
-from webprofile.wording import word
 
 #: the artifact of an earlier task that may be the content of an option
 CACHES = {
@@ -53,7 +54,7 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             if file.source:
                 _, etag = storage.copy(file.source, row.object_key)
                 # a copy may be in one piece where its source came in parts
-                services.file_stored(row, etag=etag if file.part_bytes else "")
+                file_stored(row, etag=etag if file.part_bytes else "")
     except Exception as error:
         end_copy(task, error)
         raise
@@ -66,15 +67,15 @@ def task_repeat(
 
     Returns the new task, and whether this call made it: a double click makes one only. `keep` gets
     it in the transaction that makes it. Raises DomainError as `sources_check`, before anything is
-    made, `tasks.services.task_rerun` and `task_confirm`; whatever fails once it is made, the new
-    task ends.
+    made, as `tasks.submission.creation.task_rerun` and `task_confirm`; whatever fails once it is
+    made, the new task ends.
     """
     if task.state == TaskState.FINISHED:  # of others `task_rerun` says what is wrong
         for file in task.files.all():
             check_stored(file)
         sources_check(request_of(task).files)
     with transaction.atomic():
-        copy, asked = services.task_rerun(task, owner=owner)
+        copy, asked = task_rerun(task, owner=owner)
         keep(copy)
     if asked is not None:
         copy_sources(copy, asked.files)
@@ -99,14 +100,14 @@ def end_refused(task: Task, error: DomainError) -> None:
     reason = _UNUSABLE.get(error.code.partition("_")[0])
     if reason is not None:
         with translation.override("en"):  # as all details
-            services.task_fail(task, reason=reason.value, detail=str(word(error)))
+            task_fail(task, reason=reason.value, detail=str(word(error)))
 
 
 def end_copy(task: Task, error: Exception) -> None:
     """End a task whose files could not be copied; its detail is the text of the error."""
     with translation.override("en"):  # as all details
         detail = word(error) if isinstance(error, DomainError) else ""
-    services.task_copy_failed(task, detail=detail)
+    task_copy_failed(task, detail=detail)
 
 
 def cache_choices(reader: User) -> dict[str, list[Artifact]]:

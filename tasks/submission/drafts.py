@@ -21,8 +21,7 @@ from agent.protocol.options import (
 )
 from tasks.kinds import program_name
 from tasks.models import DATA_SUFFIXES, TaskFile
-from tasks.queue.targets import Candidate
-from tasks.submission.form import named_runtime
+from tasks.scheduling.targets import Candidate
 from tasks.submission.inputs import read_inputs
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.schema import request_asked, worker_asked
@@ -36,10 +35,11 @@ from tasks.submission.validation import (
     refusal_by,
     refusal_of_script,
 )
-from webprofile.batchfile.values import FORMATS
+from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Runtime, Worker
+from workers.selectors import named_runtime
 
 PROGRAM = "load_and_run"
 MODEL = "model.mge"

@@ -8,7 +8,7 @@ from agent.protocol.options import Value
 from agent.protocol.parts import PART_BYTES
 from agent.protocol.plan import DEFAULT
 from tasks.models import Purpose, Task, TaskFile
-from tasks.queue.targets import Target, target_of
+from tasks.scheduling.targets import Target, target_of
 from webprofile.errors import DomainError
 
 
@@ -70,8 +70,8 @@ class TaskRequest:
     """All that makes a task but its owner and its device.
 
     Either a device is asked for by name, then with `runtime_version`; or with a `target`, which
-    chooses both. `priority` orders tasks as `tasks.queue.turns` says. With `script` the file of
-    kind `model` is a program.
+    chooses both. `priority` orders tasks as `tasks.scheduling.fair_share` says. With `script`
+    the file of kind `model` is a program.
     """
 
     runtime_version: str = ""

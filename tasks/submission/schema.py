@@ -17,8 +17,8 @@ from agent.protocol.parts import MIB, PART_BYTES
 from agent.protocol.plan import DEFAULT, MOST_PROFILED, PRESETS
 from agent.protocol.script import MAX_ARGUMENTS
 from tasks.models import Task, TaskFile
-from tasks.queue.targets import Target, read_target
-from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling.targets import Target, read_target
 from tasks.selectors import tasks_visible_to
 from tasks.submission.copies import announced, completed
 from tasks.submission.inputs import read_shape
@@ -31,10 +31,10 @@ from tasks.submission.scripts import (
     split_arguments,
 )
 from tasks.submission.validation import TITLE_LIMIT
-from webprofile.batchfile.values import FORMATS
+from webprofile import fields
+from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
-from webprofile.rest import fields
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Worker
 
 MOST_FILES = 200

@@ -14,7 +14,7 @@ from tasks.kinds import PLAIN_NAME, program_name
 from tasks.models import TaskFile
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest
-from webprofile.batchfile.values import FORMATS
+from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 
 SUFFIXES = (".py", ".zip")

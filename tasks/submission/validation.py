@@ -14,11 +14,11 @@ from agent.protocol.option import Capabilities
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import PRESETS, Plan
 from tasks.models import Purpose, Task
-from tasks.queue import eligibility
-from tasks.queue.eligibility import Placement, find_runtime
-from tasks.queue.targets import Candidate, Target, candidates
-from tasks.queue.targets import refusal_of as refusal_of_target
-from tasks.queue.turns import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling import eligibility
+from tasks.scheduling.eligibility import Placement, find_runtime
+from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling.targets import Candidate, Target, candidates
+from tasks.scheduling.targets import refusal_of as refusal_of_target
 from tasks.states import LIVE
 from tasks.submission.files import check_files
 from tasks.submission.inputs import read_inputs

@@ -24,11 +24,12 @@ from agent.protocol import (
     Facts,
     RuntimeInfo,
 )
-from tasks import services, submitting
-from tasks.attempts import attempt_assign, attempt_log
+from tasks.lifecycle.attempts import attempt_assign, attempt_log
+from tasks.lifecycle.reports import Report, attempt_held, report_take
 from tasks.models import Attempt, Task
-from tasks.queue.targets import Target
-from tasks.reports import Report, attempt_held, report_take
+from tasks.scheduling.targets import Target
+from tasks.submission import submit
+from tasks.submission.creation import task_create
 from tasks.submission.request import FileRequest, TaskRequest, request_of
 from workers.models import Pulse, Runtime, Worker
 
@@ -74,23 +75,23 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
     worker = worker or Worker.objects.first() or make_worker()
     files = changes.pop("files", [model_file(), data_file()])
     request = TaskRequest(**{"runtime_version": "1.13.0", "files": tuple(files)} | changes)
-    return services.task_create(owner=owner, worker=worker, request=request)
+    return task_create(owner=owner, worker=worker, request=request)
 
 
 def make_changed_copy(task: Task, **changes: Any) -> Task:
     """A task in state initiated that repeats another one with changes to its request."""
     request = replace(request_of(task), **changes)
-    return services.task_create(owner=task.owner, worker=task.worker, request=request)
+    return task_create(owner=task.owner, worker=task.worker, request=request)
 
 
-def stored(task: Task) -> dict[int, submitting.StoredObject | None]:
+def stored(task: Task) -> dict[int, submit.StoredObject | None]:
     """Storage's answer when every file arrived whole."""
-    return {f.pk: submitting.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
+    return {f.pk: submit.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
 
 
 def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
     task = make_task(*args, **kwargs)
-    submitting.task_submit(task, stored(task))
+    submit.task_submit(task, stored(task))
     return task
 
 
@@ -106,8 +107,8 @@ def ask_for_any(
         target=Target(labels or {}, pool, versions),
         **{"files": (model_file(), data_file())} | changes,
     )
-    task = services.task_create(owner=owner, request=request)
-    submitting.task_submit(task, stored(task))
+    task = task_create(owner=owner, request=request)
+    submit.task_submit(task, stored(task))
     task.refresh_from_db()
     return task
 

@@ -70,13 +70,13 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     from django.test import Client
 
     from accounts.models import User
-    from profiles.removal import removed_sweep
+    from profiles.retention.deletion import removed_sweep
     from profiles.services import abandoned_uploads_purge
+    from tasks.dispatch import gateway
+    from tasks.lifecycle.counters import ends_count
+    from tasks.lifecycle.sweep import sweep
     from tasks.models import Attempt, Task
-    from tasks.queue.scheduling import assign_waiting
-    from tasks.sweeping import sweep
-    from tasks.tallies import ends_count
-    from workers import gateway
+    from tasks.scheduling.assignment import assign_waiting
     from workers.models import Worker
     from workers.tokens import tokens_valid
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Task
-from tasks.services import task_cancel
 from tasks.tests.make import MD5, make_task, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
 

@@ -3,11 +3,11 @@
 import pytest
 
 from accounts.tests.threads import at_once
-from profiles import task_files
+from tasks.api import views as rest_views
 from tasks.models import Task, TaskEvent
-from tasks.queue.scheduling import assign_waiting
-from tasks.rest import views as rest_views
-from tasks.submitting import task_submit
+from tasks.scheduling.assignment import assign_waiting
+from tasks.submission import uploads
+from tasks.submission.submit import task_submit
 from tasks.tests.make import FILES, TASKS, asked, make_task, make_user, make_worker, stored, upload
 from webprofile.tests.documented_api import caller, refused
 
@@ -78,13 +78,13 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
     for each in made:
         upload(each)
     gone = Task.objects.get(pk=made[0]["id"])
-    submit = task_files.task_submit
+    submit = uploads.task_submit
 
     def deleted_first(*arrived):
         Task.objects.filter(pk=gone.pk).delete()
         return submit(*arrived)
 
-    monkeypatch.setattr(task_files, "task_submit", deleted_first)
+    monkeypatch.setattr(uploads, "task_submit", deleted_first)
     answer = client.post(f"{TASKS}submit/", {"tasks": [each["id"] for each in made]})
     assert answer.status_code == 200
     assert answer.json()["tasks"][1]["status"] == "waiting"

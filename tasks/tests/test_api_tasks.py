@@ -6,9 +6,9 @@ import pytest
 from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
 from profiles.models import RemovedObjects
-from profiles.removal import removed_sweep
+from profiles.retention.deletion import removed_sweep
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
-from tasks.services import task_cancel
 from tasks.tests.make import (
     FILES,
     TASKS,

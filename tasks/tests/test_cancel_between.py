@@ -7,7 +7,8 @@ import pytest
 from django.db import connection
 
 from agent.protocol import AttemptFinished, EndReason
-from tasks import attempts, reports, services
+from tasks.lifecycle import attempts, reports
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Task
 from tasks.tests.make import accepted, make_attempt, reported
 
@@ -23,7 +24,7 @@ class Cancel(threading.Thread):
 
     def run(self) -> None:
         try:
-            services.task_cancel(self.row)
+            task_cancel(self.row)
         finally:
             connection.close()
 

@@ -5,11 +5,12 @@ import json
 import pytest
 from django.utils import timezone
 
-from tasks import services
-from tasks.cancelling import tasks_cancel
+from tasks.lifecycle.cancel import task_cancel, tasks_cancel
+from tasks.lifecycle.outcomes import task_fail
 from tasks.models import Purpose, Task
-from tasks.queue.targets import Target
-from tasks.submission.form import form_data
+from tasks.scheduling.targets import Target
+from tasks.submission.creation import task_create, task_rerun
+from tasks.submission.request import TaskRequest
 from tasks.tests.make import (
     data_file,
     make_attempt,
@@ -19,6 +20,7 @@ from tasks.tests.make import (
     make_worker,
     model_file,
 )
+from tasks.views.task_form import form_data
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -41,7 +43,7 @@ def test_several_are_cancelled_and_each_is_accounted_for(alice):
     waiting = make_waiting_task(alice, worker)
     running = make_attempt(make_waiting_task(alice, worker)).task
     done = make_waiting_task(alice, worker)
-    services.task_fail(done, reason="queue_timed_out")
+    task_fail(done, reason="queue_timed_out")
     foreign = make_waiting_task(make_user("bob"), worker)
     ids = [waiting.pk, running.pk, done.pk, foreign.pk, 10**15, waiting.pk]
     report = tasks_cancel(ids, by=alice)
@@ -88,9 +90,9 @@ def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(c
 
 def test_a_copy_keeps_target_priority_and_title(alice):
     make_worker(labels={"chip": "A"})
-    task = services.task_create(
+    task = task_create(
         owner=alice,
-        request=services.TaskRequest(
+        request=TaskRequest(
             target=Target({"chip": "A"}, versions=">=1.12"),
             priority=7,
             title="before the change",
@@ -98,8 +100,8 @@ def test_a_copy_keeps_target_priority_and_title(alice):
         ),
     )
     task.files.update(stored_at=timezone.now())
-    services.task_cancel(task)
-    copy, request = services.task_rerun(task, owner=alice)
+    task_cancel(task)
+    copy, request = task_rerun(task, owner=alice)
     assert request is not None
     kept = ("target", "priority", "title", "runtime_version")
     assert [getattr(copy, name) for name in kept] == [getattr(task, name) for name in kept]
@@ -114,7 +116,7 @@ def test_a_copy_keeps_target_priority_and_title(alice):
         "before the change",
     )
     # a double click is one task
-    assert services.task_rerun(task, owner=alice) == (copy, None)
+    assert task_rerun(task, owner=alice) == (copy, None)
 
 
 def test_a_task_for_any_device_is_asked_for_over_http(client, alice):

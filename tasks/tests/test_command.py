@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from tasks import submitting
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, Task, artifact_key
 from tasks.states import Outcome, TaskState
+from tasks.submission import submit
 from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker
-from tasks.transitions import transition_if
 from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
@@ -151,7 +151,7 @@ def test_a_draft_that_cannot_be_read_would_be_refused(client, alice, body):
 
 def finished_task(owner, name="algo_cache.bin") -> Task:
     task = make_task(owner)
-    submitting.task_submit(task, {f.pk: submitting.StoredObject(11, MD5) for f in task.files.all()})
+    submit.task_submit(task, {f.pk: submit.StoredObject(11, MD5) for f in task.files.all()})
     attempt = make_attempt(task)
     transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
     key = artifact_key(str(attempt.pk), name)

@@ -10,14 +10,14 @@ import pytest
 from agent.protocol.inputs.json_inputs import LONGEST_JSON
 from agent.protocol.inputs.npy import HEAD_BYTES
 from profiles.models import RemovedObjects
-from tasks import submitting
 from tasks.models import Task
+from tasks.submission import submit
 from tasks.submission.contents import bytes_wanted, inspect
 from tasks.submission.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
 from webprofile.errors import DomainError
+from webprofile.messages.errors import WORDINGS, word
 from webprofile.storage import storage as object_store
-from webprofile.wording import WORDINGS, word
 
 REFUSED = {
     "scalar.npy": "input_no_axes",
@@ -259,7 +259,7 @@ def test_what_is_missing_is_said_before_what_is_wrong(storage):
     task = make_task()
     data = task.files.get(kind="data")
     with pytest.raises(DomainError, match="upload_missing"):
-        submitting.task_submit(task, {data.pk: None}, {data.pk: b"junk"})
+        submit.task_submit(task, {data.pk: None}, {data.pk: b"junk"})
 
 
 @pytest.mark.django_db
@@ -292,7 +292,7 @@ def test_a_variable_that_json_and_something_else_give_is_refused(other):
     data = task.files.filter(kind="data")
     found = {file.pk: head for file, head in zip(data, heads, strict=True)}
     with pytest.raises(DomainError, match="input_given_twice") as caught:
-        submitting.task_submit(task, stored(task), found)
+        submit.task_submit(task, stored(task), found)
     assert "all.json" in word(caught.value)
     task.refresh_from_db()
     assert task.state == "initiated"

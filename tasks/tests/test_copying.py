@@ -9,9 +9,9 @@ from django.apps import apps
 from django.utils import timezone
 
 from profiles.services import abandoned_uploads_purge
-from tasks import services
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import IdempotencyKey, Task, TaskFile
-from tasks.submission.form import form_data
+from tasks.submission.creation import DOUBLE_CLICK_S, task_rerun
 from tasks.submission.plans import PRESETS
 from tasks.submission.request import InputRequest, request_of
 from tasks.tests.make import (
@@ -22,6 +22,7 @@ from tasks.tests.make import (
     model_file,
     npy_bytes,
 )
+from tasks.views.task_form import form_data
 from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
@@ -57,7 +58,7 @@ def done(client, storage) -> Task:
         object_store.write(file.object_key, content)
     client.force_login(alice)
     assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
-    services.task_cancel(task)
+    task_cancel(task)
     return Task.objects.get(pk=task.pk)
 
 
@@ -187,7 +188,7 @@ def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
     assert Task.objects.count() == 2
     assert f"Task #{done.pk} was run again a moment ago, as this task" in client.get(first).text
     Task.objects.filter(copied_from=done).update(
-        created_at=timezone.now() - datetime.timedelta(seconds=services.DOUBLE_CLICK_S + 1)
+        created_at=timezone.now() - datetime.timedelta(seconds=DOUBLE_CLICK_S + 1)
     )
     assert client.post(f"/tasks/{done.pk}/rerun/")["Location"] != first
     assert Task.objects.count() == 3
@@ -195,7 +196,7 @@ def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
 
 def test_a_click_after_the_copy_ended_makes_another_task(client, done):
     client.post(f"/tasks/{done.pk}/rerun/")
-    services.task_cancel(Task.objects.latest("pk"))
+    task_cancel(Task.objects.latest("pk"))
     client.post(f"/tasks/{done.pk}/rerun/")
     assert Task.objects.count() == 3
 
@@ -269,7 +270,7 @@ def test_a_task_that_is_deleted_under_ones_hands_is_not_repeated(done):
     stale = Task.objects.get(pk=done.pk)
     done.delete()
     with pytest.raises(DomainError, match="task_gone"):
-        services.task_rerun(stale, owner=stale.owner)
+        task_rerun(stale, owner=stale.owner)
 
 
 @pytest.mark.parametrize("origin", ["deleted", "foreign", "nonsense", "-1", "9" * 30, "²"])

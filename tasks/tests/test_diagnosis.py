@@ -10,9 +10,9 @@ import pytest
 
 from agent.conftest import find_megengine_python
 from agent.protocol import AttemptFinished, EndReason
-from tasks.diagnosis import diagnose, diagnose_script
-from tasks.ends import ENDS
-from tasks.reasons import WORDINGS, Reason, wording_of
+from tasks.lifecycle.diagnosis import diagnose, diagnose_script
+from tasks.lifecycle.outcomes import ENDS
+from tasks.lifecycle.reasons import WORDINGS, Reason, wording_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,10 @@ from dramatiq.middleware import TimeLimitExceeded
 from agent.protocol import Hello
 from tasks import actors
 from tasks.actors import Joined, dispatch
+from tasks.dispatch import gateway
+from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
-from tasks.submitting import task_submit
-from tasks.sweeping import sweep
+from tasks.submission.submit import task_submit
 from tasks.tests.make import (
     FACTS,
     finished,
@@ -26,7 +27,6 @@ from tasks.tests.make import (
     stored,
 )
 from webprofile import background
-from workers import gateway
 
 QUEUE = "dispatch"
 
@@ -55,7 +55,9 @@ def test_a_device_is_given_its_next_task_and_woken_once(
     django_capture_on_commit_callbacks, monkeypatch
 ):
     told = []
-    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append((kind, groups)))
+    monkeypatch.setattr(
+        "tasks.lifecycle.wakeups._send", lambda groups, kind: told.append((kind, groups))
+    )
     worker = make_worker()
     task = make_waiting_task(make_user(), worker)
     with django_capture_on_commit_callbacks(execute=True):
@@ -85,7 +87,7 @@ def test_the_dispatcher_is_asked_before_pages_are_told(
     django_capture_on_commit_callbacks, monkeypatch
 ):
     told = []
-    monkeypatch.setattr("tasks.announce._send", lambda groups, kind: told.append(kind))
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda groups, kind: told.append(kind))
     monkeypatch.setattr(dispatch.broker, "enqueue", lambda message: told.append(*message.args))
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()

@@ -8,13 +8,13 @@ from django.utils import timezone
 
 from accounts.models import User
 from tasks.models import Purpose, Task
-from tasks.queue import eligibility
-from tasks.queue.eligibility import DEVICE, HELD, RULES, placement_of
-from tasks.queue.words import CAUSES
+from tasks.scheduling import eligibility
+from tasks.scheduling.eligibility import DEVICE, HELD, RULES, placement_of
+from tasks.scheduling.messages import CAUSES
 from tasks.states import TaskState
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
-from webprofile.wording import WORDINGS
+from webprofile.messages.errors import WORDINGS
 from workers.models import Grant, Pulse, Runtime, Worker, WorkerSecret
 from workers.services import worker_revoke
 from workers.status import DeviceStatus, status_of, with_shut_out_at

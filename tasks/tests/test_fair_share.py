@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from tasks.models import Attempt, Task
-from tasks.queue.facts import facts_of
-from tasks.queue.scheduling import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.queue_status import facts_of
 from tasks.tests.make import ask_for_any, last_seen, make_user, make_waiting_task, make_worker
 from workers.models import Worker
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEntry
-from tasks.health import checks_due, health_task_create, runtime_to_check, verdict_of
+from tasks.health_checks import checks_due, health_task_create, runtime_to_check, verdict_of
 from tasks.models import Attempt, Purpose, Task
 from tasks.selectors import tasks_listed_for
 from tasks.states import Outcome, TaskState

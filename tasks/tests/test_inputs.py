@@ -6,14 +6,14 @@ import pytest
 
 from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
 from agent.protocol.input_rules import LONGEST_NAME
-from tasks import submitting
+from tasks.dispatch import gateway
 from tasks.models import Task
+from tasks.submission import submit
 from tasks.submission.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
 from tasks.submission.request import FileRequest, InputRequest
 from tasks.tests.make import data_file, make_attempt, make_task, make_worker, model_file, stored
 from webprofile.errors import DomainError
-from webprofile.wording import word
-from workers import gateway
+from webprofile.messages.errors import word
 from workers.models import Runtime
 
 
@@ -178,7 +178,7 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
         seed=2**63 - 1,
     )
     task.files.update(sha256="a" * 64, size_bytes=2**40)
-    submitting.task_submit(task, stored(task))
+    submit.task_submit(task, stored(task))
     attempt = make_attempt(task)
     (order,) = [each for each in gateway.desired_state(attempt.worker_id) if each.type == "start"]
     frame = encode(order).encode()

@@ -6,11 +6,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agent.protocol import AttemptLog, EndReason
-from tasks import attempts, services, submitting
+from tasks.lifecycle import attempts
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.outcomes import task_complete
+from tasks.lifecycle.reasons import Blame, wording_of
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
-from tasks.reasons import Blame, wording_of
+from tasks.scheduling.assignment import assign_waiting
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
+from tasks.submission import submit
 from tasks.tests.make import (
     accepted,
     change_worker,
@@ -25,7 +29,6 @@ from tasks.tests.make import (
     started,
     stored,
 )
-from tasks.transitions import transition_if
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -34,14 +37,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 def test_a_task_goes_all_the_way():
     task = make_task()
     assert task.status == Status.INITIATED
-    submitting.task_submit(task, stored(task))
+    submit.task_submit(task, stored(task))
     (attempt,) = assign_waiting()
     accepted(attempt)
     reported(attempt, started(attempt))
     task.refresh_from_db()
     assert task.status == Status.RUNNING
     assert reported(attempt, finished(attempt))
-    assert services.task_complete(Task.objects.get(pk=task.pk))
+    assert task_complete(Task.objects.get(pk=task.pk))
     task.refresh_from_db()
     assert (task.status, task.outcome) == (Status.SUCCEEDED, Outcome.SUCCEEDED)
     assert [(e.seq, e.kind) for e in task.events.all()] == [
@@ -75,9 +78,9 @@ def test_a_file_of_other_size_or_checksum_is_refused(arrived):
     task = make_task()
     file = task.files.last()
     what = stored(task)
-    what[file.pk] = submitting.StoredObject(arrived[0], arrived[1] or file.md5)
+    what[file.pk] = submit.StoredObject(arrived[0], arrived[1] or file.md5)
     with pytest.raises(DomainError, match="upload_damaged"):
-        submitting.task_submit(task, what)
+        submit.task_submit(task, what)
 
 
 def test_one_device_slot_holds_one_live_attempt():
@@ -207,7 +210,7 @@ def test_a_message_names_the_file_as_the_user_did():
 
 def test_cancelling_a_waiting_task_ends_it_at_once():
     task = make_waiting_task()
-    services.task_cancel(task)
+    task_cancel(task)
     assert (task.status, task.reason) == ("cancelled", "cancelled_by_user")
     assert assign_waiting() == []
 
@@ -215,7 +218,7 @@ def test_cancelling_a_waiting_task_ends_it_at_once():
 def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
     attempt = make_attempt()
     reported(attempt, started(attempt))
-    services.task_cancel(Task.objects.get(pk=attempt.task_id))
+    task_cancel(Task.objects.get(pk=attempt.task_id))
     reported(attempt, finished(attempt))
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.outcome) == ("finished", "cancelled")
@@ -225,7 +228,7 @@ def test_cancelling_an_ended_task_leaves_it_as_it_is():
     attempt = make_attempt()
     reported(attempt, finished(attempt, exit_code=1))
     task = Task.objects.get(pk=attempt.task_id)
-    services.task_cancel(task)
+    task_cancel(task)
     assert task.outcome == "failed"
 
 
@@ -251,7 +254,7 @@ def test_a_log_over_the_limit_is_not_kept(settings):
 @pytest.mark.parametrize("state", TaskState)
 def test_nothing_leads_out_of_finished(state):
     task = make_task()
-    services.task_cancel(task)
+    task_cancel(task)
     assert not transition_if(task, state, set(TaskState))
     assert task.outcome == "cancelled"
 
@@ -296,7 +299,7 @@ def test_snapshot_plus_events_gives_the_new_snapshot():
     """Whoever saw the status at event n and reads the events after it knows the status now."""
     task = make_task(make_user("dora"))
     seen, status = task.event_seq, task.status.value
-    submitting.task_submit(task, stored(task))
+    submit.task_submit(task, stored(task))
     (attempt,) = assign_waiting()
     reported(attempt, started(attempt))
     for event in task.events.filter(seq__gt=seen):

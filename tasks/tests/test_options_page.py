@@ -14,7 +14,7 @@ from tasks.options.rows import COMMON
 from tasks.options.words import NEVER_TAKEN
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Runtime
 
 pytestmark = pytest.mark.django_db

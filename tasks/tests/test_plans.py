@@ -3,13 +3,13 @@
 import pytest
 
 from agent.protocol.plan import PRESETS, Plan
-from tasks import submitting
+from tasks.dispatch.gateway import desired_state
+from tasks.submission import submit
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows, read_plan
 from tasks.submission.request import InputRequest
 from tasks.tests.make import make_attempt, make_task, stored
 from webprofile.errors import DomainError
-from webprofile.wording import word
-from workers.gateway import desired_state
+from webprofile.messages.errors import word
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -70,7 +70,7 @@ def test_the_device_is_told_plan_seed_inputs_and_limits():
     task = make_task(
         plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
     )
-    submitting.task_submit(task, stored(task))
+    submit.task_submit(task, stored(task))
     attempt = make_attempt(task)
     (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from tasks.attempts import attempt_assign
+from tasks.lifecycle.attempts import attempt_assign
 from tasks.models import Attempt, Purpose, Task
-from tasks.queue.facts import facts_of, outlook, wait_samples
-from tasks.queue.loads import loads_of
-from tasks.queue.words import cause_words, rough, wait_words
+from tasks.scheduling.messages import cause_words, rough, wait_words
+from tasks.scheduling.queue_depth import loads_of
+from tasks.scheduling.queue_status import facts_of, outlook, wait_samples
 from tasks.tests.make import (
     make_task,
     make_user,

@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone, translation
 from django.utils.html import escape
 
+from tasks.lifecycle.reasons import wording_of
 from tasks.models import Purpose, Task
-from tasks.queue.facts import facts_of
-from tasks.queue.scheduling import assign_waiting
-from tasks.queue.words import cause_words, hint_words
-from tasks.reasons import wording_of
+from tasks.scheduling.assignment import assign_waiting
+from tasks.scheduling.messages import cause_words, hint_words
+from tasks.scheduling.queue_status import facts_of
 from tasks.tests.make import (
     ask_for_any,
     change_worker,

@@ -6,8 +6,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tasks.models import Attempt, Task
-from tasks.queue.facts import facts_of, outlook
-from tasks.queue.scheduling import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.queue_status import facts_of, outlook
 from tasks.tests.make import (
     ask_for_any,
     last_seen,

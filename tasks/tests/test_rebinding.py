@@ -7,12 +7,13 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from agent.protocol import AttemptFinished, EndReason
-from tasks import services
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.sweep import sweep
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
-from tasks.queue import rebinding, scheduling
-from tasks.queue.scheduling import assign_waiting, rebind_strays
-from tasks.queue.targets import Candidate
-from tasks.sweeping import sweep
+from tasks.scheduling import assignment, rebinding
+from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.targets import Candidate
 from tasks.tests.make import (
     ask_for_any,
     change_worker,
@@ -23,7 +24,6 @@ from tasks.tests.make import (
     occupy,
     reported,
 )
-from tasks.transitions import transition_if
 from workers.models import Grant, Runtime, Worker
 from workers.services import worker_retire
 
@@ -179,7 +179,7 @@ def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
 
 
 def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
-    monkeypatch.setattr(scheduling, "STRAYS_READ", 3)
+    monkeypatch.setattr(assignment, "STRAYS_READ", 3)
     gone = make_worker("gone")
     occupy(gone, alice)
     tasks = [ask_for_any(alice) for _ in range(8)]
@@ -195,8 +195,8 @@ def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
 
 
 def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monkeypatch):
-    monkeypatch.setattr(scheduling, "STRAYS_READ", 2)
-    monkeypatch.setattr(scheduling, "STRAYS_IN_VAIN", 2)
+    monkeypatch.setattr(assignment, "STRAYS_READ", 2)
+    monkeypatch.setattr(assignment, "STRAYS_IN_VAIN", 2)
     gone = make_worker("gone", labels={"chip": "rare"})
     occupy(gone, alice)
     for _ in range(6):
@@ -213,8 +213,8 @@ def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monke
 def test_strays_that_fit_nowhere_for_their_options_hide_another_for_some_rounds_alone(
     alice, monkeypatch
 ):
-    monkeypatch.setattr(scheduling, "STRAYS_READ", 2)
-    monkeypatch.setattr(scheduling, "STRAYS_IN_VAIN", 2)
+    monkeypatch.setattr(assignment, "STRAYS_READ", 2)
+    monkeypatch.setattr(assignment, "STRAYS_IN_VAIN", 2)
     gone = make_worker("gone")
     gone.runtimes.update(kind="binary", builds=["cuda"])
     occupy(gone, alice)
@@ -256,7 +256,7 @@ def test_of_two_devices_that_take_over_one_task_one_gets_it(pair):
 def test_a_task_that_was_cancelled_meanwhile_does_not_move(pair):
     task, there = pair
     stale = Task.objects.get(pk=task.pk)
-    services.task_cancel(task)
+    task_cancel(task)
     assert not rebinding.task_rebind(stale, to=there, because="slot_free")
     assert (stale.state, stale.worker.name) == ("finished", "here")
 
@@ -265,7 +265,7 @@ def test_a_task_that_moved_meanwhile_can_be_cancelled(pair):
     task, there = pair
     stale = Task.objects.get(pk=task.pk)
     rebinding.task_rebind(task, to=there, because="slot_free")
-    services.task_cancel(stale)
+    task_cancel(stale)
     assert (stale.state, stale.outcome) == ("finished", "cancelled")
     assert assign_waiting([there.worker.pk]) == []
 
@@ -287,7 +287,7 @@ def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
 def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair, monkeypatch):
     task, there = pair
     # another dispatcher fills the slot between the look at free slots and the claim
-    looked, looks = scheduling._with_free_slots, []
+    looked, looks = assignment._with_free_slots, []
 
     def slow_look(workers):
         found = looked(workers)
@@ -296,8 +296,8 @@ def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair
             occupy(there.worker, task.owner)
         return found
 
-    monkeypatch.setattr(scheduling, "_with_free_slots", slow_look)
-    assert scheduling.assign_waiting([there.worker.pk]) == []
+    monkeypatch.setattr(assignment, "_with_free_slots", slow_look)
+    assert assignment.assign_waiting([there.worker.pk]) == []
     assert len(looks) == 2
     task.refresh_from_db()
     assert (task.worker.name, task.state) == ("here", "waiting")
@@ -342,6 +342,6 @@ def test_a_task_cannot_be_moved_by_others_nor_to_where_it_cannot_run(client, ali
     for nonsense in ("", "x", "9" * 30, "²"):
         answer = client.post(f"/tasks/{task.pk}/move/", {"worker": nonsense})
         assert answer.status_code == 422
-    services.task_cancel(task)
+    task_cancel(task)
     Runtime.objects.create(worker=there, version="1.13.0", kind="wheel")
     assert client.post(f"/tasks/{task.pk}/move/", {"worker": there.pk}).status_code == 409

@@ -6,11 +6,12 @@ import pytest
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptStarted, EndReason
-from tasks import attempts, services
-from tasks.attempts import attempts_revive
+from tasks.lifecycle import attempts
+from tasks.lifecycle.attempts import attempts_revive
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.sweep import COMING_BACK, sweep
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
-from tasks.sweeping import COMING_BACK, sweep
+from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker, reported
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -71,7 +72,7 @@ def test_what_waits_for_another_device_by_now_stays_given_up():
 
 def test_a_device_that_has_begun_another_task_does_not_get_the_former_one_back():
     attempt = lost_attempt()
-    services.task_cancel(attempt.task)
+    task_cancel(attempt.task)
     other = make_waiting_task(worker=attempt.worker)
     assert [each.task_id for each in assign_waiting()] == [other.pk]
     come_back(attempt)

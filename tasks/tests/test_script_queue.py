@@ -6,22 +6,23 @@ import pytest
 from django.utils import timezone, translation
 
 from agent.protocol import Script
-from tasks.attempts import attempt_assign
+from tasks.dispatch import gateway
+from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
-from tasks.queue.facts import facts_of, outlook
-from tasks.queue.rebinding import task_move
-from tasks.queue.scheduling import assign_waiting, rebind_strays
-from tasks.queue.targets import Target
-from tasks.queue.words import STUCK, cause_words, queue_rows
-from tasks.services import task_create
+from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.messages import STUCK, cause_words, queue_rows
+from tasks.scheduling.queue_status import facts_of, outlook
+from tasks.scheduling.rebinding import task_move
+from tasks.scheduling.targets import Target
+from tasks.submission.creation import task_create
 from tasks.submission.request import TaskRequest
-from tasks.submitting import task_submit
-from tasks.sweeping import sweep
+from tasks.submission.submit import task_submit
 from tasks.tests.make import make_waiting_task, make_worker, stored
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
 from webprofile.errors import DomainError
-from webprofile.wording import word
-from workers import gateway, services
+from webprofile.messages.errors import word
+from workers import services
 from workers.models import Runtime, Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

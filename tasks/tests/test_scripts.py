@@ -8,15 +8,15 @@ from django.db import IntegrityError
 from django.utils import translation
 
 from agent.config import LOG_LIMIT_BYTES
+from agent.execution.runner import FILE_LIMIT_BYTES
+from agent.execution.watchdog import WatchLimits
+from agent.link.log_tail import END_BYTES
 from agent.protocol import Script
-from agent.runner import FILE_LIMIT_BYTES
-from agent.tail import END_BYTES
-from agent.watchdog import WatchLimits
-from tasks import services
 from tasks.kinds import program_name
+from tasks.lifecycle.outcomes import task_fail
 from tasks.models import Task
 from tasks.submission.contents import check_model, check_program
-from tasks.submission.form import form_data
+from tasks.submission.creation import task_rerun
 from tasks.submission.request import TaskRequest
 from tasks.submission.scripts import read_script, split_arguments
 from tasks.tests.make import (
@@ -35,8 +35,9 @@ from tasks.tests.scripts import (
     program_file,
     zip_of,
 )
+from tasks.views.task_form import form_data
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Runtime
 
 pytestmark = pytest.mark.django_db
@@ -342,8 +343,8 @@ def test_a_task_says_what_of_a_long_log_can_be_downloaded(client):
 def test_a_script_is_repeated_as_it_was_and_fills_the_form():
     task = make_script_task(script=Script(arguments=("--name", "two words")))
     task.files.update(stored_at=task.created_at)
-    services.task_fail(task, reason="timed_out")
-    copy, request = services.task_rerun(task, owner=task.owner)
+    task_fail(task, reason="timed_out")
+    copy, request = task_rerun(task, owner=task.owner)
     assert (copy.script, copy.kind) == (task.script, "script")
     assert request.script == Script(arguments=("--name", "two words"))
     found = form_data(task)
@@ -354,9 +355,9 @@ def test_a_script_is_repeated_as_it_was_and_fills_the_form():
 def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():
     task = make_script_task()
     task.files.update(stored_at=task.created_at)
-    services.task_fail(task, reason="timed_out")
+    task_fail(task, reason="timed_out")
     other = make_changed_copy(task, script=Script(arguments=("--other",)))
-    copy, _ = services.task_rerun(task, owner=task.owner)
+    copy, _ = task_rerun(task, owner=task.owner)
     assert copy != other
 
 

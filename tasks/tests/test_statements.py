@@ -19,8 +19,8 @@ from django.db import connection
 # a broker knows the actors that were imported
 import profiles.actors  # noqa: F401
 import tasks.actors  # noqa: F401
-from accounts.access_tokens import token_issue
 from accounts.models import AccessToken
+from accounts.tokens.access import token_issue
 from agent.protocol import (
     AttemptAccepted,
     AttemptFinished,
@@ -30,11 +30,12 @@ from agent.protocol import (
     EndReason,
     FileOffer,
 )
+from tasks.dispatch import gateway
 from tasks.models import Task, artifact_key
 from tasks.tests.make import TASKS, asked, make_user, make_worker, upload
 from webprofile.storage import storage as object_storage
 from webprofile.tests.documented_api import DocumentedClient
-from workers import gateway, tokens
+from workers import tokens
 
 #: of all steps together
 LIMIT = 35

@@ -8,11 +8,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
+from tasks.lifecycle.transitions import transition_if
 from tasks.management.commands import submit as submitting
 from tasks.models import Task, TaskFile
 from tasks.states import Status, TaskState
 from tasks.tests.make import make_user, make_worker, npy_bytes
-from tasks.transitions import transition_if
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 

@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from tasks.models import Task
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, zip_of
-from webprofile.batchfile.arguments import add_batch_arguments, blocks_asked
-from webprofile.batchfile.mistakes import BatchError
+from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.mistakes import BatchError
 
 pytestmark = pytest.mark.usefixtures("storage", "db")
 

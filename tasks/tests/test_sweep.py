@@ -10,11 +10,13 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles.actors import build_profile
-from tasks import attempts, services
+from tasks.lifecycle import attempts
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.outcomes import task_abandon
+from tasks.lifecycle.sweep import sweep
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
-from tasks.sweeping import sweep
+from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
     last_seen,
     make_attempt,
@@ -197,7 +199,7 @@ def test_an_order_that_never_becomes_a_run_is_given_up():
 def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled(started_at):
     attempt = make_attempt()
     Attempt.objects.update(started_at=started_at)
-    services.task_cancel(Task.objects.get(pk=attempt.task_id))
+    task_cancel(Task.objects.get(pk=attempt.task_id))
     Task.objects.update(updated_at=LONG_AGO)
     sweep()
     attempt.task.refresh_from_db()
@@ -209,14 +211,14 @@ def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
     Task.objects.update(upload_deadline_at=LONG_AGO)
     waiting = make_waiting_task()
     Task.objects.filter(pk=waiting.pk).update(queue_deadline_at=LONG_AGO)
-    abandon = services.task_abandon
+    abandon = task_abandon
 
     def break_on_one(task):
         if task.pk == bad.pk:
             raise RuntimeError
         return abandon(task)
 
-    monkeypatch.setattr("tasks.sweeping.task_abandon", break_on_one)
+    monkeypatch.setattr("tasks.lifecycle.sweep.task_abandon", break_on_one)
     sweep()
     good.refresh_from_db()
     waiting.refresh_from_db()
@@ -266,7 +268,7 @@ def test_where_nobody_can_be_woken_tasks_are_given_out_all_the_same(
     def gone(*args, **kwargs):
         raise ConnectionError
 
-    monkeypatch.setattr("tasks.announce._send", gone)
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", gone)
     with django_capture_on_commit_callbacks(execute=True):
         task = make_waiting_task()
         assign_waiting()

@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from tasks.queue.targets import Target, read_target
+from tasks.scheduling.targets import Target, read_target
 from tasks.tests.make import (
     ask_for_any,
     go_offline,
@@ -12,7 +12,7 @@ from tasks.tests.make import (
     occupy,
 )
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Grant, Pool, Runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

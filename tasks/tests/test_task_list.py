@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tasks import pages
+from tasks import pagination
 from tasks.models import SavedView, Task
 from tasks.tests.make import (
     data_file,
@@ -62,7 +62,7 @@ def test_filters_hold_together(client, alice):
     assert shown(client, device="nowhere") == []
 
 
-@pytest.mark.parametrize("status", list(pages.STRANDS))
+@pytest.mark.parametrize("status", list(pagination.STRANDS))
 def test_each_word_for_a_status_finds_the_tasks_that_bear_it(client, alice, status):
     worker = make_worker()
     states = [
@@ -140,21 +140,24 @@ def test_an_administrator_finds_tasks_by_their_owner(client):
 
 
 def test_pages_lead_through_all_tasks_and_back_without_one_twice(client, alice):
-    numbers = many(alice, 2 * pages.PAGE_SIZE + 3, **FAILED)[::-1]
+    numbers = many(alice, 2 * pagination.PAGE_SIZE + 3, **FAILED)[::-1]
     seen, address = [], "/tasks/?status=failed"
     while address:
         seen += shown(client, address.partition("?")[2])
         last, address = address, address_of(client, "page-next", address)
     assert seen == numbers
     back = address_of(client, "page-previous", last)
-    assert shown(client, back.partition("?")[2]) == numbers[pages.PAGE_SIZE : 2 * pages.PAGE_SIZE]
+    assert (
+        shown(client, back.partition("?")[2])
+        == numbers[pagination.PAGE_SIZE : 2 * pagination.PAGE_SIZE]
+    )
     newest = address_of(client, "page-previous", back)
-    assert shown(client, newest.partition("?")[2]) == numbers[: pages.PAGE_SIZE]
+    assert shown(client, newest.partition("?")[2]) == numbers[: pagination.PAGE_SIZE]
     assert address_of(client, "page-previous", newest) is None
 
 
 def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
-    many(alice, pages.PAGE_SIZE + 5)
+    many(alice, pagination.PAGE_SIZE + 5)
     older = address_of(client, "page-next").partition("?")[2]
     before = shown(client, older)
     make_task(alice)
@@ -163,17 +166,17 @@ def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
 
 def test_several_statuses_come_in_one_order(client, alice):
     worker = make_worker()
-    for each in range(2 * pages.PAGE_SIZE):
+    for each in range(2 * pagination.PAGE_SIZE):
         many(alice, 1, worker=worker, **(FAILED if each % 3 else DONE))
     wanted = list(Task.objects.order_by("-pk").values_list("pk", flat=True))
     query = "status=failed&status=succeeded"
-    assert shown(client, query) == wanted[: pages.PAGE_SIZE]
+    assert shown(client, query) == wanted[: pagination.PAGE_SIZE]
     older = address_of(client, "page-next", f"/tasks/?{query}")
-    assert shown(client, older.partition("?")[2]) == wanted[pages.PAGE_SIZE :]
+    assert shown(client, older.partition("?")[2]) == wanted[pagination.PAGE_SIZE :]
 
 
 def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, monkeypatch):
-    monkeypatch.setattr(pages, "LOOKED_AT", 10)
+    monkeypatch.setattr(pagination, "LOOKED_AT", 10)
     worker = make_worker()
     first = make_task(alice, worker, title="needle")
     many(alice, 25, worker=worker, **DONE)
@@ -230,7 +233,7 @@ def test_a_page_asks_the_database_a_few_times_however_many_tasks_there_are(
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        assert len(shown(client, query)) == min(count, pages.PAGE_SIZE)
+        assert len(shown(client, query)) == min(count, pagination.PAGE_SIZE)
     strands = 6 if "status" in query else 0
     assert len(queries) <= MOST_QUERIES + 2 * strands
 

@@ -6,11 +6,11 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from tasks import services
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, model_file
-from tasks.transitions import transition_if
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 
@@ -36,7 +36,7 @@ def some():
     files = [model_file(name="Other.mge")]
     second = make_waiting_task(alice, pi, files=files, runtime_version="1.12.4")
     third = make_task(bob, x86)
-    services.task_cancel(third)
+    task_cancel(third)
     return first, second, third
 
 

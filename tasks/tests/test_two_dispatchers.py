@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting, rebind_strays
-from tasks.services import task_cancel
+from tasks.scheduling.assignment import assign_waiting, rebind_strays
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
 from workers.models import Worker
 

@@ -4,6 +4,7 @@ import pytest
 
 from accounts.models import User
 from agent.protocol import FEATURE_PLANS, PRESETS, Hello
+from tasks.dispatch import gateway
 from tasks.models import Task
 from tasks.submission.request import InputRequest
 from tasks.tests.make import (
@@ -17,8 +18,7 @@ from tasks.tests.make import (
     model_file,
 )
 from webprofile.errors import DomainError
-from webprofile.wording import word
-from workers import gateway
+from webprofile.messages.errors import word
 from workers.models import Grant, Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

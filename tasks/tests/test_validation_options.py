@@ -8,7 +8,7 @@ from tasks.models import Task
 from tasks.submission.request import FileRequest
 from tasks.tests.make import MD5, data_file, make_task, make_worker, model_file
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Runtime, Worker
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, Self
 
 import httpx2
 
-from webprofile.batchfile.local_files import LocalFile
 from webprofile.client import __version__
+from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
 from webprofile.client.login_file import Login
 

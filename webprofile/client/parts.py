@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx2
 
-from webprofile.batchfile.local_files import LocalFile
 from webprofile.client.api import ATTEMPTS, Api, pause_s
+from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
 
 PARALLEL = 4

@@ -5,8 +5,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from webprofile.batchfile.mistakes import BatchError
 from webprofile.client import __version__
+from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.commands import (
     accounts,
     acting,

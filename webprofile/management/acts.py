@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from webprofile.administration.acts import Act
+from webprofile.admin.actions import Act
 from webprofile.management.bulk import explain_command
 from webprofile.terminal.output import plain_lines
 

@@ -11,12 +11,12 @@ from typing import Any
 from django.core.management.base import CommandError, DjangoHelpFormatter
 
 from accounts.models import User
-from webprofile.batchfile.mistakes import BatchError
+from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 from webprofile.terminal.arguments import explain
 from webprofile.terminal.exit_codes import INTERRUPTED, USAGE
 from webprofile.terminal.output import plain_lines
-from webprofile.wording import word
 
 
 class _Help(DjangoHelpFormatter, argparse.RawDescriptionHelpFormatter):

@@ -9,11 +9,11 @@ import environ
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.env import secret, secrets
-from webprofile.logs import configure_logging
+from webprofile.observability.logging import configure_logging
 from webprofile.oidc import oidc_apps, origins
+from webprofile.settings.api import *  # noqa: F403
 from webprofile.settings.broker import broker_of
 from webprofile.settings.redis import patient
-from webprofile.settings.rest import *  # noqa: F403
 from webprofile.settings.retention import *  # noqa: F403
 from webprofile.settings.storage import *  # noqa: F403
 from webprofile.settings.storage import public_origin
@@ -79,7 +79,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "webprofile.middleware.ReaderMiddleware",
-    "webprofile.watching.facts.FactsMiddleware",
+    "webprofile.observability.facts.FactsMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -135,7 +135,7 @@ CACHES = {
 }
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "webprofile.layers.PatientLayer",
+        "BACKEND": "webprofile.realtime.layer.PatientLayer",
         "CONFIG": {
             "hosts": [{"address": REDIS_URL}],
             "prefix": "mgw",
@@ -152,7 +152,7 @@ DRAMATIQ_BROKER = {
         "dramatiq.middleware.Callbacks",
         "dramatiq.middleware.Retries",
         "django_dramatiq.middleware.DbConnectionsMiddleware",
-        "webprofile.watching.actors.Watching",
+        "webprofile.observability.actors.Watching",
     ],
 }
 DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", would look for tasks/tasks.py
@@ -206,13 +206,13 @@ RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
 #: more than an agent sends (1 MiB by default), also when every byte was no text and became U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
-#: an agent may take this long to fetch its files (agent.transfer.DOWNLOAD_LIMIT_S)
+#: an agent may take this long to fetch its files (agent.link.transfers.DOWNLOAD_LIMIT_S)
 AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
 
 # -- devices ------------------------------------------------------------------------------------
 
-#: what `python -m agent.bundle` built: the agent as devices get it
+#: what `python -m agent.install` built: the agent as devices get it
 AGENT_FOLDER = env.str("AGENT_FOLDER", default=str(HOME / "agent-files"))
 #: a tiny task for each idle device; 0 for none on schedule
 HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)

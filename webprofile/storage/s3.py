@@ -22,7 +22,7 @@ from storages.backends.s3 import S3Storage
 
 from agent.protocol.parts import Checksum
 from webprofile.errors import DomainError
-from webprofile.meters import storage_watch
+from webprofile.observability.counters import storage_watch
 from webprofile.storage import Listed, PartsRefusedError, Unfinished
 
 if TYPE_CHECKING:

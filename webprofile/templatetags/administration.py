@@ -3,9 +3,9 @@
 from django import template
 
 from accounts.models import AuditEntry
-from webprofile.administration.entries import Difference
-from webprofile.administration.entries import action_name as name_of
-from webprofile.administration.entries import differences as differences_of
+from webprofile.admin.entries import Difference
+from webprofile.admin.entries import action_name as name_of
+from webprofile.admin.entries import differences as differences_of
 from workers.heartbeats import Beat, beats_count
 from workers.models import Worker
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import psycopg
 
 from testdata import DATA
-from webprofile.embedded import device, parts, process
-from webprofile.embedded.demo import Visitor
-from webprofile.embedded.layout import REPOSITORY, free_ports, load_keys, open_home
-from webprofile.embedded.supervisor import Part
+from webprofile.operations.devserver import device, parts, process
+from webprofile.operations.devserver.demo import Visitor
+from webprofile.operations.devserver.layout import REPOSITORY, free_ports, load_keys, open_home
+from webprofile.operations.devserver.supervisor import Part
 from webprofile.tests.end_to_end.runs import send
 
 READY_WITHIN_S = 180.0

@@ -8,8 +8,8 @@ from django.test import override_settings
 
 from agent.conftest import find_megengine_python
 from testdata import DATA
-from webprofile.embedded import parts
-from webprofile.embedded.demo import Visitor
+from webprofile.operations.devserver import parts
+from webprofile.operations.devserver.demo import Visitor
 from webprofile.storage import storage as object_store
 from webprofile.tests.balancer import balancer
 from webprofile.tests.cluster import Cluster, write_replayer

@@ -22,9 +22,9 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from accounts.access_tokens import token_issue
 from accounts.models import AuditEntry
-from accounts.webhooks.registering import webhook_add
+from accounts.tokens.access import token_issue
+from accounts.webhooks.registration import webhook_add
 from profiles.models import Profile
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
@@ -244,7 +244,7 @@ def _session_of(user: Any) -> str:
 
 
 def _release(folder: Path) -> str:
-    """An agent to download, as `python -m agent.bundle` leaves it; returns a file's name."""
+    """An agent to download, as `python -m agent.install` leaves it; returns a file's name."""
     name = "agent-0.1.0+1a2b3c4d-linux-x86_64-cp311.pyz"
     (folder / name).write_bytes(b"agent")
     manifest = {

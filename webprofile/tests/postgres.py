@@ -30,7 +30,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @contextlib.contextmanager
 def _server() -> Iterator[str]:
-    from webprofile.embedded.postgres import postgres_server
+    from webprofile.operations.devserver.postgres import postgres_server
 
     with (
         tempfile.TemporaryDirectory(prefix="mgw-") as folder,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pika
 
-from webprofile.embedded.layout import free_ports
+from webprofile.operations.devserver.layout import free_ports
 from webprofile.tests.cluster import mortal, until
 from webprofile.tests.machine import RABBITMQ
 from webprofile.tests.needs import need

@@ -12,15 +12,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from webprofile.embedded.demo import Visitor
-from webprofile.embedded.layout import free_ports
+from webprofile.operations.devserver.demo import Visitor
+from webprofile.operations.devserver.layout import free_ports
 
 ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 1200.0  # a fresh machine installs MegEngine first
 
 
 class Site:
-    """A running `python -m webprofile.embedded run`."""
+    """A running `python -m webprofile.operations.devserver run`."""
 
     def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
@@ -34,7 +34,7 @@ class Site:
         # not the usual one: tests beside this one may start a site at the same moment
         port = str(free_ports(1)[0])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "webprofile.embedded", "run", "--port", port],
+            [sys.executable, "-m", "webprofile.operations.devserver", "run", "--port", port],
             cwd=ROOT,
             env=inherited | {"MGW_HOME": str(home)} | environment,
             stdout=subprocess.PIPE,
@@ -48,7 +48,7 @@ class Site:
     def manage(self, *arguments: str) -> str:
         """A `manage.py` command with the site's settings, which must end well; what it prints."""
         done = subprocess.run(
-            [sys.executable, "-m", "webprofile.embedded", "manage", *arguments],
+            [sys.executable, "-m", "webprofile.operations.devserver", "manage", *arguments],
             cwd=ROOT,
             env=os.environ | {"MGW_HOME": str(self.home)},
             capture_output=True,

@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, settings
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from accounts.access_tokens import token_issue
 from accounts.models import User
-from accounts.refresh_tokens import pair_issue
+from accounts.tokens.access import token_issue
+from accounts.tokens.refresh import pair_issue
 from tasks.tests.make import make_task, make_worker
 from webprofile.tests.permission_world import rolled_back
 

@@ -14,12 +14,12 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from accounts.access_tokens import token_issue, token_revoke
 from accounts.models import AccessToken
-from accounts.refresh_tokens import pair_issue
+from accounts.tokens.access import token_issue, token_revoke
+from accounts.tokens.refresh import pair_issue
 from tasks.tests.make import make_task, make_user
-from webprofile.rest.throttling import CallerThrottle
-from webprofile.watching.tests.parts import redis_server
+from webprofile.api.throttling import CallerThrottle
+from webprofile.observability.tests.parts import redis_server
 
 pytestmark = pytest.mark.django_db
 

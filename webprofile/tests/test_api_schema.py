@@ -10,10 +10,10 @@ from drf_spectacular.generators import SchemaGenerator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from rest_framework.test import APIClient
 
-from accounts.access_tokens import token_issue
 from accounts.models import AccessToken
+from accounts.tokens.access import token_issue
 from tasks.tests.make import make_user
-from webprofile.wording import WORDINGS
+from webprofile.messages.errors import WORDINGS
 
 SCOPES = AccessToken.Scope.values
 SAFE = {"get"}

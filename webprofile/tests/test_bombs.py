@@ -6,7 +6,7 @@ import json
 import pytest
 from django.test import Client
 
-from accounts.access_tokens import token_issue
+from accounts.tokens.access import token_issue
 from tasks.tests.make import make_user, make_worker
 from workers.tokens import code_issue, code_redeem
 

@@ -6,7 +6,7 @@ import json
 import psycopg
 import pytest
 
-from webprofile.embedded.layout import free_ports
+from webprofile.operations.devserver.layout import free_ports
 from webprofile.tests.cluster import Cluster, fresh_database
 
 pytestmark = pytest.mark.production

@@ -1,152 +1,173 @@
-"""Which way imports go, read from the source: the rules of ARCHITECTURE.md as a test."""
+"""The two laws of imports (ARCHITECTURE.md), decided from the paths of the files."""
 
 import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: an app may import what lies to its left
+#: a domain module may import what lies to its left
 APPS = ("accounts", "workers", "tasks", "profiles")
-#: modules that connect the core with the outside: they may import every core, nobody imports them
-EDGE = {
-    "actors", "admin", "apps", "consumers", "forms", "gateway", "listing",
-    "management", "receivers", "rest", "tests", "urls", "views",
+#: files and folders of an app that connect it with the outside
+EDGES = {
+    "actors", "admin", "api", "apps", "consumers", "management", "templatetags", "urls", "views",
 }  # fmt: skip
-#: and those within a core package that connect it with pages and the API
-EDGE_MODULES = {
-    f"tasks.submission.{name}" for name in ("batches", "copies", "drafts", "form", "schema")
-}
-#: parts of the project package that a core may import
-LEAVES = (
-    "webprofile.background", "webprofile.batchfile", "webprofile.errors", "webprofile.integers",
-    "webprofile.layers", "webprofile.meters", "webprofile.sentences", "webprofile.traces",
-)  # fmt: skip
-#: and those for the core of one app alone
-LEAVES_OF = {"profiles": ("webprofile.storage",)}
+#: those of the project; whatever else it has lies to the left of all apps
+PROJECT_EDGES = {
+    *EDGES, "asgi", "checks", "context", "middleware", "oidc", "operations", "routing", "settings",
+}  # fmt: skip
+#: they join the edges of all apps
+JOINTS = {"asgi", "operations", "routing", "settings", "urls"}
 #: what `pip install .` installs; each part imports those named here and itself, and no more
 INSTALLED = {
-    "webprofile.client": {"webprofile.batchfile", "webprofile.terminal", "httpx2"},
-    "webprofile.batchfile": {"yaml"},
+    "webprofile.client": {"webprofile.terminal", "httpx2", "yaml"},
     "webprofile.terminal": {"tabulate", "tqdm"},
 }
-
-
-def imports_of(path: Path, *, inner: bool = False) -> Iterator[str]:
-    """Names imported when the module is loaded; an import inside a function is one on purpose.
-
-    inner: with those inside functions
-    """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree) if inner else tree.body:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def is_edge(parts: list[str]) -> bool:
-    return not EDGE.isdisjoint(parts[1:2]) or ".".join(parts[:3]) in EDGE_MODULES
-
-
-def broken_rule(module: str, target: str) -> str | None:
-    """Name the rule that `module` breaks by importing `target`, or None."""
-    m, t = module.split("."), target.split(".")
-    part, other = ".".join(m[:2]), ".".join(t[:2])
-    if part in INSTALLED:
-        allowed = {part, *INSTALLED[part], *sys.stdlib_module_names}
-        return None if {other, t[0]} & allowed else "the client imports nothing of the server"
-    if other == "webprofile.client":
-        return "nobody imports the client"
-    if m[0] == "agent":
-        server = {"django", "channels", "dramatiq", "webprofile", *APPS}
-        return "the agent imports no server code" if t[0] in server else None
-    if t[:1] == ["agent"] and t[1:2] != ["protocol"]:
-        return "the server imports only agent.protocol"
-    if m[0] not in APPS or is_edge(m):
-        return None
-    if t[0] == "webprofile" and other not in (*LEAVES, *LEAVES_OF.get(m[0], ())):
-        return "a core imports nothing of the project but its leaves"
-    if t[0] in APPS:
-        if is_edge(t):
-            return "a core imports no edge"
-        if APPS.index(t[0]) > APPS.index(m[0]):
-            return "a core imports only apps to its left"
-    return None
+SHARED_CLIENT = ["webprofile", "client", "batchfile"]
 
 
 def sources() -> Iterator[Path]:
     for package in ("agent", "webprofile", *APPS):
         for path in (ROOT / package).rglob("*.py"):
-            if "tests" not in path.parts and path.name != "conftest.py":
+            if not {"tests", "migrations"} & set(path.parts) and path.name != "conftest.py":
                 yield path
 
 
-def test_every_import_goes_the_right_way():
-    broken = []
-    for path in sources():
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        broken += [(module, t, rule) for t in imports_of(path) if (rule := broken_rule(module, t))]
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def imports_of(path: Path) -> tuple[str, ...]:
+    """Names that the module imports anywhere, also inside of functions."""
+    names: list[str] = []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    # names of types alone are no imports
+    tree.body = [node for node in tree.body if not _is_for_types(node)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(names)
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def is_edge(parts: list[str]) -> bool:
+    edges = PROJECT_EDGES if parts[0] == "webprofile" else EDGES
+    return len(parts) > 1 and parts[1] in edges
+
+
+def broken_law(module: str, target: str) -> str | None:
+    """Name the law that `module` breaks by importing `target`, or None."""
+    m, t = module.split("."), target.split(".")
+    if m[0] == "agent" or ".".join(m[:2]) in INSTALLED:
+        return _broken_by_program(m, t)
+    if t[0] == "agent" and t[1:2] != ["protocol"]:
+        return "the server imports only agent.protocol of the agent"
+    if t[:2] == ["webprofile", "client"] and t[:3] != SHARED_CLIENT:
+        return "the server imports only client.batchfile of the client"
+    if t[0] not in (*APPS, "webprofile"):
+        return None
+    return _broken_by_edges(m, t) or _broken_by_order(m, t)
+
+
+def _broken_by_program(m: list[str], t: list[str]) -> str | None:
+    """Of the agent and the client, which are installed without the server."""
+    if m[0] == "agent":
+        server = {"django", "channels", "dramatiq", "webprofile", *APPS}
+        return "the agent imports nothing of the server" if t[0] in server else None
+    part, other = ".".join(m[:2]), ".".join(t[:2])
+    allowed = {part, *INSTALLED[part], *sys.stdlib_module_names}
+    return None if {other, t[0]} & allowed else "the client imports nothing of the server"
+
+
+def _broken_by_edges(m: list[str], t: list[str]) -> str | None:
+    if not is_edge(t):
+        return None
+    joins = m[-1] == "urls" or (m[0] == "webprofile" and m[1] in JOINTS)
+    if t[0] in APPS and m[0] != t[0] and not joins:
+        return "nothing imports the edge of another app"
+    return None if is_edge(m) else "a domain module imports no edge"
+
+
+def _broken_by_order(m: list[str], t: list[str]) -> str | None:
+    if is_edge(m):
+        return None
+    if m[0] == "webprofile":
+        return "what all apps share imports no app" if t[0] in APPS else None
+    if t[0] in APPS and APPS.index(t[0]) > APPS.index(m[0]):
+        return "a domain module imports only apps to its left"
+    if t[0] == m[0] and len(m) > 2 and t[1:2] == ["services"]:
+        return "a package of an app does not import its services"
+    return None
+
+
+def test_every_import_obeys_the_laws():
+    broken = [
+        (name_of(path), target, law)
+        for path in sources()
+        for target in imports_of(path)
+        if (law := broken_law(name_of(path), target))
+    ]
     assert broken == []
 
 
-def test_the_server_imports_of_the_agent_its_protocol_alone():
-    """Inside functions, too: there is no exception."""
-    found = {
-        (str(path.relative_to(ROOT)), target)
-        for path in sources()
-        if path.relative_to(ROOT).parts[0] != "agent"
-        for target in imports_of(path, inner=True)
-        if f"{target}.".startswith("agent.") and not f"{target}.".startswith("agent.protocol.")
+def test_no_file_imports_itself_by_a_detour():
+    files = {name_of(path): path for path in sources()}
+
+    def module_of(name: str) -> str:
+        while name and name not in files:
+            name = name.rpartition(".")[0]
+        return name
+
+    graph = {
+        name: {found for each in imports_of(path) if (found := module_of(each)) not in ("", name)}
+        for name, path in files.items()
     }
-    assert found == set()
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
 @pytest.mark.parametrize(
-    ("module", "target", "allowed"),
+    ("module", "target", "is_allowed"),
     [
-        ("agent.session", "django.conf", False),
-        ("agent.session", "tasks.models.Task", False),
-        ("agent.session", "agent.protocol.Hello", True),
-        ("workers.consumers", "agent.protocol.Hello", True),
-        ("tasks.submission.contents", "agent.protocol.inputs.npy.parse_header", True),
-        ("tasks.submission.contents", "agent.inputs.prepare.prepare_inputs", False),
-        ("workers.consumers", "agent.runner.run", False),
-        ("workers.gateway", "tasks.reports.report_take", True),
+        ("agent.link.session", "django.conf", False),
+        ("agent.link.session", "tasks.models.Task", False),
+        ("agent.link.session", "agent.protocol.Hello", True),
+        ("tasks.dispatch.gateway", "agent.protocol.Hello", True),
+        ("tasks.dispatch.gateway", "agent.execution.runner", False),
         ("workers.services", "tasks.models.Task", False),
-        ("tasks.queue.scheduling", "workers.models.Worker", True),
-        ("tasks.services", "profiles.actors.build_profile", False),
-        ("tasks.services", "webprofile.wording.word", False),
-        ("tasks.services", "webprofile.errors.DomainError", True),
-        ("profiles.services", "tasks.services.task_complete", True),
-        ("tasks.services", "profiles.parts", False),
-        ("tasks.services", "webprofile.storage.storage", False),
-        ("tasks.views", "webprofile.storage.storage", True),
-        ("profiles.services", "webprofile.storage.storage", True),
-        ("tasks.submission.schema", "webprofile.rest.fields.Text", True),
-        ("tasks.submission.validation", "webprofile.rest.fields.Text", False),
-        ("tasks.services", "tasks.submission.schema.TaskBody", False),
-        ("tasks.services", "tasks.submission.validation.admit", True),
-        ("tasks.submission.batches", "webprofile.batchfile.matrix.Cell", True),
+        ("tasks.scheduling.targets", "workers.models.Worker", True),
+        ("tasks.lifecycle.reports", "profiles.actors.build_profile", False),
+        ("tasks.lifecycle.reports", "webprofile.errors.DomainError", True),
+        ("tasks.lifecycle.reports", "webprofile.api.schema", False),
+        ("profiles.ingest.build", "profiles.services.profile_build", False),
+        ("profiles.actors", "profiles.services.profile_build", True),
+        ("tasks.views.pages", "profiles.retention.deletion", True),
+        ("tasks.views.pages", "profiles.views.result", False),
+        ("tasks.urls", "profiles.views.result", True),
+        ("webprofile.storage.s3", "tasks.models.Task", False),
+        ("webprofile.operations.metrics", "tasks.models.Task", True),
+        ("tasks.submission.batches", "webprofile.client.batchfile.matrix.Cell", True),
         ("tasks.submission.batches", "webprofile.client.api.Api", False),
-        ("tasks.management.commands.submit", "webprofile.terminal.progress.Progress", True),
-        ("tasks.management.commands.submit", "webprofile.client.api.Api", False),
-        ("webprofile.client.api", "httpx2", True),
-        ("webprofile.client.api", "webprofile.client.errors.ClientError", True),
         ("webprofile.client.api", "webprofile.errors.DomainError", False),
-        ("webprofile.client.api", "webprofile.batchfile.matrix.Cell", True),
-        ("webprofile.client.api", "django.conf", False),
-        ("webprofile.batchfile.matrix", "tasks.models.Task", False),
-        ("webprofile.batchfile.matrix", "django.conf", False),
-        ("webprofile.batchfile.matrix", "webprofile.client.api.Api", False),
+        ("webprofile.client.api", "webprofile.client.batchfile.matrix.Cell", True),
         ("webprofile.terminal.progress", "httpx2", False),
     ],
 )
-def test_the_rules_themselves(module, target, allowed):
-    assert (broken_rule(module, target) is None) is allowed
+def test_the_laws_themselves(module, target, is_allowed):
+    assert (broken_law(module, target) is None) is is_allowed
 
 
 @pytest.mark.parametrize("program", ["agent.cli", "webprofile.client.program"])
@@ -192,14 +213,20 @@ def test_each_state_has_one_module_that_writes_it():
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).split(".")[-1] in writing
         and any(keyword.arg in {"state", "outcome"} for keyword in node.keywords)
-        and path.parts[-2] != "migrations"
     }
-    # of tasks, and of profiles that users open
-    assert writers == {"tasks/transitions.py", "profiles/opened/uploads.py"}
+    # of tasks, and of imported profiles
+    assert writers == {"tasks/lifecycle/transitions.py", "profiles/imports/uploads.py"}
 
 
-def test_the_pure_parts_of_profiles_import_neither_django_nor_megengine():
-    pure = [p for p in sources() if {"parsers", "analysis", "exporting"} & set(p.parts)]
+def test_readers_and_analysis_import_neither_django_nor_megengine():
+    """They run in processes without settings; presenters of formats do not."""
+    folders = [ROOT / "profiles" / name for name in ("analysis", "formats")]
+    pure = [
+        path
+        for path in sources()
+        if any(path.is_relative_to(folder) for folder in folders)
+        and not path.stem.endswith(("presenter", "messages"))
+    ]
     assert pure
     for path in pure:
         assert not {n.split(".")[0] for n in imports_of(path)} & {"django", "megengine", "tasks"}

@@ -32,7 +32,7 @@ _RECORD = "a Profiler cannot be paused, nor made to drop or join what it has rec
 _RUNNING = "MegEngine says whether a Profiler runs, but not which"
 #: (module, name): why it is used all the same
 ALLOWED = {
-    ("accounts/rest/logging_in.py", "_get_login_attempts_cache_key"): (
+    ("accounts/api/login.py", "_get_login_attempts_cache_key"): (
         "allauth does not say how long a refused login has to wait"
     ),
     ("agent/load_and_run/devices.py", "_api"): _TYPES,

@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from testdata import DATA
-from webprofile.embedded import parts
-from webprofile.embedded.demo import Visitor
+from webprofile.operations.devserver import parts
+from webprofile.operations.devserver.demo import Visitor
 from webprofile.rabbitmq import OneConnectionBroker
 from webprofile.settings.broker import broker_of
 from webprofile.tests.cluster import Cluster, ask, write_replayer

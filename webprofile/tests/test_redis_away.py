@@ -9,8 +9,8 @@ import time
 import pytest
 from redis import Redis
 
-from webprofile.embedded.parts import redis_program
-from webprofile.layers import SEND_S, PatientLayer
+from webprofile.operations.devserver.parts import redis_program
+from webprofile.realtime.layer import SEND_S, PatientLayer
 from webprofile.settings.broker import broker_of
 from webprofile.settings.redis import patient
 

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tasks.tests.make import make_user, make_worker
-from webprofile.sockets import Pace, Places, is_own_page
+from webprofile.realtime.consumers import Pace, Places, is_own_page
 from workers.tokens import code_issue, code_redeem
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -168,7 +168,7 @@ def test_an_own_page_is_told_by_origin_and_host_together(origin, host, own, sett
 
 def test_a_pace_lets_a_burst_through_and_then_counts(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("webprofile.sockets.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("webprofile.realtime.consumers.time.monotonic", lambda: now[0])
     pace = Pace(3, 2)
     assert [pace.has_room() for _ in range(4)] == [True, True, True, False]
     now[0] = 0.5

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from webprofile.embedded.demo import Visitor
+from webprofile.operations.devserver.demo import Visitor
 from webprofile.tests.cluster import Cluster, ask, until
 from webprofile.tests.end_to_end.runs import watch
 

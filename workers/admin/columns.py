@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from tasks.reasons import held_words
+from tasks.lifecycle.reasons import held_words
 from webprofile.templatetags.moments import told
 from workers.heartbeats import Beat, beat_of
 from workers.models import Runtime, Worker

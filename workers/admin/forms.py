@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.errors import DomainError
-from webprofile.wording import word
+from webprofile.messages.errors import word
 from workers.models import Pool, Worker
 from workers.services import labels_check
 

@@ -16,13 +16,13 @@ from django.views.decorators.http import require_http_methods
 from accounts.selectors import entries_about, reader_of
 from tasks.models import Attempt, Task
 from tasks.states import TaskState
-from webprofile.administration.acts import Act
-from webprofile.administration.acts_admin import ActsAdmin
-from webprofile.administration.worker_acts import WORKER_ACTS
+from webprofile.admin.action_pages import ActsAdmin
+from webprofile.admin.actions import Act
+from webprofile.admin.worker_actions import WORKER_ACTS
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
-from webprofile.wording import word
-from webprofile.wording_acts import grant_words
+from webprofile.messages.actions import grant_words
+from webprofile.messages.errors import word
 from workers import releases, services
 from workers.admin import columns
 from workers.admin.filters import BeatFilter, StateFilter

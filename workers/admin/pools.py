@@ -7,7 +7,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from webprofile.administration.audited import AuditedAdmin
+from webprofile.admin.audited import AuditedAdmin
 from workers.admin.forms import PoolForm
 from workers.models import Pool
 

@@ -12,11 +12,11 @@ from agent.protocol import (
     decode_server,
     encode,
 )
+from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
+from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import FACTS, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
-from workers import gateway
 from workers.models import Worker
 from workers.tokens import code_issue, code_redeem
 

@@ -8,16 +8,16 @@ from channels.layers import get_channel_layer
 from django.utils import timezone
 
 from accounts.models import AuditEntry
+from tasks.lifecycle.sweep import sweep
 from tasks.models import Task
-from tasks.sweeping import sweep
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from workers import services
-from workers.announce import worker_group
 from workers.grants import grants_add, grants_remove
 from workers.models import Grant, Pool, Worker
 from workers.selectors import may_use_worker
 from workers.tokens import code_issue, code_redeem, token_check
+from workers.wakeups import worker_group
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

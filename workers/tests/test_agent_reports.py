@@ -17,13 +17,13 @@ from agent.protocol import (
     StoredFile,
     decode_server,
 )
-from tasks.attempts import attempt_lose
-from tasks.ends import LEASE_EXPIRED
+from tasks.dispatch import gateway
+from tasks.dispatch.consumer import AgentConsumer
+from tasks.lifecycle.attempts import attempt_lose
+from tasks.lifecycle.outcomes import LEASE_EXPIRED
 from tasks.models import Attempt, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
-from workers import gateway
-from workers.consumers.agent import AgentConsumer
 from workers.services import worker_revoke
 from workers.tests.make import FakeAgent, enrolled, greeted, waiting
 from workers.tokens import code_issue, code_redeem, tokens_revoke
@@ -218,7 +218,7 @@ async def test_rows_that_somebody_has_locked_keep_no_other_report_up(settings):
 @pytest.mark.production
 @threads
 async def test_a_report_whose_rows_stay_locked_ends_the_connection(monkeypatch):
-    monkeypatch.setattr("workers.consumers.agent.LOCKED_S", 0.3)
+    monkeypatch.setattr("tasks.dispatch.consumer.LOCKED_S", 0.3)
     agent, order = await busy("box")
     locked, over = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()

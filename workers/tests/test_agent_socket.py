@@ -19,16 +19,16 @@ from agent.protocol import (
     Heartbeat,
     Hello,
 )
-from tasks import services
-from tasks.attempts import attempt_lose
+from tasks.lifecycle.attempts import attempt_lose
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES
-from workers.announce import worker_group
 from workers.models import Worker
 from workers.selectors import labels_of
 from workers.services import worker_revoke
 from workers.tests.make import FakeAgent, dispatched, enrolled, greeted, waiting
 from workers.tokens import code_issue, code_redeem
+from workers.wakeups import worker_group
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -247,7 +247,7 @@ async def test_a_cancel_reaches_the_agent():
     start = await agent.hear()
     await agent.say(AttemptAccepted(attempt=start.attempt))
     await agent.hear()
-    await database_sync_to_async(services.task_cancel)(await Task.objects.aget(pk=task.pk))
+    await database_sync_to_async(task_cancel)(await Task.objects.aget(pk=task.pk))
     cancel = await agent.hear()
     assert (cancel.type, cancel.attempt) == ("cancel", start.attempt)
     await agent.say(AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.CANCELLED))

@@ -12,13 +12,14 @@ from django.utils import timezone
 from structlog.contextvars import get_contextvars
 
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Heartbeat, decode_server
-from tasks import services as task_services
-from tasks.attempts import attempt_lose
+from tasks.dispatch import gateway
+from tasks.dispatch.consumer import AgentConsumer
+from tasks.lifecycle.attempts import attempt_lose
+from tasks.lifecycle.cancel import task_cancel
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
+from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
-from workers import gateway, services
-from workers.consumers.agent import AgentConsumer
+from workers import services
 from workers.models import Worker
 from workers.services import worker_revoke
 from workers.tests.make import enrolled, greeted, long_since_ordered, waiting
@@ -165,7 +166,7 @@ def noted_answers(monkeypatch) -> list[dict]:
 async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
     worker, token = await enrolled()
     agent = await greeted(token)
-    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     answers = noted_answers(monkeypatch)
     task = await assigned(worker)
     await agent.say(Heartbeat(sent_at=0))
@@ -179,7 +180,7 @@ async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
     assert start.type == "start"
     await agent.say(AttemptAccepted(attempt=start.attempt))
     await agent.hear()
-    await database_sync_to_async(task_services.task_cancel)(await Task.objects.aget(pk=task.pk))
+    await database_sync_to_async(task_cancel)(await Task.objects.aget(pk=task.pk))
     assert await agent.socket.receive_nothing(0.2)
     await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
     assert (await agent.hear()).type == "cancel"
@@ -250,7 +251,7 @@ async def test_of_agents_that_beat_at_once_only_the_revoked_one_is_closed(settin
 @threads
 async def test_an_agent_that_goes_keeps_no_other_from_its_orders(settings, monkeypatch):
     settings.BEATS_TOGETHER_S = 0.3
-    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     agents = []
     for name in ("first", "second"):
         worker, token = await enrolled(name)
@@ -278,8 +279,8 @@ async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_order
     settings, monkeypatch
 ):
     settings.BEATS_TOGETHER_S = 0.3
-    monkeypatch.setattr("tasks.announce._send", lambda *_: None)
-    monkeypatch.setattr("workers.announce.tell", lambda *_: None)
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
+    monkeypatch.setattr("workers.wakeups.tell", lambda *_: None)
     (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
     going, staying = await greeted(bad_token), await greeted(token)
     await assigned(good)

@@ -4,10 +4,10 @@ import pytest
 from django.test import Client
 
 from agent.protocol import Hello, MeasuredRoofs, RuntimeInfo
+from tasks.dispatch.gateway import handle
 from tasks.tests.make import FACTS, make_user, make_worker
-from workers.gateway import handle
 from workers.models import Runtime, Worker
-from workers.roofs import roofs_for
+from workers.peak_performance import roofs_for
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

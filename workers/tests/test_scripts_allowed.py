@@ -6,9 +6,10 @@ import pytest
 from django.core.management import call_command
 
 from accounts.models import AuditEntry
+from tasks.dispatch import gateway
 from tasks.tests.make import make_user, make_worker
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_worker
-from workers import gateway, services
+from workers import services
 from workers.models import Worker
 
 pytestmark = pytest.mark.django_db

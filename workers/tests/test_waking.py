@@ -9,21 +9,21 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from accounts.tests.threads import at_once
+from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
-from tasks.queue import scheduling
+from tasks.scheduling import assignment
 from tasks.tests.make import make_user, make_waiting_task, make_worker
-from webprofile.layers import tell
-from workers import gateway
-from workers.announce import worker_group
+from webprofile.realtime.layer import tell
 from workers.models import Worker
 from workers.tests.make import enrolled, greeted, waiting
+from workers.wakeups import worker_group
 
 PATIENCE_S = 20
 
 
 def woken(*workers: Worker) -> dict[int, list[str]]:
     """What each of them is told to do once the dispatcher looked at them."""
-    scheduling.assign_waiting([each.pk for each in workers])
+    assignment.assign_waiting([each.pk for each in workers])
     return {each.pk: [reply.type for reply in gateway.desired_state(each.pk)] for each in workers}
 
 
@@ -90,12 +90,12 @@ async def test_who_is_woken_again_before_it_has_accepted_is_not_told_twice(monke
     agent = await greeted(token)
     await waiting(worker)
     order = await agent.hear()
-    monkeypatch.setattr("workers.consumers.agent._PATIENCE_S", 60)
+    monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 60)
     poke = {worker_group(worker.pk)}, {"type": "worker.poke"}
     await sync_to_async(tell)(*poke)
     assert await agent.socket.receive_nothing(0.5)
     # a frame may be lost with a process that dies: later it is said again
-    monkeypatch.setattr("workers.consumers.agent._PATIENCE_S", 0)
+    monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 0)
     await sync_to_async(tell)(*poke)
     assert (await agent.hear()).attempt == order.attempt
     await agent.socket.disconnect()

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tasks.attempts import attempt_assign
+from tasks.lifecycle.attempts import attempt_assign
 from tasks.models import Attempt
 from tasks.tests.make import change_worker, make_user, make_waiting_task, make_worker
 from tasks.usage import usage_of

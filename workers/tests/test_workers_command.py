@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import AuditEntry
 from tasks.tests.make import make_user, make_waiting_task, make_worker
-from webprofile.administration.entries import differences
+from webprofile.admin.entries import differences
 from workers import tokens
 from workers.models import Worker
 

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
 from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
+from tasks.dispatch.gateway import on_heartbeats
 from webprofile.errors import DomainError
-from webprofile.wording import word
-from workers.gateway import on_heartbeats
+from webprofile.messages.errors import word
 from workers.tokens import bearer_of, code_redeem, token_check
 
 

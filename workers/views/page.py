@@ -12,11 +12,11 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.models import User
 from accounts.selectors import reader_of
 from profiles.health import health_ask
-from tasks.queue.eligibility import starts_checks
-from tasks.queue.loads import loads_of
-from tasks.reasons import held_words, wording_of
+from tasks.lifecycle.reasons import held_words, wording_of
+from tasks.scheduling.eligibility import starts_checks
+from tasks.scheduling.queue_depth import loads_of
 from tasks.usage import recent_tasks, usage_of
-from webprofile.administration.worker_acts import HEALTH_CHECK
+from webprofile.admin.worker_actions import HEALTH_CHECK
 from workers import releases
 from workers.models import Worker
 from workers.selectors import labels_of, workers_visible_to

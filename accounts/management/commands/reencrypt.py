@@ -5,7 +5,7 @@ from typing import Any
 from cryptography.fernet import InvalidToken
 from django.core.management.base import BaseCommand, CommandError
 
-from accounts.ciphers import secrets_reencrypt
+from accounts.encryption import secrets_reencrypt
 
 
 class Command(BaseCommand):

@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, Q
 
 from accounts import services
-from accounts.access_tokens import token_revoke, tokens_usable
 from accounts.models import User
-from accounts.system import people
-from webprofile.administration.user_acts import USER_ACTS
+from accounts.system_user import people
+from accounts.tokens.access import token_revoke, tokens_usable
+from webprofile.admin.user_actions import USER_ACTS
 from webprofile.management.acts import act_on_rows, act_verbs
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.terminal.exit_codes import USAGE

@@ -11,8 +11,8 @@ from load_and_run import devices, graph_operators, rules
 from load_and_run.errors import FlagError
 from load_and_run.flags import COMPILED_ONLY, FLAGS, parse
 
+from agent.execution.plan import Recipe
 from agent.load_and_run.tests.running import Runner, model
-from agent.passes import Recipe
 from agent.protocol.option_table import OPTIONS
 from agent.protocol.options import Capabilities, OptionError
 from agent.protocol.plan import Plan

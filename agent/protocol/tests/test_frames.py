@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agent.link.log_tail import CHUNK_BYTES
 from agent.protocol import (
     MAX_FRAME_BYTES,
     PRESETS,
@@ -24,7 +25,6 @@ from agent.protocol import (
     decode_server,
     encode,
 )
-from agent.tail import CHUNK_BYTES
 
 FRAMES = sorted((Path(__file__).parent / "frames" / "v1").glob("*.json"))
 #: frames as they were before fields were added that a peer may leave out

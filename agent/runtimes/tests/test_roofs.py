@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agent.config import RuntimeEntry
+from agent.execution.spool import lock_spool
 from agent.inventory import take_inventory
 from agent.runtimes.command import Style
 from agent.runtimes.config_file import append_runtime, checks_path, read_checks
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.manage import runtime_check
 from agent.runtimes.roofs import measure_roofs
-from agent.spool import lock_spool
 
 MIB = 1 << 20
 

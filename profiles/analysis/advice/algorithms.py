@@ -7,7 +7,7 @@ import numpy as np
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import Mask, Scene
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 
 SHARE = 0.3
 _CHOOSING = ("fast_run", "full_run", "fast_run_algo_policy")

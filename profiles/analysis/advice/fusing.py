@@ -6,7 +6,7 @@ from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import NOTICEABLE_S, Scene
 from profiles.analysis.advice.shares import spiked
 from profiles.analysis.advice.wiring import Wiring
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 
 SHARE = 0.01
 CONVOLUTION = "ConvolutionForward"

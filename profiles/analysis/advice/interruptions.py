@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import MEASURABLE_S, Scene
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 
 #: with caches cold or warm, equal operators were seen to differ threefold
 TIMES = 10

@@ -5,7 +5,7 @@ import numpy as np
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.memory import dynamic_shapes
 from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Floats, Scene
-from profiles.parsers.graph import Intervals
+from profiles.formats.load_and_run.graph import Intervals
 
 #: a kernel's dispatch costs 1 to 5 us on a processor
 TINY_S = 10e-6

@@ -8,7 +8,7 @@ from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Scene
 from profiles.analysis.dtypes import first_dtype
 from profiles.analysis.roofline import ROOF_OF, Roofs
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 
 #: operators that could be faster than that are bound by their launch, not by a roof
 _LEAST_BOUND_S = 5e-6

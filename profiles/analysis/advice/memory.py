@@ -5,7 +5,7 @@ import numpy as np
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.kinds import CALLBACKS
 from profiles.analysis.advice.scene import Mask, Scene
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 
 #: flags of variables, `include/megbrain/graph/var_node.h` of MegEngine
 _BY_OPERATOR = "NO_SYS_MEM_ALLOC"

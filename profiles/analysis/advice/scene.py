@@ -13,8 +13,8 @@ from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.wiring import Wiring
 from profiles.analysis.cumulative import LONGEST_S, sound_rows
 from profiles.analysis.data import ProfileData
-from profiles.parsers.columns import TextColumn
-from profiles.parsers.graph import ExecutedGraph, Index, Intervals
+from profiles.formats.columns import TextColumn
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index, Intervals
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

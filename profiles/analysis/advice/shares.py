@@ -6,7 +6,7 @@ from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.interruptions import held_up
 from profiles.analysis.advice.kinds import CONSTANTS, RESULT_CALLBACK
 from profiles.analysis.advice.scene import MEASURABLE_S, Mask, Scene
-from profiles.parsers.columns import MISSING
+from profiles.formats.columns import MISSING
 
 #: halving one operator is then worth an eighth of the iteration
 OPERATOR_SHARE = 0.25

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.advice.kinds import CONSTANTS
-from profiles.parsers.columns import MISSING
-from profiles.parsers.graph import ExecutedGraph, Index
+from profiles.formats.columns import MISSING
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 Mask = NDArray[np.bool_]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from profiles.analysis.data import Floats, ProfileData
 from profiles.analysis.drawing.text import amount, rate
 from profiles.analysis.durations import duration, unit_of
-from profiles.parsers.columns import MISSING, Side
-from profiles.parsers.graph import Index
+from profiles.formats.columns import MISSING, Side
+from profiles.formats.load_and_run.graph import Index
 
 Metric = Literal["time", "flops", "bytes", "change"]
 METRICS: tuple[Metric, ...] = ("time", "flops", "bytes")

@@ -17,8 +17,8 @@ from profiles.analysis.drawing.text import plain
 from profiles.analysis.drawing.wiring import Wiring, wire
 from profiles.analysis.operator_panel import Panel
 from profiles.analysis.scopes import Blocks, Item, Place, read_place, scopes_of
-from profiles.parsers.columns import MISSING, Side
-from profiles.parsers.graph import ExecutedGraph
+from profiles.formats.columns import MISSING, Side
+from profiles.formats.load_and_run.graph import ExecutedGraph
 
 #: Netron refuses a document without a format
 _HEAD = {"signature": "netron:megengine-web-profile", "format": "MegEngine executed graph"}

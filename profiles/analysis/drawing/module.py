@@ -9,8 +9,8 @@ from profiles.analysis.drawing.text import dimensions, plain
 from profiles.analysis.drawing.wiring import Wiring
 from profiles.analysis.operator_panel import Panel
 from profiles.analysis.scopes import Item
-from profiles.parsers.columns import MISSING
-from profiles.parsers.graph import Index
+from profiles.formats.columns import MISSING
+from profiles.formats.load_and_run.graph import Index
 
 _INPUT = "InputCallback"
 _OUTPUT = "OutputCallback"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.parsers.columns import MISSING
-from profiles.parsers.graph import ExecutedGraph, Index
+from profiles.formats.columns import MISSING
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 _CONSTANT = "PERSISTENT_DEVICE_VALUE"
 _SCRATCH = "VOLATILE_CONTENT"

@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand
 
 from agent.protocol.artifacts import limit_of
 from profiles.analysis.io_dump import MAX_ERROR, Difference, Maker, compare, index_of
-from profiles.comparisons.dumps import execution_order
-from profiles.parsers.tensor_dump import Dump, DumpError, open_folder, open_zip
+from profiles.comparison.dumps import execution_order
+from profiles.formats.tensor_dump import Dump, DumpError, open_folder, open_zip
 from profiles.selectors import IO_DUMP_NAME, dump_of
 from tasks.models import Artifact, Task
 from webprofile.errors import DomainError

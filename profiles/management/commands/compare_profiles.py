@@ -8,14 +8,14 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError
 from tabulate import tabulate
 
-from profiles.analysis.comparison.comparison import FEWEST, MOST, Comparison, compare
-from profiles.analysis.comparison.question import Question, ask
-from profiles.analysis.comparison.waterfall import BYS, Step, waterfall
-from profiles.comparisons.words import letter, signed, signed_percent, verdict_words
-from profiles.exports import profile_of_files
-from profiles.parsers.columns import Side
-from profiles.parsers.errors import ProfileFormatError
-from profiles.shown.quantities import seconds
+from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
+from profiles.comparison.messages import letter, signed, signed_percent, verdict_words
+from profiles.comparison.question import Question, ask
+from profiles.comparison.waterfall import BYS, Step, waterfall
+from profiles.exports.formats import profile_of_files
+from profiles.formats.columns import Side
+from profiles.formats.errors import ProfileFormatError
+from profiles.presenters.quantities import seconds
 
 #: of an operator in the table
 LONGEST_NAME = 60

@@ -13,23 +13,23 @@ from django.utils import timezone
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.bulk_exports import operator_columns, task_columns
-from profiles.derived.loading import profile_data
-from profiles.exporting.many import ROWS, WRITERS
-from profiles.exports import FORMATS, exported, profile_of_files
+from profiles.exports.bulk import operator_columns, task_columns
+from profiles.exports.formats import FORMATS, exported, profile_of_files
+from profiles.exports.many import ROWS, WRITERS
+from profiles.exports.provenance import provenance
+from profiles.formats.errors import ProfileFormatError
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.parsers.errors import ProfileFormatError
-from profiles.provenance import provenance
-from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
+from tasks.command_filters import add_filters, is_narrowed, tasks_chosen
 from tasks.models import Task
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.management.bulk import explain_command, plain_errors
+from webprofile.messages.errors import word
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
 from webprofile.terminal.whole_files import whole_file
-from webprofile.wording import word
 
 #: the endings of their names, of tables and of one profile
 _TABLES = {name: f".{name}" for name in WRITERS}

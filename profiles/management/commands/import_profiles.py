@@ -10,16 +10,16 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.models import User
+from profiles.imports.local_files import profile_import, profiles_below
 from profiles.models import ProfileUpload
-from profiles.opened.importing import profile_import, profiles_below
-from webprofile.batchfile.mistakes import BatchError
+from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.messages.errors import word
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import TIMED_OUT, USAGE
 from webprofile.terminal.output import plain
 from webprofile.terminal.progress import Progress
-from webprofile.wording import word
 
 POLL_S = 1.0
 #: of ids in one query

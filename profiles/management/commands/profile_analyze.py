@@ -16,9 +16,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.query import Query
 from profiles.analysis.text import Printed, report
-from profiles.parsers.columns import ProfileColumns
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.load_and_run import parse
+from profiles.formats.columns import ProfileColumns
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.reader import parse
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from profiles.models import RemovedObjects
-from profiles.retention import NAMED_ONLY, POLICIES, Share, purge, shares_of
+from profiles.retention.policy import NAMED_ONLY, POLICIES, Share, purge, shares_of
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table

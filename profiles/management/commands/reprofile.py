@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q, QuerySet
 
 from profiles.analysis.archive import VERSION
-from profiles.derived.rebuilding import RebuildError, attempt_rebuild, profile_rebuild
+from profiles.ingest.rebuild import RebuildError, attempt_rebuild, profile_rebuild
 from profiles.models import AttemptMeasurement, Profile
 from webprofile.errors import DomainError
 

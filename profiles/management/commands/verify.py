@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from profiles.verifying import GRACE, PATIENCE, Broken, broken_objects, broken_rows
+from profiles.integrity import GRACE, PATIENCE, Broken, broken_objects, broken_rows
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.progress import Progress

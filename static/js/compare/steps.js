@@ -1,4 +1,4 @@
-// The bars of a waterfall, as `profiles/analysis/comparison/waterfall.py` tells its steps. No DOM.
+// The bars of a waterfall, as `profiles/comparison/waterfall.py` tells its steps. No DOM.
 
 import { seconds, timeUnit } from "../format.js";
 

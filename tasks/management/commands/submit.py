@@ -11,24 +11,24 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.models import User
-from profiles.task_files import FileStore, task_confirm
-from tasks import services
 from tasks.models import Task
 from tasks.states import Status
 from tasks.submission.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
+from tasks.submission.creation import task_copy_failed, task_create
+from tasks.submission.uploads import FileStore, task_confirm
 from tasks.submission.validation import quota_of
-from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
-from webprofile.batchfile.local_files import look_at, size_of
-from webprofile.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words
-from webprofile.batchfile.mistakes import BatchError
+from webprofile.api.problems import flattened
+from webprofile.client.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.local_files import look_at, size_of
+from webprofile.client.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words
+from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
-from webprofile.rest.problems import flattened
+from webprofile.messages.errors import word
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import HELP, TIMED_OUT
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
-from webprofile.wording import word
 
 POLL_S = 1.0
 #: of tasks in a message
@@ -162,7 +162,7 @@ def _going_on(made: Sequence[Made], planned: int) -> str:
 def _make(owner: User, planned: Planned, store: FileStore) -> Made:
     """One task on its way into the queue; whatever fails, no half of it stays in the way."""
     try:
-        task = services.task_create(owner=owner, worker=planned.worker, request=planned.request)
+        task = task_create(owner=owner, worker=planned.worker, request=planned.request)
     except DomainError as error:
         is_full = error.code == "quota_reached" and bool(error.data["limit"])
         return Made(planned, None, word(error), is_full)
@@ -173,7 +173,7 @@ def _make(owner: User, planned: Planned, store: FileStore) -> Made:
     except (DomainError, OSError, KeyboardInterrupt) as error:
         code = error.code if isinstance(error, DomainError) else ""
         problem = word(error) if isinstance(error, DomainError) else str(error)
-        services.task_copy_failed(task, detail=problem)
+        task_copy_failed(task, detail=problem)
         if code == "storage_unreachable" or isinstance(error, KeyboardInterrupt):
             raise  # the next one would fare no better
         return Made(planned, None, problem)

@@ -13,16 +13,16 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 from django.utils import timezone
 
-from accounts.webhooks.delivering import deliveries_sweep
+from accounts.webhooks.deliveries import deliveries_sweep
 from profiles.health import health_round
-from profiles.opened.sweeping import opened_sweep
+from profiles.imports.sweep import opened_sweep
 from profiles.parts import parts_sweep
-from profiles.removal import removed_sweep
-from profiles.retention import retention_sweep
+from profiles.retention.deletion import removed_sweep
+from profiles.retention.policy import retention_sweep
 from profiles.services import abandoned_uploads_purge
-from tasks.sweeping import AWAY, is_coming_back, sweep
-from webprofile.meters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
-from webprofile.watching.exposition import serve
+from tasks.lifecycle.sweep import AWAY, is_coming_back, sweep
+from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
+from webprofile.observability.exposition import serve
 from workers.heartbeats import devices_lost_tell
 
 log = structlog.get_logger()

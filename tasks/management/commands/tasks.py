@@ -8,19 +8,19 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
-from profiles.removal import task_delete
-from tasks.cancelling import task_is_cancelled
-from tasks.management.choosing import add_filters, is_narrowed, tasks_chosen
+from profiles.retention.deletion import task_delete
+from tasks.command_filters import add_filters, is_narrowed, tasks_chosen
+from tasks.lifecycle.cancel import task_is_cancelled
 from tasks.models import Task
 from tasks.states import LIVE, TaskState
 from tasks.submission.copies import task_repeat
 from webprofile.errors import DomainError
 from webprofile.management.bulk import confirm, explain_command, plain_errors
+from webprofile.messages.errors import word
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
-from webprofile.wording import word
 
 #: of rows in memory at once
 PIECE = 200

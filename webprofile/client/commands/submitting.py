@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from webprofile.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
-from webprofile.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
-from webprofile.batchfile.matrix import (
+from webprofile.client.api import Api
+from webprofile.client.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
+from webprofile.client.batchfile.matrix import (
     MATRIX_HEADERS,
     AskedFile,
     Cell,
@@ -19,8 +20,7 @@ from webprofile.batchfile.matrix import (
     newest_first,
     room_words,
 )
-from webprofile.batchfile.mistakes import BatchError
-from webprofile.client.api import Api
+from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.commands import Parsers, added, opened
 from webprofile.client.commands.listing import usable
 from webprofile.client.commands.waiting import (

@@ -14,8 +14,8 @@ from typing import IO
 
 import pytest
 
-from accounts.access_tokens import token_issue
 from accounts.models import User
+from accounts.tokens.access import token_issue
 from agent.tests.http_sites import serving
 from tasks.tests.make import make_user, make_worker, npy_bytes
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
 from tasks.tests.make import make_user, make_waiting_task, model_file
-from tasks.transitions import transition_if
 from webprofile.storage import storage as object_store
 
 

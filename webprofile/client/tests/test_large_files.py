@@ -12,8 +12,8 @@ from agent.protocol.parts import PART_BYTES, Checksum
 from agent.tests.cutting import cutting_proxy
 from profiles.models import PartedUpload
 from tasks.models import Task, TaskFile
-from webprofile.batchfile.local_files import LocalFile
 from webprofile.client import parts
+from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.errors import ClientError
 from webprofile.client.parts import has_sum, md5_in_parts, send_in_parts
 from webprofile.storage import storage as object_store

@@ -9,8 +9,8 @@ import sys
 import pytest
 from allauth.mfa.totp.internal import auth as totp
 
-from accounts.access_tokens import token_issue
 from accounts.models import AccessToken
+from accounts.tokens.access import token_issue
 from tasks.tests.make import make_user
 from webprofile.client.errors import UsageError
 from webprofile.client.login_file import is_open_to_listeners, site_checked

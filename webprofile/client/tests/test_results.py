@@ -9,7 +9,7 @@ import pytest
 from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Contamination
-from profiles.exporting.fields import FIELDS, SOURCE_FIELDS
+from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import profile_build
 from profiles.tests.make import (

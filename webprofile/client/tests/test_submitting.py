@@ -11,13 +11,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts.access_tokens import token_issue
 from accounts.models import AccessToken, User
+from accounts.tokens.access import token_issue
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 from tasks.tests.scripts import make_script_worker, zip_of
-from tasks.transitions import transition_if
 from webprofile.storage import storage as object_store
 
 MATRIX = """

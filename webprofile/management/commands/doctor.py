@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webprofile.doctor.examining import PARTS, examine
-from webprofile.doctor.finding import TIME_LIMIT_S, Finding, State
 from webprofile.management.bulk import explain_command
+from webprofile.operations.healthcheck.examining import PARTS, examine
+from webprofile.operations.healthcheck.finding import TIME_LIMIT_S, Finding, State
 from webprofile.terminal.exit_codes import FAILED
 
 _WIDTH = max(len(part.name) for part in PARTS)

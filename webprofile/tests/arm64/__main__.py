@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from testdata import DATA
-from webprofile.embedded.demo import Visitor, table
+from webprofile.operations.devserver.demo import Visitor, table
 from webprofile.tests.arm64.emulation import left_out
 from webprofile.tests.arm64.machine import ROOT, Machine, say
 from webprofile.tests.end_to_end.runs import submit, watch

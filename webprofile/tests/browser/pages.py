@@ -21,7 +21,8 @@ from profiles.tests.opened import make_opened, make_upload
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.static_plans import graph_of, plan_of
-from tasks import services
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.outcomes import task_fail
 from tasks.models import Attempt, SavedView, Task
 from tasks.tests.make import (
     make_attempt,
@@ -172,8 +173,8 @@ def _tasks_in_each_state(owner: User) -> Iterator[Task]:
     Task.objects.filter(pk=running.task_id).update(state="running")
     yield running.task
     failed, cancelled = make_waiting_task(owner), make_waiting_task(owner)
-    services.task_fail(failed, reason="worker_went_offline")
-    services.task_cancel(cancelled)
+    task_fail(failed, reason="worker_went_offline")
+    task_cancel(cancelled)
     yield from (failed, cancelled)
 
 

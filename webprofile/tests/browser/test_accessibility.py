@@ -14,11 +14,12 @@ from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.opened import make_opened
-from tasks import services
+from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.outcomes import task_fail
 from tasks.models import SavedView, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
 from testdata import good_profile
-from webprofile import assets
+from webprofile.operations import assets
 from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.pages import (
     MEASURED,
@@ -93,8 +94,8 @@ def root(storage):
         make_measured(user)
     make_task(user)
     make_waiting_task(user, title="one that waits")
-    services.task_fail(make_waiting_task(user), reason="worker_went_offline")
-    services.task_cancel(make_waiting_task(user))
+    task_fail(make_waiting_task(user), reason="worker_went_offline")
+    task_cancel(make_waiting_task(user))
     make_opened(user, good_profile("lstm"), name="opened here")
     SavedView.objects.create(owner=user, name="failures", query="status=failed")
     return user

@@ -48,7 +48,7 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
     def refuse(*_):
         raise DomainError("storage_unreachable", status=503)
 
-    monkeypatch.setattr("tasks.rest.views.draft_of", refuse)
+    monkeypatch.setattr("tasks.api.views.draft_of", refuse)
     form.find("#option-iter").send_keys("7")
     form.click("#submit")
     text = "Object storage does not answer"
@@ -66,7 +66,7 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
         asked.append(body)
         return draft_of(body, reader)
 
-    monkeypatch.setattr("tasks.rest.views.draft_of", counted)
+    monkeypatch.setattr("tasks.api.views.draft_of", counted)
     form.find("#option-iter").send_keys("7")
     form.until(lambda: "--iter=7" in form.lines[-1], "the command line")
     later = "const now = Date.now() + arguments[0] * 1000; Date.now = () => now;"
@@ -87,7 +87,7 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
 
     form.find("#model").send_keys(str(model))
     form.click("#add-data")
-    monkeypatch.setattr("tasks.rest.views.draft_of", slow)
+    monkeypatch.setattr("tasks.api.views.draft_of", slow)
     # without a file: the request itself stays what the server found right
     form.find("[name=data-input]").send_keys("data")
     form.until(lambda: asked, "the question")
@@ -111,7 +111,7 @@ def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monk
     def refuse(*_args, **_fields):
         raise DomainError("storage_unreachable", status=503)
 
-    monkeypatch.setattr("tasks.services.task_create", refuse)
+    monkeypatch.setattr("tasks.api.views.task_create", refuse)
     form.click("#submit")
     form.until(lambda: form.text("#form-error"), "the refusal")
     form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")

@@ -5,7 +5,7 @@ import gzip
 import pytest
 from selenium.webdriver import ActionChains, Keys
 
-from profiles.shown import trace_file
+from profiles.presenters import trace_file
 from profiles.tests.opened import make_opened
 from profiles.tests.traces import MLP, RESNET, repeated
 from tasks.tests.make import make_user
@@ -215,7 +215,7 @@ class TestWhatGoesWrong:
 
     def test_what_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline, monkeypatch):
         broken = gzip.compress(b"no trace at all" * 100), 0
-        monkeypatch.setattr("profiles.derived.cuts.trace_cut", lambda *_: broken)
+        monkeypatch.setattr("profiles.ingest.cuts.trace_cut", lambda *_: broken)
         timeline.open("failed")
         assert timeline.status == "Perfetto could not show the trace."
         assert timeline.all(".timeline__frame") == []

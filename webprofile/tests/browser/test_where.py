@@ -2,15 +2,16 @@
 
 import pytest
 
-from tasks.attempts import attempt_assign
+from tasks.dispatch.gateway import desired_state
+from tasks.lifecycle.attempts import attempt_assign
 from tasks.models import Task
-from tasks.queue.scheduling import assign_waiting
-from tasks.queue.targets import Target
-from tasks.services import TaskRequest, task_create
+from tasks.scheduling.assignment import assign_waiting
+from tasks.scheduling.targets import Target
+from tasks.submission.creation import task_create
+from tasks.submission.request import TaskRequest
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.form import Form
-from workers.gateway import desired_state
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

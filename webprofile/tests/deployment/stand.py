@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx2
 import yaml
 
-from webprofile.embedded.layout import free_ports
-from webprofile.embedded.parts import redis_program
+from webprofile.operations.devserver.layout import free_ports
+from webprofile.operations.devserver.parts import redis_program
 from webprofile.tests.cluster import fresh_database
 from webprofile.tests.deployment.composition import filled
 

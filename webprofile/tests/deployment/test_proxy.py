@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from webprofile.embedded.layout import free_ports
+from webprofile.operations.devserver.layout import free_ports
 from webprofile.tests.deployment.stand import DOCKER
 from webprofile.tests.needs import need
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.production
 
 _PREPARE = """
 import json
-from accounts.access_tokens import token_issue
+from accounts.tokens.access import token_issue
 from accounts.services import user_ensure
 from profiles.viewer import viewer_address
 from workers.services import worker_ensure

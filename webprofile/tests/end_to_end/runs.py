@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from webprofile.embedded.demo import Visitor, announce, confirm, upload
-from webprofile.embedded.device import WORKER
+from webprofile.operations.devserver.demo import Visitor, announce, confirm, upload
+from webprofile.operations.devserver.device import WORKER
 
 
 def submit(

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from webprofile.embedded.demo import ONLINE_WITHIN_S
+from webprofile.operations.devserver.demo import ONLINE_WITHIN_S
 from webprofile.tests.end_to_end.runs import page, submit, watch
 from webprofile.tests.site import ROOT, Site
 

@@ -6,7 +6,7 @@ import socket
 import httpx2
 import pytest
 
-from webprofile.embedded.layout import BUCKET
+from webprofile.operations.devserver.layout import BUCKET
 from webprofile.tests.end_to_end.runs import send, watch
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]

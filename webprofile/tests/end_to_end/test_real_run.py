@@ -7,7 +7,7 @@ import subprocess
 import httpx2
 import pytest
 
-from webprofile.embedded.demo import DemoError, table
+from webprofile.operations.devserver.demo import DemoError, table
 from webprofile.tests.end_to_end.runs import page, send, watch
 from webprofile.tests.site import Site
 

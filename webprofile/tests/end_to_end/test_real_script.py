@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webprofile.embedded.demo import DemoError, Visitor
+from webprofile.operations.devserver.demo import DemoError, Visitor
 from webprofile.tests.end_to_end.runs import page, submit, watch
 from webprofile.tests.needs import need
 from webprofile.tests.site import Site

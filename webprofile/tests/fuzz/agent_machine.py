@@ -22,11 +22,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from accounts.models import User
 from agent.protocol import MAX_FRAME_BYTES, CloseCode, decode_server, encode
 from agent.protocol import messages as wire
-from profiles.verifying import broken_rows
-from tasks import cancelling
+from profiles.integrity import broken_rows
+from tasks.dispatch.batching import BEATS
+from tasks.dispatch.consumer import AgentConsumer
+from tasks.lifecycle import cancel
+from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
-from tasks.queue.scheduling import assign_waiting
-from tasks.sweeping import sweep
+from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
     FACTS,
     MD5,
@@ -38,8 +40,6 @@ from tasks.tests.make import (
 )
 from webprofile.errors import DomainError
 from webprofile.tests.fuzz.json_changes import change, nested
-from workers.consumers.agent import AgentConsumer
-from workers.consumers.beats import BEATS
 from workers.models import Worker
 from workers.tokens import code_issue, code_redeem
 
@@ -110,7 +110,7 @@ class AgentMachine(RuleBasedStateMachine):
     def a_task_is_cancelled(self) -> None:
         attempt = self._live()
         if attempt:
-            cancelling.tasks_cancel([attempt.task_id], by=self.owner)
+            cancel.tasks_cancel([attempt.task_id], by=self.owner)
 
     @rule()
     def the_sweep_and_the_dispatcher_run(self) -> None:

@@ -21,7 +21,14 @@ from webprofile.tests.fuzz.json_changes import change, nested
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.test")
 with atheris.instrument_imports(
-    include=["agent", "profiles", "tasks.submission", "webprofile.batchfile", "yaml", "tomllib"]
+    include=[
+        "agent",
+        "profiles",
+        "tasks.submission",
+        "webprofile.client.batchfile",
+        "yaml",
+        "tomllib",
+    ]
 ):
     django.setup()  # imports some of them
     from webprofile.tests.fuzz.targets import TARGETS

@@ -8,8 +8,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from profiles.parsers.load_and_run import parse
-from profiles.parsers.npz import pack, save
+from profiles.formats.load_and_run.reader import parse
+from profiles.formats.npz import pack, save
 from testdata import DATA
 
 ROOT = Path(__file__).resolve().parents[3]

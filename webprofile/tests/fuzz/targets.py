@@ -27,24 +27,24 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
 from agent.protocol.run_log import parse_log
 from profiles.analysis import io_dump
-from profiles.derived.measurements import measurement_row
-from profiles.memory_flow.summary import MemoryFlowSummary, read_memory_flow
-from profiles.parsers import first_look, tensor_dump
-from profiles.parsers import run_log as server_log
-from profiles.parsers.errors import ProfileFormatError
-from profiles.parsers.graph_json import parse_graph
-from profiles.parsers.load_and_run import parse, parse_whole
-from profiles.parsers.npz import DAMAGE, unpack_columns
-from profiles.shown.graph_view import model_form
-from profiles.static_memory.packed import unpack
-from profiles.static_memory.summary import StaticMemory, read_static_memory
-from profiles.traces.reading import read_dynamic
-from profiles.traces.summary import TraceSummary
+from profiles.formats import detection, tensor_dump
+from profiles.formats.chrome_trace.reading import read_dynamic
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run import run_log as server_log
+from profiles.formats.load_and_run.graph_json import parse_graph
+from profiles.formats.load_and_run.reader import parse, parse_whole
+from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_flow
+from profiles.formats.npz import DAMAGE, unpack_columns
+from profiles.formats.static_memory.packed import unpack
+from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
+from profiles.ingest.measurements import measurement_row
+from profiles.presenters.graph_view import model_form
 from tasks.models import Attempt
 from tasks.submission import contents
-from webprofile.batchfile.matrix import blocks_of, read_batch
-from webprofile.batchfile.mistakes import BatchError
-from webprofile.batchfile.yaml_text import YamlError, read_yaml
+from webprofile.client.batchfile.matrix import blocks_of, read_batch
+from webprofile.client.batchfile.mistakes import BatchError
+from webprofile.client.batchfile.yaml_text import YamlError, read_yaml
 from webprofile.errors import DomainError
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
@@ -162,7 +162,7 @@ def feed_tensor(data: bytes) -> None:
 
 
 def feed_first_look(data: bytes) -> None:
-    first_look.other_kind(data[: first_look.HEAD_BYTES])
+    detection.other_kind(data[: detection.HEAD_BYTES])
     model_form(data)
 
 

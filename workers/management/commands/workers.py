@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from tasks.queue.loads import Load, loads_of
-from webprofile.administration.worker_acts import WORKER_ACTS
+from tasks.scheduling.queue_depth import Load, loads_of
+from webprofile.admin.worker_actions import WORKER_ACTS
 from webprofile.management.acts import act_on_rows, act_verbs
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE

@@ -1,0 +1,115 @@
+"""What goes in and out about accounts."""
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from accounts.models import AccessToken, User
+from accounts.tokens.access import DAYS_LIMIT
+from webprofile import fields
+
+
+class Credentials(fields.Body):
+    """What a person logs in with."""
+
+    email = fields.Text(max_length=254, help_text="The account's e-mail.")
+    password = fields.Text(
+        max_length=4096, trim_whitespace=False, help_text="The account's password."
+    )
+    code = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Of the authenticator app, or a recovery code, if there is a second factor.",
+    )
+
+
+class RefreshBody(fields.Body):
+    """A refresh token."""
+
+    refresh = fields.Text(max_length=4096, help_text="The `refresh` part of a pair.")
+
+
+class PairAnswer(serializers.Serializer):
+    """A pair of tokens."""
+
+    access = serializers.CharField(help_text="For `Authorization: Bearer`.")
+    refresh = serializers.CharField(help_text="Good for one renewal.")
+    access_expires_at = serializers.DateTimeField(help_text="When `access` ends.")
+    refresh_expires_at = serializers.DateTimeField(help_text="When `refresh` ends.")
+
+
+class AccessTokenBody(fields.Body):
+    """A token to be made."""
+
+    name = fields.Text(max_length=100, help_text="What it is for.")
+    scopes = fields.List(
+        child=fields.Choice(AccessToken.Scope.choices),
+        min_length=1,
+        max_length=len(AccessToken.Scope.values),
+        help_text="What it may do; `admin`, of administrators, adds what belongs to others.",
+    )
+    days = fields.Integer(min_value=1, max_value=DAYS_LIMIT, help_text="Days until it expires.")
+
+
+class IssuedTokenAnswer(serializers.ModelSerializer[AccessToken]):
+    """A token that was just made, with its secret."""
+
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(AccessToken.Scope.choices), help_text="What it may do."
+    )
+    secret = serializers.SerializerMethodField(
+        help_text="Shown this once: for `Authorization: Bearer`."
+    )
+
+    class Meta:
+        model = AccessToken
+        fields = (
+            "id", "name", "prefix", "scopes", "created_at", "expires_at", "last_used_at",
+            "revoked_at", "secret",
+        )  # fmt: skip
+        read_only_fields = fields
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "What it is for."},
+            "prefix": {"help_text": "The secret's first characters."},
+            "created_at": {"help_text": "When it was made."},
+            "expires_at": {"help_text": "When it ends."},
+            "last_used_at": {"help_text": "When it was used last, to the minute; null: never."},
+            "revoked_at": {"help_text": "When it was revoked; null if it was not."},
+        }
+
+    def get_secret(self, token: AccessToken) -> str:
+        return str(self.context["secret"])
+
+
+class MeAnswer(serializers.ModelSerializer[User]):
+    """The user who asks."""
+
+    is_administrator = serializers.BooleanField(
+        source="is_staff", help_text="Whether this request may do what administrators may."
+    )
+    scopes = serializers.SerializerMethodField(help_text="What this request may do.")
+
+    class Meta:
+        model = User
+        fields = (
+            "id", "email", "is_administrator", "scopes", "date_joined", "language", "time_zone",
+            "theme", "task_limit",
+        )  # fmt: skip
+        read_only_fields = fields
+        extra_kwargs = {
+            "id": {"help_text": "The user's number."},
+            "email": {"help_text": "The login."},
+            "date_joined": {"help_text": "When the account was made."},
+            "language": {"help_text": "`en`, `zh-hans`, or empty: what the browser asks for."},
+            "time_zone": {"help_text": "Of the tz database; empty: the browser's."},
+            "theme": {"help_text": "`light`, `dark`, or empty: as the system."},
+            "task_limit": {"help_text": "Tasks waiting and running at once; null: the site's."},
+        }
+
+    @extend_schema_field(
+        serializers.ListField(child=serializers.ChoiceField(AccessToken.Scope.choices))
+    )
+    def get_scopes(self, user: User) -> list[str]:
+        return list(self.context["scopes"])

@@ -1,0 +1,121 @@
+"""Logging in, tokens for scripts, and who one is."""
+
+from django.http import Http404
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_post_parameters
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api.login import user_of_credentials
+from accounts.api.serializers import (
+    AccessTokenBody,
+    Credentials,
+    IssuedTokenAnswer,
+    MeAnswer,
+    PairAnswer,
+    RefreshBody,
+)
+from accounts.models import AccessToken
+from accounts.tokens.access import token_issue, token_revoke
+from accounts.tokens.refresh import pair_issue, pair_renew, refresh_token_revoke
+from webprofile.api.authentication import scopes_of
+from webprofile.api.permissions import NoAccessToken
+from webprofile.api.schema import problems
+from webprofile.api.throttling import RefreshThrottle
+from webprofile.api.views import ApiView, ApiViewSet
+
+
+@method_decorator(sensitive_post_parameters(), name="dispatch")
+class PairViewSet(ApiViewSet):
+    """Logging in by a pair of tokens, staying logged in, logging out."""
+
+    permission_classes = (AllowAny,)
+    authentication_classes = ()
+    throttle_classes = (RefreshThrottle,)
+
+    @extend_schema(
+        summary="Log in",
+        request=Credentials,
+        responses={200: PairAnswer}
+        | problems({401: ["login_failed", "code_needed"], 429: ["throttled", "login_throttled"]}),
+    )
+    def token_obtain(self, request: Request) -> Response:
+        """A pair of tokens for e-mail and password, and for the code of a second factor if the
+        account has one.
+
+        Failures are limited as on the log-in page, and do not say what was wrong.
+        """
+        body = Credentials(data=request.data)
+        body.is_valid(raise_exception=True)
+        user = user_of_credentials(request._request, **body.validated_data)
+        return Response(PairAnswer(pair_issue(user)).data)
+
+    @extend_schema(
+        summary="Renew a pair",
+        request=RefreshBody,
+        responses={200: PairAnswer} | problems({401: ["token_invalid"]}),
+    )
+    def token_refresh(self, request: Request) -> Response:
+        """Another pair for a refresh token, which thereby ends, as does its access part."""
+        body = RefreshBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        return Response(PairAnswer(pair_renew(body.validated_data["refresh"])).data)
+
+    @extend_schema(
+        summary="Log out",
+        request=RefreshBody,
+        responses={204: None} | problems({401: ["token_invalid"]}),
+    )
+    def token_revoke(self, request: Request) -> Response:
+        """End a pair: its refresh token and, at once, its access part."""
+        body = RefreshBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        refresh_token_revoke(body.validated_data["refresh"])
+        return Response(status=204)
+
+
+class AccessTokenList(ApiView):
+    """Tokens for scripts."""
+
+    permission_classes = (NoAccessToken,)
+
+    @extend_schema(
+        summary="Make an access token",
+        request=AccessTokenBody,
+        responses={201: IssuedTokenAnswer}
+        | problems({422: ["invalid", "token_name", "token_scopes", "token_days", "token_limit"]}),
+    )
+    def post(self, request: Request) -> Response:
+        """The answer holds the secret, which is shown this once."""
+        body = AccessTokenBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        token, secret = token_issue(self.request.user, **body.validated_data)
+        return Response(IssuedTokenAnswer(token, context={"secret": secret}).data, status=201)
+
+
+class AccessTokenInUse(ApiView):
+    """The access token that asks: whatever it may, it may end itself."""
+
+    scope = AccessToken.Scope.READ
+
+    @extend_schema(summary="Revoke the token in use", responses={204: None})
+    def delete(self, request: Request) -> Response:
+        """End the access token that this request came with; 404 if it came with none."""
+        if not isinstance(request.auth, AccessToken):
+            raise Http404
+        token_revoke(request.auth, by=self.request.user)
+        return Response(status=204)
+
+
+class Me(ApiView):
+    """The user who asks."""
+
+    @extend_schema(summary="Who asks", responses=MeAnswer)
+    def get(self, request: Request) -> Response:
+        """One's own account, and what this request's token may do."""
+        user, scopes = self.request.user, scopes_of(request)
+        if not user.is_staff:
+            scopes -= {AccessToken.Scope.ADMIN}
+        return Response(MeAnswer(user, context={"scopes": sorted(scopes)}).data)

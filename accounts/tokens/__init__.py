@@ -1,0 +1,1 @@
+"""Tokens of programs: access tokens, pairs of JWTs, and the keys that sign them."""

@@ -1,0 +1,153 @@
+"""The way of a delivery: claimed, called, noted; tried again with growing pauses, then given up."""
+
+import datetime
+import json
+import time
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from accounts.audit import audit_record
+from accounts.models import Webhook, WebhookDelivery
+from accounts.webhooks.client import send
+from accounts.webhooks.signatures import signed_headers
+from webprofile.background import enqueue
+from webprofile.errors import DomainError
+
+log = structlog.get_logger()
+
+#: before each further call: a receiver that is restarted, repaired, or was away for a day
+PAUSES_S = (30, 300, 1800, 7200, 21600, 43200)
+MOST_CALLS = len(PAUSES_S) + 1
+#: the site's own fault, for which no webhook is disabled
+BROKE = "broke"
+#: given up in a row
+MOST_FAILURES = 5
+#: longer than a call may take: an actor that died leaves its row to the next one
+CLAIM = datetime.timedelta(seconds=60)
+KEPT = datetime.timedelta(days=30)
+#: a call that was asked for so long ago has lost its hint, or many wait before it
+PATIENCE = datetime.timedelta(minutes=2)
+#: of one round of the sweep
+DUE_LIMIT = 200
+
+
+def delivery_try(delivery_id: int) -> None:
+    """Call a webhook, if it is time and nobody else does. Idempotent."""
+    delivery = _claim(delivery_id)
+    if delivery is None:
+        return
+    at = int(time.time())
+    body = json.dumps(
+        {
+            "id": delivery.message,
+            "type": delivery.event,
+            "timestamp": delivery.created_at.isoformat(),
+            "data": delivery.data,
+        }
+    ).encode()
+    try:
+        headers = signed_headers(delivery.webhook, message=delivery.message, at=at, body=body)
+        status, problem = send(delivery.webhook.url, body, headers), ""
+    except DomainError as error:
+        status, problem = None, error.code.removeprefix("webhook_")
+    except Exception:  # a secret of a key that is gone, a file of certificates that is none
+        log.exception("webhook_broke", delivery=delivery.pk)
+        status, problem = None, BROKE
+    _note(delivery, status, problem)
+
+
+def delivery_next() -> int | None:
+    """The id of what has been due for the longest time."""
+    due = WebhookDelivery.objects.filter(next_at__lte=timezone.now()).order_by("next_at")
+    return due.values_list("pk", flat=True).first()
+
+
+def deliveries_sweep() -> None:
+    """Forget what is old, and ask again for what is due; lost hints cost one round.
+
+    A broker that does not answer is left alone until the next round.
+    """
+    now = timezone.now()
+    WebhookDelivery.objects.filter(created_at__lt=now - KEPT).delete()
+    unasked = Q(hinted_at=None) | Q(hinted_at__lt=F("next_at")) | Q(hinted_at__lt=now - PATIENCE)
+    due = WebhookDelivery.objects.filter(unasked, next_at__lte=now).order_by("next_at")
+    for row in due.values_list("pk", flat=True)[:DUE_LIMIT]:
+        try:
+            enqueue("deliver_webhook", row, queue="webhooks")
+        except Exception:
+            log.exception("delivery_not_hinted", delivery=row)
+            return
+        WebhookDelivery.objects.filter(pk=row).update(hinted_at=now)
+
+
+@transaction.atomic
+def _claim(delivery_id: int) -> WebhookDelivery | None:
+    now = timezone.now()
+    due = WebhookDelivery.objects.filter(pk=delivery_id, next_at__lte=now)
+    if not due.update(next_at=now + CLAIM, attempts=F("attempts") + 1):
+        return None
+    delivery = WebhookDelivery.objects.select_related("webhook__user").get(pk=delivery_id)
+    refused = _why_not(delivery)
+    if refused:
+        _end(delivery, None, refused)
+        return None
+    return delivery
+
+
+def _why_not(delivery: WebhookDelivery) -> str:
+    owner = delivery.webhook.user
+    if delivery.webhook.disabled_at or not owner.is_active:
+        return "disabled"
+    if delivery.event.startswith("device.") and not owner.is_staff:
+        return "not_yours"
+    # calls that nobody noted: their actor was killed, or out of time
+    return BROKE if delivery.attempts > MOST_CALLS else ""
+
+
+@transaction.atomic
+def _note(delivery: WebhookDelivery, status: int | None, problem: str) -> None:
+    log.info(
+        "webhook_called",
+        delivery=delivery.pk,
+        webhook=delivery.webhook_id,
+        status=status,
+        problem=problem,
+    )
+    if status is not None and 200 <= status < 300:
+        _end(delivery, status, "")
+        Webhook.objects.filter(pk=delivery.webhook_id).update(failures=0)
+        return
+    problem = problem or "status"
+    if delivery.attempts < MOST_CALLS and delivery.event != "test":
+        pause = datetime.timedelta(seconds=PAUSES_S[delivery.attempts - 1])
+        # not if the webhook was disabled meanwhile
+        WebhookDelivery.objects.filter(pk=delivery.pk, ended_at=None).update(
+            next_at=timezone.now() + pause, status=status, problem=problem
+        )
+        return
+    _end(delivery, status, problem)
+    if delivery.event != "test" and problem != BROKE:
+        _count_failure(delivery.webhook)
+
+
+def _end(delivery: WebhookDelivery, status: int | None, problem: str) -> None:
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(
+        next_at=None, ended_at=timezone.now(), status=status, problem=problem
+    )
+
+
+def _count_failure(webhook: Webhook) -> None:
+    """Disable it after enough of them; its owner reads so on the page, and enables it again.
+
+    What waits is told to nobody then: who enables it asks for what happens from then on.
+    """
+    Webhook.objects.filter(pk=webhook.pk).update(failures=F("failures") + 1)
+    full = Webhook.objects.filter(pk=webhook.pk, failures__gte=MOST_FAILURES, disabled_at=None)
+    now = timezone.now()
+    if full.update(disabled_at=now):
+        waiting = WebhookDelivery.objects.filter(webhook=webhook, next_at__isnull=False)
+        waiting.update(next_at=None, ended_at=now, problem="disabled")
+        audit_record("webhook.disable", webhook, by=None)

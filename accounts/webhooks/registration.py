@@ -1,0 +1,97 @@
+"""What users do with their webhooks."""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.audit import audit_record
+from accounts.models import User, Webhook, WebhookDelivery
+from accounts.webhooks.addresses import url_check
+from accounts.webhooks.events import delivery_add
+from accounts.webhooks.signatures import sealed, secret_new
+from webprofile.errors import DomainError
+
+WEBHOOKS_LIMIT = 10
+#: somebody else's server could be called as often as one likes
+TESTS_AT_ONCE = 5
+
+
+@transaction.atomic
+def webhook_add(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook, str]:
+    """Register an address and return it with its secret, which is shown this once.
+
+    Raises DomainError: webhook_url, webhook_events, webhook_limit.
+    """
+    url = url_check(url)
+    chosen = _events(user, events)
+    # the owner's row is the lock: two requests at once do not both find the last free place
+    User.objects.select_for_update().get(pk=user.pk)
+    if user.webhooks.count() >= WEBHOOKS_LIMIT:
+        raise DomainError("webhook_limit")
+    secret = secret_new()
+    webhook = Webhook.objects.create(user=user, url=url, events=chosen, secret=sealed(secret))
+    audit_record("webhook.add", webhook, by=user, after={"events": chosen})
+    return webhook, secret
+
+
+@transaction.atomic
+def webhook_remove(webhook: Webhook) -> None:
+    """End a webhook with all that was to be told to it."""
+    audit_record("webhook.remove", webhook, by=webhook.user, before={"events": webhook.events})
+    webhook.delete()
+
+
+@transaction.atomic
+def webhook_rotate(webhook: Webhook) -> str:
+    """Return a new secret, shown this once; the one before signs too until it is ended."""
+    secret = secret_new()
+    row = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    row.former_secret, row.secret = row.secret, sealed(secret)
+    row.save(update_fields=["secret", "former_secret"])
+    audit_record("webhook.rotate", row, by=row.user)
+    return secret
+
+
+@transaction.atomic
+def webhook_end_former(webhook: Webhook) -> bool:
+    """Let the new secret alone sign; False if there is no other."""
+    row = Webhook.objects.filter(pk=webhook.pk).exclude(former_secret="")
+    if not row.update(former_secret=""):
+        return False
+    audit_record("webhook.end_former", webhook, by=webhook.user)
+    return True
+
+
+@transaction.atomic
+def webhook_enable(webhook: Webhook) -> bool:
+    """Tell it of what happens from now on; False if it was not disabled."""
+    row = Webhook.objects.filter(pk=webhook.pk, disabled_at__isnull=False)
+    if not row.update(disabled_at=None, failures=0):
+        return False
+    audit_record("webhook.enable", webhook, by=webhook.user)
+    return True
+
+
+@transaction.atomic
+def webhook_test(webhook: Webhook) -> WebhookDelivery:
+    """Tell it something that did not happen. Raises DomainError webhook_busy."""
+    User.objects.select_for_update().get(pk=webhook.user_id)
+    waiting = WebhookDelivery.objects.filter(
+        webhook__user=webhook.user_id, event="test", next_at__isnull=False
+    )
+    if waiting.count() >= TESTS_AT_ONCE:
+        raise DomainError("webhook_busy", status=429)
+    moment = timezone.now().isoformat()
+    return delivery_add(webhook, "test", key=f"test {moment}", data={"at": moment})
+
+
+def _events(user: User, events: Iterable[str]) -> list[str]:
+    wanted = set(events)
+    allowed = [Webhook.Event.TASK_FINISHED.value]
+    if user.is_staff:
+        allowed += [Webhook.Event.DEVICE_LOST.value, Webhook.Event.DEVICE_HELD.value]
+    chosen = [event for event in allowed if event in wanted]
+    if not chosen or wanted - set(chosen):
+        raise DomainError("webhook_events", field="events")
+    return chosen

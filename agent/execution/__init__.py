@@ -1,0 +1,1 @@
+"""One attempt on the device: plan, run, limits, results, delivery."""

@@ -1,0 +1,160 @@
+"""The files of an attempt: which names may go in, which files come out."""
+
+import os
+import stat
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agent.execution.spool import Folder
+from agent.link.log_tail import LogTail
+from agent.protocol import Start
+from agent.protocol.artifacts import (
+    LOG_NAME,
+    PROFILE_NAME,
+    TOTAL_LIMIT_BYTES,
+    artifact_of,
+    limit_of,
+)
+from agent.protocol.input_rules import can_be_given
+from agent.protocol.messages import LOG_END_CHARACTERS
+from agent.protocol.option_table import OPTIONS
+
+_MIB = 1 << 20
+
+
+class ResultError(Exception):
+    """A file that was promised is missing or too large; `missing` tells which of both."""
+
+    def __init__(self, text: str, *, missing: bool) -> None:
+        self.missing = missing
+        super().__init__(text)
+
+
+def check_files(order: Start) -> None:
+    """Refuse names that clash or would be read as something else. Raises ValueError.
+
+    load_and_run splits `--input` at `;` and each part at its first `:`, so a variable's name with
+    one of them could name a file of the device.
+    """
+    names = [PROFILE_NAME, order.model.name, *(file.name for file in order.data)]
+    if len(set(names)) != len(names):
+        raise ValueError("two files have the same name")
+    fed = [file.input for file in order.data if file.input]
+    fed += [given.name for given in order.inputs]
+    if len(set(fed)) != len(fed):
+        raise ValueError("an input is given twice")
+    for name in fed:
+        if not can_be_given(name):
+            raise ValueError(f"input {name!r} cannot be given to load_and_run")
+    for file in order.data:
+        if file.option and file.name != OPTIONS[file.option].file:
+            raise ValueError(f"the file of option {file.option} has another name")
+
+
+def make_folders(folder: Folder, arguments: Iterable[str]) -> None:
+    """Make the folders that these arguments name: a compiled load_and_run aborts without them."""
+    for argument in arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        option = OPTIONS.get(name)
+        if option is not None and option.file == f"{value}/":
+            (folder.work / value).mkdir(exist_ok=True)
+
+
+def keep_log(folder: Folder, tail: LogTail) -> None:
+    """Write the log as it was sent; what the process printed beyond it goes."""
+    (folder.result / LOG_NAME).write_text(tail.text(), encoding="utf-8", newline="")
+    folder.output.unlink(missing_ok=True)
+
+
+def end_of_log(folder: Folder) -> str:
+    """What was printed last, as far as a frame has room for it; after `keep_log`."""
+    text = (folder.result / LOG_NAME).read_text(encoding="utf-8", errors="replace")
+    return text[-LOG_END_CHARACTERS:]
+
+
+def keep_profile(folder: Folder, made: str, name: str) -> bool:
+    """Move the profile `made` out of the process's folder; False if there is none, or an empty one.
+
+    A link is none: it would let the process have any file of the device uploaded.
+    """
+    path = folder.work / made
+    size = size_of_plain_file(path)
+    if not size or size > (limit_of(name) or 0):
+        return False
+    path.rename(folder.result / name)
+    return True
+
+
+def keep_artifacts(folder: Folder, options: Iterable[str]) -> None:
+    """Move what these options of kind `artifact` promised to the results, folders as zip.
+
+    Raises ResultError, and leaves then what was moved before.
+    """
+    total = sum(path.stat().st_size for path in folder.result.iterdir())
+    for option in options:
+        made = folder.work / OPTIONS[option].file.removesuffix("/")
+        target = folder.result / artifact_of(option)
+        if OPTIONS[option].file.endswith("/"):
+            _pack(option, made, target)
+        else:
+            _move(option, made, target)
+        total += target.stat().st_size
+        if total > TOTAL_LIMIT_BYTES:
+            target.unlink()
+            text = f"all files together have more than {TOTAL_LIMIT_BYTES // _MIB} MiB"
+            raise ResultError(text, missing=False)
+
+
+def _move(option: str, made: Path, target: Path) -> None:
+    size = size_of_plain_file(made)
+    if not size:
+        raise ResultError(f"--{option} wrote no file", missing=True)
+    _check_size(option, size, target.name)
+    made.rename(target)
+
+
+def _pack(option: str, made: Path, target: Path) -> None:
+    """Zip the plain files of a folder, with their names only. Folders are packed without links."""
+    files = list(_plain_files(made))
+    if not files:
+        raise ResultError(f"--{option} wrote no files", missing=True)
+    _check_size(option, sum(path.stat().st_size for path in files), target.name)
+    # in the process's folder: what lies among the results is uploaded, also by a later agent
+    packed = made.with_name(f"{target.name}.partial")
+    # level 1: dumps of random weights hardly shrink, those of activations do by half; boards
+    # without a clock live in 1970, which zip does not know
+    with zipfile.ZipFile(
+        packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False
+    ) as archive:
+        for path in files:
+            archive.write(path, path.name)
+    packed.rename(target)
+
+
+def _check_size(option: str, size: int, name: str) -> None:
+    limit = limit_of(name) or 0
+    if size > limit:
+        text = f"--{option} wrote {size // _MIB} MiB, at most {limit // _MIB} MiB are kept"
+        raise ResultError(text, missing=False)
+
+
+def _plain_files(folder: Path) -> Iterator[Path]:
+    try:
+        names = sorted(os.listdir(folder)) if not folder.is_symlink() else []
+    except OSError:
+        return
+    for name in names:
+        if size_of_plain_file(folder / name) is not None:
+            yield folder / name
+
+
+def size_of_plain_file(path: Path) -> int | None:
+    """None for what is no file, or has another name elsewhere."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+        return None
+    return state.st_size

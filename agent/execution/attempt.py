@@ -1,0 +1,394 @@
+"""One attempt's life on the device: accept, download, measure, end. What follows is `delivery`."""
+
+import asyncio
+import logging
+import shlex
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from agent.device.cores import oversubscription
+from agent.device.disk_usage import measure_folder
+from agent.device.quiet import Bench
+from agent.device.state import read_counters
+from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
+from agent.execution.delivery import Delivery
+from agent.execution.measure import KnownInputs, Measuring, PassFailed
+from agent.execution.plan import Recipe
+from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
+from agent.execution.report import Report
+from agent.execution.runner import Limits, RunResult, build_environment
+from agent.execution.sandbox import Sandbox
+from agent.execution.script_rules import NOT_ALLOWED, ScriptRules
+from agent.execution.script_runs import ScriptRuns
+from agent.execution.spool import Folder, Spool
+from agent.execution.watchdog import LimitCode, Watchdog, signal_name
+from agent.inputs.files import Feeding
+from agent.inventory import Runtime
+from agent.link.downloads import TransferError
+from agent.link.outbox import Outbox, fit_end
+from agent.link.progress import Progress
+from agent.link.retries import Policies
+from agent.link.transfers import Transfer
+from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
+from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
+from agent.protocol.inputs import InputError
+from agent.protocol.options import OptionError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_BY_LIMIT = {
+    LimitCode.SILENT: EndReason.SILENT,
+    LimitCode.OUTPUT_TOO_LARGE: EndReason.OUTPUT_TOO_LARGE,
+    LimitCode.LOG_TOO_LONG: EndReason.LOG_TOO_LONG,
+    LimitCode.TOO_MANY_PROCESSES: EndReason.TOO_MANY_PROCESSES,
+    LimitCode.MEMORY: EndReason.OUT_OF_MEMORY,
+    LimitCode.CPU_TIME: EndReason.TIMED_OUT,
+}
+DISK_FULL = "the disk of this device is full"
+#: what a run came to by itself
+_OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What every attempt shares. `stop_grace_s` is a process's grace when the agent goes down.
+
+    `libraries` maps the names of C operator libraries to paths. `require_sandbox`: without one no
+    attempt is run.
+    """
+
+    outbox: Outbox
+    spool: Spool
+    transfer: Transfer
+    policies: Policies
+    runtimes: dict[str, Runtime]
+    warm: WarmPool
+    bench: Bench
+    facts: Facts
+    known: KnownInputs = field(default_factory=KnownInputs)
+    libraries: dict[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    sandbox: Sandbox = field(default_factory=Sandbox)
+    require_sandbox: bool = False
+    scripts: ScriptRules = field(default_factory=ScriptRules)
+    log_limit_bytes: int = 1 << 20
+    stop_grace_s: float = 5.0
+
+
+class Ending(Exception):
+    """The attempt ends here, for a reason the server can explain."""
+
+    def __init__(self, reason: EndReason, detail: str = "") -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(reason.value)
+
+
+class Stopped(Exception):
+    """The agent goes down; the next one finds the attempt in the spool."""
+
+
+class Attempt:
+    """From the server's order to the acknowledged end. `cancel` and `stop` may come at any time."""
+
+    def __init__(self, order: Start, tools: Tools) -> None:
+        self.id: UUID = order.attempt
+        self.task, self.trace = order.task, order.traceparent[3:35]
+        self._order, self._tools = order, tools
+        #: set by `cancel` and by `stop`: the process must end
+        self._halted = asyncio.Event()
+        #: set by `cancel` once all processes have ended: their files are not wanted any more
+        self._abandoned = asyncio.Event()
+        self._stopping = False
+        self._folder: Folder | None = None
+        self._on_disk = False
+        self._report: Report | None = None
+        #: every pass has ended, what they left is being collected
+        self._is_measured = False
+        self._added_bytes = 0
+        self.delivering = False
+
+    def cancel(self) -> None:
+        """The server does not want it any more."""
+        if self.delivering or self._is_measured:
+            self._abandoned.set()
+        self._halted.set()
+
+    def stop(self) -> None:
+        """The agent goes down: end the process, leave the rest to the next agent."""
+        self._stopping = True
+        self._halted.set()
+
+    def announce(self) -> None:
+        """Tell the server that the order is on disk, again if it asks again."""
+        if self._on_disk:
+            self._tools.outbox.ask(AttemptAccepted(attempt=self.id))
+
+    async def live(self) -> None:
+        """Do everything. Returns when the server has acknowledged the end, or after `stop`."""
+        try:
+            end = await self._end_of_run()
+        except Stopped:
+            return
+        if self._report is not None:
+            end = end.model_copy(update={"phases": self._report.phases()})
+        log.info("attempt_ended attempt=%s reason=%s detail=%r", self.id, end.reason, end.detail)
+        folder = self._folder
+        if folder is None or not self._on_disk:
+            self.delivering = True
+            # never accepted, so nothing can be lost: the server would repeat its order
+            await self._tools.outbox.deliver(fit_end(end))
+            if folder is not None:
+                await asyncio.to_thread(folder.remove)
+            return
+        await asyncio.to_thread(folder.remove_work)
+        if self._stopping:
+            await asyncio.to_thread(lambda: folder.write(ended=end))
+            return
+        self.delivering = True
+        delivery = Delivery(folder, self._tools.outbox, self._tools.transfer)
+        await delivery.run(end, self._tools.policies, self._abandoned)
+
+    async def _end_of_run(self) -> AttemptFinished:
+        try:
+            return await self._run()
+        except Ending as end:
+            ended = self._finished(end.reason, detail=end.detail)
+        except Stopped:
+            raise
+        except Exception as exc:
+            # one of the agent's broad catches: a bug in one attempt must not silence the device
+            ended = self._broke(exc)
+        if self._report is not None and self._folder is not None:
+            await asyncio.to_thread(self._report.write, self._folder.result)
+        return ended
+
+    def _broke(self, error: Exception) -> AttemptFinished:
+        log.error("attempt_broke attempt=%s", self.id, exc_info=error)
+        # without an OSError's path: how a device is laid out is no user's business
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        return self._finished(EndReason.AGENT_ERROR, detail=f"{type(error).__name__}: {text}")
+
+    async def _run(self) -> AttemptFinished:
+        # what waits is in a model's sandbox: a script begins in its own, or not at all
+        warm = self._tools.warm.take("" if self._order.script else self._order.runtime)
+        try:
+            return await self._run_with(warm)
+        finally:
+            if warm is not None:
+                await warm.end()
+
+    async def _run_with(self, warm: WarmProcess | None) -> AttemptFinished:
+        tools, order = self._tools, self._order
+        folder = self._folder = self._make_folder(warm)
+        opening = asyncio.create_task(self._open(folder))
+        try:
+            runtime, recipe = self._prepare()
+            box = tools.scripts.sandbox if order.script else tools.sandbox
+            since = read_counters()
+            limits = tools.limits.for_task(order.timeout_s)
+            if order.script and tools.scripts.sandbox.owner is not None:
+                limits = limits.for_a_user_of_its_own()
+            report = self._report = Report(order, tools.facts, runtime, limits, box)
+            report.environment = build_environment(folder.work, self.id)
+            # the disk and the network at the same time: the device's queue waits for both
+            download_s = await self._unless_halted(self._download(folder, report))
+        finally:
+            await opening
+        launcher = Launcher(folder, self.id, limits, box, tools.warm)
+        launcher.offer(warm)
+        progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
+        measuring: Measuring | ScriptRuns
+        if recipe is None:
+            measuring = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
+        else:
+            report.options = recipe.options
+            measuring = Measuring(order, recipe, folder, tools.known, runtime)
+            measuring.done.notes += oversubscription(recipe.options, limits.cores)
+        report.passes = measuring.done
+        feeding = Feeding(order, folder.work, runtime.info.kind, report)
+        watch = report.watch = await tools.bench.begin(self._halted, since)
+        try:
+            end = await self._measure(measuring, launcher, progress, feeding)
+        finally:
+            await tools.bench.end(watch)
+            progress.pause()
+        self._is_measured = True
+        await progress.finish(measuring.done.kept)
+        return await asyncio.to_thread(self._keep, end, folder, report, measuring)
+
+    async def _measure(
+        self,
+        measuring: Measuring | ScriptRuns,
+        launcher: Launcher,
+        progress: Progress,
+        feeding: Feeding,
+    ) -> AttemptFinished:
+        """All passes. A failure is an end like any other: what was measured before is kept."""
+        folder, limits = launcher.folder, self._tools.limits
+
+        async def run(command: list[str]) -> RunResult:
+            if self._halted.is_set():
+                raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "between passes")
+            progress.pass_ended(measuring.done.kept)
+            process = await launcher.start(command)
+            progress.begin(shlex.join(command), measuring.expected())
+            log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
+            # of all passes; waiting for calm and making inputs is not the user's time
+            left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)
+            # what one pass adds to the folder counts for all that follow
+            before = measure_folder(folder.work).bytes
+            watch = Watchdog(
+                folder.work,
+                folder.output,
+                limits.watch,
+                before - self._added_bytes,
+                wary=self._order.script is not None,
+            )
+            result = await process.wait(left_s, self._grace_s, self._halted, watch)
+            if self._order.script is None:  # whose folder is made anew
+                self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
+            if self._stopping and result.reason is EndReason.CANCELLED:
+                raise Stopped
+            return result
+
+        try:
+            await measuring.run(run, feeding.feed)
+        except PassFailed as failure:
+            return self._failed(failure, measuring.done.run_s)
+        except InputError as error:
+            end = self._finished(EndReason.INPUT_WRONG, detail=error.text)
+            return end.model_copy(update={"cause": error.code})
+        except Ending as end:
+            return self._finished(end.reason, detail=end.detail, run_s=measuring.done.run_s)
+        except Stopped:
+            raise
+        except Exception as exc:
+            # what was measured before, and the log, are worth keeping
+            return self._broke(exc)
+        return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)
+
+    def _keep(
+        self,
+        end: AttemptFinished,
+        folder: Folder,
+        report: Report,
+        measuring: Measuring | ScriptRuns,
+    ) -> AttemptFinished:
+        """Move what is to be uploaded into the result's folder. Runs in a thread."""
+        report.write(folder.result)
+        changes: dict[str, object] = {
+            "received": report.received,
+            "command": "\n".join(measuring.done.distinct_commands())[:8000],
+        }
+        if end.reason is EndReason.EXITED and end.exit_code == 0:
+            try:
+                keep_artifacts(folder, measuring.promised())
+            except ResultError as error:
+                reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
+                changes |= {"reason": reason, "detail": str(error)[:1000]}
+            else:
+                # of a model one of them is the result; what a script left is one by itself
+                results = (folder.result / name for name in (MEASUREMENT_NAME, PROFILE_NAME))
+                if not self._order.script and not any(path.exists() for path in results):
+                    changes |= {"reason": EndReason.AGENT_ERROR, "detail": DISK_FULL}
+        else:
+            changes["log_end"] = end_of_log(folder)
+        return end.model_copy(update=changes)
+
+    def _make_folder(self, warm: WarmProcess | None) -> Folder:
+        spool = self._tools.spool
+        return spool.adopt_folder(warm.folder, self.id) if warm else spool.make_folder(self.id)
+
+    async def _open(self, folder: Folder) -> None:
+        folder.record = folder.record.model_copy(update={"task": self.task})
+        await asyncio.to_thread(self._tools.spool.open_attempt, folder)
+        self._on_disk = True
+        self.announce()
+
+    async def _download(self, folder: Folder, report: Report) -> float:
+        files, target = (self._order.model, *self._order.data), folder.work
+        if self._order.script:
+            target = folder.given
+            target.mkdir(mode=0o700)
+        try:
+            report.begun_at, begin = time.time(), time.monotonic()
+            report.received = await self._tools.transfer.fetch_all(files, target)
+        except TransferError as exc:
+            raise Ending(EndReason.DOWNLOAD_FAILED, str(exc)) from exc
+        report.download_s = time.monotonic() - begin
+        return report.download_s
+
+    def _prepare(self) -> tuple[Runtime, Recipe | None]:
+        """Everything that can be refused before a byte is fetched; no recipe for a script.
+
+        Raises Ending.
+        """
+        order, tools = self._order, self._tools
+        if order.script and not tools.scripts.allowed:
+            raise Ending(EndReason.REFUSED, NOT_ALLOWED)
+        runtime = tools.runtimes.get(order.runtime)
+        if runtime is None or not runtime.command:
+            why = runtime.info.problem if runtime else "not configured on this device"
+            raise Ending(EndReason.NO_RUNTIME, f"MegEngine {order.runtime}: {why}")
+        if order.script:
+            if refusal := tools.scripts.refusal(order, runtime):
+                raise Ending(*refusal)
+            return runtime, None
+        if tools.require_sandbox and not tools.sandbox.bwrap:
+            raise Ending(EndReason.NO_SANDBOX, tools.sandbox.problem)
+        try:
+            check_files(order)
+            return runtime, Recipe(order, runtime.capabilities(tools.facts), tools.libraries)
+        except (OptionError, ValueError) as exc:
+            raise Ending(EndReason.REFUSED, str(exc)) from exc
+
+    def _grace_s(self) -> float:
+        return self._tools.stop_grace_s if self._stopping else self._order.grace_s
+
+    def _failed(self, failure: PassFailed, run_s: float) -> AttemptFinished:
+        """Success is exit code 0 and a profile: load_and_run may report its end and then abort."""
+        result, reason = failure.result, failure.reason
+        detail = failure.detail or signal_name(result.exit_code)
+        if result.limit:
+            reason, detail = _BY_LIMIT[result.limit.code], result.limit.text
+        elif reason in _OF_THE_RUN and result.disk_was_full:
+            reason, detail = EndReason.AGENT_ERROR, DISK_FULL
+        elif reason is EndReason.TIMED_OUT:
+            detail = f"stopped after {self._order.timeout_s:g} s"
+        return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=run_s)
+
+    async def _unless_halted(self, work: Coroutine[Any, Any, T]) -> T:
+        """Raises Stopped, or Ending as cancelled, if that comes before the work is done."""
+        working, halting = asyncio.create_task(work), asyncio.create_task(self._halted.wait())
+        try:
+            await asyncio.wait({working, halting}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "before its start")
+        finally:
+            halting.cancel()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    def _finished(
+        self,
+        reason: EndReason,
+        *,
+        detail: str = "",
+        exit_code: int | None = None,
+        run_s: float | None = None,
+    ) -> AttemptFinished:
+        return AttemptFinished(
+            attempt=self.id,
+            at=time.time(),
+            reason=reason,
+            # a file's name need not be UTF-8, but a frame must
+            detail=detail[:1000].encode("utf-8", "replace").decode(),
+            exit_code=exit_code,
+            run_s=run_s,
+        )

@@ -1,0 +1,180 @@
+"""All attempts that this agent holds, each in a task of its own; the server decides how many."""
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from uuid import UUID
+
+from agent import logs
+from agent.execution.artifacts import keep_log
+from agent.execution.attempt import Attempt, Tools
+from agent.execution.delivery import Delivery
+from agent.execution.processes import end_leftovers
+from agent.execution.script_rules import ScriptRules
+from agent.execution.spool import Folder
+from agent.link.log_tail import LogTail
+from agent.protocol import (
+    Ack,
+    AttemptAccepted,
+    AttemptFinished,
+    Cancel,
+    EndReason,
+    ServerMessage,
+    Start,
+    Uploads,
+)
+
+log = logging.getLogger(__name__)
+
+
+class LeftAttempt:
+    """What an earlier agent left in the spool: never run again, only brought to its end.
+
+    Has the face of an `Attempt`; whatever still runs of it is killed first.
+    """
+
+    delivering = True
+
+    def __init__(self, folder: Folder, tools: Tools) -> None:
+        self.id: UUID = folder.record.attempt
+        self.task, self.trace = folder.record.task, ""
+        self._folder, self._tools = folder, tools
+        self._abandoned = asyncio.Event()
+
+    def cancel(self) -> None:
+        self._abandoned.set()
+
+    def stop(self) -> None:
+        """Nothing runs; the caller cancels `live`."""
+
+    def announce(self) -> None:
+        self._tools.outbox.ask(AttemptAccepted(attempt=self.id))
+
+    async def live(self) -> None:
+        """Deliver the end it had, or `agent_restarted` if it had none."""
+        end = self._folder.record.ended
+        if end is None:
+            end = await self._interrupt()
+        delivery = Delivery(self._folder, self._tools.outbox, self._tools.transfer)
+        await delivery.run(end, self._tools.policies, self._abandoned)
+
+    async def _interrupt(self) -> AttemptFinished:
+        record = self._folder.record
+        await end_leftovers(record.process, record.mark or self.id)
+        tail = LogTail(self._folder.output, self._tools.log_limit_bytes)
+        if self._folder.output.exists():
+            await asyncio.to_thread(tail.finish)
+            keep_log(self._folder, tail)
+        await asyncio.to_thread(self._folder.remove_work)
+        log.warning("attempt_interrupted attempt=%s", self.id)
+        return AttemptFinished(attempt=self.id, at=time.time(), reason=EndReason.AGENT_RESTARTED)
+
+
+class Attempts:
+    """Turns the server's messages into what attempts do. Lives longer than any connection."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._held: dict[UUID, Attempt | LeftAttempt] = {}
+        self._tasks: dict[UUID, asyncio.Task[None]] = {}
+        self._denials: set[asyncio.Task[object]] = set()
+
+    def held(self) -> frozenset[UUID]:
+        """Ids of all attempts whose end the server has not acknowledged."""
+        return frozenset(self._held)
+
+    @property
+    def scripts(self) -> ScriptRules:
+        """What holds for the scripts that are ordered next; those that run keep what they had."""
+        return self._tools.scripts
+
+    @scripts.setter
+    def scripts(self, rules: ScriptRules) -> None:
+        self._tools = replace(self._tools, scripts=rules)
+
+    def recover(self) -> None:
+        """Take over what an earlier agent left in the spool."""
+        self._tools.warm.remove_leftovers()
+        for folder in self._tools.spool.folders():
+            self._take(LeftAttempt(folder, self._tools))
+        self._rest()
+
+    def handle(self, message: ServerMessage) -> None:
+        """Act on a message; returns at once."""
+        match message:
+            case Start():
+                self._start(message)
+            case Cancel():
+                self._cancel(message.attempt)
+            case Ack():
+                self._tools.outbox.answer(message.of, message.attempt)
+            case Uploads():
+                self._tools.outbox.answer("attempt.uploads", message.attempt, message)
+            case _:
+                log.warning("message_out_of_place type=%s", message.type)
+
+    async def stop(self) -> None:
+        """End all processes, each with its grace; what is undelivered stays in the spool."""
+        running = [self._tasks[a.id] for a in self._held.values() if not a.delivering]
+        for attempt in self._held.values():
+            attempt.stop()
+        if running:
+            # the grace is the attempts' own matter; the rest is for KILL and the disk
+            await asyncio.wait(running, timeout=self._tools.stop_grace_s + 5)
+        everything = [*self._tasks.values(), *self._denials]
+        for task in everything:
+            task.cancel()
+        await asyncio.gather(*everything, return_exceptions=True)
+
+    def _start(self, order: Start) -> None:
+        known = self._held.get(order.attempt)
+        if known is not None:
+            known.announce()
+            return
+        log.info(
+            "attempt_ordered attempt=%s task=%s runtime=%s",
+            order.attempt,
+            order.task,
+            order.runtime,
+        )
+        self._take(Attempt(order, self._tools))
+
+    def _cancel(self, attempt: UUID) -> None:
+        known = self._held.get(attempt)
+        if known is not None:
+            log.info("attempt_cancelled attempt=%s", attempt)
+            known.cancel()
+            return
+        # an order that never arrived, or an end that was acknowledged: either way nothing runs here
+        end = AttemptFinished(
+            attempt=attempt,
+            at=time.time(),
+            reason=EndReason.CANCELLED,
+            detail="the device does not hold this attempt",
+        )
+        denial: asyncio.Task[object] = asyncio.create_task(self._tools.outbox.deliver(end))
+        self._denials.add(denial)
+        denial.add_done_callback(self._denials.discard)
+
+    def _take(self, attempt: Attempt | LeftAttempt) -> None:
+        self._held[attempt.id] = attempt
+        self._tools.bench.renew()
+        self._tasks[attempt.id] = asyncio.create_task(self._live(attempt))
+
+    async def _live(self, attempt: Attempt | LeftAttempt) -> None:
+        logs.bind(attempt=attempt.id, task=attempt.task, trace=attempt.trace)
+        try:
+            await attempt.live()
+        except Exception:
+            # a full disk, a bug: the record stays in the spool, the next start tries again
+            log.exception("attempt_stuck attempt=%s", attempt.id)
+        finally:
+            self._held.pop(attempt.id, None)
+            self._tasks.pop(attempt.id, None)
+            self._tools.bench.renew()
+            self._rest()
+
+    def _rest(self) -> None:
+        if not self._held:
+            self._tools.warm.rest()

@@ -1,0 +1,212 @@
+"""Processes that wait for an attempt: half a second of a run's start are the library's imports.
+
+While the device idles, each wheel has one interpreter that has imported the library and waits for
+its arguments: in the sandbox, the limits and the folder that the attempt will have. It serves one
+attempt. It never runs beside one: whatever waits is ended when an attempt comes, but for the
+process that the attempt takes. A process whose agent dies reads the end of its stdin, and ends.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+from agent.execution.processes import end_group, end_marked, mark_process, reap_orphans
+from agent.execution.runner import Limits, Run, limit_cpu, start_process, start_run
+from agent.execution.sandbox import Sandbox
+from agent.execution.script_sandbox import ClosedSandbox
+from agent.execution.spool import Folder, Spool, remove_tree
+from agent.inventory import Runtime
+
+log = logging.getLogger(__name__)
+
+#: how long a device must have been idle: what queues behind an attempt comes sooner
+REST_S = 1.0
+#: understood by agent/load_and_run
+WAIT = "--wait-for-arguments"
+
+
+class WarmProcess:
+    """One process that waits, in `folder`, for the arguments of one attempt.
+
+    `mark` is what it carries in ATTEMPT_VARIABLE; `command` is what the arguments follow.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        folder: Folder,
+        command: Sequence[str],
+    ) -> None:
+        self.pid, self.folder, self.mark = process.pid, folder, folder.record.attempt
+        self._process, self._command = process, command
+
+    @property
+    def alive(self) -> bool:
+        """False as soon as it has ended, even if nobody has waited for it yet."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
+
+    def hand_over(self, command: Sequence[str]) -> Run:
+        """Make it go on as if it had been started by `command`. Once only."""
+        stdin = self._process.stdin
+        if stdin is None:
+            raise RuntimeError("a process that waits has a pipe for stdin")
+        arguments = list(command[len(self._command) :])
+        stdin.write(json.dumps(arguments).encode() + b"\n")
+        stdin.close()
+        return Run(self._process, self.mark)
+
+    async def end(self) -> None:
+        """See that nothing is left of the process. Its folder stays."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._process.returncode is None:
+            await asyncio.shield(end_group(self.pid, self.mark))
+            await self._process.wait()
+        else:
+            await asyncio.to_thread(reap_orphans)
+
+
+class WarmPool:
+    """At most one process for each wheel in `runtimes`."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        runtimes: dict[str, Runtime],
+        limits: Limits,
+        sandbox: Sandbox,
+    ) -> None:
+        self._spool, self._limits, self._sandbox = spool, limits, sandbox
+        self._commands = {
+            version: runtime.command
+            for version, runtime in runtimes.items()
+            if runtime.info.kind == "wheel" and runtime.command
+        }
+        self._waiting: dict[str, WarmProcess] = {}
+        self._warming: asyncio.Task[None] | None = None
+        #: what must have ended before an attempt starts
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def remove_leftovers(self) -> None:
+        """Remove what an agent left that was killed."""
+        for path in self._spool.warm_folders():
+            try:
+                end_marked(UUID(path.name))
+            except ValueError:
+                log.warning("spool_litter_removed folder=%s", path.name)
+            remove_tree(path)
+
+    def rest(self) -> None:
+        """The device is idle: if it still is in a while, start what is missing."""
+        if self._commands and (self._warming is None or self._warming.done()):
+            self._warming = asyncio.create_task(self._warm())
+
+    def take(self, version: str) -> WarmProcess | None:
+        """An attempt has come: give it the process it can use, and begin to end all others."""
+        if self._warming is not None:
+            self._warming.cancel()
+            self._end_later(self._warming)
+            self._warming = None
+        taken = self._waiting.pop(version, None)
+        if taken is not None and not taken.alive:
+            self._end_later(asyncio.create_task(_discard(taken)))
+            taken = None
+        for other in self._waiting.values():
+            self._end_later(asyncio.create_task(_discard(other)))
+        self._waiting.clear()
+        return taken
+
+    async def cleared(self) -> None:
+        """Return when nothing runs any more of what `take` gave to nobody."""
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def close(self) -> None:
+        """End everything, for good."""
+        self._commands = {}
+        self.take("")
+        await self.cleared()
+
+    def _end_later(self, task: asyncio.Task[None]) -> None:
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _warm(self) -> None:
+        await asyncio.sleep(REST_S)
+        for version, command in self._commands.items():
+            known = self._waiting.get(version)
+            if known is not None and known.alive:
+                continue
+            if known is not None:
+                await _discard(known)
+            try:
+                self._waiting[version] = await self._start(command)
+            except OSError as exc:
+                log.warning("warming_failed runtime=%s cause=%r", version, str(exc))
+
+    async def _start(self, command: Sequence[str]) -> WarmProcess:
+        mark = uuid4()
+        folder = self._spool.make_warm_folder(mark)
+        try:
+            process = await start_process(
+                self._sandbox.wrap([*command, WAIT], folder.work),
+                folder.work,
+                folder.output,
+                self._limits,
+                mark,
+                stdin=asyncio.subprocess.PIPE,
+            )
+        except BaseException:
+            remove_tree(folder.path)
+            raise
+        log.info("process_warmed pid=%d", process.pid)
+        return WarmProcess(process, folder, command)
+
+
+async def _discard(process: WarmProcess) -> None:
+    await process.end()
+    await asyncio.to_thread(process.folder.remove)
+
+
+class Launcher:
+    """One process after the other, all in the same folder; stdout and stderr go to its output."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        attempt: UUID,
+        limits: Limits,
+        sandbox: Sandbox | ClosedSandbox,
+        warm: WarmPool,
+    ) -> None:
+        self.folder, self._attempt = folder, attempt
+        self._limits, self._sandbox, self._pool = limits, sandbox, warm
+        self._waiting: WarmProcess | None = None
+
+    def offer(self, process: WarmProcess | None) -> None:
+        """A process that waits in the folder: the next `start` takes it, if it still lives then."""
+        self._waiting = process
+
+    async def start(self, command: list[str]) -> Run:
+        """Hand the arguments to the process that waits, or start a new one. Raises OSError."""
+        await self._pool.cleared()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.alive:
+            # first the record: as soon as the process has its arguments it outlives this agent
+            self.folder.write(durable=False, process=mark_process(waiting.pid), mark=waiting.mark)
+            if self._limits.cpu_s is not None:
+                # it was started before its task was known
+                limit_cpu(waiting.pid, self._limits.cpu_s)
+            return waiting.hand_over(command)
+        boxed = self._sandbox.wrap(command, self.folder.work)
+        run = await start_run(
+            boxed, self.folder.work, self.folder.output, self._limits, self._attempt
+        )
+        self.folder.write(durable=False, process=mark_process(run.pid), mark=None)
+        return run

@@ -1,0 +1,150 @@
+"""Processes as /proc shows them: naming one for good, and ending all that belong to an attempt.
+
+Two marks are used: the process group, and a variable in the environment that names the attempt and
+that children inherit. The second one finds a process that left the group (setsid), and a process of
+an agent that is gone; since it names the attempt, no stranger's process is ever hit.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from uuid import UUID
+
+from agent.device.table import read_environment, read_pids, read_row, read_table
+from agent.execution.spool import ProcessMark
+
+log = logging.getLogger(__name__)
+
+#: variable in the environment of every process of an attempt
+ATTEMPT_VARIABLE = "WEB_PROFILE_ATTEMPT"
+_POLL_S = 0.01
+_PATIENCE_S = 2.0
+#: what was killed is gone within a millisecond, unless it waits for a disk
+_REAP_S = 0.05
+_ORPHAN_POLL_S = 0.02
+
+
+def mark_process(pid: int) -> ProcessMark | None:
+    """Name a running process; None if it is gone or if there is no /proc."""
+    row = read_row(pid)
+    return None if row is None else ProcessMark(pid=pid, ticks=row.start_ticks, boot=_boot())
+
+
+async def end_group(group: int, attempt: UUID) -> None:
+    """KILL the group until it is empty, then what left it. Returns after two seconds at most."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+    while _signal_group(group, signal.SIGKILL) and not _only_zombies(group):
+        if asyncio.get_running_loop().time() > deadline:
+            log.error("group_survived group=%d attempt=%s", group, attempt)
+            break
+        await asyncio.sleep(_POLL_S)
+    end_marked(attempt)
+    await asyncio.to_thread(reap_orphans)
+
+
+async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
+    """KILL what an earlier agent started. The group only if its first process is still that one."""
+    if mark is not None and mark_process(mark.pid) == mark:
+        await end_group(mark.pid, attempt)
+    end_marked(attempt)
+
+
+def end_marked(attempt: UUID) -> None:
+    """KILL every process that carries the attempt's variable."""
+    wanted = f"{ATTEMPT_VARIABLE}={attempt}".encode()
+    for pid in read_pids():
+        try:
+            if wanted in read_environment(pid) and pid != os.getpid():
+                os.kill(pid, signal.SIGKILL)
+                _reap(pid)
+                log.warning("escaped_process_killed pid=%d attempt=%s", pid, attempt)
+        except OSError:
+            continue  # gone, or another user's
+
+
+def terminate_group(group: int) -> None:
+    """Ask the group to end."""
+    _signal_group(group, signal.SIGTERM)
+
+
+def _reap(pid: int) -> None:
+    """A process that left its parent is ours where orphans are adopted (`runner.adopt_orphans`)."""
+    deadline = time.monotonic() + _REAP_S
+    with contextlib.suppress(ChildProcessError):
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+def reap_group(group: int) -> None:
+    """Wait for what has ended in the group and is ours: its CPU time comes to our account."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
+
+
+def reap_orphans() -> None:
+    """Wait for the first processes of sandboxes that have ended. Returns after two seconds at most.
+
+    bubblewrap ends as soon as its program does. The first process of the namespace that it made
+    ends a moment later, and the kernel makes it a child of the agent (`runner.adopt_orphans`). It
+    is told from the agent's own children by its namespace: the agent starts none in another one.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while orphans := [pid for pid in read_pids() if _is_orphan(pid)]:
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            log.error("orphans_survived pids=%s", orphans)
+            return
+        time.sleep(_ORPHAN_POLL_S)
+
+
+def _is_orphan(pid: int) -> bool:
+    """Whether it is a child of this process, and the first one of a namespace of its own."""
+    row = read_row(pid)
+    if row is None or row.parent != os.getpid():
+        return False
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    numbers = next((line for line in lines.splitlines() if line.startswith("NSpid:")), "").split()
+    return len(numbers) > 2 and numbers[-1] == "1"
+
+
+def _signal_group(group: int, number: signal.Signals) -> bool:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        log.exception("group_not_permitted group=%d", group)
+        return False
+    return True
+
+
+def _only_zombies(group: int) -> bool:
+    """A dead process stays in its group until it is waited for, which an init may never do."""
+    return not any(row.group == group and row.state not in "ZX" for row in read_table().values())
+
+
+def oom_kills() -> int | None:
+    """How many processes this kernel has killed for want of memory; None if it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    counts = dict(line.split() for line in lines if line.count(" ") == 1)
+    return int(counts["oom_kill"]) if "oom_kill" in counts else None
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

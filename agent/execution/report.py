@@ -1,0 +1,177 @@
+"""What an attempt leaves beside its figures: `measurement.json` and `manifest.json`."""
+
+import contextlib
+import logging
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent import __version__
+from agent.device.quiet import Watch
+from agent.execution.measure import Passes
+from agent.execution.runner import Limits
+from agent.execution.sandbox import Sandbox
+from agent.execution.script_sandbox import ClosedSandbox
+from agent.inventory import Runtime
+from agent.link.cache import sha256_of
+from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
+from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
+from agent.protocol.manifest import FileRecord, InputRecord, Manifest
+from agent.protocol.measurement import Measurement
+from agent.protocol.options import Value
+
+log = logging.getLogger(__name__)
+
+#: what may change how fast a model runs, or which libraries run it
+_ENVIRONMENT = ("LD_LIBRARY_PATH", "CUDA_", "MGB_", "MGE_", "OMP_", "MKL_", "LANG")
+
+
+@dataclass
+class Report:
+    """Collected while the attempt goes on, written when it has ended, however it ended."""
+
+    order: Start
+    facts: Facts
+    runtime: Runtime
+    limits: Limits
+    sandbox: Sandbox | ClosedSandbox
+    options: dict[str, Value] = field(default_factory=dict)
+    received: tuple[StoredFile, ...] = ()
+    inputs: tuple[InputRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    passes: Passes = field(default_factory=Passes)
+    watch: Watch | None = None
+    #: when the files were asked for, and how long they took; None if they did not arrive
+    begun_at: float = 0.0
+    download_s: float | None = None
+
+    def phases(self) -> tuple[Phase, ...]:
+        """What took time until now; those of the passes as far as they ended."""
+        found = []
+        if self.download_s is not None:
+            found.append(_phase("download", self.begun_at, self.download_s))
+        found += [
+            _phase(f"pass {record.kind}", record.started_at, record.run_s)
+            for record in self.passes.records
+        ]
+        # one is left for the upload
+        return tuple(found[: MAX_PHASES - 1])
+
+    def write(self, folder: Path) -> None:
+        """Reads the runtime's program for its SHA-256: call it in a thread.
+
+        Logs a full disk; what is not whole is not left behind.
+        """
+        texts = {
+            MEASUREMENT_NAME: self.measurement().model_dump_json(),
+            MANIFEST_NAME: self.manifest().model_dump_json(indent=1) + "\n",
+        }
+        for name, text in texts.items():
+            try:
+                (folder / name).write_text(text, encoding="utf-8")
+            except OSError as exc:
+                # how the attempt ended is worth more
+                log.warning("report_not_written cause=%r", exc.strerror)
+                (folder / name).unlink(missing_ok=True)
+                return
+
+    def measurement(self) -> Measurement:
+        watch = self.watch
+        seen = watch.observation if watch else None
+        return Measurement(
+            plan=self.order.plan,
+            passes=tuple(self.passes.records),
+            gate=watch.gate_json() if watch else {},
+            device=seen.to_json() if seen else {},
+            contaminations=seen.contaminations if seen else (),
+            notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
+        )
+
+    def manifest(self) -> Manifest:
+        order = self.order
+        return Manifest(
+            attempt=str(order.attempt),
+            agent_version=__version__,
+            protocol=PROTOCOL_VERSION,
+            written_at=time.time(),
+            files=tuple(_file_records(order, self.received)),
+            inputs=self.inputs,
+            seed=order.seed,
+            options=self.options,
+            plan=order.plan,
+            script=order.script,
+            commands=self.passes.commands(),
+            runtime=_describe_runtime(self.runtime),
+            host=_describe_host(self.facts),
+            environment={
+                name: value
+                for name, value in self.environment.items()
+                if name.startswith(_ENVIRONMENT)
+            },
+            limits=self.limits.to_json(),
+            sandbox=self._sandbox_words(),
+        )
+
+    def _sandbox_words(self) -> str:
+        if not self.sandbox.bwrap:
+            return f"none: {self.sandbox.problem}"
+        is_closed = isinstance(self.sandbox, ClosedSandbox)
+        return "bubblewrap, closed" if is_closed else "bubblewrap"
+
+
+def _phase(name: str, started_at: float, span_s: float) -> Phase:
+    return Phase(name=name, started_at=started_at, ended_at=started_at + span_s)
+
+
+def _file_records(order: Start, received: Sequence[StoredFile]) -> list[FileRecord]:
+    digests = {file.name: file.sha256 for file in received}
+    return [
+        FileRecord(
+            name=file.name,
+            input=file.input,
+            option=file.option,
+            size_bytes=file.size_bytes,
+            sha256=digests[file.name],
+        )
+        for file in (order.model, *order.data)
+        if file.name in digests
+    ]
+
+
+def _describe_runtime(runtime: Runtime) -> dict[str, Any]:
+    """The program's own SHA-256 tells two builds of one version apart; a wheel is its version."""
+    described: dict[str, Any] = runtime.info.model_dump(mode="json", exclude={"problem", "flags"})
+    if runtime.info.kind == "binary" and runtime.path:
+        # a program that was removed meanwhile is no reason to lose the figures
+        with contextlib.suppress(OSError):
+            described["sha256"] = sha256_of(Path(runtime.path))
+    return described
+
+
+def _describe_host(facts: Facts) -> dict[str, Any]:
+    """What the device is, without its names on the network."""
+    described: dict[str, Any] = facts.model_dump(mode="json", exclude={"hostname", "ip"})
+    described["kernel"] = platform.release()
+    described["cpu_flags"] = _cpu_flags()
+    described["allowed_cores"] = (
+        sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    )
+    return described
+
+
+def _cpu_flags() -> list[str]:
+    """Instruction sets decide which kernels MegEngine chooses."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return value.split()
+    return []

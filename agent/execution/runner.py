@@ -1,0 +1,379 @@
+"""One run of load_and_run: own process group, limits, a timeout, and nothing left behind."""
+
+import asyncio
+import ctypes
+import functools
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from agent.config import Config
+from agent.device.cores import Cores, as_list, pin_process
+from agent.device.table import read_tree
+from agent.execution.processes import (
+    ATTEMPT_VARIABLE,
+    end_group,
+    oom_kills,
+    reap_group,
+    terminate_group,
+)
+from agent.execution.watchdog import LimitHit, Watchdog, WatchLimits, limit_of_exit, signal_name
+from agent.protocol import EndReason, Facts
+
+FILE_LIMIT_BYTES = 2 << 30
+_MEMORY_SHARE = 0.9
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_CHILD_SUBREAPER = 36
+#: CPU time counts a little more than the clock does, and a start is not part of a run's timeout
+_CPU_SLACK = 1.1
+_CPU_SLACK_S = 30
+#: SIGXCPU tells the process, SIGKILL follows
+_CPU_GRACE_S = 5
+#: RLIMIT_NPROC counts all threads of the user, of whom a desktop's owner has a thousand or two
+_TASKS_PER_PROCESS = 16
+#: of a user who has nothing else; libraries have some threads for each core
+_OWN_TASKS_PER_PROCESS = 4
+_OWN_TASKS_PER_CORE = 32
+
+_OPTIONS = {
+    "core": resource.RLIMIT_CORE,
+    "fsize": resource.RLIMIT_FSIZE,
+    "as": resource.RLIMIT_AS,
+    "data": resource.RLIMIT_DATA,
+    "cpu": resource.RLIMIT_CPU,
+    "nproc": resource.RLIMIT_NPROC,
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of each process of a run. None: no limit. `cores` empty: runs on any.
+
+    With a GPU the limit is on data, not on address space: CUDA reserves address space for all of
+    the host's and the device's memory, which costs nothing and would pass any sensible limit.
+
+    `cpu_s` depends on the task: see `for_task`. `processes` becomes a limit on the user's tasks,
+    which only slows a fork bomb; what an attempt may have is the watchdog's (`watch`). `tasks` is
+    that limit itself.
+    """
+
+    memory_bytes: int | None = None
+    on_data_only: bool = False
+    nice: int = 0
+    file_bytes: int = FILE_LIMIT_BYTES
+    cpu_s: int | None = None
+    processes: int | None = None
+    tasks: int | None = None
+    cores: tuple[int, ...] = ()
+    watch: WatchLimits = field(default_factory=WatchLimits)
+
+    def for_task(self, timeout_s: float) -> "Limits":
+        """With the CPU time that a task of this timeout could use on all cores it may run on."""
+        return replace(self, cpu_s=cpu_limit_s(timeout_s, len(self.cores)))
+
+    def for_a_user_of_its_own(self) -> "Limits":
+        """For processes of a user who has no others: their number can be limited tightly."""
+        if not self.processes:
+            return self
+        least = _OWN_TASKS_PER_CORE * (os.cpu_count() or 1)
+        return replace(self, tasks=max(self.processes * _OWN_TASKS_PER_PROCESS, least))
+
+    def rows(self) -> list[tuple[str, int, int, int]]:
+        """The limits as (option of prlimit(1), number of the resource, soft, hard)."""
+        wanted: dict[str, int] = {"core": 0, "fsize": self.file_bytes}
+        if self.memory_bytes is not None:
+            wanted["data" if self.on_data_only else "as"] = self.memory_bytes
+        if self.cpu_s is not None:
+            wanted["cpu"] = self.cpu_s
+        # it does not bind root, and would mislead a reader of the limits
+        if self.tasks is not None:
+            wanted["nproc"] = self.tasks
+        elif self.processes is not None and os.geteuid() != 0:
+            wanted["nproc"] = self.processes * _TASKS_PER_PROCESS
+        return [_row(option, value) for option, value in wanted.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the record of an attempt."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """`reason` is exited, timed_out, cancelled or killed; `exit_code` as a shell shows it.
+
+    `limit` is the limit that ended it; the reason then is exited, since nobody asked for the end.
+    `disk_was_full`: what it does then says nothing of the model.
+    """
+
+    reason: EndReason
+    exit_code: int
+    run_s: float
+    limit: LimitHit | None = None
+    disk_was_full: bool = False
+
+
+def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:
+    """Limits for any run on this device.
+
+    `memory_limit_bytes` None: a share of the machine's memory; 0: no limit.
+    """
+    configured, runs = config.memory_limit_bytes, config.limits
+    memory = int(facts.memory_bytes * _MEMORY_SHARE) if configured is None else configured
+    return Limits(
+        memory_bytes=memory or None,
+        on_data_only=bool(facts.gpus),
+        nice=config.nice,
+        processes=runs.processes or None,
+        cores=cores.measured if cores else (),
+        watch=WatchLimits(
+            silence_s=runs.silence_s,
+            disk_bytes=runs.disk_bytes,
+            print_bytes=runs.print_bytes,
+            processes=runs.processes,
+            memory_bytes=memory,
+        ),
+    )
+
+
+def cpu_limit_s(timeout_s: float, cores: int = 0) -> int:
+    """CPU time that a run of `timeout_s` can use; `cores` 0: all of the machine's."""
+    used = cores or os.cpu_count() or 1
+    return int(timeout_s * used * _CPU_SLACK) + _CPU_SLACK_S
+
+
+def limit_cpu(pid: int, cpu_s: int) -> None:
+    """Limit a process that was started before its task was known, with all its descendants."""
+    _, number, soft, hard = _row("cpu", cpu_s)
+    for member in read_tree(pid):
+        _unless_gone(resource.prlimit, member, number, (soft, hard))
+
+
+def _row(option: str, value: int) -> tuple[str, int, int, int]:
+    """No limit may be raised above the one that binds us: prlimit(1) would refuse to start."""
+    number = _OPTIONS[option]
+    most = resource.getrlimit(number)[1]
+    hard = value + _CPU_GRACE_S if option == "cpu" else value
+    if most == resource.RLIM_INFINITY:
+        return option, number, value, hard
+    return option, number, min(value, most), min(hard, most)
+
+
+def drop_privileges() -> None:
+    """Let no process we start gain rights by a setuid program. Linux only, for good."""
+    _prctl(_PR_SET_NO_NEW_PRIVS)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends first. Linux only.
+
+    bubblewrap does not wait for the process that it made: the CPU time of a run would be nobody's,
+    and look as if others had used it.
+    """
+    _prctl(_PR_SET_CHILD_SUBREAPER)
+
+
+def _prctl(option: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "prctl"):
+        libc.prctl(option, 1, 0, 0, 0)
+
+
+def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
+    """All that the process sees; nothing of the agent's own environment but where programs are.
+
+    LD_LIBRARY_PATH and CUDA's variables are how an owner points load_and_run to its libraries.
+    """
+    kept = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "HOME": str(work),
+        "TMPDIR": str(work),
+        "LANG": "C.UTF-8",
+        # the log is a file and a page; `agent.link.log_tail` removes colours printed anyway
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        # a cache on disk would carry one attempt's measurements into the next
+        "MGE_FASTRUN_CACHE_TYPE": "MEMORY",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        ATTEMPT_VARIABLE: str(attempt),
+    }
+
+
+class Run:
+    """A process group that runs. `mark` is what its processes carry in ATTEMPT_VARIABLE.
+
+    `cpu_s` is the limit of each process's CPU time, None if it is not known or there is none.
+    """
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, mark: UUID, cpu_s: int | None = None
+    ) -> None:
+        self._process, self._mark, self._cpu_s = process, mark, cpu_s
+        self._begin = time.monotonic()
+        self._oom_kills = oom_kills()
+        self.pid = process.pid
+
+    async def wait(
+        self,
+        timeout_s: float,
+        grace_s: Callable[[], float],
+        stop: asyncio.Event,
+        watchdog: Watchdog | None = None,
+    ) -> RunResult:
+        """Wait for the end, the timeout, `stop` or a limit, whichever is first; no process is left.
+
+        `grace_s` is asked when it is needed: it depends on who stops.
+        A cancelled caller leaves no process either, but gives it no grace; nor does a limit, since
+        who floods a disk goes on while he is asked.
+        """
+        ending = asyncio.create_task(self._process.wait())
+        stopping = asyncio.create_task(stop.wait())
+        barking = asyncio.create_task(_watch(watchdog, self.pid, self._mark))
+        hit: LimitHit | None = None
+        try:
+            await asyncio.wait(
+                {ending, stopping, barking},
+                timeout=timeout_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            reason = EndReason.TIMED_OUT
+            if ending.done():
+                reason = EndReason.EXITED
+            elif stopping.done():
+                reason = EndReason.CANCELLED
+            elif barking.done():
+                reason, hit = EndReason.EXITED, barking.result()
+                if watchdog is not None:
+                    await watchdog.end_all(self.pid, self._mark)
+            if reason is not EndReason.EXITED:
+                self._ask_to_end(reason, watchdog)
+                await asyncio.wait({ending}, timeout=grace_s())
+            run_s = time.monotonic() - self._begin
+        finally:
+            stopping.cancel()
+            barking.cancel()
+            await asyncio.gather(stopping, barking, return_exceptions=True)
+            await asyncio.shield(end_group(self.pid, self._mark))
+            code = await ending
+            # not before: asyncio waits for the first process of the group itself
+            reap_group(self.pid)
+        # bubblewrap ends with the code of what it ran, by a signal only if it was sent to itself:
+        # a program that nobody trusts may make any code up, and cannot reach bubblewrap
+        is_made_up = watchdog is not None and watchdog.wary and code >= 0
+        code = 128 - code if code < 0 else code
+        if reason is EndReason.EXITED:
+            if not is_made_up or self._may_have_used_its_cpu_time(code, run_s):
+                hit = hit or limit_of_exit(code)
+            if hit is None and not is_made_up and self._was_killed(code):
+                reason = EndReason.KILLED
+        full = watchdog is not None and watchdog.saw_full_disk()
+        return RunResult(reason, code, run_s, hit, disk_was_full=full)
+
+    def _ask_to_end(self, reason: EndReason, watchdog: Watchdog | None) -> None:
+        """TERM. It ends a whole sandbox at once, so a script's program is asked itself.
+
+        Only for want of time: whoever cancels does not wait for what it still has to write.
+        """
+        inner: list[int] = []
+        if reason is EndReason.TIMED_OUT and watchdog is not None and watchdog.wary:
+            rows = read_tree(self.pid)
+            # bubblewrap outside, bubblewrap as first process inside, the program
+            inside = {row.pid for row in rows.values() if row.parent == self.pid}
+            inner = [row.pid for row in rows.values() if row.parent in inside]
+        for pid in inner:
+            _unless_gone(os.kill, pid, signal.SIGTERM)
+        if not inner:
+            terminate_group(self.pid)
+
+    def _was_killed(self, code: int) -> bool:
+        """Whether a stranger ended it. A kernel without memory kills too, but counts that."""
+        if signal_name(code) not in ("SIGKILL", "SIGTERM"):
+            return False
+        return self._oom_kills is not None and self._oom_kills == oom_kills()
+
+    def _may_have_used_its_cpu_time(self, code: int, run_s: float) -> bool:
+        """Whether it ran for so long that the kernel may have ended it for its CPU time."""
+        most_s = run_s * (os.cpu_count() or 1)
+        return signal_name(code) == "SIGXCPU" and self._cpu_s is not None and most_s >= self._cpu_s
+
+
+async def _watch(watchdog: Watchdog | None, pid: int, mark: UUID) -> LimitHit:
+    if watchdog is not None:
+        return await watchdog.watch(pid, mark)
+    never: asyncio.Future[LimitHit] = asyncio.get_running_loop().create_future()
+    return await never
+
+
+async def start_run(
+    command: Sequence[str], work: Path, output: Path, limits: Limits, attempt: UUID
+) -> Run:
+    """Start the command with stdout and stderr merged into `output`. Raises OSError."""
+    return Run(await start_process(command, work, output, limits, attempt), attempt, limits.cpu_s)
+
+
+async def start_process(
+    command: Sequence[str],
+    work: Path,
+    output: Path,
+    limits: Limits,
+    mark: UUID,
+    *,
+    stdin: int = asyncio.subprocess.DEVNULL,
+) -> asyncio.subprocess.Process:
+    """Start the command in a group of its own. Raises OSError.
+
+    Limits and cores are put on by prlimit(1) and taskset(1) before the command begins: 1 ms each.
+    Code between fork and exec would cost 2 ms, since Python then cannot use vfork. Without these
+    programs they follow at once.
+    """
+    prefix = _prefix(limits)
+    with output.open("ab") as sink:
+        process = await asyncio.create_subprocess_exec(
+            *prefix,
+            *command,
+            stdin=stdin,
+            stdout=sink,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=work,
+            env=build_environment(work, mark),
+            start_new_session=True,
+        )
+    if not _which("prlimit"):
+        for _, number, soft, hard in limits.rows():
+            _unless_gone(resource.prlimit, process.pid, number, (soft, hard))
+    if limits.cores and not _which("taskset"):
+        _unless_gone(pin_process, process.pid, limits.cores)
+    if limits.nice:
+        _unless_gone(os.setpriority, os.PRIO_PGRP, process.pid, limits.nice)
+    return process
+
+
+def _prefix(limits: Limits) -> list[str]:
+    prefix: list[str] = []
+    if prlimit := _which("prlimit"):
+        rows = limits.rows()
+        prefix += [prlimit, *(f"--{option}={soft}:{hard}" for option, _, soft, hard in rows)]
+    if limits.cores and (taskset := _which("taskset")):
+        prefix += [taskset, "-c", as_list(limits.cores)]
+    return prefix
+
+
+@functools.cache
+def _which(program: str) -> str | None:
+    return shutil.which(program)
+
+
+def _unless_gone(act: Callable[..., object], *arguments: object) -> None:
+    """The process may have ended already, or a negative niceness be above our rights."""
+    try:
+        act(*arguments)
+    except (ProcessLookupError, PermissionError):
+        return

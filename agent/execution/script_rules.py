@@ -1,0 +1,68 @@
+"""Whether this device runs scripts, and why not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.config import Config
+from agent.execution.sandbox import Sandbox
+from agent.execution.script_runs import check_script
+from agent.execution.script_sandbox import ClosedSandbox, find_closed_sandbox
+from agent.inventory import Runtime
+from agent.protocol import EndReason, Start
+
+NOT_ALLOWED = (
+    "scripts are not allowed on this device: its owner can allow them with `allow = true` below "
+    "[scripts] in the agent's configuration, which a running agent takes up by itself"
+)
+
+
+@dataclass(frozen=True)
+class ScriptRules:
+    """`allowed` by the owner; `sandbox` is what they run in, and nowhere else."""
+
+    allowed: bool = False
+    sandbox: ClosedSandbox = field(default_factory=ClosedSandbox)
+
+    @classmethod
+    def look(
+        cls, config: Config, sandbox: Sandbox, runtimes: Iterable[Runtime], folder: Path
+    ) -> "ScriptRules":
+        """What this device can do; nothing is tried where the owner allows none. Takes a second.
+
+        What the sandbox needs is left in `folder`.
+        """
+        if not config.allow_scripts:
+            return cls()
+        pythons = [each.path for each in runtimes if _is_wheel(each)]
+        return cls(True, find_closed_sandbox(sandbox, folder, pythons))
+
+    def problem(self, runtimes: Iterable[Runtime]) -> str:
+        """Why this device runs no scripts; empty if it does."""
+        if not self.allowed:
+            return NOT_ALLOWED
+        if not self.sandbox.bwrap:
+            return f"scripts run in a sandbox only: {self.sandbox.problem}"
+        if not any(map(_is_wheel, runtimes)):
+            return "scripts need a MegEngine that was installed as a wheel: there is none"
+        return ""
+
+    def refusal(self, order: Start, runtime: Runtime) -> tuple[EndReason, str] | None:
+        """Why this order's script must not run here with a `runtime` that can be used."""
+        if runtime.info.kind != "wheel":
+            text = (
+                f"MegEngine {order.runtime} is a compiled load_and_run here, without the Python "
+                "that a script needs: choose a version that is installed as a wheel"
+            )
+            return EndReason.REFUSED, text
+        if not self.sandbox.bwrap:
+            return EndReason.NO_SANDBOX, self.sandbox.problem
+        try:
+            check_script(order)
+        except ValueError as exc:
+            return EndReason.REFUSED, str(exc)
+        return None
+
+
+def _is_wheel(runtime: Runtime) -> bool:
+    return bool(runtime.command) and runtime.info.kind == "wheel"

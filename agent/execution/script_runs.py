@@ -1,0 +1,241 @@
+"""A script's runs, one for each format of trace: MegEngine 1.13 crashes when it writes two."""
+
+import asyncio
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent.device.disk_usage import measure_folder
+from agent.execution.artifacts import size_of_plain_file
+from agent.execution.measure import Feeder, Passes, PassFailed, Runner
+from agent.execution.runner import FILE_LIMIT_BYTES, RunResult
+from agent.execution.script_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbox, make_folders
+from agent.execution.spool import Folder, remove_tree
+from agent.execution.unpack import unpack
+from agent.execution.watchdog import LimitCode, LimitHit
+from agent.inventory import Runtime
+from agent.link.log_tail import PASS_HEAD
+from agent.protocol import EndReason, Script, Start, TraceFormat
+from agent.protocol.artifacts import limit_of
+from agent.protocol.inputs import InputError
+from agent.protocol.measurement import PassRecord
+from agent.protocol.run_log import ESCAPE
+
+_NO_TRACE = (
+    "MegEngine's Profiler wrote no {} of the script: it did not import megengine, or it ended in a "
+    "way that nothing can follow (os._exit, exec, a crash at its very end)"
+)
+#: of a zip whose task names none, in this order
+_USUAL = ("__main__.py", "main.py")
+#: so many are named where one must be chosen
+_MOST_NAMED = 20
+_END_BYTES = 16 << 10
+#: where the runner leaves the exception that ended the program, in a line
+RAISED = "raised"
+_RAISED_BYTES = 4 << 10
+_RAISED = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*$", re.MULTILINE
+)
+
+
+class ScriptRuns:
+    """One attempt's runs. `done` may be read at any time, also after a failure."""
+
+    def __init__(
+        self, order: Start, folder: Folder, runtime: Runtime, sandbox: ClosedSandbox
+    ) -> None:
+        self.done = Passes()
+        self._sandbox = sandbox
+        self._order, self._script = order, order.script or Script()
+        self._folder, self._runtime = folder, runtime
+
+    async def run(self, run: Runner, feed: Feeder) -> None:
+        """Do all. Raises PassFailed, InputError, OSError, and what `run` raises."""
+        formats = self._script.formats
+        for number, kind in enumerate(formats, start=1):
+            program = await asyncio.to_thread(self._lay_out, last=number == len(formats))
+            await self._once(run, number, kind, program)
+
+    def expected(self) -> int:
+        """How many runs there are."""
+        return len(self._script.formats)
+
+    def promised(self) -> list[str]:
+        """Options whose artifacts must be there: a script has none."""
+        return []
+
+    def _lay_out(self, *, last: bool) -> str:
+        folder = self._folder
+        program = lay_out(self._order, folder.given, folder.work, last=last)
+        self._sandbox.hand_over(folder.work, folder.output)
+        return program
+
+    async def _once(self, run: Runner, number: int, kind: TraceFormat, program: str) -> None:
+        command = self._command(kind, program)
+        self._say(number, kind, program)
+        offset = self._printed_bytes()
+        started_at = time.time()
+        result = self._judged(await run(command))
+        self.done.run_s += result.run_s
+        # also of a script that failed: how far it came is what its user looks for
+        problem = await asyncio.to_thread(self._keep_trace, kind)
+        self.done.records.append(
+            PassRecord(
+                number=number,
+                kind="script",
+                argv=tuple(command),
+                started_at=started_at,
+                run_s=result.run_s,
+                exit_code=result.exit_code,
+                profile="" if problem else kind,
+            )
+        )
+        if result.reason is not EndReason.EXITED or result.limit:
+            raise PassFailed(result, result.reason)
+        if result.exit_code:
+            raise PassFailed(result, result.reason, self._raised(offset))
+        if problem:
+            raise PassFailed(result, EndReason.NO_PROFILE, problem)
+
+    def _command(self, kind: TraceFormat, program: str) -> list[str]:
+        script = self._script
+        flags = [
+            f"--format={kind}",
+            f"--sample_rate={script.sample_rate}",
+            f"--profile_device={int(script.profile_device)}",
+        ]
+        return [self._runtime.path, str(RUNNER), *flags, program, *script.arguments]
+
+    def _say(self, number: int, kind: TraceFormat, program: str) -> None:
+        """Head the run in the log, if there are several."""
+        count = len(self._script.formats)
+        if count == 1:
+            return
+        call = shlex.join([program, *self._script.arguments])[:1000]
+        line = f"{PASS_HEAD}{number} (script): run {number} of {count}: {kind}: {call}\n"
+        with self._folder.output.open("ab") as sink:
+            sink.write(line.encode())
+
+    def _printed_bytes(self) -> int:
+        return self._folder.output.stat().st_size if self._folder.output.exists() else 0
+
+    def _judged(self, result: RunResult) -> RunResult:
+        """Python takes the signal at the largest size of a file for an error like any other."""
+        failed = result.reason is EndReason.EXITED and result.exit_code and not result.limit
+        if failed and measure_folder(self._folder.work).largest_bytes >= FILE_LIMIT_BYTES:
+            text = f"a file reached the limit of {FILE_LIMIT_BYTES >> 30} GiB"
+            return replace(result, limit=LimitHit(LimitCode.OUTPUT_TOO_LARGE, text))
+        return result
+
+    def _keep_trace(self, kind: TraceFormat) -> str:
+        """Move the trace to the results; return why there is none, empty if there is one.
+
+        Of several the latest: a program that forked may leave those of its processes too.
+        """
+        found, folder = [], self._folder.work / TRACES
+        # a link in its place could lead to another attempt's
+        for path in () if folder.is_symlink() else folder.glob(f"*.{kind}"):
+            size = size_of_plain_file(path) if path.name.split(".")[0].isdigit() else None
+            if size:
+                found.append((path.stat().st_mtime_ns, size, path))
+        if not found:
+            return _NO_TRACE.format(kind)
+        _, size, path = max(found)
+        limit = limit_of(kind) or 0
+        if size >= limit:
+            return f"{kind} has {size >> 20} MiB, below {limit >> 20} MiB are kept: record less"
+        path.rename(self._folder.result / kind)
+        return ""
+
+    def _raised(self, offset: int) -> str:
+        """The exception that ended it, in a line; empty without."""
+        line = self._told() or self._printed(offset)
+        return "".join(each for each in line[:300] if each.isprintable())
+
+    def _told(self) -> str:
+        """As the runner caught it: what is printed after a traceback may be longer than a log."""
+        folder = self._folder.work / TRACES
+        path = folder / RAISED
+        if folder.is_symlink() or not size_of_plain_file(path):
+            return ""
+        with path.open("rb") as source:
+            return source.read(_RAISED_BYTES).decode("utf-8", errors="replace")
+
+    def _printed(self, offset: int) -> str:
+        """The last one that it printed: of another process, or of a thread."""
+        try:
+            with self._folder.output.open("rb") as source:
+                source.seek(0, 2)
+                source.seek(max(offset, source.tell() - _END_BYTES))
+                text = ESCAPE.sub("", source.read(_END_BYTES).decode("utf-8", errors="replace"))
+        except OSError:
+            return ""
+        lines = _RAISED.findall(text)
+        if not lines or "Traceback (most recent call last)" not in text:
+            return ""
+        return str(lines[-1])
+
+
+def check_script(order: Start) -> None:
+    """Refuse what needs no look at the files. Raises ValueError."""
+    name, script = order.model.name, order.script
+    if script is None or not name.endswith((".py", ".zip")):
+        raise ValueError(f"{name}: a script is a .py file or a zip file with one")
+    if name.endswith(".py") and script.entry not in (None, name):
+        raise ValueError(f"{name} is a file alone: there is no {script.entry} in it")
+    names = [name, *(file.name for file in order.data)]
+    if len(set(names)) != len(names):
+        raise ValueError("two files have the same name")
+
+
+def lay_out(order: Start, given: Path, work: Path, *, last: bool) -> str:
+    """Make `work` anew from the files in `given`; return the program's path below PROGRAM.
+
+    What an earlier run left goes: no run sees what another did. The last one may use up `given`.
+    Raises InputError, OSError.
+    """
+    remove_tree(work)
+    work.mkdir(mode=0o700)
+    make_folders(work)
+    folder, name = work / PROGRAM, order.model.name
+    put = shutil.move if last else shutil.copyfile
+    if name.endswith(".zip"):
+        files = unpack(given / name, folder)
+        wanted = order.script.entry if order.script else None
+        program = choose_program(name, files, wanted)
+    else:
+        put(given / name, folder / name)
+        program = name
+    for file in order.data:
+        if (folder / file.name).exists():
+            text = f"{file.name} is a file of the task and lies in {name} too: rename one of both"
+            raise InputError("name", text)
+        put(given / file.name, folder / file.name)
+    return program
+
+
+def choose_program(archive: str, files: Sequence[str], wanted: str | None) -> str:
+    """Which of a zip's files is run. Raises InputError that names those which could be."""
+    programs = [path for path in files if path.endswith(".py")]
+    if wanted is not None:
+        if wanted in files:
+            return wanted
+        raise InputError("unreadable", f"{archive} holds no {wanted}: {_named(programs)}")
+    for usual in _USUAL:
+        if usual in programs:
+            return usual
+    if len(programs) == 1 and not programs[0].startswith("-"):
+        return programs[0]
+    text = f"{archive}: name the file that is to be run: {_named(programs)}"
+    raise InputError("unreadable", text)
+
+
+def _named(programs: Sequence[str]) -> str:
+    if not programs:
+        return "there is no Python file in it"
+    more = f" and {len(programs) - _MOST_NAMED} more" if len(programs) > _MOST_NAMED else ""
+    return f"its Python files are {', '.join(programs[:_MOST_NAMED])}{more}"

@@ -1,0 +1,310 @@
+"""Ends a run that no limit of a single process ends: silent, flooding, forking, filling the disk.
+
+Looked at twice a second from outside. A look reads /proc for the attempt's own processes and the
+sizes of its files: about 0.2 ms; a folder with many files is looked at less often. Every process of
+the machine is looked at only at times, or if their number jumps: one that left the tree is known by
+its mark.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from uuid import UUID
+
+from agent.device.disk_usage import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
+from agent.device.table import (
+    Row,
+    descendants,
+    read_environment,
+    read_table,
+    read_tree,
+    task_count,
+    tree_cpu_s,
+)
+from agent.execution.processes import ATTEMPT_VARIABLE
+
+POLL_S = 0.5
+#: how often the number of processes alone is looked at where somebody may mean harm: in half a
+#: second a program that only forks has thousands
+_WARY_S = 0.1
+#: all processes are looked at this often, and at once if so many came since the last time
+_SEARCH_S = 10.0
+_MANY_NEW = 64
+#: a hung process may have a thread that looks at a clock; what works uses more than that
+_AWAKE_CPU_S = 0.05
+#: less than this is no room for anything
+_FULL_BYTES = 1 << 20
+#: looking at the files takes at most this share of one core; the most files are 10 s apart
+_SCAN_SHARE = 0.01
+_MOST_SCAN_PAUSE_S = 10.0
+_PATIENCE_S = 2.0
+
+
+class LimitCode(StrEnum):
+    """The limits that end a run."""
+
+    SILENT = "silent"
+    OUTPUT_TOO_LARGE = "output_too_large"
+    LOG_TOO_LONG = "log_too_long"
+    TOO_MANY_PROCESSES = "too_many_processes"
+    MEMORY = "memory"
+    CPU_TIME = "cpu_time"
+
+
+@dataclass(frozen=True)
+class LimitHit:
+    """Which limit, and a line for the reader."""
+
+    code: LimitCode
+    text: str
+
+
+def signal_name(exit_code: int) -> str:
+    """What ended a process by its exit code, as a shell shows it: `SIGABRT` for 134, or empty."""
+    try:
+        return signal.Signals(exit_code - 128).name
+    except ValueError:
+        return ""
+
+
+def limit_of_exit(exit_code: int) -> LimitHit | None:
+    """The kernel ends a process at two of its limits by a signal of their own."""
+    name = signal_name(exit_code)
+    if name == "SIGXCPU":
+        text = "used more CPU time than its timeout allows on all cores"
+        return LimitHit(LimitCode.CPU_TIME, text)
+    if name == "SIGXFSZ":
+        return LimitHit(LimitCode.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
+    return None
+
+
+@dataclass(frozen=True)
+class WatchLimits:
+    """0 turns a limit off. `file_bytes` is what a single file may have, as RLIMIT_FSIZE says.
+
+    `memory_bytes` is for all processes together; shared pages count for each.
+    """
+
+    silence_s: float = 60.0
+    disk_bytes: int = 4 << 30
+    print_bytes: int = 64 << 20
+    processes: int = 256
+    file_bytes: int = 2 << 30
+    memory_bytes: int = 0
+
+
+class Watchdog:
+    """One for each process that is run. `work` is its folder, `output` the file it prints to.
+
+    `begin_bytes`: what the folder held (`measure_folder`) before the first of several processes
+    that share one limit for what they write; None: this process has the limit for itself. `wary`:
+    it is looked at as soon as many processes have come.
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        output: Path,
+        limits: WatchLimits,
+        begin_bytes: int | None = None,
+        *,
+        wary: bool = False,
+    ) -> None:
+        self._work, self._output, self._limits = work, output, limits
+        self.wary = wary
+        # what was there before is not the run's: its model, the output of an earlier process
+        self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
+        self._next_scan_s = 0.0
+        self._large_before = {
+            path for path, size in sizes_of_files(work) if size >= limits.file_bytes
+        }
+        self._output_begin = _size(output)
+        self._active_s = time.monotonic()
+        self._active_cpu_s, self._active_output = 0.0, self._output_begin
+        self._searched_s, self._tasks = -_SEARCH_S, task_count()
+        #: processes outside the run's tree that were looked at: does it carry the mark? Nothing
+        #: gets it later, and a later process with the same pid has another start
+        self._judged: dict[tuple[int, int], bool] = {}
+        self._escaped: set[int] = set()
+        self._saw_full_disk = False
+
+    async def watch(self, pid: int, mark: UUID) -> LimitHit:
+        """Return when a limit is hit; cancel it when the run has ended."""
+        while True:
+            await self._pause()
+            hit = self.look(pid, mark)
+            if hit is not None:
+                return hit
+
+    async def _pause(self) -> None:
+        for _ in range(round(POLL_S / _WARY_S) if self.wary else 1):
+            await asyncio.sleep(_WARY_S if self.wary else POLL_S)
+            if self.wary and task_count() - self._tasks >= _MANY_NEW:
+                return
+
+    def look(self, pid: int, mark: UUID) -> LimitHit | None:
+        """Look once."""
+        self._saw_full_disk = self.saw_full_disk()
+        rows = self.members(pid, mark)
+        return (
+            self._too_many(rows)
+            or self._too_long()
+            or self._too_large_now_and_then(rows)
+            or self._too_fat(rows)
+            or self._silent(rows)
+        )
+
+    def saw_full_disk(self) -> bool:
+        """Whether nothing could be written into its folder at some time, or cannot be now.
+
+        It is the device's matter: what a run may write itself has a limit of its own.
+        """
+        try:
+            return self._saw_full_disk or shutil.disk_usage(self._work).free < _FULL_BYTES
+        except OSError:  # the run removed it
+            return self._saw_full_disk
+
+    def members(self, pid: int, mark: UUID) -> dict[int, Row]:
+        """The run's processes: descendants of its first one, and what carries its mark."""
+        now_s, tasks = time.monotonic(), task_count()
+        if now_s - self._searched_s >= _SEARCH_S or tasks - self._tasks >= _MANY_NEW:
+            self._searched_s, self._tasks = now_s, tasks
+            return self._search(pid, mark)
+        self._tasks = min(self._tasks, tasks)
+        rows = read_tree(pid)
+        for escaped in self._escaped:
+            rows |= read_tree(escaped)
+        return rows
+
+    async def end_all(self, pid: int, mark: UUID) -> None:
+        """KILL every process of the run, again until none is left: they may fork meanwhile."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline_s:
+            rows = [row for row in self._search(pid, mark).values() if row.state not in "ZX"]
+            if not rows:
+                return
+            # first none may run any more, so that none forks while others are killed
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for row in rows:
+                    _signal(row.pid, number)
+            await asyncio.sleep(0.01)
+
+    def _search(self, pid: int, mark: UUID) -> dict[int, Row]:
+        table = read_table()
+        tree = descendants(table, [pid])
+        grouped = {p for p, row in table.items() if pid in (row.group, row.session)}
+        judged: dict[tuple[int, int], bool] = {}
+        for other, row in table.items():
+            key = (other, row.start_ticks)
+            if other in tree:
+                continue
+            found = self._judged[key] if key in self._judged else _carries(other, mark)
+            if found is not None:
+                judged[key] = found
+        self._judged = judged
+        marked = {other for (other, _), found in judged.items() if found}
+        self._escaped = (grouped | marked) - set(tree) - {os.getpid()}
+        return tree | descendants(table, self._escaped)
+
+    def _too_many(self, rows: dict[int, Row]) -> LimitHit | None:
+        most = self._limits.processes
+        if not most or len(rows) <= most:
+            return None
+        text = f"{len(rows)} processes at the same time, at most {most} are allowed"
+        return LimitHit(LimitCode.TOO_MANY_PROCESSES, text)
+
+    def _too_long(self) -> LimitHit | None:
+        most, printed = self._limits.print_bytes, _size(self._output) - self._output_begin
+        if not most or printed <= most:
+            return None
+        text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
+        return LimitHit(LimitCode.LOG_TOO_LONG, text)
+
+    def _too_large_now_and_then(self, rows: dict[int, Row]) -> LimitHit | None:
+        """Pause in proportion to what the last look at the files took."""
+        if time.monotonic() < self._next_scan_s:
+            return None
+        begin_s = time.thread_time()
+        hit = self._too_large(rows)
+        took_s = time.thread_time() - begin_s
+        self._next_scan_s = time.monotonic() + min(took_s / _SCAN_SHARE, _MOST_SCAN_PAUSE_S)
+        return hit
+
+    def _too_large(self, rows: dict[int, Row]) -> LimitHit | None:
+        held = measure_folder(self._work)
+        added, most = held.bytes - self._work_begin, self._limits.disk_bytes
+        if most:
+            # a file without a name fills the disk like any other
+            added += deleted_bytes(rows)
+        if most and added > most:
+            text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
+            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        if held.files > MOST_FILES:
+            text = f"more than {MOST_FILES} files in its folder"
+            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        if held.unseen and most:
+            text = f"made {held.unseen}, so that what it writes cannot be counted"
+            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        largest = self._limits.file_bytes
+        if largest and held.largest_bytes >= largest:
+            for path in sorted(self._large_files() - self._large_before):
+                text = f"the file {path.name} reached the limit of {_amount(largest)}"
+                return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+        return None
+
+    def _large_files(self) -> set[Path]:
+        largest = self._limits.file_bytes
+        return {path for path, size in sizes_of_files(self._work) if size >= largest}
+
+    def _too_fat(self, rows: dict[int, Row]) -> LimitHit | None:
+        most = self._limits.memory_bytes
+        held = sum(row.resident_bytes for row in rows.values())
+        if not most or held <= most:
+            return None
+        text = f"used {_amount(held)} of memory, at most {_amount(most)} are allowed"
+        return LimitHit(LimitCode.MEMORY, text)
+
+    def _silent(self, rows: dict[int, Row]) -> LimitHit | None:
+        cpu_s, printed = tree_cpu_s(rows.values()), _size(self._output)
+        now_s = time.monotonic()
+        # less than before: a process that left took its account along
+        worked = not 0 <= cpu_s - self._active_cpu_s < _AWAKE_CPU_S
+        if worked or printed != self._active_output:
+            self._active_s, self._active_cpu_s, self._active_output = now_s, cpu_s, printed
+        quiet_s = now_s - self._active_s
+        if not self._limits.silence_s or quiet_s < self._limits.silence_s:
+            return None
+        text = f"neither printed nor computed anything for {quiet_s:.0f} s"
+        return LimitHit(LimitCode.SILENT, text)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _carries(pid: int, mark: UUID) -> bool | None:
+    """None: not to be told now. A process that is replaced by another program shows nothing."""
+    try:
+        shown = read_environment(pid)
+    except OSError:
+        return False  # gone, or another user's
+    return f"{ATTEMPT_VARIABLE}={mark}".encode() in shown if shown else None
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _amount(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"

@@ -1,0 +1,77 @@
+"""From what an order says of inputs to the files that load_and_run's `--input` names."""
+
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent.execution.report import Report
+from agent.inputs.prepare import File, InputSpec, Literal, Random, prepare_inputs, wanted_of
+from agent.link.cache import sha256_of
+from agent.protocol import Start
+from agent.protocol.inputs import Kind
+from agent.protocol.inputs.npy import read_header
+from agent.protocol.manifest import InputRecord
+from agent.protocol.run_log import TensorInfo
+
+#: what load_and_run calls an input whose name is not given
+_UNNAMED = "data"
+
+
+class Feeding:
+    """One attempt's inputs; what they became is noted in the report."""
+
+    def __init__(self, order: Start, folder: Path, kind: Kind, report: Report) -> None:
+        self._order, self._folder, self._kind, self._report = order, folder, kind, report
+
+    def feed(self, wanted: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
+        """Return input variable -> file in the folder. `wanted` None: the model's are not known.
+
+        Reads and writes files: call it in a thread. Raises InputError.
+        """
+        order = self._order
+        batch = order.options.get("batch_size")
+        prepared = prepare_inputs(
+            list(self._specs()),
+            None if wanted is None else wanted_of(wanted),
+            self._folder,
+            kind=self._kind,
+            batch=batch if isinstance(batch, int) and batch > 0 else None,
+            fill_seed=order.seed if order.fill else None,
+        )
+        self._report.notes = prepared.notes
+        self._report.inputs = tuple(
+            self._record(name, file, drawn=name in prepared.filled)
+            for name, file in prepared.files.items()
+        )
+        return prepared.files
+
+    def _specs(self) -> Iterator[InputSpec]:
+        order = self._order
+        for file in order.data:
+            if not file.option:
+                name = file.input or _UNNAMED
+                yield InputSpec(name, File(self._folder / file.name))
+        for given in order.inputs:
+            if given.literal:
+                yield InputSpec(given.name, Literal(given.literal))
+            else:
+                drawn = Random(given.shape, given.dtype or None, order.seed)
+                yield InputSpec(given.name, drawn)
+
+    def _record(self, name: str, file: str, *, drawn: bool) -> InputRecord:
+        path = self._folder / file
+        header = read_header(path, "wheel")
+        return InputRecord(
+            name=name,
+            source="random" if drawn else self._source(name),
+            dtype=header.dtype.name,
+            shape=header.shape,
+            sha256=sha256_of(path),
+        )
+
+    def _source(self, name: str) -> typing.Literal["file", "literal", "random"]:
+        """Whatever was not written in the order came from a file; JSON names its own inputs."""
+        for given in self._order.inputs:
+            if given.name == name:
+                return "literal" if given.literal else "random"
+        return "file"

@@ -1,0 +1,400 @@
+"""Install the agent of MegEngine Web Profile on this device, or bring it up to date.
+
+    curl -fsS https://your.site/agent/install.py | python3 - --code mge_... --start
+
+Everything lies in one folder; --uninstall removes it. Running it again changes nothing that is
+right already. Only the standard library, and syntax that Python 3.8 can read: it looks for newer.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from typing import Callable, List, Optional
+
+#: filled in by the site
+SITE = ""
+
+NAME = "megengine-web-profile-agent"
+SERVICE = NAME + ".service"
+
+UNIT = """\
+[Unit]
+Description=Agent of MegEngine Web Profile
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={python} -I {launcher}
+Restart=on-failure
+RestartSec=10
+RestartPreventExitStatus=2
+KillMode=mixed
+TimeoutStopSec=60
+{user}
+[Install]
+WantedBy={target}
+"""
+
+
+class Problem(Exception):
+    """What the person at the terminal must know, and the next step."""
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    given = parser().parse_args(arguments)
+    given.home = os.path.abspath(os.path.expanduser(given.home or default_home()))
+    try:
+        if given.uninstall:
+            uninstall(given.home)
+        else:
+            install(given)
+    except (Problem, OSError) as problem:
+        sys.stderr.write("{}: {}\n".format(NAME, problem))
+        return 1
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=NAME, description=__doc__.splitlines()[0])
+    made.add_argument("--server", default=SITE, metavar="URL", help="the site (default: filled in)")
+    made.add_argument("--code", default="", help="the one-time code from the device's page")
+    made.add_argument("--home", metavar="FOLDER", help="default: " + default_home())
+    made.add_argument("--start", action="store_true", help="start the agent now and at each boot")
+    made.add_argument("--no-service", action="store_true", help="--start starts a process alone")
+    made.add_argument("--user", default="", help="as root: the user that the agent runs as")
+    text = "if this device has none: ask, install the wheel, or go without"
+    made.add_argument("--megengine", choices=["ask", "install", "find"], default="ask", help=text)
+    made.add_argument("--no-measure", action="store_true", help="save the 10 s that it takes")
+    made.add_argument("--force", action="store_true", help="enrol anew, also for another site")
+    made.add_argument("--uninstall", action="store_true", help="stop and remove all of it")
+    return made
+
+
+def default_home() -> str:
+    return "/opt/" + NAME if os.geteuid() == 0 else "~/." + NAME
+
+
+def install(given: argparse.Namespace) -> None:
+    if not given.server:
+        raise Problem("give --server URL")
+    site = given.server.rstrip("/")
+    python = choose_python()
+    os.makedirs(given.home, mode=0o700, exist_ok=True)
+    given.user = choose_user(given.home, given.user)
+    as_user(given.user, lambda: prepare(given, site, python))
+    start(given, python)
+
+
+def prepare(given: argparse.Namespace, site: str, python: str) -> None:
+    if version_of(python) < [3, 11]:
+        raise Problem(f"the user cannot run {python}: run the line with another Python")
+    bundle = fetch_agent(site, given.home, python)
+    worker = enrolled_as(site, given.home)
+    if worker and not given.force:
+        say(f"This device is {worker} already.")
+    else:
+        enrol(given, site, python, bundle)
+
+
+def choose_user(home: str, wanted: str) -> str:
+    """Whom the agent runs as: as asked, else as before; empty: as who runs this. Raises Problem.
+
+    The folder becomes that user's: root neither runs nor writes what somebody else can change.
+    """
+    if os.geteuid():
+        if wanted:
+            raise Problem("only root can give --user")
+        return ""
+    unit, owner = read_text(unit_path()), os.lstat(home).st_uid
+    try:
+        if not wanted and os.path.join(home, "launch.py") in unit:
+            wanted = unit.partition("\nUser=")[2].partition("\n")[0]
+        user = pwd.getpwnam(wanted) if wanted else pwd.getpwuid(owner)
+    except KeyError as error:
+        raise Problem(f"no such user: {error}") from None
+    if owner not in (0, user.pw_uid):
+        raise Problem(f"{home} belongs to another user: give that one, or another --home")
+    if owner != user.pw_uid and subprocess.run(["chown", "-hR", user.pw_name, home]).returncode:
+        raise Problem(f"the files could not be given to {user.pw_name}")
+    return user.pw_name if user.pw_uid else ""
+
+
+def as_user(name: str, work: Callable[[], None]) -> None:
+    """Do it in a process of that user; an empty name: here. Raises Problem."""
+    child = os.fork() if name else 0
+    if not name:
+        work()
+    elif child:
+        if os.waitpid(child, 0)[1]:
+            raise Problem(f"it did not work as user {name}; see above")
+    else:
+        try:
+            become(name)
+            work()
+        except BaseException as problem:
+            sys.stderr.write(f"{NAME}: {problem}\n")
+            os._exit(1)
+        os._exit(0)
+
+
+def become(name: str) -> None:
+    """Give up root for good."""
+    user = pwd.getpwnam(name)
+    os.initgroups(name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+    os.environ.update(HOME=user.pw_dir, USER=name, LOGNAME=name)
+    os.environ.pop("XDG_CACHE_HOME", None)
+
+
+def choose_python() -> str:
+    """A Python that the agent runs on: this one, or one that is found. Raises Problem."""
+    is_linux = platform.system() == "Linux" and sys.maxsize > 2**32
+    if not is_linux or platform.libc_ver()[0] != "glibc":
+        raise Problem("the agent runs on 64-bit Linux with glibc 2.28 or newer only")
+    # not that of a virtual environment: pipx removes its own after days
+    own = getattr(sys, "_base_executable", "") or sys.executable
+    for name in [own, "python3.13", "python3.12", "python3.11", "python3.14"]:
+        path = shutil.which(name) if name else None
+        if path and version_of(path)[:2] >= [3, 11]:
+            return path
+    raise Problem(
+        "the agent needs Python 3.11 to 3.14, and this is {}.{}.\n"
+        "Install one beside it (Debian, Ubuntu: apt install python3.11; anywhere: "
+        "`uv python install 3.13`) and run the same line with it.".format(*sys.version_info[:2])
+    )
+
+
+def version_of(path: str) -> List[int]:
+    """[3, 11, 2]; a shim that does not run is version 0."""
+    command = [path, "-I", "-c", "import sys; print(list(sys.version_info[:3]))"]
+    try:
+        told = subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=20)
+        return list(json.loads(told.decode()))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return [0]
+
+
+def fetch_agent(site: str, home: str, python: str) -> str:
+    """Put the site's agent and its launcher into the folder; return the agent's path."""
+    try:
+        manifest = json.loads(fetch(site + "/agent/manifest.json").decode())
+        files = dict(manifest["files"])
+    except (ValueError, KeyError, TypeError):
+        raise Problem(f"{site} is no MegEngine Web Profile: check the address") from None
+    kind = "linux-{}-cp3{}".format(platform.machine(), version_of(python)[1])
+    file = files.get(kind)
+    if file is None:
+        raise Problem(f"{site} has no agent for {kind}, only for: {', '.join(sorted(files))}")
+    path = os.path.join(home, "agent.pyz")
+    if hashlib.sha256(read_bytes(path)).hexdigest() != file["sha256"]:
+        say(f"Downloading the agent {manifest['version']} ({file['size_bytes'] / 1e6:.0f} MB).")
+        content = fetch("{}/agent/{}".format(site, file["name"]))
+        if hashlib.sha256(content).hexdigest() != file["sha256"]:
+            raise Problem("the download is damaged: run the line again")
+        write_file(path, content, 0o700)
+    with zipfile.ZipFile(path) as bundle:
+        launcher = bundle.read("site/agent/install/launch.py")
+    write_file(os.path.join(home, "launch.py"), launcher, 0o600)
+    return path
+
+
+def fetch(url: str, token: str = "") -> bytes:
+    request = urllib.request.Request(url, headers={"User-Agent": NAME + "-install"})
+    if token:
+        request.add_header("Authorization", "Bearer " + token)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        raise Problem(f"{url} answered {error.code}") from None
+    except OSError as error:
+        raise Problem(f"{url} cannot be reached: {error}") from None
+
+
+def enrolled_as(site: str, home: str) -> str:
+    """The name under which the site knows the token that lies here; empty if it does not."""
+    config = read_text(os.path.join(home, "agent.toml"))
+    token = read_text(os.path.join(home, "agent.token")).strip()
+    if not token or "server = {}\n".format(json.dumps(site)) not in config:
+        return ""
+    try:
+        answer = json.loads(fetch(site + "/api/agent/check/", token).decode())
+    except Problem:
+        return ""
+    return str(answer["worker"])
+
+
+def enrol(given: argparse.Namespace, site: str, python: str, bundle: str) -> None:
+    config = os.path.join(given.home, "agent.toml")
+    server = "server = {}\n".format(json.dumps(site))
+    if os.path.exists(config) and server not in read_text(config) and not given.force:
+        raise Problem("{} is for another site: --force replaces it".format(config))
+    if not given.code:
+        raise Problem("give --code: an administrator makes one on the device's page")
+    command = [python, "-I", bundle, "enrol", "--server", site, "--code", given.code]
+    command += ["--config", config, "--update", "--find-runtimes", "--quiet"]
+    command += ["--force"] if os.path.exists(config) else []
+    if subprocess.run(command).returncode:
+        raise Problem("the device was not enrolled; see above")
+    if "[[runtime]]" not in read_text(config):
+        offer_megengine(given, python, bundle, config)
+    if "[[runtime]]" in read_text(config) and not given.no_measure:
+        # only before the agent starts: nothing else may run meanwhile
+        say("Measuring what this device reaches at best.")
+        subprocess.run([python, "-I", bundle, "runtime", "check", "--config", config])
+
+
+def offer_megengine(given: argparse.Namespace, python: str, bundle: str, config: str) -> None:
+    add = [python, "-I", bundle, "runtime", "add", "1.13.0", "--config", config]
+    question = "No MegEngine was found here. Install 1.13.0 (downloads 0.9 GB)? [y/N] "
+    wanted = given.megengine == "install" or (given.megengine == "ask" and ask(question))
+    if not wanted or subprocess.run(add).returncode:
+        say("This device cannot run models before it has MegEngine (compiled: --binary PATH):")
+        say("  " + (f"sudo -u {given.user} " if given.user else "") + " ".join(add))
+
+
+def ask(question: str) -> bool:
+    """Ask at the terminal; without one the answer is no. Standard input is this script itself."""
+    try:
+        with open("/dev/tty", "w") as out, open("/dev/tty") as terminal:
+            out.write(question)
+            out.flush()
+            return terminal.readline().strip().lower() in ("y", "yes")
+    except OSError:
+        return False
+
+
+def start(given: argparse.Namespace, python: str) -> None:
+    launcher = os.path.join(given.home, "launch.py")
+    if given.no_service or not has_systemd():
+        if given.start:
+            stop_process(given.home)
+            as_user(given.user, lambda: start_process(given.home, python, launcher))
+        else:
+            as_whom = f"sudo -u {given.user} " if given.user else ""
+            say(f"Start it: {as_whom}{python} -I {launcher}")
+        return
+    target = "multi-user.target" if os.geteuid() == 0 else "default.target"
+    user = "User={}\n".format(given.user) if given.user else ""
+    unit = UNIT.format(python=python, launcher=launcher, target=target, user=user)
+    os.makedirs(os.path.dirname(unit_path()), exist_ok=True)
+    write_file(unit_path(), unit.encode(), 0o644)
+    systemctl("daemon-reload")
+    if not given.start:
+        say("Start it: {}".format(" ".join([*systemctl_command(), "enable", "--now", SERVICE])))
+        return
+    systemctl("enable", SERVICE)
+    systemctl("restart", SERVICE)
+    say("The agent runs. See: {}".format(" ".join([*systemctl_command(), "status", SERVICE])))
+    if os.geteuid() == 0 and not given.user:
+        say("It runs as root: `--user NAME` lets it run as somebody who may do less.")
+    elif os.geteuid():
+        say("To keep it running while you are logged out: loginctl enable-linger")
+
+
+def has_systemd() -> bool:
+    return os.path.isdir("/run/systemd/system") and bool(shutil.which("systemctl"))
+
+
+def systemctl_command() -> List[str]:
+    return ["systemctl"] if os.geteuid() == 0 else ["systemctl", "--user"]
+
+
+def systemctl(*words: str) -> None:
+    done = subprocess.run(systemctl_command() + list(words), stderr=subprocess.PIPE)
+    if done.returncode:
+        told = done.stderr.decode(errors="replace").strip()
+        raise Problem(f"systemctl {' '.join(words)}: {told}\nWithout a service: add --no-service")
+
+
+def unit_path() -> str:
+    if os.geteuid() == 0:
+        return "/etc/systemd/system/" + SERVICE
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "systemd", "user", SERVICE)
+
+
+def start_process(home: str, python: str, launcher: str) -> None:
+    log = os.path.join(home, "agent.log")
+    command = [python, "-I", launcher]
+    with open(log, "ab") as out, open(os.devnull, "rb") as nothing:
+        number = subprocess.Popen(
+            command, stdin=nothing, stdout=out, stderr=out, start_new_session=True, cwd=home
+        ).pid
+    write_file(os.path.join(home, "launch.pid"), str(number).encode(), 0o600)
+    say(f"The agent runs as process {number}; it does not outlive a reboot. Log: {log}")
+
+
+def stop_process(home: str) -> None:
+    """End the launcher that `start_process` started; it ends the agent."""
+    text = read_text(os.path.join(home, "launch.pid"))
+    if not text.isdigit() or not is_ours(int(text), home):
+        return
+    os.kill(int(text), signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while is_ours(int(text), home):
+        if time.monotonic() > deadline:
+            os.kill(int(text), signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def is_ours(pid: int, home: str) -> bool:
+    """Numbers of processes are used again: what it runs tells."""
+    command = read_text("/proc/{}/cmdline".format(pid)).split("\0")
+    return os.path.join(home, "launch.py") in command
+
+
+def uninstall(home: str) -> None:
+    if not os.path.exists(os.path.join(home, "launch.py")):
+        raise Problem("there is no agent in {}".format(home))
+    stop_process(home)
+    if os.path.join(home, "launch.py") in read_text(unit_path()):
+        if has_systemd():
+            systemctl("disable", "--now", SERVICE)
+        os.unlink(unit_path())
+    shutil.rmtree(home)
+    say("The agent is gone. The site still lists the device; an administrator retires it there.")
+    say("Installed versions of MegEngine stay in ~/.cache/megengine-web-profile.")
+
+
+def write_file(path: str, content: bytes, mode: int) -> None:
+    """Replace a file in one step; a link that lies in the way is not followed."""
+    handle, draft = tempfile.mkstemp(dir=os.path.dirname(path))
+    with open(handle, "wb") as file:
+        os.fchmod(handle, mode)
+        file.write(content)
+    os.replace(draft, path)
+
+
+def read_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode("utf-8", "replace")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,336 @@
+"""The script that a device is given, run against a site: what it does, and what it refuses."""
+
+import ast
+import hashlib
+import io
+import json
+import os
+import platform
+import pty
+import pwd
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.install import install
+from agent.tests.http_sites import Site, serving
+
+#: not that of the virtual environment: it may go before the agent does
+PYTHON = sys._base_executable
+KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
+#: enrols as the agent does, as far as the script can tell
+MAIN = """
+import os, pathlib, sys
+words = sys.argv[1:]
+config = pathlib.Path(words[words.index("--config") + 1])
+if words[words.index("--code") + 1] != "good":
+    sys.exit("agent: the server refused")
+server = words[words.index("--server") + 1]
+config.write_text(f'server = "{server}"\\n[[runtime]]\\n')
+config.with_suffix(".token").write_text("mgw_good\\n")
+print("enrolled", *words, "as", os.environ.get("ACTS_AS"))
+"""
+
+
+LAUNCHER = """
+import os, time
+open("who", "w").write(str(os.environ.get("ACTS_AS")))
+time.sleep(60)
+"""
+
+
+def bundle(main: str = MAIN) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        file.writestr("__main__.py", main)
+        file.writestr("site/agent/install/launch.py", LAUNCHER)
+    return made.getvalue()
+
+
+class BundleSite(Site):
+    """Serves one agent and knows one token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.content = bundle()
+        self.kind, self.damaged, self.token = KIND, False, "mgw_good"
+
+    def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
+        if path == "/agent/manifest.json":
+            digest = hashlib.sha256(self.content).hexdigest()
+            file = {"name": "a.pyz", "sha256": digest, "size_bytes": len(self.content)}
+            return 200, json.dumps({"version": "1", "files": {self.kind: file}}).encode()
+        if path == "/agent/a.pyz":
+            return 200, self.content[: -1 if self.damaged else None]
+        if path == "/api/agent/check/":
+            good = authorization == f"Bearer {self.token}"
+            return (200, b'{"worker": "desk"}') if good else (401, b"{}")
+        return 404, b"{}"
+
+
+@pytest.fixture
+def site() -> Iterator[BundleSite]:
+    site = BundleSite()
+    with serving(site.http):
+        yield site
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "agent"
+
+
+def run(site: BundleSite, home: Path, *words: str, code: str = "good") -> int:
+    where = ["--server", site.url, "--home", str(home), "--no-service"]
+    given = ["--megengine", "find", "--no-measure", *(("--code", code) if code else ())]
+    return install.main([*where, *given, *words])
+
+
+def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):
+    assert run(site, home) == 0
+    said = capfd.readouterr().out
+    assert "--update --find-runtimes" in said
+    assert f"Start it: {PYTHON} -I" in said
+    assert (home / "agent.pyz").read_bytes() == site.content
+    assert {path.name: oct(path.stat().st_mode & 0o77) for path in (home, home / "launch.py")} == {
+        "agent": "0o0",
+        "launch.py": "0o0",
+    }
+
+
+def test_twice_is_as_once_and_spends_no_code(site: BundleSite, home: Path, capfd):
+    run(site, home)
+    site.asked.clear()
+    assert run(site, home, code="") == 0
+    assert "This device is desk already." in capfd.readouterr().out
+    assert "/agent/a.pyz" not in site.asked
+
+
+def test_a_token_that_was_revoked_is_replaced_by_a_new_code(site: BundleSite, home: Path, capfd):
+    run(site, home)
+    site.token = "mgw_another"
+    assert run(site, home) == 0
+    assert "--force" in capfd.readouterr().out
+
+
+def test_a_newer_agent_takes_the_place_of_the_old_one(site: BundleSite, home: Path):
+    run(site, home)
+    site.content = bundle(MAIN + "# newer")
+    assert run(site, home, code="") == 0
+    assert (home / "agent.pyz").read_bytes() == site.content
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "told"),
+    [
+        ({"damaged": True}, (), "damaged"),
+        ({"kind": "linux-riscv64-cp311"}, (), "only for: linux-riscv64-cp311"),
+        ({}, ("--code", ""), "give --code"),
+        ({}, ("--code", "spent"), "was not enrolled"),
+        ({}, ("--server", "http://127.0.0.1:9"), "cannot be reached"),
+        ({}, ("--server", ""), "give --server"),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_half_made_runs(site, home, capfd, wrong, words, told):
+    for name, value in wrong.items():
+        setattr(site, name, value)
+    assert run(site, home, *words) == 1
+    assert told in capfd.readouterr().err
+    assert not (home / "agent.toml").exists()
+
+
+def test_a_device_of_another_site_is_not_taken_over_by_accident(
+    site: BundleSite, home: Path, capfd
+):
+    run(site, home)
+    (home / "agent.toml").write_text('server = "https://other.example.org"\n')
+    assert run(site, home) == 1
+    assert "is for another site: --force" in capfd.readouterr().err
+    assert run(site, home, "--force") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("version_of", lambda path: [3, 9, 1], "needs Python 3.11 to 3.14"),
+        ("version_of", lambda path: [0], "uv python install"),
+    ],
+)
+def test_a_device_without_a_python_is_told_what_to_do(
+    site: BundleSite, home: Path, capfd, monkeypatch, name, value, told
+):
+    monkeypatch.setattr(install, name, value)
+    assert run(site, home) == 1
+    assert told in capfd.readouterr().err
+
+
+def as_program(*words: str) -> None:
+    """In a process of its own, whose children are not ours to wait for."""
+    subprocess.run(
+        [sys.executable, install.__file__, *words], check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def test_it_starts_and_stops_its_own_process_only(site: BundleSite, home: Path):
+    where = ("--home", str(home))
+    words = ("--server", site.url, "--code", "good", "--no-service", "--no-measure", "--start")
+    as_program(*words, *where)
+    first = int((home / "launch.pid").read_text())
+    assert install.is_ours(first, str(home))
+    as_program(*words, *where)
+    second = int((home / "launch.pid").read_text())
+    assert second != first
+    assert not install.is_ours(first, str(home))
+    # a number that belongs to somebody else now
+    (home / "launch.pid").write_text(str(os.getpid()))
+    install.stop_process(str(home))
+    (home / "launch.pid").write_text(str(second))
+    as_program("--uninstall", *where)
+    assert not home.exists()
+    assert not install.is_ours(second, str(home))
+
+
+def test_it_removes_no_folder_that_is_not_its_own(tmp_path: Path, capfd):
+    (tmp_path / "thesis.tex").touch()
+    assert install.main(["--uninstall", "--home", str(tmp_path)]) == 1
+    assert "there is no agent in" in capfd.readouterr().err
+    assert (tmp_path / "thesis.tex").exists()
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A systemctl that notes what it was asked for; user units, as for anybody but root."""
+    programs, notes = tmp_path / "bin", tmp_path / "asked"
+    programs.mkdir()
+    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {notes}\n')
+    (programs / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(install, "has_systemd", lambda: True)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    return notes
+
+
+def test_a_unit_is_written_and_removed_again(site: BundleSite, home: Path, systemd: Path, tmp_path):
+    words = ["--server", site.url, "--home", str(home), "--code", "good", "--no-measure"]
+    assert install.main([*words, "--start"]) == 0
+    unit = tmp_path / "config" / "systemd" / "user" / install.SERVICE
+    text = unit.read_text()
+    assert f"ExecStart={PYTHON} -I {home}/launch.py" in text
+    assert "RestartPreventExitStatus=2" in text
+    assert "WantedBy=default.target" in text
+    asked = systemd.read_text().splitlines()
+    assert asked == [
+        "--user daemon-reload",
+        f"--user enable {install.SERVICE}",
+        f"--user restart {install.SERVICE}",
+    ]
+    assert install.main(["--uninstall", "--home", str(home)]) == 0
+    assert not unit.exists()
+    assert systemd.read_text().splitlines()[-1] == f"--user disable --now {install.SERVICE}"
+
+
+@pytest.fixture
+def as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As if root ran it; who takes another user's place is noted where the kernel would see to it.
+
+    Returns the unit's path.
+    """
+    unit = tmp_path / "system" / install.SERVICE
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(install, "unit_path", lambda: str(unit))
+    monkeypatch.setattr(install, "become", lambda name: os.environ.update(ACTS_AS=name))
+    return unit
+
+
+def other_user() -> str:
+    """Somebody who is not root, and whom a folder can be given to."""
+    return "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_as_root_it_enrols_and_starts_as_the_given_user(site, home, as_root, capfd):
+    user = other_user()
+    assert run(site, home, "--start", "--user", user) == 0
+    said = capfd.readouterr().out
+    assert f"as {user}\n" in said
+    try:
+        assert pwd.getpwuid(home.stat().st_uid).pw_name == user
+        until = time.monotonic() + 10
+        while not (home / "who").exists() or not (home / "who").read_text():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert (home / "who").read_text() == user
+        assert not as_root.exists()
+    finally:
+        install.stop_process(str(home))
+
+
+def test_as_root_it_stays_with_the_user_of_before(site, home, as_root, systemd, monkeypatch, capfd):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    user = other_user()
+    words = ["--server", site.url, "--home", str(home), "--code", "good", "--no-measure"]
+    assert install.main([*words, "--user", user]) == 0
+    assert f"\nUser={user}\n" in as_root.read_text()
+    site.content = bundle(MAIN + "# newer")
+    site.token = "mgw_another"
+    capfd.readouterr()
+    assert install.main(words) == 0
+    assert f"\nUser={user}\n" in as_root.read_text()
+    assert f"as {user}\n" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("--user", "root"), ("--user", "no-such-user")])
+def test_as_root_it_works_in_no_folder_of_another_user(site, home, as_root, capfd, words):
+    home.mkdir()
+    os.chown(home, pwd.getpwnam(other_user()).pw_uid, -1)
+    assert run(site, home, *words) == 1
+    assert list(home.iterdir()) == []
+    told = capfd.readouterr().err
+    assert "belongs to another user" in told or "no such user" in told
+    assert site.asked == []
+
+
+def test_a_python_that_the_user_cannot_run_is_told(site, home, as_root, capfd, monkeypatch):
+    versions = iter([[3, 11, 2], [0]])
+    monkeypatch.setattr(install, "version_of", lambda path: next(versions))
+    assert run(site, home, "--user", other_user()) == 1
+    assert "the user cannot run" in capfd.readouterr().err
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 7), (b"\n", 3)])
+def test_a_question_is_asked_at_the_terminal(answer: bytes, code: int):
+    child, terminal = pty.fork()
+    if not child:
+        os._exit(7 if install.ask("Install it? ") else 3)
+    os.write(terminal, answer)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+    os.close(terminal)
+
+
+def test_only_root_can_choose_a_user(site, home, monkeypatch, capfd):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert run(site, home, "--user", other_user()) == 1
+    assert "only root" in capfd.readouterr().err
+
+
+def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path: Path):
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    for name in ("file", "file.new"):
+        (tmp_path / name).symlink_to(victim)
+    install.write_file(str(tmp_path / "file"), b"new", 0o600)
+    assert victim.read_text() == "untouched"
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()
+
+
+def test_an_old_python_can_read_the_script_and_the_first_module():
+    for name in ("install.py", "start.py"):
+        source = (Path(install.__file__).parent / name).read_text()
+        ast.parse(source, feature_version=(3, 8))

@@ -1,0 +1,144 @@
+"""The process that stays: it starts the agent anew, and goes back when a new one does not work."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.install import launch
+from agent.install.update import EXIT_CODE, HOME_VARIABLE
+
+#: what an agent does when it is welcomed, and then works until it is stopped
+WELCOMED = """
+import os, pathlib, signal, sys, time
+home = pathlib.Path(os.environ["MGW_AGENT_HOME"])
+(home / "trial").unlink(missing_ok=True)
+(home / "seen").open("a").write("%s\\n")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+time.sleep(60)
+"""
+NOTE = "import os; open(os.environ['MGW_AGENT_HOME'] + '/seen', 'a').write('%s\\n')\n"
+
+
+class Home:
+    """A device's folder whose agents are scripts: Python runs a text file of any name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        shutil.copy(launch.__file__, path / "launch.py")
+        (path / "agent.toml").touch()
+
+    def put(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text)
+
+    def start(self, trial_s: float = 30) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-I", str(self.path / "launch.py")],
+            env={**os.environ, "MGW_AGENT_TRIAL_S": str(trial_s)},
+            stderr=subprocess.DEVNULL,
+        )
+
+    def seen(self) -> list[str]:
+        path = self.path / "seen"
+        return path.read_text().split() if path.exists() else []
+
+    def wait_for(self, count: int) -> None:
+        deadline = time.monotonic() + 20
+        while len(self.seen()) < count:
+            assert time.monotonic() < deadline, self.seen()
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> int:
+    process.send_signal(signal.SIGTERM)
+    return process.wait(20)
+
+
+def test_the_numbers_and_names_are_those_of_the_agent():
+    assert launch.REPLACED == EXIT_CODE
+    assert HOME_VARIABLE in Path(launch.__file__).read_text()
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_it_ends_as_the_agent_ends(home: Home, code: int):
+    home.put("agent.pyz", NOTE % "one" + f"raise SystemExit({code})")
+    assert home.start().wait(20) == code
+    assert home.seen() == ["one"]
+
+
+def test_a_signal_ends_both(home: Home):
+    home.put("agent.pyz", WELCOMED % "one")
+    process = home.start()
+    home.wait_for(1)
+    assert stop(process) == 0
+
+
+def test_a_new_agent_that_is_welcomed_stays(home: Home):
+    home.put("agent.before.pyz", WELCOMED % "old")
+    home.put("agent.pyz", WELCOMED % "new")
+    home.put("trial", "")
+    process = home.start()
+    home.wait_for(1)
+    time.sleep(0.5)
+    assert home.seen() == ["new"]
+    assert stop(process) == 0
+    assert not (home.path / "refused.json").exists()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["raise SystemExit(1)", "not python at all", "import time\ntime.sleep(60)", ""],
+    ids=["fails", "unreadable", "hangs", "ends"],
+)
+def test_a_broken_new_agent_gives_way_to_the_one_before(home: Home, broken: str):
+    home.put("agent.before.pyz", WELCOMED % "old")
+    home.put("agent.pyz", broken)
+    home.put("trial", "")
+    process = home.start(trial_s=0.5)
+    home.wait_for(1)
+    assert home.seen() == ["old"]
+    assert stop(process) == 0
+    assert (home.path / "agent.pyz").read_text() == WELCOMED % "old"
+    refused = json.loads((home.path / "refused.json").read_text())
+    assert refused["times"] == 1
+    assert 3500 < refused["until"] - time.time() < 3700
+
+
+def test_a_version_that_fails_again_is_left_alone_for_longer(home: Home):
+    home.put("agent.before.pyz", "")
+    for times in (1, 2, 3):
+        home.put("agent.pyz", "raise SystemExit(1)")
+        home.put("agent.before.pyz", "")
+        home.put("trial", "")
+        assert home.start().wait(20) == 0
+        refused = json.loads((home.path / "refused.json").read_text())
+        assert refused["times"] == times
+    assert refused["until"] - time.time() > 3 * 3600
+
+
+def test_an_agent_that_replaced_itself_is_started_again(home: Home):
+    replace = (
+        NOTE % "old"
+        + "home = os.environ['MGW_AGENT_HOME']\n"
+        + "os.replace(home + '/agent.pyz', home + '/agent.before.pyz')\n"
+        + "os.replace(home + '/next', home + '/agent.pyz')\n"
+        + "open(home + '/trial', 'w').close()\n"
+        + f"raise SystemExit({EXIT_CODE})\n"
+    )
+    home.put("agent.pyz", replace)
+    home.put("next", WELCOMED % "new")
+    process = home.start()
+    home.wait_for(2)
+    assert home.seen() == ["old", "new"]
+    assert stop(process) == 0

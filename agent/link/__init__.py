@@ -1,0 +1,1 @@
+"""The connection to the server: socket, outbox, file transfers, retries, heartbeats."""

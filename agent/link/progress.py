@@ -1,0 +1,105 @@
+"""What the server hears of an attempt while it runs: its start, its passes, its log as it grows.
+
+All is sent without acknowledgement, and again over a new connection: the server drops repeats.
+"""
+
+import asyncio
+import time
+
+from agent.execution.artifacts import keep_log
+from agent.execution.spool import Folder
+from agent.link.log_tail import LogTail
+from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
+from agent.protocol import AttemptLog, AttemptStarted, Start
+
+LOG_TICK_S = 0.2
+
+
+class Progress:
+    """One log for all passes. `begin` for each of them; `finish` once, when the last has ended."""
+
+    def __init__(
+        self, order: Start, folder: Folder, outbox: Outbox, limit_bytes: int, download_s: float
+    ) -> None:
+        self._order, self._folder, self._outbox = order, folder, outbox
+        self._tail = LogTail(folder.output, limit_bytes, is_script=order.script is not None)
+        self._download_s = download_s
+        self._started: AttemptStarted | None = None
+        self._generation, self._sent = outbox.generation, 0
+        self._following: asyncio.Task[None] | None = None
+
+    def begin(self, command: str, passes: int) -> None:
+        """A process runs. The server is told of the first one only, and follows its loading.
+
+        passes: how many there will be
+        """
+        if self._started is not None:
+            return
+        self._started = AttemptStarted(
+            attempt=self._order.attempt,
+            at=time.time(),
+            download_s=self._download_s,
+            command=cut_to_bytes(command[:8000], COMMAND_BYTES),
+            passes=passes,
+        )
+        self._generation = self._outbox.generation
+        self._outbox.post(self._started)
+        # also after the process has ended: the server looks for the cause in the last lines
+        self._outbox.echo(self._order.attempt, self._send)
+        self._following = asyncio.create_task(self._follow())
+
+    def pass_ended(self, done: int) -> None:
+        """A process has ended, and another one follows.
+
+        What is sent here leaves while the next process starts: nothing is sent while it is timed.
+        done: how many passes have ended
+        """
+        if self._started is not None:
+            self._note(done)
+            self._tail.release()
+            self._send(between_passes=True)
+
+    def pause(self) -> None:
+        """No process runs any more."""
+        if self._following is not None:
+            self._following.cancel()
+
+    async def finish(self, done: int) -> None:
+        """Send how many passes have ended and the rest of the log, and keep the log."""
+        if self._started is not None:
+            self._note(done)
+            await asyncio.to_thread(self._tail.finish)
+            self._send()
+        await asyncio.to_thread(keep_log, self._folder, self._tail)
+
+    async def _follow(self) -> None:
+        """Send the log until the model warms up: what follows is sent when its pass has ended."""
+        while not self._tail.quiet:
+            self._send()
+            await asyncio.sleep(LOG_TICK_S)
+            self._tail.read()
+
+    def _note(self, done: int) -> None:
+        """Tell how many passes have ended. Of a single one the end of the attempt tells it."""
+        started = self._started
+        if started is not None and started.passes > 1 and done != started.passes_done:
+            self._started = started.model_copy(update={"passes_done": done})
+            self._outbox.post(self._started)
+
+    def _send(self, *, between_passes: bool = False) -> None:
+        if self._outbox.generation != self._generation and self._started is not None:
+            self._generation, self._sent = self._outbox.generation, 0
+            self._outbox.post(self._started)
+        if self._tail.quiet and not between_passes:
+            return
+        for chunk in self._tail.chunks[self._sent :]:
+            self._outbox.post(
+                AttemptLog(
+                    attempt=self._order.attempt,
+                    seq=chunk.seq,
+                    offset=chunk.offset,
+                    size=chunk.size,
+                    text=chunk.text,
+                )
+            )
+        self._sent = len(self._tail.chunks)

@@ -1,0 +1,199 @@
+"""The agent's socket: connect, greet, listen, beat; and again when the connection breaks."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from pydantic import ValidationError
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedOK,
+    InvalidStatus,
+    WebSocketException,
+)
+
+from agent import __version__
+from agent.config import Config
+from agent.execution.attempt import Tools
+from agent.execution.manager import Attempts
+from agent.protocol import (
+    CloseCode,
+    Heartbeat,
+    Hello,
+    ServerMessage,
+    Welcome,
+    decode_server,
+    encode,
+)
+
+log = logging.getLogger(__name__)
+
+#: a server's frame may be larger than what we may send: 65 presigned addresses are long, and so
+#: are a script's arguments
+_MOST_BYTES = 1 << 20
+_WELCOME_S = 20.0
+#: beyond this the server's and the device's times cannot be read side by side
+CLOCK_SLACK_S = 5.0
+
+ENROL_AGAIN = "make a new enrolment code on the device's page and run `python -m agent enrol` again"
+_STOPS = {
+    CloseCode.UNKNOWN_TOKEN: f"the server does not know this agent's token: {ENROL_AGAIN}",
+    CloseCode.REVOKED_TOKEN: f"this agent's token was revoked: {ENROL_AGAIN}",
+    CloseCode.REPLACED: "another agent uses this token and took over: stop one of the two, or "
+    "enrol each under a device of its own",
+    CloseCode.TOO_OLD: f"this agent ({__version__}) is too old for the server: update it",
+}
+
+
+class SessionRefused(RuntimeError):
+    """The server will not have us, now or later; the text says what to do."""
+
+
+class AgentTooOld(SessionRefused):
+    """The server speaks a newer protocol."""
+
+
+class Session:
+    """One socket at a time, for the agent's whole life. `welcomed` hears each answer to a hello."""
+
+    def __init__(
+        self,
+        config: Config,
+        greet: Callable[[], Hello],
+        attempts: Attempts,
+        tools: Tools,
+        *,
+        welcomed: Callable[[Welcome], None],
+    ) -> None:
+        self._config, self._greet, self._welcomed = config, greet, welcomed
+        self._attempts, self._outbox, self._policies = attempts, tools.outbox, tools.policies
+        self._bench = tools.bench
+        self._socket: ClientConnection | None = None
+
+    async def run(self) -> None:
+        """Stay connected until cancelled. Raises SessionRefused."""
+        delays = self._policies.reconnect_delays()
+        while True:
+            begin = time.monotonic()
+            try:
+                await self._connect()
+            except InvalidStatus as exc:
+                _stop_if_refused(exc.response.status_code)
+                log.warning("connect_refused status=%d", exc.response.status_code)
+            except ConnectionClosedOK:
+                log.info("connection_closed")
+            except (OSError, TimeoutError, WebSocketException) as exc:
+                log.warning("connection_failed cause=%s text=%r", type(exc).__name__, str(exc))
+            if time.monotonic() - begin >= self._policies.settled_s:
+                delays = self._policies.reconnect_delays()
+            await asyncio.sleep(next(delays))
+
+    async def greet_again(self) -> None:
+        """Connect anew, since what a hello says has changed; what runs here goes on meanwhile."""
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def _connect(self) -> None:
+        """One connection from its begin to its end. Raises SessionRefused, ConnectionClosed."""
+        socket = await connect(
+            self._config.socket_url,
+            additional_headers={"Authorization": f"Bearer {self._config.token}"},
+            user_agent_header=f"web-profile-agent/{__version__}",
+            # frames are small; deflate would only cost time on both sides
+            compression=None,
+            max_size=_MOST_BYTES,
+            ping_interval=self._policies.ping_s,
+            ping_timeout=1.5 * self._policies.ping_s,
+            close_timeout=2,
+        )
+        self._socket = socket
+        try:
+            await self._serve(socket)
+        except ConnectionClosed as exc:
+            _stop_if_closed(exc)
+            raise
+        except ValidationError as exc:
+            # a frame holds addresses: only the place of the fault is told
+            places = [".".join(map(str, error["loc"])) for error in exc.errors()]
+            log.error("frame_not_understood places=%s", places[:5])  # noqa: TRY400
+            await socket.close(CloseCode.BAD_FRAME, "frame not understood")
+        finally:
+            self._socket = None
+            self._outbox.detach()
+            await socket.close()
+
+    async def _serve(self, socket: ClientConnection) -> None:
+        await socket.send(encode(self._greet()))
+        async with asyncio.timeout(_WELCOME_S):
+            welcome = await _receive(socket)
+        if not isinstance(welcome, Welcome):
+            log.error("welcome_missing type=%s", welcome.type)
+            return
+        _compare_clocks(welcome)
+        log.info("connected worker=%r", welcome.worker)
+        self._welcomed(welcome)
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        self._bench.heartbeat_s = welcome.heartbeat_s
+        self._bench.renew()
+        self._outbox.attach(queue.put_nowait)
+        helpers = [
+            asyncio.create_task(self._write(socket, queue)),
+            asyncio.create_task(self._beat(welcome.heartbeat_s)),
+            asyncio.create_task(self._repeat()),
+        ]
+        try:
+            while True:
+                self._attempts.handle(await _receive(socket))
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    async def _write(self, socket: ClientConnection, queue: asyncio.Queue[str]) -> None:
+        # a closed connection is the reader's matter
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await socket.send(await queue.get())
+
+    async def _beat(self, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            if self._bench.is_quiet:
+                continue
+            self._outbox.post(Heartbeat(sent_at=time.time(), running=self._attempts.held()))
+
+    async def _repeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._policies.repeat_s / 2)
+            self._outbox.repeat()
+
+
+async def _receive(socket: ClientConnection) -> ServerMessage:
+    return decode_server(await socket.recv(decode=True))
+
+
+def _compare_clocks(welcome: Welcome) -> None:
+    ahead_s = time.time() - welcome.server_time
+    if abs(ahead_s) > CLOCK_SLACK_S:
+        log.warning("clock_differs ahead_s=%.1f", ahead_s)
+
+
+def _stop_if_refused(status: int) -> None:
+    """A refused handshake: 401 unknown token, 403 revoked (or refused before the socket opened)."""
+    if status == 401:
+        raise SessionRefused(_STOPS[CloseCode.UNKNOWN_TOKEN])
+    if status == 403:
+        raise SessionRefused(f"the server refuses this agent's token: {ENROL_AGAIN}")
+
+
+def _stop_if_closed(closed: ConnectionClosed) -> None:
+    code = closed.rcvd.code if closed.rcvd else 0
+    if code == CloseCode.TOO_OLD:
+        raise AgentTooOld(_STOPS[CloseCode.TOO_OLD]) from closed
+    if code in set(_STOPS):
+        raise SessionRefused(_STOPS[CloseCode(code)]) from closed
+    if code == CloseCode.BAD_FRAME:
+        log.error("frame_refused reason=%r", closed.rcvd.reason if closed.rcvd else "")

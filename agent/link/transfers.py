@@ -1,0 +1,225 @@
+"""Files over HTTP: presigned GET and PUT, checked against size and MD5; or from the cache."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+
+from agent.link.cache import ContentCache
+from agent.link.downloads import Incoming, TransferError, explained
+from agent.link.retries import Policies, may_pass
+from agent.protocol import FileOffer, InputFile, StoredFile, UploadTarget
+from agent.protocol.parts import Checksum
+
+log = logging.getLogger(__name__)
+
+_BLOCK = 1 << 18
+_MOST_PAIRS = 4096
+#: how many files of one attempt are fetched at the same time
+_PARALLEL = 4
+#: even a server that drips bytes must not hold a device for longer
+DOWNLOAD_LIMIT_S = 3600.0
+#: storage that says nothing for so long has forgotten the connection
+_SILENT_S = 15.0
+#: over what it was sent it may be silent for longer: it sums, checks and writes it
+_TAKES_BYTES_PER_S = 10e6
+_TIMEOUT = httpx2.Timeout(connect=10, read=_SILENT_S, write=_SILENT_S * 2, pool=60)
+#: a device asks for its next files soon after the last ones; setting up TLS anew costs round trips
+_LIMITS = httpx2.Limits(max_keepalive_connections=8, keepalive_expiry=120)
+
+
+class _Connections:
+    """An HTTP client whose connections stay open, so that the next request finds them warm.
+
+    Where storage says nothing any more, none of them is used again: a firewall or router that has
+    forgotten one has mostly forgotten all, and each would cost another wait.
+    """
+
+    def __init__(self) -> None:
+        self._client = self._begun()
+        #: requests that are under way, also of clients that no other will use
+        self._users: dict[httpx2.AsyncClient, int] = {}
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """For one request."""
+        client = self._client
+        self._users[client] = self._users.get(client, 0) + 1
+        try:
+            yield client
+        except httpx2.TimeoutException:
+            if client is self._client:
+                self._client = self._begun()
+            raise
+        finally:
+            self._users[client] -= 1
+            if not self._users[client]:
+                del self._users[client]
+                if client is not self._client:
+                    await client.aclose()
+
+    async def close(self) -> None:
+        for client in {self._client, *self._users}:
+            await client.aclose()
+
+    @staticmethod
+    def _begun() -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
+
+
+class Transfer:
+    """Files between this device and storage, for the agent's life."""
+
+    def __init__(self, policies: Policies, cache: ContentCache | None = None) -> None:
+        self._policy, self._cache = policies.download, cache
+        #: (sha256, md5) that were seen to belong to one content
+        self._same: set[tuple[str, str]] = set()
+        self._connections = _Connections()
+        self._gate = asyncio.Semaphore(_PARALLEL)
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    async def fetch_all(self, files: tuple[InputFile, ...], folder: Path) -> tuple[StoredFile, ...]:
+        """Put every file into the folder; return what arrived. Raises TransferError."""
+        tasks = [asyncio.create_task(self._obtain(file, folder / file.name)) for file in files]
+        try:
+            async with asyncio.timeout(DOWNLOAD_LIMIT_S):
+                return tuple(await asyncio.gather(*tasks))
+        except TimeoutError as exc:
+            text = f"the files did not arrive within {DOWNLOAD_LIMIT_S:g} s"
+            raise TransferError(text, passing=False) from exc
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def store(self, path: Path, offer: FileOffer, target: UploadTarget) -> None:
+        """PUT one file, once. Raises TransferError."""
+        headers = {**target.headers, "Content-Length": str(offer.size_bytes)}
+        try:
+            async with self._connections.client() as client:
+                response = await client.put(
+                    target.url,
+                    headers=headers,
+                    content=_blocks(path),
+                    timeout=_storing(offer.size_bytes),
+                )
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
+            raise explained(offer.name, exc) from exc
+        if not response.is_success:
+            # 403: the address has expired; the next try gets a new one
+            passing = response.status_code == 403 or may_pass(response.status_code)
+            text = f"{offer.name}: the storage answered {response.status_code}"
+            raise TransferError(text, passing=passing)
+
+    async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
+        """From the cache if it is there; what was fetched is there the next time."""
+        cache = self._cache
+        known = file.sha256
+        taken = False
+        if cache is not None and known is not None:
+            taken = await asyncio.to_thread(self._take, cache, file, path, known)
+        if taken and known:
+            log.info("file_from_cache file=%s", file.name)
+            return StoredFile(name=file.name, sha256=known)
+        sha256 = await self._fetch_patiently(Incoming(file, path))
+        if cache is not None:
+            await asyncio.to_thread(cache.keep, path, sha256)
+            self._note(sha256, file.md5)
+        return StoredFile(name=file.name, sha256=sha256)
+
+    def _take(self, cache: ContentCache, file: InputFile, path: Path, sha256: str) -> bool:
+        """Take the file from the cache if that has it. Reads it: call it in a thread.
+
+        The MD5 is what the user's browser announced; the SHA-256 is what an agent, maybe another
+        device's, has reported of the file, so by itself it could name any content of this cache.
+        That both are of one content is checked for any size, but once only: from then on the
+        cache's own check of the SHA-256 says as much, and a repeated run waits for no second hash.
+        """
+        if not cache.take(sha256, file.size_bytes, path):
+            return False
+        if (sha256, file.md5) in self._same:
+            return True
+        try:
+            if _checksum_of(path, file.part_bytes) == file.md5:
+                self._note(sha256, file.md5)
+                return True
+            log.warning("cache_other_content file=%s", file.name)
+            path.unlink()
+        except OSError as exc:
+            log.warning("cache_not_read file=%s cause=%r", file.name, exc.strerror)
+        return False
+
+    def _note(self, sha256: str, md5: str) -> None:
+        if len(self._same) >= _MOST_PAIRS:
+            self._same.clear()
+        self._same.add((sha256, md5))
+
+    async def _fetch_patiently(self, incoming: Incoming) -> str:
+        """Tries that brought something are not counted: only what is left is asked for again."""
+        async with self._gate:
+            delays, furthest = self._policy.delays(), 0
+            while True:
+                try:
+                    return await self._fetch(incoming)
+                except TransferError as exc:
+                    if not exc.passing:
+                        raise
+                    if incoming.size_bytes > furthest:
+                        delays, furthest = self._policy.delays(), incoming.size_bytes
+                    delay = next(delays, None)
+                    if delay is None:
+                        raise
+                    log.warning(
+                        "download_repeated file=%s from=%d cause=%r",
+                        incoming.name,
+                        incoming.size_bytes,
+                        str(exc),
+                    )
+                await asyncio.sleep(delay)
+
+    async def _fetch(self, incoming: Incoming) -> str:
+        """One try: stream to disk what is missing. Returns the SHA-256."""
+        headers = incoming.headers()
+        try:
+            async with (
+                self._connections.client() as client,
+                client.stream("GET", incoming.url, headers=headers) as response,
+            ):
+                incoming.begin(response.status_code, response.headers)
+                with incoming.opened() as target:
+                    async for block in response.aiter_raw(_BLOCK):
+                        # in the loop: blocks are small, a thread for each would cost more
+                        incoming.take(block, target)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
+            raise explained(incoming.name, exc) from exc
+        return incoming.end()
+
+
+def _storing(size_bytes: int) -> httpx2.Timeout:
+    limits = _TIMEOUT.as_dict()
+    return httpx2.Timeout(**limits | {"read": _SILENT_S + size_bytes / _TAKES_BYTES_PER_S})
+
+
+async def _blocks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as source:
+        while block := source.read(_BLOCK):
+            yield block
+
+
+def offer_file(path: Path) -> FileOffer:
+    """Measure a file. Reads all of it: call it in a thread."""
+    size, md5 = path.stat().st_size, _checksum_of(path)
+    return FileOffer(name=path.name, size_bytes=size, md5=md5)
+
+
+def _checksum_of(path: Path, part_bytes: int = 0) -> str:
+    checksum = Checksum(part_bytes)
+    with path.open("rb") as source:
+        while block := source.read(_BLOCK):
+            checksum.update(block)
+    return checksum.hexdigest()

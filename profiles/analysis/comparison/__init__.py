@@ -1,1 +1,0 @@
-"""Two to eight profiles side by side: which operators correspond, and what became of their time."""

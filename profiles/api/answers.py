@@ -1,0 +1,221 @@
+"""What goes out about results and opened files."""
+
+from typing import Any
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from profiles.api.answer_fields import texts
+from profiles.exports.formats import FORMATS
+from profiles.exports.originals import originals_of
+from profiles.exports.provenance import title_of
+from profiles.imports.progress import reading_of
+from profiles.imports.uploads import RETRIED
+from profiles.models import OpenedFile, Profile, ProfileUpload
+from webprofile.api.uploads import UploadAnswer
+from webprofile.errors import DomainError
+from webprofile.messages.errors import word
+
+
+class ProfileRow(serializers.ModelSerializer[Profile]):
+    """A result in a list."""
+
+    title = serializers.SerializerMethodField(
+        help_text="File name of the model, or what its owner calls an opened one."
+    )
+    origin = serializers.SerializerMethodField(help_text="Of a task, or opened from files.")
+    task = serializers.IntegerField(
+        source="attempt.task_id",
+        allow_null=True,
+        read_only=True,
+        help_text="The task that left it; null: opened.",
+    )
+    attempt = serializers.IntegerField(
+        source="attempt.number",
+        allow_null=True,
+        read_only=True,
+        help_text="Number of the task's attempt, or null.",
+    )
+    opened = serializers.IntegerField(
+        source="upload_id", allow_null=True, help_text="The opened profile; null: of a task."
+    )
+    owner = serializers.SerializerMethodField(help_text="E-mail of whose it is.")
+    worker_name = serializers.SerializerMethodField(help_text="The device, or empty.")
+    runtime_version = serializers.SerializerMethodField(help_text="MegEngine, or empty.")
+
+    class Meta:
+        model = Profile
+        fields: tuple[str, ...] = (
+            "id", "title", "origin", "task", "attempt", "opened", "owner", "worker_name",
+            "runtime_version", "operators", "device_total_s", "host_total_s", "iterations",
+            "mean_ms", "min_ms", "max_ms", "built_at",
+        )  # fmt: skip
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "operators": {"help_text": "How many operators it has."},
+            "device_total_s": {"help_text": "Sum of self times on the device, s; null: none."},
+            "host_total_s": {"help_text": "Sum of self times on the host, s; null: none."},
+            "iterations": {"help_text": "Iterations that the log of the first pass tells."},
+            "mean_ms": {"help_text": "Mean of an iteration while profiling, ms."},
+            "min_ms": {"help_text": "The shortest, ms."},
+            "max_ms": {"help_text": "The longest, ms."},
+            "built_at": {"help_text": "When it was read last."},
+        }
+
+    def get_title(self, profile: Profile) -> str:
+        return title_of(profile)
+
+    @extend_schema_field(serializers.ChoiceField(["task", "opened"]))
+    def get_origin(self, profile: Profile) -> str:
+        return "opened" if profile.attempt is None else "task"
+
+    def get_owner(self, profile: Profile) -> str:
+        if profile.attempt is not None:
+            return profile.attempt.task.owner.email
+        return profile.upload.owner.email if profile.upload else ""
+
+    def get_worker_name(self, profile: Profile) -> str:
+        return profile.attempt.task.worker.name if profile.attempt else ""
+
+    def get_runtime_version(self, profile: Profile) -> str:
+        return profile.attempt.task.runtime_version if profile.attempt else ""
+
+
+class RawAnswer(serializers.Serializer):
+    """A file of the run as MegEngine wrote it."""
+
+    number = serializers.IntegerField(help_text="From 1; of a profiled pass its number.")
+    kind = serializers.CharField(help_text="profile, trace, memory_flow, static_memory or graph.")
+    name = serializers.CharField(help_text="What it is called.")
+    size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
+    url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
+
+
+class ProfileAnswer(ProfileRow):
+    """A result."""
+
+    warnings = texts("What its reader noticed, in English.")
+    is_ready = serializers.SerializerMethodField(
+        help_text="false: its data could not be made anew; the raw files are there."
+    )
+    raw = serializers.SerializerMethodField(help_text="The raw files, by pass.")
+    exports = serializers.SerializerMethodField(help_text="Names of the formats of its exports.")
+    page = serializers.SerializerMethodField(help_text="Address of its page.")
+
+    class Meta(ProfileRow.Meta):
+        fields = (*ProfileRow.Meta.fields, "warnings", "is_ready", "raw", "exports", "page")
+
+    def get_is_ready(self, profile: Profile) -> bool:
+        return not profile.problem
+
+    @extend_schema_field(RawAnswer(many=True))
+    def get_raw(self, profile: Profile) -> list[dict[str, Any]]:
+        return [
+            {
+                "number": each.number,
+                "kind": each.kind,
+                "name": each.name,
+                "size_bytes": each.size_bytes,
+                "url": reverse("api:profile-raw", args=[profile.pk, each.number]),
+            }
+            for each in originals_of(profile)
+        ]
+
+    def get_exports(self, profile: Profile) -> list[str]:
+        return list(FORMATS)
+
+    def get_page(self, profile: Profile) -> str:
+        if profile.attempt is not None:
+            return reverse("tasks:result", args=[profile.attempt.task_id])
+        return reverse("profiles:detail", args=[profile.pk])
+
+
+class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
+    """A file of an opened profile."""
+
+    class Meta:
+        model = OpenedFile
+        fields = ("number", "kind", "name", "size_bytes", "md5")
+        extra_kwargs = {
+            "number": {"help_text": "Its place among them, from 1."},
+            "kind": {"help_text": "What its first bytes told it to be."},
+            "name": {"help_text": "As its owner calls it."},
+            "size_bytes": {"help_text": "Its size in bytes."},
+            "md5": {
+                "help_text": "Its MD5, 32 hexadecimal digits; of a file in parts the MD5 of their "
+                "MD5s, then `-` and how many; empty until they arrived."
+            },
+        }
+
+
+class ProgressAnswer(serializers.Serializer):
+    """How far the reading of files is."""
+
+    step = serializers.CharField(help_text="`fetching` from storage, `reading` or `adding_up`.")
+    percent = serializers.IntegerField(help_text="Of the files' bytes.")
+    text = serializers.CharField(help_text="In the reader's words.")
+
+
+class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
+    """A profile that was made elsewhere and opened here."""
+
+    owner = serializers.CharField(source="owner.email", help_text="E-mail of who opened it.")
+    profile = serializers.SerializerMethodField(help_text="The result, once it is ready, or null.")
+    problem_text = serializers.SerializerMethodField(
+        help_text="Why it failed and what to do, in the reader's words; empty if it did not."
+    )
+    may_retry = serializers.SerializerMethodField(
+        help_text="Whether reading it once more may help."
+    )
+    progress = serializers.SerializerMethodField(
+        help_text="While it is read: how far that is, or null where nobody knows."
+    )
+    files = OpenedFileAnswer(many=True, help_text="Its files: passes, and what else the run left.")
+
+    class Meta:
+        model = ProfileUpload
+        fields: tuple[str, ...] = (
+            "id", "name", "state", "problem", "problem_text", "problem_detail", "may_retry",
+            "owner", "size_bytes", "created_at", "profile", "progress", "files",
+        )  # fmt: skip
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "What its owner calls it."},
+            "state": {
+                "help_text": "initiated: files are on their way; processing: they are read; ready: "
+                "see `profile`; failed: see `problem_text`."
+            },
+            "problem": {"help_text": "Stable code of why it failed, or empty."},
+            "problem_detail": {"help_text": "What the reader said, in English."},
+            "size_bytes": {"help_text": "Of all files together, bytes."},
+            "created_at": {"help_text": "When it was opened."},
+        }
+
+    def get_profile(self, upload: ProfileUpload) -> int | None:
+        found = getattr(upload, "profile", None)
+        return found.pk if found else None
+
+    def get_problem_text(self, upload: ProfileUpload) -> str:
+        if upload.state != ProfileUpload.State.FAILED:
+            return ""
+        return word(DomainError(f"opened_{upload.problem}", name=upload.name))
+
+    @extend_schema_field(ProgressAnswer(allow_null=True))
+    def get_progress(self, upload: ProfileUpload) -> dict[str, object] | None:
+        found = reading_of(upload)
+        if found is None:
+            return None
+        return {"step": found.step, "percent": found.percent, "text": found.text}
+
+    def get_may_retry(self, upload: ProfileUpload) -> bool:
+        return upload.problem in RETRIED
+
+
+class CreatedOpened(OpenedAnswer):
+    """An opened profile, and where to send its files."""
+
+    uploads = UploadAnswer(many=True, help_text="One for each file, in order.")
+
+    class Meta(OpenedAnswer.Meta):
+        fields = (*OpenedAnswer.Meta.fields, "uploads")

@@ -1,0 +1,302 @@
+"""Results side by side: rows, totals, waterfall, files. The first profile, A, is the baseline."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from django.http import Http404, HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from profiles.api.access import NOT_READY, AnyFile, ResultView, written
+from profiles.api.answer_fields import number, numbers, texts, whole
+from profiles.api.picture_views import NETRON, netron_answer
+from profiles.api.questions import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
+from profiles.comparison import export
+from profiles.comparison.candidates import chosen_profiles, problem_of
+from profiles.comparison.classify import REASONS, STATUSES
+from profiles.comparison.confidence import VERDICTS, Judgement
+from profiles.comparison.graph import graph_document
+from profiles.comparison.history import Figure
+from profiles.comparison.loading import Compared, comparison_of
+from profiles.comparison.messages import letter
+from profiles.comparison.question import ask
+from profiles.comparison.request import SIDES, Asked, read_asked
+from profiles.comparison.waterfall import waterfall
+from webprofile.api.schema import problems
+from webprofile.errors import DomainError
+from webprofile.sentences import sentences
+
+TOGETHER = {**NOT_READY, 422: ["comparison_choice", "comparison_large", "export_question"]}
+
+
+class ComparedProfile(serializers.Serializer):
+    """One of the profiles."""
+
+    letter = serializers.CharField(help_text="`A` to `H`.")
+    profile = serializers.IntegerField(help_text="Its id.")
+    name = serializers.CharField(help_text="Name of the model or file.", allow_blank=True)
+    origin = serializers.CharField(help_text="Device and version, or that it was opened.")
+    passes = serializers.IntegerField(help_text="Its profiled passes: samples of each operator.")
+    total_s = number("Sum of self times on the side that was asked for, s.")
+
+
+class FactAnswer(serializers.Serializer):
+    """What is known of the runs."""
+
+    name = serializers.CharField(help_text="What, in the reader's words.")
+    values = texts("One for each profile.")
+    differs = serializers.BooleanField(help_text="Whether they differ.")
+
+
+class TestAnswer(serializers.Serializer):
+    """How sure a difference is."""
+
+    difference_s = number("Time minus that of the baseline, s; negative is faster.")
+    verdict = serializers.ChoiceField(
+        VERDICTS,
+        help_text="absent: no times; disturbed: one of the runs was; single: one sample; few: too "
+        "few passes; unknown: how far equal runs differ on the device; none: no clear difference; "
+        "faster; slower. All but the last three say that there is no verdict.",
+    )
+    change = number("Estimated ratio to the baseline minus 1 (Hodges-Lehmann, of logarithms).")
+    change_low = number("Where the 95 % interval of `change` begins; never below -1.")
+    change_high = number("Where it ends.")
+
+
+class TotalAnswer(TestAnswer):
+    """A sum of one of the other profiles."""
+
+    letter = serializers.CharField(help_text="Whose.")
+    time_s = number("Its value, s.")
+    equal_runs_differ_by = number(
+        "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets no "
+        "verdict. Null: not known."
+    )
+
+
+class TotalsAnswer(serializers.Serializer):
+    """One sum, of all profiles."""
+
+    key = serializers.ChoiceField(
+        ["device", "host", "latency"],
+        help_text="Total on the device, on the host, or median of iterations without profiling.",
+    )
+    baseline_s = number("Of the baseline, s.")
+    others = TotalAnswer(many=True, help_text="Of the others.")
+
+
+class StepAnswer(serializers.Serializer):
+    """A step of the way from the baseline's total to another one."""
+
+    kind = serializers.ChoiceField(
+        ["start", "step", "rest", "end"], help_text="Totals are `start` and `end`."
+    )
+    name = serializers.CharField(
+        help_text="Operator, type or scope; empty: none.", allow_blank=True
+    )
+    delta_s = number("What it adds, s.")
+    from_s = number("Where it begins, s.")
+    to_s = number("Where it ends, s.")
+    rows = serializers.IntegerField(help_text="How many rows it stands for.")
+    row = serializers.IntegerField(allow_null=True, help_text="The row, if it is a single one.")
+
+
+class BaselineCell(serializers.Serializer):
+    """What the baseline has."""
+
+    operators = texts("Names of its operators.")
+    time_s = number("Sum of their medians, s.")
+    samples_s = numbers("The sum in each pass, s.")
+
+
+class OtherCell(TestAnswer):
+    """What another profile has."""
+
+    status = serializers.ChoiceField(STATUSES, help_text="What became of it.")
+    reasons = serializers.ListField(
+        child=serializers.ChoiceField(REASONS), help_text="What differs."
+    )
+    aligned = texts("How it was found.")
+    operators = texts("Names of its operators.")
+    time_s = number("Sum of their medians, s.")
+    samples_s = numbers("The sum in each pass, s.")
+
+
+class ComparedRow(serializers.Serializer):
+    """Operators that belong together."""
+
+    row = serializers.IntegerField(help_text="Its number in this comparison.")
+    operator = serializers.CharField(help_text="What it is called after.", allow_blank=True)
+    type = serializers.CharField(help_text="That operator's type.", allow_blank=True)
+    baseline = BaselineCell(help_text="What the baseline has.")
+    others = serializers.ListField(
+        child=OtherCell(allow_null=True),
+        help_text="What each other profile has; null: neither it nor the baseline has anything.",
+    )
+
+
+class CompareAnswer(serializers.Serializer):
+    """Profiles side by side."""
+
+    format = serializers.CharField(help_text="Name and version of this shape.")
+    side = serializers.CharField(help_text="Whose times rows have: `device` or `host`.")
+    profiles = ComparedProfile(many=True, help_text="The profiles, the baseline first.")
+    facts = FactAnswer(many=True, help_text="What is known of the runs.")
+    warnings = texts("What one must know before trusting a difference.")
+    common = whole("Rows that each other profile shares with the baseline.")
+    totals = TotalsAnswer(many=True, help_text="Sums and iteration time.")
+    waterfall = StepAnswer(many=True, help_text="From the baseline's total to that of `with`.")
+    counts = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Rows by status, before any narrowing."
+    )
+    quiet = serializers.IntegerField(help_text="Rows that fit but changed too little.")
+    quiet_delta_s = numbers("What these add for each other profile, s.")
+    total = serializers.IntegerField(help_text="Rows that were asked for.")
+    offset = serializers.IntegerField(help_text="Place of the first row here.")
+    rows = ComparedRow(many=True, help_text="The rows.")
+
+
+class CompareView(ResultView):
+    """A view of profiles that the address names."""
+
+    def compared(self, query: type[ChosenQuery]) -> tuple[Compared, Asked, Mapping[str, Any]]:
+        """The comparison, what is asked of it as the page reads it, and the whole question.
+
+        Raises Http404 if any of the profiles is not there for the reader; DomainError
+        comparison_choice, comparison_large.
+        """
+        wanted = self.asked(query)
+        asked = read_asked(self.request.query_params)
+        profiles = chosen_profiles(self.request.user, asked.ids)
+        if profiles is None:
+            raise Http404
+        if problem := problem_of(asked.ids):
+            raise DomainError("comparison_choice", field="p", status=422, detail=problem)
+        if asked.problems:
+            detail = sentences(asked.problems)
+            raise DomainError("export_question", status=422, detail=detail)
+        return comparison_of(profiles), asked, wanted
+
+
+class Compare(CompareView):
+    """Profiles side by side."""
+
+    @extend_schema(
+        summary="Compare profiles",
+        parameters=[CompareQuery],
+        responses={200: CompareAnswer} | problems(TOGETHER),
+        operation_id="profiles_compare",
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """2 to 8 profiles, row by row: which operator is which, and how sure each difference is.
+
+        The first comparison of large profiles takes some seconds; its pages do not.
+        """
+        compared, asked, wanted = self.compared(CompareQuery)
+        answer = ask(compared.comparison, asked.question)
+        side = asked.question.side
+        steps = waterfall(compared.comparison, asked.other, side=side, by=asked.by)
+        start, stop = wanted["offset"], wanted["offset"] + wanted["limit"]
+        window = replace(answer, rows=answer.rows[start:stop])
+        return written(
+            export.as_json(compared, asked, window)
+            | {
+                "common": compared.comparison.common,
+                "totals": totals_of(compared),
+                "waterfall": [asdict(step) for step in steps],
+                "counts": answer.counts,
+                "quiet": answer.quiet,
+                "quiet_delta_s": answer.quiet_delta_s.tolist(),
+                "total": len(answer.rows),
+                "offset": start,
+            }
+        )
+
+
+class CompareExport(CompareView):
+    """The rows of a comparison as a file."""
+
+    renderer_classes = (AnyFile,)
+
+    @extend_schema(
+        summary="Export a comparison",
+        parameters=[RowsQuery],
+        responses={
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.BINARY, description="The file."),
+            (200, "application/json"): OpenApiResponse(
+                OpenApiTypes.OBJECT, description="The rows, with samples, facts and warnings."
+            ),
+        }
+        | problems(TOGETHER | {404: ["not_found", "export_unknown"]}),
+        operation_id="profiles_compare_export",
+    )
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """All rows that are asked for, as `csv` or `json`; columns of a profile begin with its
+        letter.
+        """
+        if name not in ("csv", "json"):
+            raise DomainError("export_unknown", status=404)
+        compared, asked, _ = self.compared(RowsQuery)
+        answer = ask(compared.comparison, asked.question)
+        if name == "csv":
+            text = export.as_csv(compared, asked, answer)
+            response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+        else:
+            response = written(export.as_json(compared, asked, answer))
+        response["Content-Disposition"] = f'attachment; filename="comparison.{name}"'
+        return response
+
+
+class CompareGraph(CompareView):
+    """The graph of one of the profiles for the viewer."""
+
+    @extend_schema(
+        summary="Document of a comparison's graph",
+        parameters=[ChangeQuery],
+        responses={200: NETRON} | problems(TOGETHER | {404: ["not_found", "operator_not_drawn"]}),
+        operation_id="profiles_compare_graph",
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """One view of the graph, coloured by the difference, as the site's own Netron reads it."""
+        compared, asked, wanted = self.compared(ChangeQuery)
+        body = graph_document(compared, asked, scope=wanted["scope"], row=wanted["row"])
+        if body is None:
+            raise DomainError("operator_not_drawn", status=404)
+        return netron_answer(request._request, body)
+
+
+def totals_of(compared: Compared) -> list[dict[str, Any]]:
+    """Totals of both sides, and the median of iterations where any profile has some; s."""
+    found = []
+    for side in SIDES:
+        numbers = compared.comparison.side(side)
+        found.append(_totals(compared, side, numbers.total_s.tolist(), numbers.totals))
+    if not all(map(math.isnan, compared.latency_s)):
+        found.append(_totals(compared, "latency", compared.latency_s, compared.latency))
+    return found
+
+
+def _totals(
+    compared: Compared, key: Figure, values: Sequence[float], judged: Sequence[Judgement]
+) -> dict[str, Any]:
+    return {
+        "key": key,
+        "baseline_s": values[0],
+        "others": [
+            {
+                "letter": letter(number),
+                "time_s": value,
+                "difference_s": value - values[0],
+                "verdict": test.code(0),
+                "change": float(test.change[0]),
+                "change_low": float(test.low[0]),
+                "change_high": float(test.high[0]),
+                "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
+            }
+            for number, (value, test) in enumerate(zip(values[1:], judged, strict=True), start=1)
+        ],
+    }

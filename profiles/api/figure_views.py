@@ -1,0 +1,369 @@
+"""Figures of a profile: statistics, its trace, its memory and advice."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
+
+from profiles.analysis.advice import advise
+from profiles.analysis.coverage import Coverage
+from profiles.api import answer_fields as kinds
+from profiles.api.access import NOT_READY, DataView, without_result
+from profiles.api.answer_fields import answer_of
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.formats.memory_flow.summary import MemoryFlowSummary
+from profiles.formats.static_memory.summary import StaticMemory
+from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.run_sources import mismatches
+from profiles.presenters.statistics import statistics_view
+from profiles.selectors import measurement_of, measurement_view
+from webprofile.api.schema import problems
+
+MOST_ROWS = 200
+
+
+class HistogramAnswer(serializers.Serializer):
+    """How iterations spread; see the comment of `AttemptMeasurement.histogram`."""
+
+    edges_ms = kinds.numbers("Limits of the bins, one more than there are bins, ms.")
+    counts = kinds.whole("Iterations in each bin.")
+    above = serializers.IntegerField(help_text="Iterations beyond the last limit.")
+
+
+class PassAnswer(serializers.Serializer):
+    """One process of the attempt."""
+
+    number = serializers.IntegerField(help_text="From 1.")
+    kind = serializers.CharField(help_text="`clean`, `profiled`, `dump` or `inspect`.")
+    kept = serializers.BooleanField(help_text="Whether it counts.")
+    iterations = serializers.IntegerField(help_text="How many were timed.")
+    median_ms = kinds.number("Median of its own iterations, ms.")
+    last_ms = kinds.number("Its last iteration, which a profile holds, ms.")
+    exit_code = serializers.IntegerField(allow_null=True, help_text="Null: it was ended.")
+    run_s = kinds.number("How long it ran, s.")
+
+
+class DisturbanceAnswer(serializers.Serializer):
+    """What may have made the figures worse."""
+
+    code = serializers.CharField(help_text="Stable code.")
+    text = serializers.CharField(help_text="In the reader's words.")
+    detail = serializers.CharField(help_text="What was seen, in English.", allow_blank=True)
+
+
+class DeviceStateAnswer(serializers.Serializer):
+    """One fact of the device, before and after the run, with units, in the reader's words."""
+
+    name = serializers.CharField(help_text="What.")
+    before = serializers.CharField(help_text="Before the run.")
+    after = serializers.CharField(help_text="After it.")
+
+
+class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
+    """Times of iterations without profiling, and what is known of the run."""
+
+    histogram = HistogramAnswer(
+        allow_null=True, help_text="Of the iterations without profiling; null without them."
+    )
+    passes = PassAnswer(many=True, help_text="All processes of the attempt.")
+    contaminations = DisturbanceAnswer(many=True, help_text="What disturbed it.")
+    device = DeviceStateAnswer(many=True, help_text="The device before and after.")
+    device_totals_s = kinds.numbers("Total of operators on the device in each profiled pass, s.")
+    waited_s = kinds.number("How long it waited for a quiet device, s.")
+
+    class Meta:
+        model = AttemptMeasurement
+        fields = (
+            "iterations", "median_ms", "mean_ms", "p90_ms", "p99_ms", "min_ms", "max_ms", "cv",
+            "histogram", "profiled_iterations", "profiled_median_ms", "overhead",
+            "device_totals_s", "device_cv", "start_s", "load_ms", "waited_s", "passes",
+            "contaminations", "device",
+        )  # fmt: skip
+        extra_kwargs = {
+            "iterations": {"help_text": "How many were timed without profiling."},
+            "median_ms": {"help_text": "Their median, ms; null without a clean pass."},
+            "mean_ms": {"help_text": "Their mean, ms."},
+            "p90_ms": {"help_text": "A tenth took longer, ms."},
+            "p99_ms": {"help_text": "A hundredth took longer, ms."},
+            "min_ms": {"help_text": "The shortest, ms."},
+            "max_ms": {"help_text": "The longest, ms."},
+            "cv": {"help_text": "Standard deviation (n - 1) / mean."},
+            "profiled_iterations": {"help_text": "How many were timed while profiling."},
+            "profiled_median_ms": {"help_text": "Their median, ms."},
+            "overhead": {
+                "help_text": "Median while profiling / median without - 1; below 0 it is lost in "
+                "noise."
+            },
+            "device_cv": {"help_text": "Standard deviation / mean of `device_totals_s`."},
+            "start_s": {"help_text": "What a process does beside iterations, s."},
+            "load_ms": {"help_text": "How long the model loads, ms."},
+        }
+
+
+class StabilityAnswer(serializers.Serializer):
+    """Whose times differ so much from pass to pass that their order means little."""
+
+    unstable = serializers.IntegerField(help_text="Operators over their limit.")
+    known = serializers.IntegerField(help_text="Operators with several samples.")
+    share = kinds.number("Part of the side's time that the unstable ones have.")
+    total_cv = kinds.number("Standard deviation / mean of the passes' totals.")
+    total_is_unstable = serializers.BooleanField(help_text="Whether that is over the limit.")
+
+
+class SideAnswer(serializers.Serializer):
+    """One side: the device or the host."""
+
+    side = serializers.CharField(help_text="`device` or `host`.")
+    total_s = kinds.number(
+        "Sum of all self times, s; with several passes, of the operators' medians over them."
+    )
+    passes_s = serializers.ListField(
+        child=kinds.number("s."),
+        help_text="Total of each pass, s, in the order of `passes` of the profile; null: nothing "
+        "was timed.",
+    )
+    lowest_s = kinds.number("The least total of a pass, s.")
+    highest_s = kinds.number("The greatest total of a pass, s.")
+    place = serializers.ChoiceField(
+        ["among", "below", "above"],
+        help_text="Whether `total_s` lies among the totals of the passes, or beyond all of them: "
+        "the median of an operator leaves out its slow or fast passes.",
+    )
+    stability = StabilityAnswer(help_text="How steady the times are.")
+
+
+class PassCoverageAnswer(serializers.Serializer):
+    """One profiled pass beside the iteration that it holds."""
+
+    number = serializers.IntegerField(help_text="Of the merged pass, from 1.")
+    name = serializers.CharField(help_text="Its file.")
+    operators_s = kinds.number("Sum of its operators' self times on the device, s.")
+    iteration_s = kinds.number("Its last iteration, the one that was profiled, s.")
+    share = kinds.number("`operators_s` / `iteration_s`; above 1 where operators overlap.")
+    outside_s = kinds.number("`iteration_s` - `operators_s`, s.")
+
+
+class CoverageAnswer(serializers.Serializer):
+    """How much of an iteration the operators explain, pass by pass."""
+
+    share = kinds.number("Median over the passes; above 1 where operators overlap.")
+    lowest_share = kinds.number("The least share of a pass.")
+    highest_share = kinds.number("The greatest share of a pass.")
+    outside_s = kinds.number(
+        "Time not attributed to operators, median over the passes, s; see `withheld`."
+    )
+    lowest_outside_s = kinds.number("The least of a pass, s.")
+    highest_outside_s = kinds.number("The greatest of a pass, s.")
+    withheld = serializers.ChoiceField(
+        ["disturbed", "overlap", "busy"],
+        allow_null=True,
+        help_text="Why pages do not show `outside_s`: the run was disturbed, operators overlap, or "
+        "the device runs operators nearly all the time.",
+    )
+    passes = PassCoverageAnswer(many=True, help_text="Those whose iteration is known.")
+
+
+class LeftOutAnswer(serializers.Serializer):
+    """A file that could not be merged."""
+
+    name = serializers.CharField(help_text="The file.")
+    word = serializers.CharField(help_text="Why, in the reader's words.")
+    detail = serializers.CharField(help_text="Why, in English.", allow_blank=True)
+
+
+class StatisticsAnswer(serializers.Serializer):
+    """Figures over passes and iterations."""
+
+    passes = serializers.IntegerField(help_text="Profiled passes that were merged.")
+    left_out = LeftOutAnswer(many=True, help_text="Files that could not be merged.")
+    mismatches = kinds.texts(
+        "Why opened files cannot be of one run, in the reader's words; mostly empty."
+    )
+    sides = SideAnswer(many=True, help_text="Device and host.")
+    coverage = CoverageAnswer(allow_null=True, help_text="Null: no pass's iteration is known.")
+    latency = LatencyAnswer(
+        allow_null=True, help_text="What the agent measured; null: nothing (an opened profile)."
+    )
+
+
+class AdviceOperator(serializers.Serializer):
+    """An operator that a finding is about."""
+
+    row = serializers.IntegerField(help_text="Its row in tables.")
+    name = serializers.CharField(help_text="Its name.", allow_blank=True)
+    type = serializers.CharField(help_text="Its type.", allow_blank=True)
+    time = serializers.CharField(help_text="Its time on the device, with its unit.")
+
+
+class FindingAnswer(serializers.Serializer):
+    """One thing worth doing."""
+
+    rule = serializers.CharField(help_text="Stable code of the rule.")
+    severity = serializers.ChoiceField(
+        ["warning", "gain", "note"],
+        help_text="warning: other figures are wrong as long as this is so; gain: time can be "
+        "saved; note: neither.",
+    )
+    title = serializers.CharField(help_text="What, in the reader's words.")
+    sentence = serializers.CharField(help_text="With its numbers.")
+    why = serializers.CharField(help_text="Why it matters.", allow_blank=True)
+    step = serializers.CharField(help_text="What to do.", allow_blank=True)
+    saves_s = kinds.number("The most that an iteration could save, s.")
+    estimate = serializers.CharField(
+        help_text="How `saves_s` was estimated: `removed`, `halved`, `roof`, `idle`, `issuing`, "
+        "`outside`, or empty.",
+        allow_blank=True,
+    )
+    overlaps = kinds.texts(
+        "Rules of other findings whose savings are, in part, the same time: these do not add up."
+    )
+    options = kinds.texts("Options of load_and_run that may help.")
+    rows = kinds.whole("Operators that it is about, the one with most time first, at most 200.")
+    operators = AdviceOperator(many=True, help_text="The first five of them.")
+
+
+class UnknownRule(serializers.Serializer):
+    """A rule that could not be evaluated."""
+
+    title = serializers.CharField(help_text="The rule.")
+    lacks = serializers.CharField(help_text="What it lacks.")
+
+
+class AdviceAnswer(serializers.Serializer):
+    """What to do next."""
+
+    findings = FindingAnswer(
+        many=True,
+        help_text="Warnings, then what could save time, then notes. What names an option comes "
+        "first.",
+    )
+    has_gain = serializers.BooleanField(help_text="Whether any could save time.")
+    one_sample = serializers.BooleanField(
+        help_text="Whether all times rest on a single sample of each operator."
+    )
+    checked = kinds.texts("Titles of the rules that were evaluated.")
+    suppressed = kinds.texts(
+        "Titles of the rules that were not, because they depend on times, and the run was "
+        "disturbed or is a first execution."
+    )
+    unknown = UnknownRule(many=True, help_text="Those that lack a fact.")
+
+
+class Figures(ViewSetMixin, DataView):
+    """Figures of one profile, and what its files say beside operators."""
+
+    @extend_schema(
+        summary="Show statistics",
+        responses={200: StatisticsAnswer} | problems(NOT_READY),
+    )
+    def statistics(self, request: Request, profile_id: int) -> Response:
+        """Latency and its histogram, totals, coverage, cost of profiling, stability."""
+        profile, data = self.data(profile_id)
+        measurement = _measurement(profile)
+        found = statistics_view(data, profile, measurement)
+        answer = {
+            "passes": found["merged"],
+            "left_out": found["left_out"],
+            "mismatches": mismatches(data, profile),
+            "sides": [asdict(each) for each in found["sides"]],
+            "coverage": _coverage(found["coverage"], found["withheld"]),
+            "latency": measurement and _latency(measurement),
+        }
+        return Response(StatisticsAnswer(answer).data)
+
+    @extend_schema(
+        summary="Show a task's measurement",
+        responses={200: LatencyAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
+        operation_id="profiles_measurement_of_task",
+    )
+    def measurement(self, request: Request, task_id: int) -> Response:
+        """Latency and device state, also of a task whose plan has no profiled pass.
+
+        With a profile they are part of its statistics too.
+        """
+        task = self.task(task_id)
+        found = measurement_of(task)
+        if found is None:
+            raise without_result(task)
+        return Response(LatencyAnswer(_latency(found)).data)
+
+    @extend_schema(
+        summary="Show a trace",
+        responses={200: answer_of(TraceSummary)}
+        | problems({409: ["profile_outdated", "profile_damaged", "trace_none"]}),
+    )
+    def trace_summary(self, request: Request, profile_id: int) -> HttpResponse:
+        """Phases of a step, threads and devices, modules, waits for the device, counters."""
+        return self.beside(profile_id, "trace")
+
+    @extend_schema(
+        summary="Show memory over time",
+        responses={200: answer_of(MemoryFlowSummary)}
+        | problems({409: ["profile_outdated", "profile_damaged", "memory_flow_none"]}),
+    )
+    def memory_flow(self, request: Request, profile_id: int) -> HttpResponse:
+        """Tensors with their times and addresses, bytes held over time, and the peak."""
+        return self.beside(profile_id, "memory_flow")
+
+    @extend_schema(
+        summary="Show the static memory",
+        responses={200: answer_of(StaticMemory)}
+        | problems({409: ["profile_outdated", "profile_damaged", "static_memory_none"]}),
+    )
+    def static_memory(self, request: Request, profile_id: int) -> HttpResponse:
+        """Peak, weights, reuse, and where and how long each tensor lies, as planned."""
+        return self.beside(profile_id, "static_memory")
+
+    @extend_schema(
+        summary="Show advice",
+        responses={200: AdviceAnswer} | problems(NOT_READY),
+    )
+    def advice(self, request: Request, profile_id: int) -> Response:
+        """What the rules say of this profile, with the operators and what it could save."""
+        profile, data = self.data(profile_id)
+        facts = facts_of(profile)
+        answer = advice_of(data, facts)
+        for shown, finding in zip(answer["findings"], advise(data, facts).findings, strict=True):
+            shown |= {
+                "step": "".join(piece["text"] for piece in shown["step"]),
+                "saves_s": finding.saves_s,
+                "estimate": finding.estimate,
+                "overlaps": finding.overlaps,
+                "options": finding.options,
+                "rows": finding.rows[:MOST_ROWS],
+            }
+        return Response(AdviceAnswer(answer).data)
+
+
+def _measurement(profile: Profile) -> AttemptMeasurement | None:
+    if profile.attempt_id is None:
+        return None
+    return AttemptMeasurement.objects.filter(attempt=profile.attempt_id).first()
+
+
+def _coverage(found: Coverage | None, withheld: str | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    own = {name: getattr(found, name, None) for name in CoverageAnswer().get_fields()}
+    return own | {"withheld": withheld}
+
+
+def _latency(measurement: AttemptMeasurement) -> Any:
+    shown = measurement_view(measurement) or {}
+    own = {name: getattr(measurement, name, None) for name in LatencyAnswer.Meta.fields}
+    words = zip(measurement.contaminations, shown["contaminations"], strict=True)
+    return own | {
+        "histogram": measurement.histogram or None,
+        "waited_s": shown["waited_s"],
+        "device": shown["device"],
+        "contaminations": [
+            {"code": each["code"], "text": str(said["word"]), "detail": said["detail"]}
+            for each, said in words
+        ],
+    }

@@ -1,0 +1,76 @@
+"""By what lists of results may be narrowed."""
+
+from typing import Any
+
+import django_filters
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from profiles.models import Profile, ProfileUpload
+from tasks.models import TaskFile
+from webprofile.filters import KeyFilter, MomentFilter, TextFilter
+
+_SHOWN = [each for each in ProfileUpload.State.choices if each[0] != "deleted"]
+
+
+class ProfileFilters(django_filters.FilterSet):
+    """Filters hold together: a result must fit all of them."""
+
+    origin = django_filters.ChoiceFilter(
+        choices=[("task", "of a task"), ("opened", "opened from files")],
+        method="with_origin",
+        help_text="Of tasks, or opened from files.",
+    )
+    task = KeyFilter(field_name="attempt__task_id", help_text="The result of this task.")
+    opened = KeyFilter(field_name="upload_id", help_text="The result of this opened profile.")
+    worker_name = TextFilter(
+        field_name="attempt__task__worker__name", max_length=60, help_text="Name of the device."
+    )
+    version = TextFilter(
+        field_name="attempt__task__runtime_version", max_length=40, help_text="MegEngine's."
+    )
+    title = TextFilter(
+        method="with_title", max_length=300, help_text="A part of the model's or own name."
+    )
+    owner = TextFilter(
+        method="with_owner", max_length=254, help_text="A part of the e-mail of whose it is."
+    )
+    built_after = MomentFilter(
+        field_name="built_at", lookup_expr="gte", help_text="Made at this moment or later."
+    )
+    built_before = MomentFilter(
+        field_name="built_at", lookup_expr="lt", help_text="Made before this moment."
+    )
+
+    class Meta:
+        model = Profile
+        fields: tuple[str, ...] = ()
+
+    def with_origin(self, rows: QuerySet[Profile], name: str, value: str) -> Any:
+        return rows.filter(attempt__isnull=value == "opened")
+
+    def with_owner(self, rows: QuerySet[Profile], name: str, value: str) -> Any:
+        of_task = Q(attempt__task__owner__email__icontains=value)
+        return rows.filter(of_task | Q(upload__owner__email__icontains=value))
+
+    def with_title(self, rows: QuerySet[Profile], name: str, value: str) -> Any:
+        models = TaskFile.objects.filter(
+            task=OuterRef("attempt__task"), kind=TaskFile.Kind.MODEL, name__icontains=value
+        )
+        return rows.filter(Q(Exists(models)) | Q(upload__name__icontains=value))
+
+
+class OpenedFilters(django_filters.FilterSet):
+    """By state and name."""
+
+    state = django_filters.ChoiceFilter(choices=_SHOWN, help_text="In this state.")
+    name = TextFilter(lookup_expr="icontains", max_length=255, help_text="A part of its name.")
+    owner = TextFilter(
+        field_name="owner__email",
+        lookup_expr="icontains",
+        max_length=254,
+        help_text="A part of the e-mail of who opened it.",
+    )
+
+    class Meta:
+        model = ProfileUpload
+        fields: tuple[str, ...] = ()

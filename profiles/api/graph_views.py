@@ -1,0 +1,138 @@
+"""The executed graph of a profile, as nodes and edges."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.drawing.wiring import Wiring, wire
+from profiles.api.access import NOT_READY, DataView, written
+from profiles.api.answer_fields import number, texts
+from profiles.api.questions import GraphQuery
+from profiles.formats.columns import MISSING, TextColumn
+from webprofile.api.schema import problems
+
+
+class NodeAnswer(serializers.Serializer):
+    """An operator that runs."""
+
+    node = serializers.IntegerField(help_text="Its place in the order of execution, from 0.")
+    row = serializers.IntegerField(
+        allow_null=True, help_text="Its row in tables; null: it has neither times nor footprint."
+    )
+    id = serializers.CharField(help_text="The number that MegEngine gave it.")
+    name = serializers.CharField(help_text="Its name.", allow_blank=True)
+    type = serializers.CharField(help_text="Its type.", allow_blank=True)
+    params = serializers.JSONField(
+        allow_null=True, help_text="Its parameters by name; null: unknown."
+    )
+    device_s = number("Self time on the device, s.")
+    host_s = number("Self time on the host, s.")
+    outputs = texts("Ids of the variables that it makes.")
+
+
+class EdgeAnswer(serializers.Serializer):
+    """A variable that a node reads."""
+
+    variable = serializers.CharField(help_text="Its id.")
+    name = serializers.CharField(help_text="Its name.", allow_blank=True)
+    from_node = serializers.IntegerField(
+        allow_null=True, help_text="The node that makes it; null: it is a constant, or fed."
+    )
+    to_node = serializers.IntegerField(help_text="The node that reads it.")
+    slot = serializers.IntegerField(help_text="Its place among the inputs of `to_node`, from 0.")
+    is_constant = serializers.BooleanField(
+        help_text="Whether it has its value before the run: a weight, or a shape."
+    )
+    shape = serializers.JSONField(
+        allow_null=True, help_text="Elements along each axis; null: unknown."
+    )
+    dtype = serializers.CharField(allow_null=True, help_text="Its data type; null: unknown.")
+
+
+class GraphAnswer(serializers.Serializer):
+    """A window of the executed graph: nodes in order of execution, and all that they read."""
+
+    total = serializers.IntegerField(help_text="Nodes of the whole graph.")
+    offset = serializers.IntegerField(help_text="The first node here.")
+    nodes = NodeAnswer(many=True, help_text="The nodes.")
+    edges = EdgeAnswer(many=True, help_text="What these nodes read, also from others.")
+    left_out = serializers.IntegerField(help_text="Operators that never run.")
+    problems = texts("Sections of the raw file that are damaged.")
+
+
+class Graph(DataView):
+    """The executed graph."""
+
+    @extend_schema(
+        summary="Show the graph",
+        parameters=[GraphQuery],
+        responses={200: GraphAnswer} | problems(NOT_READY),
+        operation_id="profiles_graph",
+    )
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
+        """Nodes are the operators that ran, without constants; edges the variables that they read.
+
+        Where the order of execution is unknown, all operators are taken to run, as in the file.
+        """
+        asked = self.asked(GraphQuery)
+        _, data = self.data(profile_id)
+        wiring = wire(data.graph)
+        start = asked["offset"]
+        window = range(len(wiring.rows))[start : start + asked["limit"]]
+        return written(
+            {
+                "total": len(wiring.rows),
+                "offset": start,
+                "nodes": [_node(data, wiring, place) for place in window],
+                "edges": [edge for place in window for edge in _edges(data, wiring, place)],
+                "left_out": wiring.left_out,
+                "problems": data.graph.problems,
+            }
+        )
+
+
+def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:
+    operators, columns = data.graph.operators, data.columns
+    operator = int(wiring.rows[place])
+    row = int(operators.row[operator])
+    known = row != MISSING
+    return {
+        "node": place,
+        "row": row if known else None,
+        "id": operators.ids[operator],
+        "name": operators.names[operator],
+        "type": operators.types[operator] or "",
+        "params": _raw(operators.params, operator),
+        "device_s": float(columns.device.end_s[row]) if known else None,
+        "host_s": float(columns.host.end_s[row]) if known else None,
+        "outputs": [data.graph.variables.ids[each] for each in wiring.makes[place]],
+    }
+
+
+def _edges(data: ProfileData, wiring: Wiring, place: int) -> Iterator[dict[str, Any]]:
+    """What a node reads."""
+    variables = data.graph.variables
+    for slot, variable in enumerate(wiring.reads[place]):
+        maker = int(wiring.source[variable])
+        yield {
+            "variable": variables.ids[variable],
+            "name": variables.names[variable],
+            "from_node": None if maker == MISSING else maker,
+            "to_node": place,
+            "slot": slot,
+            "is_constant": bool(wiring.is_constant[variable]),
+            "shape": _raw(variables.shapes, variable),
+            "dtype": variables.dtypes[variable],
+        }
+
+
+def _raw(column: TextColumn, row: int) -> msgspec.Raw | None:
+    """JSON that stays as it is."""
+    text = column[row]
+    return None if text is None else msgspec.Raw(text.encode())

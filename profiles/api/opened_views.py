@@ -1,0 +1,300 @@
+"""Profiles made elsewhere: announced, uploaded, submitted; renamed and deleted."""
+
+import base64
+import binascii
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
+
+from agent.protocol.parts import MIB, PART_BYTES
+from profiles.api.access import ResultView
+from profiles.api.answers import CreatedOpened, OpenedAnswer
+from profiles.api.filters import OpenedFilters
+from profiles.api.parts import JoinBody, PartsBody, address_parts, join_parts
+from profiles.formats.detection import HEAD_BYTES
+from profiles.imports import uploads
+from profiles.imports.local_files import attempt_open, upload_submit, upload_targets
+from profiles.imports.uploads import FILES_LIMIT, FileToOpen
+from profiles.models import OpenedFile, ProfileUpload
+from profiles.selectors import uploads_visible_to
+from webprofile import fields
+from webprofile.api.schema import problems, redirect_to
+from webprofile.api.uploads import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
+from webprofile.api.views import ApiListView
+from webprofile.storage import storage
+
+REFUSALS = ["invalid", "opened_*", "file_*", "checksum_bad", "parts_not_here"]
+
+
+class Base64(fields.Text):
+    """Bytes in base64."""
+
+    default_error_messages = {"base64": "no base64"}
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            self.fail("base64")
+
+
+class FileToOpenBody(fields.Body):
+    """A file that is to be uploaded."""
+
+    name = fields.Text(
+        max_length=1000, trim_whitespace=False, help_text="Its name, without a path."
+    )
+    size_bytes = fields.Integer(help_text="Its exact size in bytes: the upload must have it.")
+    md5 = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Its MD5, 32 lower-case hexadecimal digits. Leave it out to send a file of more "
+        f"than {PART_BYTES // MIB} MiB in parts.",
+    )
+    head = Base64(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=2 * HEAD_BYTES,
+        help_text=f"Its first bytes in base64, at most {HEAD_BYTES}: a file of another kind is "
+        "then refused before it is sent.",
+    )
+
+
+class OpenBody(fields.Body):
+    """A profile to be opened."""
+
+    name = fields.Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=1000,
+        help_text="Your own words; the first file's name if not given.",
+    )
+    files = FileToOpenBody(  # type: ignore[call-arg]
+        many=True,
+        max_length=FILES_LIMIT,
+        help_text=f"At most {FILES_LIMIT}, in the order of their passes.",
+    )
+
+
+class RenameBody(fields.Body):
+    """Another name."""
+
+    name = fields.Text(max_length=1000, help_text="Your own words.")
+
+
+@extend_schema_view(
+    get=extend_schema(summary="List opened profiles", operation_id="profiles_opened_list")
+)
+class OpenedList(ApiListView):
+    """Those that one opened; an administrator sees all."""
+
+    queryset = ProfileUpload.objects.all()
+    serializer_class = OpenedAnswer
+    filterset_class = OpenedFilters
+
+    def get_queryset(self) -> QuerySet[ProfileUpload]:
+        return uploads_visible_to(self.request.user)
+
+    @extend_schema(
+        summary="Open a profile",
+        request=OpenBody,
+        responses={201: CreatedOpened} | problems({422: REFUSALS}),
+        operation_id="profiles_opened_create",
+    )
+    def post(self, request: Request) -> Response:
+        """Announces files; the answer holds an address for each. Send each by `PUT`, then submit.
+
+        Several files are those of one run: profiled passes of one model, its trace, its memory.
+        """
+        body = OpenBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        files = [
+            FileToOpen(**file | {"head": file["head"] or b""})
+            for file in body.validated_data["files"]
+        ]
+        name = body.validated_data["name"]
+        upload = uploads.upload_create(owner=self.request.user, files=files, name=name)
+        answer = OpenedAnswer(upload).data | {"uploads": upload_targets(upload)}
+        headers = {"Location": reverse("api:opened", args=[upload.pk])}
+        return Response(answer, status=201, headers=headers)
+
+
+class Opened(ViewSetMixin, ResultView):
+    """One opened profile."""
+
+    @extend_schema(
+        summary="Show an opened profile",
+        responses=OpenedAnswer,
+        operation_id="profiles_opened_show",
+    )
+    def retrieve(self, request: Request, upload_id: int) -> Response:
+        """What became of it."""
+        return Response(OpenedAnswer(self.upload(upload_id)).data)
+
+    @extend_schema(
+        summary="Rename an opened profile",
+        request=RenameBody,
+        responses={200: OpenedAnswer} | problems({422: ["invalid", "opened_name"]}),
+        operation_id="profiles_opened_rename",
+    )
+    def partial_update(self, request: Request, upload_id: int) -> Response:
+        """Give it another name."""
+        upload = self.upload(upload_id)
+        body = RenameBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        uploads.upload_rename(upload, body.validated_data["name"])
+        return Response(OpenedAnswer(upload).data)
+
+    @extend_schema(
+        summary="Delete an opened profile",
+        responses={204: None},
+        operation_id="profiles_opened_delete",
+    )
+    def destroy(self, request: Request, upload_id: int) -> Response:
+        """It is gone at once; its files leave storage soon after."""
+        uploads.upload_delete(self.upload(upload_id), by=self.request.user)
+        return Response(status=204)
+
+    @extend_schema(
+        summary="Renew an opened profile's addresses",
+        request=None,
+        responses={200: UploadsAnswer} | problems({409: ["opened_gone"]}),
+        operation_id="profiles_opened_uploads",
+    )
+    def uploads(self, request: Request, upload_id: int) -> Response:
+        """For an upload that broke, or took longer than its address lives; of files in parts it
+        says which parts have arrived.
+        """
+        upload = self.upload(upload_id)
+        uploads.initiated_check(upload)
+        return Response({"uploads": upload_targets(upload)})
+
+    @extend_schema(
+        summary="Submit an opened profile",
+        request=None,
+        responses={200: OpenedAnswer}
+        | problems({409: ["upload_missing", "upload_damaged", "opened_gone"]}),
+        operation_id="profiles_opened_submit",
+    )
+    def submit(self, request: Request, upload_id: int) -> Response:
+        """Looks whether all files arrived whole, and has them read.
+
+        Repeating it changes nothing.
+        """
+        upload = self.upload(upload_id)
+        upload_submit(upload)
+        return Response(OpenedAnswer(self.upload(upload_id)).data)
+
+    @extend_schema(
+        summary="Read an opened profile once more",
+        request=None,
+        responses=OpenedAnswer,
+        operation_id="profiles_opened_retry",
+    )
+    def retry(self, request: Request, upload_id: int) -> Response:
+        """After a failure that was not the files' own (`may_retry`); else nothing changes."""
+        uploads.upload_retry(self.upload(upload_id))
+        return Response(OpenedAnswer(self.upload(upload_id)).data)
+
+    @extend_schema(
+        summary="Open what an attempt recorded",
+        request=None,
+        responses={200: OpenedAnswer, 201: OpenedAnswer}
+        | problems(
+            {
+                404: ["not_found", "object_missing"],
+                409: [
+                    "attempt_has_result",
+                    "attempt_recorded_nothing",
+                    "upload_missing",
+                    "upload_damaged",
+                ],
+                410: ["removed_by_rule"],
+                422: REFUSALS,
+            }
+        ),
+        operation_id="tasks_attempt_open",
+    )
+    def of_attempt(self, request: Request, task_id: int, number: int) -> Response:
+        """Makes an opened profile of one's own of the files of an attempt that failed, was
+        cancelled or ran out of time: its passes, trace and memory, together as one run.
+
+        They are copied inside storage, and read as if they had been uploaded. 200: these very
+        files have been opened before, and the answer is that profile.
+        """
+        attempt = self.task(task_id).attempts.filter(number=number).first()
+        if attempt is None:
+            raise Http404
+        found = attempt_open(attempt, owner=self.request.user)
+        upload = self.upload(found.upload.pk)
+        headers = {"Location": reverse("api:opened", args=[upload.pk])}
+        status = 201 if found.is_new else 200
+        return Response(OpenedAnswer(upload).data, status=status, headers=headers)
+
+    @extend_schema(
+        summary="Fetch a file of an opened profile",
+        responses=redirect_to("the file in storage"),
+        operation_id="profiles_opened_file",
+    )
+    def file(self, request: Request, upload_id: int, number: int) -> HttpResponse:
+        """A redirect to storage. Do not send the token along."""
+        upload = self.upload(upload_id)
+        found = upload.files.filter(number=number).first()
+        if found is None or upload.state == ProfileUpload.State.INITIATED:
+            raise Http404
+        return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+    @extend_schema(
+        summary="Ask where to send parts of an opened profile",
+        request=PartsBody,
+        responses={200: PartAddressesAnswer}
+        | problems(
+            {
+                409: ["opened_gone", "parts_restarted", "parts_unwanted"],
+                422: ["invalid", "parts_bad", "checksum_bad"],
+            }
+        ),
+        operation_id="profiles_opened_file_parts",
+    )
+    def parts(self, request: Request, upload_id: int, number: int) -> Response:
+        """As for a task's files."""
+        return address_parts(self.initiated_file(upload_id, number), request.data)
+
+    @extend_schema(
+        summary="Join the parts of an opened profile's file",
+        request=JoinBody,
+        responses={200: JoinedAnswer}
+        | problems(
+            {
+                409: ["opened_gone", "parts_unwanted", "upload_missing", "upload_damaged"],
+                422: ["invalid", "checksum_bad"],
+            }
+        ),
+        operation_id="profiles_opened_file_join",
+    )
+    def join(self, request: Request, upload_id: int, number: int) -> Response:
+        """As for a task's files."""
+        return join_parts(self.initiated_file(upload_id, number), request.data)
+
+    def upload(self, upload_id: int) -> ProfileUpload:
+        """The opened profile of this number, if the reader opened it. Raises Http404."""
+        return get_object_or_404(uploads_visible_to(self.request.user), pk=upload_id)
+
+    def initiated_file(self, upload_id: int, number: int) -> OpenedFile:
+        """Raises Http404; DomainError opened_gone."""
+        upload = self.upload(upload_id)
+        found = get_object_or_404(upload.files, number=number)
+        uploads.initiated_check(upload)
+        return found

@@ -1,0 +1,120 @@
+"""Large files in parts: addresses for parts, and their end."""
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
+
+from agent.protocol.parts import MOST_PARTS
+from profiles.api.access import ResultView
+from profiles.models import OpenedFile
+from profiles.parts import SIGNED_AT_ONCE, part_targets, parts_join
+from tasks.models import TaskFile
+from tasks.submission.creation import initiated_check
+from webprofile import fields
+from webprofile.api.schema import problems
+from webprofile.api.uploads import JoinedAnswer, PartAddressesAnswer
+
+
+class PartAsked(fields.Body):
+    """A part."""
+
+    number = fields.Integer(min_value=1, help_text="From 1.")
+    md5 = fields.Text(
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=32,
+        help_text="Its MD5, 32 lower-case hexadecimal digits, if storage itself is to check it.",
+    )
+
+
+class PartsBody(fields.Body):
+    """Which parts are to be sent."""
+
+    upload = fields.Key(help_text="The try, as the file's `parts` name it.")
+    parts = PartAsked(  # type: ignore[call-arg]
+        many=True, max_length=SIGNED_AT_ONCE, help_text=f"At most {SIGNED_AT_ONCE}."
+    )
+
+
+class JoinBody(fields.Body):
+    """What the parts must be."""
+
+    md5s = fields.List(
+        child=fields.Text(max_length=32),
+        max_length=MOST_PARTS,
+        help_text=(
+            "The MD5 of each part, in their order: the `ETag` with which storage answered its `PUT`"
+            " without the quotes, or the sender's own sum. Of parts that `done` named at the"
+            " beginning it must be his own."
+        ),
+    )
+
+
+def address_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
+    """Where to send parts, of the data of a `PartsBody`."""
+    body = PartsBody(data=data)
+    body.is_valid(raise_exception=True)
+    asked = [(part["number"], part["md5"]) for part in body.validated_data["parts"]]
+    return Response({"parts": part_targets(file, body.validated_data["upload"], asked)})
+
+
+def join_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
+    """The file that parts make, of the data of a `JoinBody`."""
+    body = JoinBody(data=data)
+    body.is_valid(raise_exception=True)
+    parts_join(file, body.validated_data["md5s"])
+    return Response(JoinedAnswer(file).data)
+
+
+class TaskFileParts(ViewSetMixin, ResultView):
+    """A file of a task that is sent in parts."""
+
+    @extend_schema(
+        summary="Ask where to send parts",
+        request=PartsBody,
+        responses={200: PartAddressesAnswer}
+        | problems(
+            {
+                409: ["not_initiated", "parts_restarted", "parts_unwanted"],
+                422: ["invalid", "parts_bad", "checksum_bad"],
+            }
+        ),
+        operation_id="tasks_file_parts",
+    )
+    def parts(self, request: Request, task_id: int, file_id: int) -> Response:
+        """Send each by `PUT`, several at the same time, in any order. If one breaks, ask again.
+
+        `parts_restarted`: renew the upload addresses, which say what is left to send.
+        """
+        return address_parts(self.file(task_id, file_id), request.data)
+
+    @extend_schema(
+        summary="Join a file's parts",
+        request=JoinBody,
+        responses={200: JoinedAnswer}
+        | problems(
+            {
+                409: ["not_initiated", "parts_unwanted", "upload_missing", "upload_damaged"],
+                422: ["invalid", "checksum_bad"],
+            }
+        ),
+        operation_id="tasks_file_join",
+    )
+    def join(self, request: Request, task_id: int, file_id: int) -> Response:
+        """Looks whether all parts arrived whole, and makes the file of them.
+
+        Repeating it changes nothing. After `upload_damaged` all parts are to be sent again.
+        """
+        return join_parts(self.file(task_id, file_id), request.data)
+
+    def file(self, task_id: int, file_id: int) -> TaskFile:
+        """Raises Http404; DomainError not_initiated."""
+        task = self.task(task_id)
+        found = get_object_or_404(task.files, pk=file_id)
+        initiated_check(task)
+        return found

@@ -1,0 +1,341 @@
+"""What addresses of results may ask; the names are those of the pages' own addresses."""
+
+from dataclasses import replace
+from typing import Any, get_args
+
+from django.http import QueryDict
+from rest_framework import serializers
+
+from profiles.analysis.drawing.colours import METRICS
+from profiles.analysis.query import Order
+from profiles.comparison.classify import STATUSES
+from profiles.comparison.comparison import FEWEST, MOST
+from profiles.comparison.question import SORTS
+from profiles.comparison.waterfall import BYS
+from profiles.tables.request import (
+    AGGREGATES,
+    MOST_ROWS,
+    ORDERS,
+    TableRequest,
+    read_request,
+)
+from webprofile import fields
+from webprofile.errors import DomainError
+from webprofile.sentences import sentences
+
+ROWS_LIMIT = 500
+MOST_TYPES = 200
+LONGEST_TEXT = 500
+#: in one address, which is a line of limited length
+MOST_TASKS = 200
+#: of rows, steps and passes, which are far fewer
+ROW_LIMIT = 2**31 - 1
+_TIME = r"^([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e-?[0-9]{1,2})?(s|ms|us|ns)?$"
+
+
+def _text(help_text: str, *, limit: int = LONGEST_TEXT) -> serializers.CharField:
+    return serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=limit,
+        help_text=help_text,
+    )
+
+
+def _choice(choices: tuple[str, ...], usual: str, help_text: str) -> fields.Choice:
+    return fields.Choice(
+        choices, required=False, default=usual, help_text=f"{help_text} Usually `{usual}`."
+    )
+
+
+def _whole(help_text: str, *, low: int = 0, high: int = ROW_LIMIT) -> fields.Whole:
+    return fields.Whole(
+        required=False, default=low, min_value=low, max_value=high, help_text=help_text
+    )
+
+
+def _row(help_text: str, *, high: int = ROW_LIMIT, **more: Any) -> fields.Whole:
+    return fields.Whole(
+        required=False, default=None, min_value=0, max_value=high, help_text=help_text, **more
+    )
+
+
+def _with(help_text: str) -> fields.Whole:
+    place = "a place in `p`, from 1 (the first after the baseline)."
+    return _whole(f"{help_text}: {place}", low=1, high=MOST - 1)
+
+
+def _limit(usual: int) -> fields.Whole:
+    return fields.Whole(
+        required=False,
+        default=usual,
+        min_value=1,
+        max_value=ROWS_LIMIT,
+        help_text="At most so many rows.",
+    )
+
+
+def _duration(help_text: str) -> serializers.RegexField:
+    return serializers.RegexField(_TIME, required=False, max_length=40, help_text=help_text)
+
+
+class TableQuery(fields.Query):
+    """Which operators, in which order: every option of `profile_analyze`, and the text that pages
+    filter by.
+    """
+
+    type = fields.List(
+        child=serializers.CharField(max_length=LONGEST_TEXT),
+        required=False,
+        default=list,
+        max_length=MOST_TYPES,
+        help_text="Operators of this type; may be repeated.",
+    )
+    name = _text(
+        "A regular expression (RE2) that the name begins with; text as it is wants a backslash "
+        "before ( ) [ ] { } . * + ? | ^ $."
+    )
+    text = _text("Text that occurs anywhere in the name or in the type, whatever its case.")
+    dtype = _text("Operators with an input of this data type, such as `Float32`.")
+    min = _duration("Self time at least: `0.1ms`, `100us`, or `1e-4`, which is seconds.")
+    max = _duration("Self time at most, written alike.")
+    end = _choice(
+        ("end", "kern"),
+        "end",
+        "Whether self times reach to the operator's end or to its first kernel.",
+    )
+    agg = fields.Choice(
+        AGGREGATES, required=False, help_text="Groups instead of operators: what of self times."
+    )
+    over = _choice(("type", "all"), "type", "With `agg`: a group for each type, or a single one.")
+    order = _choice(
+        ORDERS,
+        "time",
+        "By what rows are ordered. Groups know no ids, names, shapes and statistics; one pass "
+        "knows no statistics (p10, p90, min, cv, count): then it is the time.",
+    )
+    up = fields.Choice(
+        ["0", "1"], required=False, help_text="1: the smallest first; usually the largest."
+    )
+    side = _choice(("device", "host"), "device", "Whose times.")
+    rows = fields.Whole(
+        required=False,
+        min_value=1,
+        max_value=MOST_ROWS,
+        help_text="The table ends after so many rows; all if not given.",
+    )
+
+
+class PassesQuery(TableQuery):
+    """The same of one pass."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        found["pass"] = _whole(
+            "Times of this profiled pass, from 1; 0 or nothing: medians over all passes.", high=999
+        )
+        return found
+
+
+class OperatorsQuery(PassesQuery):
+    """A window of the table."""
+
+    offset = _whole("Rows to pass over.")
+    limit = _limit(50)
+    around = _row(
+        "Instead of `offset`: begin at the window of `limit` rows with this operator (its `row`)."
+    )
+
+
+class ExportQuery(PassesQuery):
+    """What goes into a file."""
+
+
+class TextQuery(PassesQuery):
+    """What of one pass is printed: the options of `profile_analyze` that are about text too."""
+
+    rows = _whole("At most so many rows of each table; 0: all.")
+    only = fields.Choice(
+        ["summary", "device", "host"],
+        required=False,
+        help_text="One part alone (`--print-only`); usually all: summary, device, host.",
+    )
+    copies = fields.Choice(
+        ["1"],
+        required=False,
+        help_text="Two lines more about operators that copy (`--copy-time`).",
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        del found["side"]
+        found["order"] = _choice(
+            get_args(Order), "time", "By what rows are ordered; groups know no ids and shapes."
+        )
+        found["style"] = _choice(
+            ("table", "names", "wiki"),
+            "table",
+            "names: a line for each operator (`--dump-only-opr`); wiki: for Confluence "
+            "(`--confluence`).",
+        )
+        found["pass"] = _whole("The profiled pass, from 1; 0 or nothing: the first.", high=999)
+        return found
+
+
+class TimelineQuery(fields.Query):
+    """Which part of the timeline; both ends or none."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        found = super().get_fields()
+        for name, text in (("from", "Where it begins"), ("to", "Where it ends")):
+            found[name] = serializers.FloatField(
+                required=False,
+                min_value=0,
+                max_value=1e15,
+                help_text=f"{text}, µs from the timeline's own beginning.",
+            )
+        return found
+
+
+class CutQuery(fields.Query):
+    """Which part of a trace; without a question all of it."""
+
+    begin_s = serializers.FloatField(
+        required=False,
+        default=None,
+        help_text="What touches the time from here on, s, by the clock of the trace.",
+    )
+    end_s = serializers.FloatField(required=False, default=None, help_text="Up to here, s.")
+    lane = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=10_000),
+        required=False,
+        default=None,
+        max_length=1_000,
+        help_text="Numbers of threads and devices, as `overview.lanes` has them. Usually all.",
+    )
+
+
+class MemoryQuery(fields.Query):
+    """Whose memory."""
+
+    device = _text("Such as `cpu0`; that with most if not given.", limit=100)
+
+
+class MemoryFlowQuery(fields.Query):
+    """Which tensors are drawn."""
+
+    tag = _text("Text that occurs in the tensor's name, whatever its case.", limit=300)
+
+
+class GraphViewQuery(fields.Query):
+    """Which view of the graph."""
+
+    scope = _text("A scope of names or a block, as the document's `view.place` names it.")
+    op = _row("Instead of `scope`, the view that shows this operator (its `row`).", source="row")
+
+
+class NetronQuery(GraphViewQuery):
+    """Which view of the graph, and its colours."""
+
+    colour = _choice(METRICS, "time", "What operators are coloured by.")
+    side = fields.Choice(
+        ["device", "host"],
+        required=False,
+        default=None,
+        help_text="Whose times; usually the device's, the host's where those are not known.",
+    )
+
+
+class GraphQuery(fields.Query):
+    """A window of the executed graph."""
+
+    offset = _whole("Nodes to pass over, in order of execution.")
+    limit = fields.Whole(
+        required=False,
+        default=200,
+        min_value=1,
+        max_value=2000,
+        help_text="At most so many nodes.",
+    )
+
+
+class TasksQuery(fields.Query):
+    """Which tasks, and how they are written."""
+
+    task = fields.List(
+        child=fields.Whole(min_value=1, max_value=fields.KEY_LIMIT),
+        min_length=1,
+        max_length=MOST_TASKS,
+        help_text="Numbers of tasks, repeated.",
+    )
+    format = _choice(("csv", "json"), "csv", "How the table is written.")
+
+
+class ChosenQuery(fields.Query):
+    """Which profiles are compared."""
+
+    p = fields.List(
+        child=fields.Whole(min_value=1, max_value=999_999_999),
+        min_length=FEWEST,
+        max_length=MOST,
+        help_text="Ids of profiles, repeated; the first is the baseline.",
+    )
+
+
+class RowsQuery(ChosenQuery):
+    """Which rows of a comparison."""
+
+    status = fields.List(
+        child=fields.Choice(STATUSES),
+        required=False,
+        default=list,
+        max_length=len(STATUSES),
+        help_text="Rows with any of these in any profile; may be repeated.",
+    )
+    q = _text("Part of the name or type of an operator of the row.", limit=200)
+    min = serializers.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1000,
+        help_text="Least change, percent of the baseline's total.",
+    )
+    rows = fields.Choice(
+        ["all"], required=False, help_text="Leave nothing out for having changed too little."
+    )
+    side = _choice(("device", "host"), "device", "Whose times.")
+    sort = _choice(SORTS, "change", "The order of rows.")
+
+
+class ChangeQuery(ChosenQuery, GraphViewQuery):
+    """Which view of whose graph, coloured by the difference."""
+
+    side = _choice(("device", "host"), "device", "Whose times.")
+    graph = _row("Whose graph: a place in `p`, from 0. Usually that of `with`.", high=MOST - 1)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return super().get_fields() | {"with": _with("Who is compared with the baseline")}
+
+
+class CompareQuery(RowsQuery):
+    """A window of a comparison's rows, and its waterfall."""
+
+    by = _choice(BYS, "row", "What a step of the waterfall is.")
+    offset = _whole("Rows to pass over.")
+    limit = _limit(100)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return super().get_fields() | {"with": _with("Whom the waterfall goes to")}
+
+
+def table_request(parameters: QueryDict, passes: int) -> TableRequest:
+    """What a checked address asks the table for, as the page reads it.
+
+    Raises DomainError export_question for a pattern or a pass that cannot be.
+    """
+    asked = read_request(parameters, passes=passes)
+    if asked.problems:
+        detail = sentences(asked.problems.values())
+        raise DomainError("export_question", status=422, detail=detail)
+    return replace(asked, columns=(), page=1)

@@ -1,0 +1,90 @@
+"""Results: those of tasks and those that were opened from files."""
+
+import io
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ViewSetMixin
+
+from profiles.api.access import AnyFile, ResultView, without_result
+from profiles.api.answers import ProfileAnswer, ProfileRow
+from profiles.api.filters import ProfileFilters
+from profiles.api.questions import TasksQuery
+from profiles.exports.bulk import task_columns
+from profiles.exports.many import ROWS, WRITERS
+from profiles.models import Profile
+from profiles.selectors import profile_of, profiles_visible_to
+from tasks.selectors import tasks_visible_to
+from webprofile.api.schema import problems
+from webprofile.api.views import ApiListView
+
+
+@extend_schema_view(get=extend_schema(summary="List profiles", operation_id="profiles_list"))
+class ProfileList(ApiListView):
+    """Those of one's own tasks and those that one opened; an administrator sees all."""
+
+    queryset = Profile.objects.all()
+    serializer_class = ProfileRow
+    filterset_class = ProfileFilters
+
+    def get_queryset(self) -> QuerySet[Profile]:
+        return profiles_visible_to(self.request.user).prefetch_related("attempt__task__files")
+
+
+class Profiles(ViewSetMixin, ResultView):
+    """One result."""
+
+    @extend_schema(summary="Show a profile", responses=ProfileAnswer, operation_id="profiles_show")
+    def retrieve(self, request: Request, profile_id: int) -> Response:
+        """Totals, where it is from, its raw files and exports."""
+        return Response(ProfileAnswer(self.profile(profile_id)).data)
+
+    @extend_schema(
+        summary="Show a task's profile",
+        responses={200: ProfileAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
+    )
+    def of_task(self, request: Request, task_id: int) -> Response:
+        """The profile that a task left. While the task has not ended, 409 tells its state."""
+        task = self.task(task_id)
+        found = profile_of(task)
+        if found is not None:
+            return Response(ProfileAnswer(self.profile(found.pk)).data)
+        raise without_result(task)
+
+
+class TasksTable(ResultView):
+    """Several tasks as one table."""
+
+    renderer_classes = (AnyFile,)
+
+    @extend_schema(
+        summary="Tasks as a table",
+        parameters=[TasksQuery],
+        responses={
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.BINARY, description="CSV, RFC 4180."),
+            (200, "application/json"): OpenApiResponse(
+                OpenApiTypes.OBJECT, description="A list of objects, one for each task."
+            ),
+        },
+        operation_id="profiles_tasks_table",
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """A row for each task, also for those without a result: model, title, options, device
+        (`worker`), plan, status, reason, latency and totals, as `manage.py export` writes them.
+
+        Tasks that the reader does not see are left out.
+        """
+        asked = self.asked(TasksQuery)
+        tasks = tasks_visible_to(self.request.user).filter(pk__in=asked["task"])
+        stream = io.BytesIO()
+        writer = WRITERS[asked["format"]](stream, ROWS["task"])
+        for columns in task_columns(tasks):
+            writer.write(columns)
+        writer.close()
+        kind = "text/csv; charset=utf-8" if asked["format"] == "csv" else "application/json"
+        return HttpResponse(stream.getvalue(), content_type=kind)

@@ -1,0 +1,1 @@
+"""Compare two to eight profiles: alignment of operators, statistics, verdicts."""

@@ -1,0 +1,149 @@
+"""Which results can be compared: those that the reader may see, the most alike first."""
+
+import calendar
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
+from django.utils.translation import gettext as _
+
+from accounts.models import User
+from profiles.comparison.comparison import FEWEST, MOST
+from profiles.comparison.messages import letter, origin_of
+from profiles.exports.provenance import title_of
+from profiles.models import Profile, ProfileUpload
+from profiles.selectors import profiles_visible_to
+from tasks.models import TaskFile
+
+PAGE_SIZE = 20
+#: words of a search that are looked at; more never helped anybody
+_MOST_WORDS = 8
+_DAY = re.compile(r"\d{4}-\d\d(-\d\d)?$")
+_NUMBER = re.compile(r"#?(\d{1,9})$")
+#: how alike another result is: the same model file, one of the same name, another model
+_SAME_FILE, _SAME_NAME, _OTHER = range(3)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A result as the chooser lists it.
+
+    kin: `same_file` or `same_name` for another run of the model of the first chosen one
+    """
+
+    profile: Profile
+    title: str
+    origin: str
+    kin: str
+    letter: str = ""
+
+
+def chosen_profiles(reader: User, ids: Sequence[int | None]) -> list[Profile] | None:
+    """The profiles of these numbers, in this order; None if one is not there for the reader."""
+    found = {
+        profile.pk: profile for profile in _ready(reader).filter(pk__in=list(filter(None, ids)))
+    }
+    profiles = [found.get(number or 0) for number in ids]
+    return [profile for profile in profiles if profile] if all(profiles) else None
+
+
+def problem_of(ids: Sequence[int | None]) -> str:
+    """Why these cannot be compared, as a sentence; empty if they can."""
+    twice = next((number for number in ids if ids.count(number) > 1), None)
+    if twice is not None:
+        return _("A result is chosen twice. Compared with itself it would show no difference.")
+    if len(ids) > MOST:
+        return _("At most %(most)s results can be compared at once. Take some out.") % {
+            "most": MOST
+        }
+    if len(ids) == 1:
+        return _("One more result is needed.")
+    return "" if len(ids) >= FEWEST else _("Choose at least two results.")
+
+
+def choices(profiles: Sequence[Profile]) -> list[Choice]:
+    """Those that are chosen, with their letters."""
+    return [
+        Choice(each, title_of(each), origin_of(each), "", letter(n) if n < MOST else "")
+        for n, each in enumerate(profiles)
+    ]
+
+
+def candidates(
+    reader: User, chosen: Sequence[Profile], *, find: str, page: str | None
+) -> "Page[Any]":
+    """A page of what can be added; its `object_list` holds a Choice for each.
+
+    find: words, all of which must occur in the model's name, the device, the version or the name
+        of an opened file; `#12` is a task, `2026-11` or `2026-11-20` a time
+    """
+    found = _ready(reader).exclude(pk__in=[each.pk for each in chosen])
+    for word in find.split()[:_MOST_WORDS]:
+        found = found.filter(_matches(word))
+    found = found.annotate(kin=_kin(chosen)).order_by("kin", "-pk")
+    made: Page[Any] = Paginator(found, PAGE_SIZE).get_page(page)
+    words = {_SAME_FILE: "same_file", _SAME_NAME: "same_name"}
+    made.object_list = [
+        Choice(each, title_of(each), origin_of(each), words.get(each.kin, ""))
+        for each in made.object_list
+    ]
+    return made
+
+
+def _ready(reader: User) -> QuerySet[Profile]:
+    """Profiles with all that a comparison tells of them."""
+    found = profiles_visible_to(reader).filter(
+        Q(upload__isnull=True) | Q(upload__state=ProfileUpload.State.READY)
+    )
+    return found.select_related("attempt__measurement").prefetch_related("attempt__task__files")
+
+
+def _models() -> QuerySet[TaskFile]:
+    """The model of the profile that a query is about."""
+    return TaskFile.objects.filter(
+        task=OuterRef("attempt__task"), kind=TaskFile.Kind.MODEL
+    ).order_by()
+
+
+def _matches(word: str) -> Q:
+    found = (
+        Q(Exists(_models().filter(name__icontains=word)))
+        | Q(attempt__task__worker__name__icontains=word)
+        | Q(attempt__task__runtime_version__istartswith=word)
+        | Q(upload__name__icontains=word)
+    )
+    if number := _NUMBER.match(word):
+        found |= Q(attempt__task_id=int(number[1]))
+    if _DAY.match(word):
+        for name in ("attempt__task__created_at", "upload__created_at"):
+            found |= _within(name, word)
+    return found
+
+
+def _within(name: str, word: str) -> Q:
+    year, month, *day = map(int, word.split("-"))
+    try:
+        first = datetime.date(year, month, day[0] if day else 1)
+    except ValueError:
+        return Q()
+    last = first if day else first.replace(day=calendar.monthrange(year, month)[1])
+    return Q(**{f"{name}__date__gte": first, f"{name}__date__lte": last})
+
+
+def _kin(chosen: Sequence[Profile]) -> Case:
+    names, sums = set(), set()
+    for profile in chosen[:1]:
+        names.add(title_of(profile))
+        if profile.attempt is not None:
+            sums |= {f.md5 for f in profile.attempt.task.files.all() if f.kind == "model"}
+    return Case(
+        When(Exists(_models().filter(md5__in=sums)), then=Value(_SAME_FILE)),
+        When(Exists(_models().filter(name__in=names)), then=Value(_SAME_NAME)),
+        When(upload__name__in=names, then=Value(_SAME_NAME)),
+        default=Value(_OTHER),
+        output_field=IntegerField(),
+    )

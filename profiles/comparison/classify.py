@@ -1,0 +1,71 @@
+"""What became of an operator or a group: one word, and what differs."""
+
+from typing import Literal, get_args
+
+import msgspec
+
+from profiles.comparison.nodes import Nodes, Texts
+from profiles.comparison.regions import Group
+
+Status = Literal["same", "changed", "fused", "split", "new", "gone"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+#: what a change may be: of the operator's type, its parameters, the memory format among them,
+#: shapes, data types; `time` if all else is the same and the difference is clear
+Reason = Literal["type", "params", "format", "shapes", "dtypes", "time"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+def status_of(group: Group, a: Nodes, b: Nodes) -> tuple[Status, tuple[Reason, ...]]:
+    """Return the word for a group and what differs; times are not looked at."""
+    if not group.b:
+        return "gone", ()
+    if not group.a:
+        return "new", ()
+    if group.how != "region":
+        reasons = _reasons(a, b, group.a[0], group.b[0])
+        return ("changed" if reasons else "same"), reasons
+    before, after = _weight(a, group.a), _weight(b, group.b)
+    if before == after:
+        return "changed", ("type",)
+    return ("fused" if before > after else "split"), ()
+
+
+def _weight(nodes: Nodes, members: tuple[int, ...]) -> tuple[int, int]:
+    """How many operators compute, then how many of them normalize a batch.
+
+    A BatchNorm is folded into the weights of a convolution, and an addition stays in its place.
+    """
+    norms = sum(nodes.kinds[x].startswith("BatchNorm") for x in members)
+    return _size(nodes, members), norms
+
+
+def _size(nodes: Nodes, members: tuple[int, ...]) -> int:
+    """How many operators compute; constants do not count, unless there is nothing else."""
+    return sum(not nodes.is_constant(x) for x in members) or len(members)
+
+
+def _reasons(a: Nodes, b: Nodes, x: int, y: int) -> tuple[Reason, ...]:
+    found: list[Reason] = []
+    if a.params[x] != b.params[y] and (differing := _differing(a.params[x], b.params[y])):
+        found += ["params"] if differing != {"format"} else ["format"]
+    if (a.in_shapes[x], a.out_shapes[x]) != (b.in_shapes[y], b.out_shapes[y]):
+        found.append("shapes")
+    if _differ(a.out_dtypes[x], b.out_dtypes[y]):
+        found.append("dtypes")
+    return tuple(found)
+
+
+def _differing(ours: str | None, theirs: str | None) -> set[str]:
+    """The names of the parameters that differ; none where one side tells no parameters."""
+    if ours is None or theirs is None:
+        return set()
+    one, other = msgspec.json.decode(ours), msgspec.json.decode(theirs)
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return {"params"}
+    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+
+
+def _differ(ours: Texts, theirs: Texts) -> bool:
+    """Whether data types differ where both sides tell them."""
+    pairs = zip(ours, theirs, strict=False)
+    return any(x != y for x, y in pairs if x is not None and y is not None)

@@ -1,0 +1,119 @@
+"""Profiles compared: rows, their times on both sides, and how much they have in common."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from profiles.analysis.data import ProfileData
+from profiles.comparison.confidence import VERDICTS, Basis
+from profiles.comparison.nodes import Nodes, nodes_of
+from profiles.comparison.numbers import SideNumbers, side_numbers
+from profiles.comparison.rows import Row, rows_of
+from profiles.formats.columns import Side
+
+Bases = Mapping[Side, Sequence[Basis]]
+#: profiles that are compared at once
+FEWEST, MOST = 2, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two to eight profiles, the first of which is the baseline.
+
+    nodes: one for each profile; members of rows are counted in them
+    common: for each other profile how many rows it shares with the baseline, constants and the
+        model's inputs and outputs left out
+    main: for each row (profile, node) of the operator it is called after: the slowest on the
+        device that computes, of the first profile that has any
+    """
+
+    nodes: tuple[Nodes, ...]
+    rows: tuple[Row, ...]
+    device: SideNumbers
+    host: SideNumbers
+    common: tuple[int, ...]
+    main: tuple[tuple[int, int], ...]
+
+    def side(self, side: Side) -> SideNumbers:
+        """The times of one side."""
+        return self.device if side == "device" else self.host
+
+
+def compare(profiles: Sequence[ProfileData], bases: Bases | None = None) -> Comparison:
+    """Compare two to eight profiles with the first of them, with verdicts on the differences.
+
+    bases: as for `judged`; without them no difference gets a verdict
+    Raises ValueError for another number of them.
+    """
+    return judged(align_profiles(profiles), bases or {})
+
+
+def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
+    """Compare two to eight profiles with the first of them, without verdicts.
+
+    Raises ValueError for another number of them.
+    """
+    if not FEWEST <= len(profiles) <= MOST:
+        raise ValueError(f"{len(profiles)} profiles")
+    nodes = tuple(nodes_of(data) for data in profiles)
+    rows = rows_of(nodes)
+    device = side_numbers(profiles, nodes, rows, "device")
+    times_s = [np.nan_to_num(data.columns.device.end_s, nan=-1.0).tolist() for data in profiles]
+    return Comparison(
+        nodes=nodes,
+        rows=rows,
+        device=device,
+        host=side_numbers(profiles, nodes, rows, "host"),
+        common=tuple(_common(rows, nodes[0], other) for other in range(len(profiles) - 1)),
+        main=tuple(_main(row, nodes, times_s) for row in rows),
+    )
+
+
+def judged(comparison: Comparison, bases: Bases) -> Comparison:
+    """Return what `align_profiles` found with verdicts.
+
+    bases: for each side one for each profile but the baseline
+    """
+    unknown = (Basis(),) * len(comparison.common)
+    device = comparison.device.judged(bases.get("device", unknown))
+    return replace(
+        comparison,
+        rows=_with_times(comparison.rows, device),
+        device=device,
+        host=comparison.host.judged(bases.get("host", unknown)),
+    )
+
+
+def _main(row: Row, nodes: Sequence[Nodes], times_s: Sequence[list[float]]) -> tuple[int, int]:
+    profile = next(number for number in range(len(nodes)) if row.members(number))
+    its, members = nodes[profile], row.members(profile)
+    computing = [x for x in members if not its.is_constant(x)] or members
+    return profile, max(computing, key=lambda x: times_s[profile][its.rows[x]])
+
+
+def _with_times(rows: Sequence[Row], device: SideNumbers) -> tuple[Row, ...]:
+    """Call rows changed that are the same but for their times on the device."""
+    clear = [
+        set(np.flatnonzero(each.verdict >= VERDICTS.index("faster")).tolist())
+        for each in device.judgements
+    ]
+    made = list(rows)
+    for number in set().union(*clear):
+        row = rows[number]
+        cells = tuple(
+            replace(cell, status="changed", reasons=(*cell.reasons, "time"))
+            if cell and cell.status in ("same", "changed") and number in clear[other]
+            else cell
+            for other, cell in enumerate(row.cells)
+        )
+        made[number] = replace(row, cells=cells)
+    return tuple(made)
+
+
+def _common(rows: Sequence[Row], baseline: Nodes, other: int) -> int:
+    """How many rows both have that compute; of a model that computes nothing, any."""
+    shared = [row for row in rows if row.baseline and (cell := row.cells[other]) and cell.members]
+    computing = [row for row in shared if any(map(baseline.computes, row.baseline))]
+    has_any = any(map(baseline.computes, range(len(baseline))))
+    return len(computing if has_any else shared)

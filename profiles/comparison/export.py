@@ -1,0 +1,127 @@
+"""A comparison as CSV and JSON: the rows that are asked for, all of them, in the order shown."""
+
+import csv
+import io
+import math
+from typing import Any
+
+from profiles.comparison.facts import facts_of, warnings_of
+from profiles.comparison.loading import Compared
+from profiles.comparison.messages import letter, origin_of
+from profiles.comparison.question import Answer
+from profiles.comparison.request import Asked
+from profiles.exports.csv_file import safe_text
+from profiles.exports.provenance import title_of
+
+
+def as_json(compared: Compared, asked: Asked, answer: Answer) -> dict[str, Any]:
+    """Everything in s; a number that does not exist is null."""
+    numbers = compared.comparison.side(asked.question.side)
+    return {
+        "format": "megengine-web-profile comparison 2",
+        "side": asked.question.side,
+        "profiles": [
+            {
+                "letter": letter(n),
+                "profile": profile.pk,
+                "name": title_of(profile),
+                "origin": origin_of(profile),
+                "passes": len(compared.data[n].passes),
+                "total_s": _number(numbers.total_s[n]),
+            }
+            for n, profile in enumerate(compared.profiles)
+        ],
+        "facts": [
+            {"name": fact.name, "values": fact.values, "differs": fact.differs}
+            for fact in facts_of(compared)
+        ],
+        "warnings": warnings_of(compared),
+        "rows": [_row(compared, number, asked) for number in answer.rows.tolist()],
+    }
+
+
+def as_csv(compared: Compared, asked: Asked, answer: Answer) -> str:
+    """One line a row; columns of a profile begin with its letter."""
+    count = len(compared.profiles)
+    headers = ["row", "operator", "type", "A_time_s", "A_operators"]
+    for n in range(1, count):
+        headers += [f"{letter(n)}_{name}" for name in _COLUMNS]
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(headers)
+    for number in answer.rows.tolist():
+        row = _row(compared, number, asked)
+        line = [row["row"], row["operator"], row["type"], row["baseline"]["time_s"]]
+        line.append("; ".join(row["baseline"]["operators"]))
+        for cell in row["others"]:
+            line += [_flat(cell[name]) if cell else "" for name in _COLUMNS]
+        # a spreadsheet must not run the name of an operator
+        writer.writerow([safe_text(each) if isinstance(each, str) else each for each in line])
+    return out.getvalue()
+
+
+_COLUMNS = (
+    "status",
+    "reasons",
+    "time_s",
+    "difference_s",
+    "verdict",
+    "change",
+    "change_low",
+    "change_high",
+    "operators",
+)
+
+
+def _row(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
+    comparison = compared.comparison
+    row, numbers = comparison.rows[number], comparison.side(asked.question.side)
+    profile, x = comparison.main[number]
+    names = [
+        [comparison.nodes[n].short_names[y] for y in row.members(n)]
+        for n in range(len(compared.profiles))
+    ]
+    others: list[dict[str, Any] | None] = []
+    for other, cell in enumerate(row.cells):
+        test = numbers.judgements[other]
+        others.append(
+            None
+            if cell is None
+            else {
+                "status": cell.status,
+                "reasons": cell.reasons,
+                "aligned": cell.how,
+                "operators": names[other + 1],
+                "time_s": _number(numbers.time_s[other + 1, number]),
+                "difference_s": _number(numbers.delta_s[other, number]),
+                "verdict": test.code(number),
+                "change": _number(test.change[number]),
+                "change_low": _number(test.low[number]),
+                "change_high": _number(test.high[number]),
+                "samples_s": _samples(numbers.samples[other + 1][:, number]),
+            }
+        )
+    return {
+        "row": number,
+        "operator": comparison.nodes[profile].short_names[x],
+        "type": comparison.nodes[profile].kinds[x],
+        "baseline": {
+            "operators": names[0],
+            "time_s": _number(numbers.time_s[0, number]),
+            "samples_s": _samples(numbers.samples[0][:, number]),
+        },
+        "others": others,
+    }
+
+
+def _samples(samples_s: Any) -> list[float | None]:
+    return [_number(value) for value in samples_s]
+
+
+def _number(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _flat(value: Any) -> Any:
+    return "; ".join(value) if isinstance(value, list | tuple) else value

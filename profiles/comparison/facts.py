@@ -1,0 +1,287 @@
+"""What differs between runs beside their times, so that apples and oranges are seen as such."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import ABSENT
+from profiles.comparison.comparison import Comparison
+from profiles.comparison.history import measurement_of
+from profiles.comparison.loading import Compared
+from profiles.comparison.messages import letter, origin_of
+from profiles.comparison.nodes import Nodes
+from profiles.comparison.scatter import LEAST_DOF
+from profiles.exports.originals import are_of_trace
+from profiles.exports.provenance import title_of
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.formats.columns import MISSING
+from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.attempt_messages import contamination_word
+from profiles.presenters.isolating import shortened
+from profiles.presenters.quantities import listed
+from tasks.models import Task, TaskFile
+
+_UNKNOWN_SHAPE = "[]"
+#: inputs that are told by name
+_MOST_NAMED = 4
+_INPUT_TYPES = ("InputCallback", "Host2DeviceCopy")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that can be said of each run; `values` has one text for each."""
+
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.values)) > 1
+
+
+def facts_of(compared: Compared) -> list[Fact]:
+    """Everything that is known of the runs, whether it differs or not."""
+    columns = [
+        _of_run(profile) | _of_graph(data, nodes) | _of_trace(profile, data)
+        for profile, data, nodes in zip(
+            compared.profiles, compared.data, compared.comparison.nodes, strict=True
+        )
+    ]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    return [Fact(name, tuple(column.get(name) or ABSENT for column in columns)) for name in names]
+
+
+def warnings_of(compared: Compared) -> list[str]:
+    """What a reader must know before trusting a difference, in sentences."""
+    found = _other_inputs(compared.comparison)
+    for number, profile in enumerate(compared.profiles):
+        disturbed = _disturbances(measurement_of(profile))
+        if disturbed:
+            found.append(
+                _(
+                    "%(letter)s was disturbed: %(causes)s. Its times may be too high, so a "
+                    "difference of it gets no verdict. Run it again while the device is idle."
+                )
+                % {"letter": letter(number), "causes": disturbed}
+            )
+    return [
+        *found,
+        *_other_steps(compared),
+        *_single_samples(compared),
+        *_unknown_scatter(compared),
+    ]
+
+
+def _other_steps(compared: Compared) -> list[str]:
+    first, *others = steps_of_all(compared)
+    return [
+        _(
+            "%(letter)s has another number of training steps than the baseline: %(ours)s instead "
+            "of %(theirs)s. Totals are those of all steps; compare the times of one step."
+        )
+        % {"letter": letter(number), "ours": steps, "theirs": first}
+        for number, steps in enumerate(others, start=1)
+        if first and steps and steps != first
+    ]
+
+
+def _single_samples(compared: Compared) -> list[str]:
+    """Of whom one sample is known, and what gives more: that is another for traces."""
+    traces, others = list[str](), list[str]()
+    pairs = zip(compared.profiles, compared.data, strict=True)
+    for number, (profile, data) in enumerate(pairs):
+        if len(data.passes) < 2:
+            (traces if trace_of(profile, data) else others).append(letter(number))
+    found = []
+    if others:
+        text = ngettext(
+            "%(letters)s has one sample of each operator, so nothing says whether a "
+            "difference is more than noise. A run with the plan “standard” has five.",
+            "%(letters)s have one sample of each operator, so nothing says whether a "
+            "difference is more than noise. A run with the plan “standard” has five.",
+            len(others),
+        )
+        found.append(text % {"letters": listed(others)})
+    if traces:
+        text = ngettext(
+            "%(letters)s is a trace, which times each execution once, so nothing says whether a "
+            "difference is more than noise. Record the same program twice and compare these two: "
+            "what differs there is noise.",
+            "%(letters)s are traces, which time each execution once, so nothing says whether a "
+            "difference is more than noise. Record the same program twice and compare these two: "
+            "what differs there is noise.",
+            len(traces),
+        )
+        found.append(text % {"letters": listed(traces)})
+    return found
+
+
+def _unknown_scatter(compared: Compared) -> list[str]:
+    """Of which runs nothing tells how far equal ones differ, where that keeps back a verdict."""
+    totals = compared.comparison.device.totals
+    others = [n for n, test in enumerate(totals, start=1) if test.code(0) == "unknown"]
+    wanted = [
+        compared.profiles[n]
+        for n in ([0, *others] if others else [])
+        if compared.evidence[n].scatter["device"] is None
+    ]
+    found = []
+    if any(profile.attempt is None for profile in wanted):
+        found.append(
+            _(
+                "Nothing tells how far equal runs differ on the device of an opened file, so a "
+                "difference of it gets no verdict."
+            )
+        )
+    devices = {profile.attempt.worker.name for profile in wanted if profile.attempt}
+    if devices:
+        text = _(
+            "How far equal runs differ on %(devices)s is not known yet, so no difference gets a "
+            "verdict. Run the same task there %(number)s times without disturbance, with the plan "
+            "“standard”."
+        )
+        found.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
+    return found
+
+
+def input_shapes(nodes: Nodes) -> dict[str, str]:
+    """{name: shape} of the model's inputs, `1,3,224,224`; empty where nothing tells it."""
+    found = {}
+    for x, kind in enumerate(nodes.kinds):
+        if kind in _INPUT_TYPES and nodes.value_names[x] and nodes.consumers[x]:
+            shape = nodes.value_shapes[x][0]
+            if shape in (None, _UNKNOWN_SHAPE):
+                shape = _shape_as_read(nodes, x)
+            found[shortened(nodes.value_names[x][0])] = (shape or "").strip("[]")
+    return found
+
+
+def _shape_as_read(nodes: Nodes, x: int) -> str | None:
+    """An input that a callback gives has its shape only where it is read."""
+    for reader, slot, _output in nodes.consumers[x]:
+        shapes = nodes.read_shapes[reader] if nodes.rows[reader] != MISSING else None
+        if not shapes:
+            continue
+        each = msgspec.json.decode(shapes)
+        if isinstance(each, list) and slot < len(each) and each[slot]:
+            return msgspec.json.encode(each[slot]).decode()
+    return None
+
+
+def _other_inputs(comparison: Comparison) -> list[str]:
+    first = input_shapes(comparison.nodes[0])
+    found = []
+    for number, nodes in enumerate(comparison.nodes[1:], start=1):
+        shapes = input_shapes(nodes)
+        if shapes != first:
+            found.append(
+                _(
+                    "%(letter)s has other inputs than the baseline: %(ours)s instead of "
+                    "%(theirs)s. Differences of times show both."
+                )
+                % {
+                    "letter": letter(number),
+                    "ours": _shapes_text(shapes) or ABSENT,
+                    "theirs": _shapes_text(first) or ABSENT,
+                }
+            )
+    return found
+
+
+def _shapes_text(shapes: Mapping[str, str]) -> str:
+    named = [f"{name} {{{shape}}}" for name, shape in sorted(shapes.items())]
+    more = len(named) - _MOST_NAMED
+    if more > 0:
+        named[_MOST_NAMED:] = [_("%(number)s more") % {"number": more}]
+    return listed(named)
+
+
+def _of_run(profile: Profile) -> dict[str, str]:
+    if profile.attempt is None:
+        return {
+            _("Model or file"): title_of(profile),
+            _("Device"): origin_of(profile),
+        }
+    task = profile.attempt.task
+    measurement = measurement_of(profile)
+    files = list(task.files.all())
+    checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
+    model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
+    return {
+        _("Model or file"): title_of(profile),
+        checksum: model.md5 if model else "",
+        _("Device"): task.worker.name,
+        _("MegEngine version"): task.runtime_version,
+        _("Arguments"): shlex.join(task.script["arguments"]) if task.script else "",
+        _("Options"): _options(task),
+        _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
+        _("Random seed"): "" if task.is_script else str(task.seed),
+        _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
+        _("Disturbed by"): _disturbances(measurement) or _("nothing known"),
+    }
+
+
+def _options(task: Task) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(task.options.items()))
+
+
+def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
+    graph = data.graph
+    lanes = sorted({value.split('"')[1] if '"' in value else value for value in _comp_nodes(data)})
+    return {
+        _("Inputs"): _shapes_text(input_shapes(nodes)),
+        _("Profiled passes"): str(len(data.passes)),
+        _("Operators that ran"): str(len(graph.execution_order())),
+        _("Computing nodes"): ", ".join(lanes),
+    }
+
+
+def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str]:
+    steps = steps_of(profile, data)
+    return {_("Training steps"): str(steps)} if steps else {}
+
+
+def _comp_nodes(data: ProfileData) -> tuple[str, ...]:
+    return data.graph.variables.comp_nodes.values
+
+
+def _disturbances(measurement: AttemptMeasurement | None) -> str:
+    found: list[dict[str, Any]] = measurement.contaminations if measurement else []
+    return listed(dict.fromkeys(contamination_word(each["code"]) for each in found))
+
+
+#: what tells a step, whichever was called less often
+_PHASES = ("backward", "step")
+
+
+def trace_of(profile: Profile, data: ProfileData) -> TraceSummary | None:
+    """What a trace says beside its operators; None where the operators are not those of one."""
+    found = data.summary("trace", TraceSummary)
+    return found if found and are_of_trace(profile, data.passes) else None
+
+
+def steps_of(profile: Profile, data: ProfileData) -> int | None:
+    """How many training steps a trace has: calls of the backward pass or of the optimizer.
+
+    The smaller number of the two, where both are called. Gradients of several backward passes may
+    be added up for one step, and one pass may be followed by several steps: of two optimizers, or
+    of one with two groups of parameters, for each of which MegEngine 1.13 writes a `step`. Where
+    two networks are trained in turn, as in a GAN, nothing tells that: each has its steps.
+
+    None for what is no trace, and for one that calls neither.
+    """
+    found = trace_of(profile, data)
+    calls = {phase.name: phase.count for phase in found.phases} if found else {}
+    return min((calls[name] for name in _PHASES if calls.get(name)), default=None)
+
+
+def steps_of_all(compared: Compared) -> list[int | None]:
+    """For each profile, as `steps_of`."""
+    pairs = zip(compared.profiles, compared.data, strict=True)
+    return [steps_of(profile, data) for profile, data in pairs]

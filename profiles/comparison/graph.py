@@ -1,0 +1,87 @@
+"""The difference as colours on the graph of one of the profiles."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.drawing.colours import change_colouring
+from profiles.analysis.drawing.document import netron_document, place_of_row
+from profiles.comparison.comparison import Comparison
+from profiles.comparison.confidence import VERDICTS
+from profiles.comparison.loading import Compared
+from profiles.comparison.messages import letter
+from profiles.comparison.request import Asked
+from profiles.formats.columns import Side
+
+Floats = NDArray[np.float64]
+
+
+def graph_document(
+    compared: Compared, asked: Asked, *, scope: str, row: int | None
+) -> bytes | None:
+    """One view of the graph that is asked for; None if no view shows the row.
+
+    scope, row: as for the graph of a single profile; row is one of its own table
+    """
+    data, side = compared.data[asked.drawn], asked.question.side
+    if row is not None:
+        place = place_of_row(data, row)
+        if place is None:
+            return None
+        scope = place
+    change_s = changes(compared.comparison, profile=asked.drawn, other=asked.other, side=side)
+    return netron_document(data, side=side, place=scope, colours=change_colouring(change_s))
+
+
+def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> Floats:
+    """Return (n,): by row of the table of `profile` what it has to do with the difference, s.
+
+    profile: whose graph it is, counted from 0; of a third one its own difference is shown
+    other: the profile that is compared with the baseline, counted from 1
+
+    The difference of a group is dealt out to its operators by their times, so that sums over any
+    part of the graph are right; what the drawn profile does not have cannot be shown. Rows without
+    a verdict count as unchanged.
+    """
+    nodes, numbers = comparison.nodes[profile], comparison.side(side)
+    against = (profile or other) - 1
+    is_clear = numbers.judgements[against].verdict >= VERDICTS.index("faster")
+    delta_s = np.where(is_clear, numbers.delta_s[against], 0.0)
+    found = np.full(len(numbers.operators_s[profile]), np.nan)
+    for number, row in enumerate(comparison.rows):
+        members = row.members(profile)
+        if not members:
+            continue
+        rows = np.array([nodes.rows[x] for x in members])
+        times_s = np.maximum(np.nan_to_num(numbers.operators_s[profile][rows]), 0.0)
+        total_s = times_s.sum()
+        parts = times_s / total_s if total_s > 0 else np.full(len(rows), 1 / len(rows))
+        found[rows] = delta_s[number] * parts
+    return found
+
+
+def row_at(comparison: Comparison, profile: int, at: int) -> int | None:
+    """The row of the comparison that holds row `at` of a profile's own table."""
+    rows = comparison.nodes[profile].rows
+    return next(
+        (
+            number
+            for number, row in enumerate(comparison.rows)
+            if any(rows[x] == at for x in row.members(profile))
+        ),
+        None,
+    )
+
+
+def graph_view(asked: Asked) -> list[dict[str, Any]]:
+    """Whose graph can be drawn: the baseline's, and that of the result compared with it."""
+    return [
+        {
+            "letter": letter(profile),
+            "address": replace(asked, graph=profile).address(),
+            "is_current": profile == asked.drawn,
+        }
+        for profile in (0, asked.other)
+    ]

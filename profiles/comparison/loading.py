@@ -1,0 +1,137 @@
+"""Comparisons in memory: profiles are aligned once, for the next filter, order or page.
+
+Verdicts rest on all runs that the device has made by then. So each request asks for these, and
+the last verdicts stay only as long as they rest on the same.
+"""
+
+import datetime
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cachetools import LRUCache, cached
+
+from profiles.analysis.data import ProfileData
+from profiles.comparison.comparison import Bases, Comparison, align_profiles, judged
+from profiles.comparison.confidence import Basis, Judgement, judge_total
+from profiles.comparison.history import (
+    FIGURES,
+    Evidence,
+    Figure,
+    clean_medians_s,
+    evidence_of,
+    measurement_of,
+)
+from profiles.ingest.loading import profile_data
+from profiles.models import Profile
+from webprofile.errors import DomainError
+
+#: of all profiles of a comparison together: 250,000 take some 10 s and 600 MB
+MOST_OPERATORS = 250_000
+#: of all comparisons that are kept, beyond the newest
+_MOST_KEPT = 100_000
+
+
+@dataclass(eq=False)
+class _Aligned:
+    """Profiles without verdicts, and the verdicts made last with what they rest on."""
+
+    data: tuple[ProfileData, ...]
+    comparison: Comparison
+    last: tuple[Bases, Comparison] | None = None
+
+    def judged(self, bases: Bases) -> Comparison:
+        last = self.last
+        if last is None or last[0] != bases:
+            last = self.last = bases, judged(self.comparison, bases)
+        return last[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Profiles, the first of which is the baseline, and what came out.
+
+    evidence: for each profile what is known of its run
+    latency_s: for each profile the median iteration without profiling, s; nan without one
+    latency: one verdict on it for each profile but the baseline
+    """
+
+    profiles: tuple[Profile, ...]
+    data: tuple[ProfileData, ...]
+    comparison: Comparison
+    evidence: tuple[Evidence, ...]
+    latency_s: tuple[float, ...]
+    latency: tuple[Judgement, ...]
+
+    def basis(self, other: int, figure: Figure) -> Basis:
+        """What the verdict on a profile, counted from 1, rests on."""
+        return _basis(self.evidence[0], self.evidence[other], figure)
+
+
+def comparison_of(profiles: Sequence[Profile]) -> Compared:
+    """Compare two to eight profiles with the first of them.
+
+    Raises DomainError: comparison_large, profile_damaged, storage_unreachable.
+    """
+    if (operators := _operators(profiles)) > MOST_OPERATORS:
+        raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)
+    aligned = _align(profiles)
+    evidence = tuple(evidence_of(profiles))
+    bases = {
+        figure: tuple(_basis(evidence[0], other, figure) for other in evidence[1:])
+        for figure in FIGURES
+    }
+    return Compared(
+        profiles=tuple(profiles),
+        data=aligned.data,
+        comparison=aligned.judged({side: bases[side] for side in ("device", "host")}),
+        evidence=evidence,
+        latency_s=tuple(map(_latency_s, profiles)),
+        latency=_latency(profiles, bases["latency"]),
+    )
+
+
+def _key(profiles: Sequence[Profile]) -> tuple[tuple[int, datetime.datetime], ...]:
+    return tuple((profile.pk, profile.built_at) for profile in profiles)
+
+
+def _size(aligned: _Aligned) -> int:
+    """Operators in the cache; a comparison larger than all of it takes it alone."""
+    return min(sum(len(each.columns) for each in aligned.data), _MOST_KEPT)
+
+
+@cached(LRUCache(_MOST_KEPT, getsizeof=_size), key=_key, lock=threading.Lock())
+def _align(profiles: Sequence[Profile]) -> _Aligned:
+    data = tuple(profile_data(profile) for profile in profiles)
+    return _Aligned(data, align_profiles(data))
+
+
+def _basis(base: Evidence, other: Evidence, figure: Figure) -> Basis:
+    return Basis(
+        base=base.scatter[figure],
+        other=other.scatter[figure],
+        disturbed=base.disturbed or other.disturbed,
+    )
+
+
+def _latency_s(profile: Profile) -> float:
+    measurement = measurement_of(profile)
+    if measurement is None or measurement.median_ms is None:
+        return math.nan
+    return measurement.median_ms / 1000
+
+
+def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judgement, ...]:
+    """One verdict for each profile but the first: a process without profiling is one sample."""
+    samples = [np.array(clean_medians_s(measurement_of(profile))) for profile in profiles]
+    shown_s = [_latency_s(profile) for profile in profiles]
+    return tuple(
+        judge_total(samples[0], other, shown=other_s / (shown_s[0] or math.nan), basis=basis)
+        for other, other_s, basis in zip(samples[1:], shown_s[1:], bases, strict=True)
+    )
+
+
+def _operators(profiles: Sequence[Profile]) -> int:
+    return sum(profile.operators for profile in profiles)

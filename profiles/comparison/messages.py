@@ -1,0 +1,152 @@
+"""The reader's words for a comparison: what a row became, how sure a difference is."""
+
+import math
+from typing import Any
+
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from profiles.analysis.durations import ABSENT, TimeUnit, duration
+from profiles.comparison.classify import Reason, Status
+from profiles.comparison.confidence import Judgement, Verdict
+from profiles.comparison.question import Sort
+from profiles.comparison.waterfall import By
+from profiles.models import Profile
+
+MINUS = "\N{MINUS SIGN}"
+
+#: status -> (word, what it means)
+STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
+    "same": (
+        pgettext_lazy("operator", "same operator"),
+        _("Same type, parameters, shapes and data types, no clear difference of device time."),
+    ),
+    "changed": (
+        pgettext_lazy("operator", "changed"),
+        _(
+            "The same operator with other parameters, shapes, data types or a clearly other device "
+            "time."
+        ),
+    ),
+    "fused": (
+        pgettext_lazy("operator", "fused"),
+        _(
+            "Several operators became fewer, which do the same part of the graph; or a BatchNorm "
+            "was folded into the weights of a convolution."
+        ),
+    ),
+    "split": (
+        pgettext_lazy("operator", "split"),
+        _(
+            "One operator or a few became more, which do the same part of the graph; or a "
+            "BatchNorm stands where it was folded before."
+        ),
+    ),
+    "new": (pgettext_lazy("operator", "new"), _("The baseline has nothing that corresponds.")),
+    "gone": (
+        pgettext_lazy("operator", "gone"),
+        _("Only the baseline has it."),
+    ),
+}
+REASON_WORDS: dict[Reason, Any] = {
+    "type": _("other type"),
+    "params": _("parameters"),
+    "format": _("memory format"),
+    "shapes": _("shapes"),
+    "dtypes": _("data type"),
+    "time": _("time"),
+}
+SORT_WORDS: dict[Sort, Any] = {
+    "change": _("largest change first"),
+    "slower": _("what got slower first"),
+    "faster": _("what got faster first"),
+    "baseline": _("slowest in the baseline first"),
+    "order": _("order of execution"),
+    "name": _("name"),
+}
+BY_WORDS: dict[By, Any] = {
+    "row": _("operator"),
+    "type": _("type"),
+    "scope": _("name scope"),
+}
+HOW_WORDS: dict[str, Any] = {
+    "name": _("by name and shapes"),
+    "value": _("by the names of its outputs"),
+    "neighbours": _("by its neighbours in the graph"),
+    "order": _("by the order of execution"),
+    "region": _("by what goes into the group and comes out of it"),
+}
+
+
+def letter(number: int) -> str:
+    """What a profile is called in a comparison: A is the baseline."""
+    return "ABCDEFGH"[number]
+
+
+def origin_of(profile: Profile) -> str:
+    """Device and version, or that it was opened from a file."""
+    if profile.attempt is not None:
+        task = profile.attempt.task
+        return f"{task.worker.name} · MegEngine {task.runtime_version}"
+    return gettext("opened from a file")
+
+
+def signed(value_s: float, unit: TimeUnit | None = None) -> str:
+    """A difference of times with its sign: `+1.250 ms`, `−12.00 µs`, `0 s`."""
+    if not math.isfinite(value_s):
+        return ABSENT
+    value_s = round(value_s, 12)  # differences of whole microseconds are no whole ones
+    sign = "+" if value_s > 0 else MINUS if value_s < 0 else ""
+    return sign + duration(abs(value_s), unit)
+
+
+def signed_percent(ratio: float) -> str:
+    """A relative difference: `+12 %`, `−3.4 %`; more than tenfold as a factor, `×25`."""
+    if not math.isfinite(ratio):
+        return ABSENT
+    if ratio >= 9.995:
+        return f"×{ratio + 1:.0f}"
+    amount = plain_percent(ratio)
+    sign = "" if amount == "0.0 %" else "+" if ratio > 0 else MINUS
+    return f"{sign}{amount}"
+
+
+def plain_percent(ratio: float) -> str:
+    """The amount of a relative difference: `3.4 %`, `12 %`."""
+    percent = abs(ratio) * 100
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
+def verdict_words(judgement: Judgement, row: int) -> dict[str, str]:
+    """{"code", "word", "interval", "tone"}: whether a difference is more than noise.
+
+    code: of `confidence.VERDICTS`; tone: faster, slower or nothing, for the colour
+    """
+    code = judgement.code(row)
+    return {
+        "code": code,
+        "word": verdict_word(code),
+        "interval": _interval(float(judgement.low[row]), float(judgement.high[row])),
+        "tone": code if code in ("faster", "slower") else "",
+    }
+
+
+def verdict_word(code: Verdict) -> str:
+    """What a verdict says to a reader; empty where one side has no times."""
+    words = {
+        "disturbed": gettext("no verdict: a run was disturbed"),
+        "single": gettext("not enough evidence: one sample"),
+        "few": gettext("not enough evidence: too few passes"),
+        "unknown": gettext("not enough evidence: scatter of equal runs unknown"),
+        "none": gettext("no clear difference"),
+        "faster": gettext("faster"),
+        "slower": gettext("slower"),
+    }
+    return words.get(code, "")
+
+
+def _interval(low: float, high: float) -> str:
+    """Bounds of a ratio, as percentages of the baseline."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    return f"{signed_percent(low)} … {signed_percent(high)}"

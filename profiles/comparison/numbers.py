@@ -1,0 +1,159 @@
+"""Times of the rows of a comparison, their differences, and the verdicts on these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.data import ProfileData
+from profiles.comparison.confidence import (
+    LEAST_SHARE,
+    Basis,
+    Judgement,
+    judge_rows,
+    judge_total,
+)
+from profiles.comparison.nodes import Nodes
+from profiles.comparison.rows import Row
+from profiles.formats.columns import Side
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SideNumbers:
+    """One side, device or host, of r rows in p profiles.
+
+    time_s: (p, r) sum of the medians of a row's operators, s; nan if none of them was timed
+    delta_s: (p - 1, r) time - time of the baseline, where what is missing counts as 0
+    total_s: (p,) as the result pages show it, nan without times; total_samples: k sums each, s
+    samples: p times (k, r) sums over each row's operators in each pass, s
+    operators_s: p times (n,) self times of single operators, s, by row of the profile's columns
+    judgements: p - 1 times r verdicts; totals: p - 1 times one verdict, of the sums of passes
+    bases: what these rest on
+    """
+
+    time_s: Floats
+    delta_s: Floats
+    total_s: Floats
+    total_samples: tuple[Floats, ...]
+    samples: tuple[Floats, ...]
+    operators_s: tuple[Floats, ...]
+    judgements: tuple[Judgement, ...] = ()
+    totals: tuple[Judgement, ...] = ()
+    bases: tuple[Basis, ...] = ()
+
+    def judged(self, bases: Sequence[Basis]) -> "SideNumbers":
+        """Return these with verdicts; bases: one for each profile but the baseline."""
+        known_s = np.where(np.isnan(self.time_s), 0.0, self.time_s)
+        worth = _worth(known_s, self.total_s)
+        others = range(1, len(self.time_s))
+        return replace(
+            self,
+            judgements=tuple(
+                judge_rows(
+                    self.samples[0],
+                    self.samples[n],
+                    worth=worth[n - 1],
+                    shown=_ratio(self.time_s[n], self.time_s[0]),
+                    basis=bases[n - 1],
+                )
+                for n in others
+            ),
+            totals=tuple(
+                judge_total(
+                    self.total_samples[0],
+                    self.total_samples[n],
+                    shown=float(_ratio(self.total_s[n : n + 1], self.total_s[:1])[0]),
+                    basis=bases[n - 1],
+                )
+                for n in others
+            ),
+            bases=tuple(bases),
+        )
+
+    def judge_groups(self, other: int, groups: Sequence[Sequence[int]]) -> Judgement:
+        """Return one verdict for each group of rows; other: the profile, counted from 1."""
+        base, changed = (
+            np.stack([_known_sums(self.samples[n][:, rows]) for rows in groups], axis=1)
+            for n in (0, other)
+        )
+        time_s = [_known_sums(self.time_s[[0, other]][:, rows]) for rows in groups]
+        shown = np.array([float(_ratio(both[1:], both[:1])[0]) for both in time_s])
+        worth = np.ones(len(groups), dtype=bool)
+        basis = self.bases[other - 1]
+        return judge_rows(base, changed, worth=worth, shown=shown, basis=basis)
+
+
+def side_numbers(
+    profiles: Sequence[ProfileData], nodes: Sequence[Nodes], rows: Sequence[Row], side: Side
+) -> SideNumbers:
+    """Sum up the times of rows on one side; `judged` adds verdicts."""
+    members = [_Members(each, rows, number) for number, each in enumerate(nodes)]
+    time_s = np.stack(
+        [
+            member.sums(data.columns.times(side).end_s[None])[0]
+            for member, data in zip(members, profiles, strict=True)
+        ]
+    )
+    samples = [
+        member.sums(data.spread(side).end_s) for member, data in zip(members, profiles, strict=True)
+    ]
+    passes = [_known_sums(data.spread(side).end_s) for data in profiles]
+    totals = [data.columns.times(side).total_s() for data in profiles]
+    total_s = np.array([np.nan if total is None else total for total in totals])
+    known_s = np.where(np.isnan(time_s), 0.0, time_s)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        delta_s = known_s[1:] - known_s[0]
+    return SideNumbers(
+        time_s=time_s,
+        delta_s=delta_s,
+        total_s=total_s,
+        total_samples=tuple(passes),
+        samples=tuple(samples),
+        operators_s=tuple(data.columns.times(side).end_s for data in profiles),
+    )
+
+
+def _worth(known_s: Floats, total_s: Floats) -> NDArray[np.bool_]:
+    """Return (p - 1, r): which rows have LEAST_SHARE of the larger total on either side."""
+    largest_s = np.maximum(known_s[1:], known_s[0])
+    return np.asarray(largest_s >= LEAST_SHARE * np.fmax(total_s[1:, None], total_s[0]))
+
+
+class _Members:
+    """The operators of all rows in one profile, flat."""
+
+    def __init__(self, nodes: Nodes, rows: Sequence[Row], profile: int) -> None:
+        lists = [[nodes.rows[x] for x in row.members(profile)] for row in rows]
+        self.counts = np.array([len(each) for each in lists], dtype=np.intp)
+        self.flat = np.array([each for row in lists for each in row], dtype=np.intp)
+        self.filled = np.flatnonzero(self.counts)
+        self.starts = (np.cumsum(self.counts) - self.counts)[self.filled]
+
+    def sums(self, times_s: Floats) -> Floats:
+        """Return (k, r) sums of (k, n) times over each row's operators; nan where none is known."""
+        found = np.full((len(times_s), len(self.counts)), np.nan)
+        if len(self.filled):
+            picked = times_s[:, self.flat]
+            absent = np.isnan(picked)
+            with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
+                sums = np.add.reduceat(np.where(absent, 0.0, picked), self.starts, axis=1)
+            known = np.logical_or.reduceat(~absent, self.starts, axis=1)
+            found[:, self.filled] = np.where(known, sums, np.nan)
+        return found
+
+
+def _known_sums(times_s: Floats) -> Floats:
+    """Return (k,) sums of (k, n) times; nan where none is known."""
+    known = ~np.isnan(times_s)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
+        sums = np.where(known, times_s, 0.0).sum(axis=1)
+    return np.where(known.any(axis=1), sums, np.nan)
+
+
+def _ratio(time_s: Floats, base_s: Floats) -> Floats:
+    """Return (m,) ratios; nan where either is no positive number."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where((time_s > 0) & (base_s > 0), time_s / base_s, np.nan)

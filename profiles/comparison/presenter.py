@@ -1,0 +1,393 @@
+"""A comparison as its page shows it: numbers with their words, row by row."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from django.core.paginator import Page, Paginator
+from django.utils.translation import gettext as _
+
+from profiles.analysis.durations import TimeUnit, duration, unit_of
+from profiles.comparison import messages
+from profiles.comparison.classify import STATUSES
+from profiles.comparison.comparison import Comparison
+from profiles.comparison.facts import steps_of_all
+from profiles.comparison.loading import Compared
+from profiles.comparison.nodes import Nodes
+from profiles.comparison.question import SORTS, Answer
+from profiles.comparison.request import SIDES, Asked
+from profiles.comparison.rows import Cell, Row
+from profiles.comparison.waterfall import BYS, Step, waterfall
+from profiles.formats.columns import Side
+from profiles.presenters.isolating import shortened, visible
+from profiles.presenters.quantities import listed
+
+PAGE_SIZE = 100
+#: operators of a group that the table names; the selected row names all
+_MOST_NAMED = 4
+
+
+def row_page(compared: Compared, asked: Asked, answer: Answer) -> "Page[Any]":
+    """The page of rows that is asked for; `object_list` holds what the table shows."""
+    page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(asked.page)
+    unit = _row_unit(compared, asked)
+    page.object_list = [row_view(compared, number, asked, unit) for number in page.object_list]
+    return page
+
+
+def row_view(compared: Compared, number: int, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
+    """One row of the table; unit: that of all its times."""
+    comparison, side = compared.comparison, asked.question.side
+    row, numbers = comparison.rows[number], comparison.side(side)
+    profile, x = comparison.main[number]
+    nodes = comparison.nodes[profile]
+    base_s = float(numbers.time_s[0, number])
+    return {
+        "number": number,
+        "name": shortened(nodes.short_names[x]),
+        "type": shortened(nodes.kinds[x]),
+        "value": shortened(nodes.value_names[x][0]) if nodes.is_named(x) else "",
+        "change": _became(comparison, row),
+        "base": duration(base_s, unit),
+        "has_base": bool(row.baseline),
+        "address": asked.changed(row=number),
+        "selected": number == asked.row,
+        "cells": [
+            _cell_view(comparison, number, other, side=side, unit=unit)
+            for other in range(len(row.cells))
+        ],
+    }
+
+
+def _row_unit(compared: Compared, asked: Asked) -> TimeUnit:
+    """That of the longest row, so that all pages of the table have the same."""
+    times_s = compared.comparison.side(asked.question.side).time_s
+    return unit_of([float(np.nanmax(times_s, initial=0.0))])
+
+
+def _became(comparison: Comparison, row: Row) -> list[dict[str, str]]:
+    """What groups consist of: `Conv + BN + ADD → ConvBias`, one line for each profile with one."""
+    lines = []
+    before = _kinds(comparison.nodes[0], row.baseline)
+    for other, cell in enumerate(row.cells):
+        if (cell and cell.status in ("fused", "split")) or (cell and "type" in cell.reasons):
+            after = _kinds(comparison.nodes[other + 1], cell.members)
+            lines.append({"letter": messages.letter(other + 1), "before": before, "after": after})
+    return lines
+
+
+def _kinds(nodes: Nodes, members: tuple[int, ...]) -> str:
+    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    named = [shortened(nodes.kinds[x]) for x in computing[:_MOST_NAMED]]
+    more = ["…"] if len(computing) > _MOST_NAMED else []
+    return " + ".join(named + more)
+
+
+def _cell_view(
+    comparison: Comparison, number: int, other: int, *, side: Side, unit: TimeUnit
+) -> dict[str, Any]:
+    cell, numbers = comparison.rows[number].cells[other], comparison.side(side)
+    if cell is None:
+        return {"status": ""}
+    base_s, time_s = (float(numbers.time_s[k, number]) for k in (0, other + 1))
+    delta_s = float(numbers.delta_s[other, number])
+    verdict = messages.verdict_words(numbers.judgements[other], number)
+    return {
+        "status": cell.status,
+        "word": messages.STATUS_WORDS[cell.status][0],
+        "reasons": listed(str(messages.REASON_WORDS[reason]) for reason in cell.reasons),
+        "time": duration(time_s, unit),
+        "delta": messages.signed(delta_s, unit),
+        "percent": messages.signed_percent(delta_s / base_s)
+        if base_s >= 1e-6 and cell.members
+        else "",
+        "verdict": verdict,
+    }
+
+
+def total_rows(compared: Compared) -> list[dict[str, Any]]:
+    """Totals and iteration time, for each profile with bar, difference and verdict."""
+    comparison = compared.comparison
+    latency_s = list(compared.latency_s)
+    totals_s = {side: comparison.side(side).total_s.tolist() for side in SIDES}
+    unit = unit_of([*totals_s["device"], *totals_s["host"], *latency_s])
+    rows = []
+    for side, title in (("device", _("Device total")), ("host", _("Host total"))):
+        numbers = comparison.side("device" if side == "device" else "host")
+        values = numbers.total_s.tolist()
+        judged = [messages.verdict_words(each, 0) for each in numbers.totals]
+        rows.append({"key": side, "title": title, "cells": _total_cells(values, judged, unit)})
+    if not all(map(math.isnan, latency_s)):
+        rows.append(
+            {
+                "key": "latency",
+                "title": _("Iteration without profiling, median"),
+                "cells": _total_cells(
+                    latency_s, [messages.verdict_words(each, 0) for each in compared.latency], unit
+                ),
+            }
+        )
+    return rows + _step_rows(compared)
+
+
+def total_notes(compared: Compared) -> list[str]:
+    """From which difference on a total gets a verdict, and why latency gets none, in sentences."""
+    notes = []
+    for other, judgement in enumerate(compared.comparison.device.totals, start=1):
+        if judgement.code(0) in ("none", "faster", "slower"):
+            allowance = math.expm1(compared.basis(other, "device").allowance)
+            notes.append(
+                _(
+                    "Equal runs on this device may differ by %(percent)s in device total. A "
+                    "smaller difference of %(letter)s gets no verdict."
+                )
+                % {"percent": messages.plain_percent(allowance), "letter": messages.letter(other)}
+            )
+    if any(judgement.code(0) == "single" for judgement in compared.latency):
+        notes.append(
+            _(
+                "The median iteration without profiling gets no verdict: iterations of one process "
+                "are not independent, and a run has only one process without profiling."
+            )
+        )
+    return notes
+
+
+def _step_rows(compared: Compared) -> list[dict[str, Any]]:
+    """Totals of one training step, where all profiles are traces that know their steps."""
+    steps = [each or 0 for each in steps_of_all(compared)]
+    if not all(steps) or max(steps) == 1:
+        return []
+    found = []
+    unsure = {
+        "code": "single",
+        "word": messages.verdict_word("single"),
+        "interval": "",
+        "tone": "",
+    }
+    titles = {
+        "device": _("Device, of one training step"),
+        "host": _("Host, of one training step"),
+    }
+    for side in SIDES:
+        totals_s = compared.comparison.side(side).total_s.tolist()
+        each_s = [total_s / number for total_s, number in zip(totals_s, steps, strict=True)]
+        cells = _total_cells(each_s, [unsure] * (len(steps) - 1), unit_of(each_s))
+        found.append({"key": f"{side}-step", "title": titles[side], "cells": cells})
+    return found
+
+
+def _total_cells(
+    values: list[float], judged: list[dict[str, str]], unit: TimeUnit
+) -> list[dict[str, Any]]:
+    most = max((value for value in values if math.isfinite(value)), default=0.0)
+    cells = []
+    for number, value in enumerate(values):
+        delta_s = value - values[0]
+        known = bool(number) and math.isfinite(delta_s)
+        cells.append(
+            {
+                "letter": messages.letter(number),
+                "value": duration(value, unit),
+                "share": f"{value / most:.4f}" if most > 0 and math.isfinite(value) else "",
+                "delta": messages.signed(delta_s, unit) if known else "",
+                "percent": messages.signed_percent(delta_s / values[0])
+                if known and values[0] > 0
+                else "",
+                "verdict": judged[number - 1] if known else None,
+            }
+        )
+    return cells
+
+
+def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
+    """The waterfall to one of the other profiles: steps for its table, and for the chart."""
+    other = asked.other
+    steps = waterfall(compared.comparison, other, side=asked.question.side, by=asked.by)
+    unit = unit_of([step.to_s for step in steps])
+    shown = [_step_view(step, asked, unit) for step in steps]
+    start_s = steps[0].to_s if steps else 0.0
+    for view, step in zip(shown, steps, strict=True):
+        if step.kind in ("step", "rest"):
+            view["percent"] = messages.signed_percent(step.delta_s / start_s) if start_s else ""
+    return {
+        "other": other,
+        "letter": messages.letter(other),
+        # each operator would be gone or new, which explains nothing
+        "is_apart": not compared.comparison.common[other - 1],
+        "steps": shown,
+        "data": [
+            {
+                "kind": step.kind,
+                "name": view["name"],
+                "from": step.from_s,
+                "to": step.to_s,
+                "delta": step.delta_s,
+                "row": step.row,
+                "tone": view["tone"],
+            }
+            for step, view in zip(steps, shown, strict=True)
+        ],
+        "others": [
+            {
+                "letter": messages.letter(n),
+                "address": asked.changed(other=n),
+                "is_current": n == other,
+            }
+            for n in range(1, len(compared.profiles))
+        ],
+        "bys": [
+            {
+                "word": messages.BY_WORDS[by],
+                "address": asked.changed(by=by),
+                "is_current": by == asked.by,
+            }
+            for by in BYS
+        ],
+    }
+
+
+def _step_view(step: Step, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
+    names = {
+        "start": _("Total of the baseline"),
+        "rest": _("everything else"),
+        "end": _("Total"),
+    }
+    name = step.name or names.get(step.kind) or _("without a scope")
+    return {
+        "kind": step.kind,
+        "name": shortened(name),
+        "rows": step.rows,
+        "delta": messages.signed(step.delta_s, unit) if step.kind in ("step", "rest") else "",
+        "total": duration(step.to_s, unit),
+        "address": asked.changed(row=step.row) if step.row is not None else "",
+        "tone": step.verdict if step.verdict in ("faster", "slower") else "",
+    }
+
+
+def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
+    """The form above the table."""
+    question = asked.question
+    quiet_s = answer.quiet_delta_s.tolist()
+    unit = unit_of(quiet_s)
+    return {
+        "text": question.text,
+        "least": "" if question.least_percent is None else f"{question.least_percent:g}",
+        "every": question.every,
+        "statuses": [
+            {
+                "key": status,
+                "word": messages.STATUS_WORDS[status][0],
+                "help": messages.STATUS_WORDS[status][1],
+                "count": answer.counts[status],
+                "is_chosen": status in question.statuses,
+            }
+            for status in STATUSES
+        ],
+        "sorts": [
+            {"key": sort, "word": messages.SORT_WORDS[sort], "is_chosen": sort == question.sort}
+            for sort in SORTS
+        ],
+        "sides": [{"key": side, "is_chosen": side == question.side} for side in SIDES],
+        "all_address": asked.changed(question=replace(question, every=True, least_percent=None)),
+        "reset_address": asked.changed(question=type(question)()),
+        "quiet": answer.quiet,
+        "quiet_delta": listed(
+            f"{messages.letter(n)} {messages.signed(value, unit)}"
+            for n, value in enumerate(quiet_s, start=1)
+        ),
+    }
+
+
+def selected_view(compared: Compared, asked: Asked) -> dict[str, Any] | None:
+    """The selected row with all of its operators, None without one."""
+    comparison = compared.comparison
+    if asked.row is None or asked.row >= len(comparison.rows):
+        return None
+    row = comparison.rows[asked.row]
+    unit = _selected_unit(compared, row, asked)
+    return {
+        **row_view(compared, asked.row, asked, unit),
+        "close_address": asked.changed(row=None),
+        "graph_row": _graph_row(comparison, row, asked.drawn),
+        "profiles": [
+            {
+                "letter": messages.letter(profile),
+                **_operators(compared, profile, row, side=asked.question.side, unit=unit),
+                "samples": [duration(each, unit) for each in _samples(comparison, profile, asked)],
+                "how": _how(row.cells[profile - 1]) if profile else "",
+            }
+            for profile in range(len(compared.profiles))
+        ],
+    }
+
+
+def _graph_row(comparison: Comparison, row: Row, profile: int) -> int | None:
+    """Which row of its own table stands for the group in the graph of a profile."""
+    nodes, members = comparison.nodes[profile], row.members(profile)
+    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    return nodes.rows[computing[0]] if computing else None
+
+
+def _how(cell: Cell | None) -> str:
+    return listed(str(messages.HOW_WORDS[how]) for how in cell.how) if cell else ""
+
+
+def _selected_unit(compared: Compared, row: Row, asked: Asked) -> TimeUnit:
+    """The unit of all times that are told of the selected row."""
+    found: list[float] = []
+    for profile, data in enumerate(compared.data):
+        rows = compared.comparison.nodes[profile].rows
+        end_s = data.columns.times(asked.question.side).end_s
+        found += [float(end_s[rows[x]]) for x in row.members(profile)]
+        found += _samples(compared.comparison, profile, asked)
+    return unit_of(found)
+
+
+def _samples(comparison: Comparison, profile: int, asked: Asked) -> list[float]:
+    samples_s = comparison.side(asked.question.side).samples[profile][:, asked.row]
+    return sorted(samples_s[~np.isnan(samples_s)].tolist())
+
+
+def _operators(
+    compared: Compared, profile: int, row: Row, *, side: Side, unit: TimeUnit
+) -> dict[str, Any]:
+    """The operators that compute one by one, the constants of a group as a number and a time."""
+    nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns
+    times_s, members = columns.times(side).end_s, row.members(profile)
+    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    constants = sorted(set(members) - set(computing))
+    return {
+        "operators": [
+            {
+                "name": shortened(nodes.short_names[x]),
+                "type": shortened(nodes.kinds[x]),
+                "time": duration(float(times_s[nodes.rows[x]]), unit),
+                "reads": _shapes(nodes.read_shapes[x]),
+                "makes": ", ".join(shape or "?" for shape in nodes.value_shapes[x]),
+                "params": _params(nodes.params[x]),
+            }
+            for x in computing
+        ],
+        "constants": len(constants),
+        "constants_time": duration(
+            float(np.nansum([times_s[nodes.rows[x]] for x in constants])) if constants else None,
+            unit,
+        ),
+    }
+
+
+def _shapes(shapes: str | None) -> str:
+    decoded = msgspec.json.decode(shapes) if shapes else None
+    if not isinstance(decoded, list):
+        return ""
+    return ", ".join(msgspec.json.encode(each).decode() for each in decoded)
+
+
+def _params(params: str | None) -> str:
+    decoded = msgspec.json.decode(params) if params else None
+    if not isinstance(decoded, dict):
+        return ""
+    return visible(", ".join(f"{name}={value}" for name, value in sorted(decoded.items())))

@@ -1,0 +1,140 @@
+"""Which rows of a comparison are shown, and in which order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.comparison.classify import STATUSES, Status
+from profiles.comparison.comparison import Comparison
+from profiles.comparison.rows import Row
+from profiles.formats.columns import Side
+
+Floats = NDArray[np.float64]
+Sort = Literal["change", "slower", "faster", "baseline", "order", "name"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+#: of the baseline's total: what changed by less and is the same otherwise is not notable
+QUIET_SHARE = 0.005
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a reader wants to see; every part narrows.
+
+    statuses: rows with any of these in any profile; empty for all
+    text: part of the name or type of any operator of a row, in any case
+    least_percent: least change in any profile, as percentage of the baseline's total; None for the
+        usual rule: rows that are the same, or constants, and changed by less than QUIET_SHARE
+        are left out, all others are shown
+    every: leave nothing out for being unchanged
+    """
+
+    side: Side = "device"
+    statuses: tuple[Status, ...] = ()
+    text: str = ""
+    least_percent: float | None = None
+    every: bool = False
+    sort: Sort = "change"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """rows: (k,) numbers of rows in the order asked for
+
+    quiet: how many rows fit but for their small change; quiet_delta_s: (p - 1,) their differences
+    counts: {status: how many rows have it in any profile}, before any narrowing
+    """
+
+    rows: NDArray[np.intp]
+    quiet: int
+    quiet_delta_s: Floats
+    counts: dict[Status, int]
+
+
+def ask(comparison: Comparison, question: Question) -> Answer:
+    """Choose and order the rows of a comparison."""
+    rows = comparison.rows
+    numbers = comparison.side(question.side)
+    change_s = np.abs(np.nan_to_num(numbers.delta_s)).max(axis=0, initial=0.0)
+    fits = np.array([_fits(comparison, row, question) for row in rows], dtype=bool)
+    shown = fits & ~_quiet(comparison, question, change_s)
+    left_out = fits & ~shown
+    found = np.flatnonzero(shown)
+    keys = _SORTS[question.sort](comparison, question.side, found)
+    return Answer(
+        rows=found[np.argsort(keys, kind="stable")],
+        quiet=int(left_out.sum()),
+        quiet_delta_s=np.nan_to_num(numbers.delta_s[:, left_out]).sum(axis=1),
+        counts={status: sum(_has(row, {status}) for row in rows) for status in STATUSES},
+    )
+
+
+def _fits(comparison: Comparison, row: Row, question: Question) -> bool:
+    if question.statuses and not _has(row, set(question.statuses)):
+        return False
+    text = question.text.casefold()
+    return not text or any(
+        text in nodes.short_names[x].casefold() or text in nodes.kinds[x].casefold()
+        for profile, nodes in enumerate(comparison.nodes)
+        for x in row.members(profile)
+    )
+
+
+def _has(row: Row, statuses: set[Status]) -> bool:
+    return any(cell is not None and cell.status in statuses for cell in row.cells)
+
+
+def _quiet(comparison: Comparison, question: Question, change_s: Floats) -> NDArray[np.bool_]:
+    """Which rows changed too little to be shown."""
+    total_s = np.nan_to_num(comparison.side(question.side).total_s[0])
+    if question.least_percent is not None:
+        return np.asarray(change_s < question.least_percent / 100 * total_s)
+    if question.every or question.statuses:
+        return np.zeros(len(change_s), dtype=bool)
+    plain = [row.constant or not _has(row, set(STATUSES) - {"same"}) for row in comparison.rows]
+    return np.asarray(np.array(plain, dtype=bool) & (change_s < QUIET_SHARE * total_s))
+
+
+_Keys = Callable[[Comparison, Side, NDArray[np.intp]], Floats]
+
+
+def _largest_change(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
+    delta_s = np.nan_to_num(comparison.side(side).delta_s[:, rows])
+    return np.asarray(-np.abs(delta_s).max(axis=0, initial=0.0))
+
+
+def _most_slower(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
+    return np.asarray(-np.nan_to_num(comparison.side(side).delta_s[:, rows]).max(axis=0))
+
+
+def _most_faster(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
+    return np.asarray(np.nan_to_num(comparison.side(side).delta_s[:, rows]).min(axis=0))
+
+
+def _slowest_before(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
+    return np.asarray(-np.nan_to_num(comparison.side(side).time_s[0, rows]))
+
+
+def _execution(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
+    return rows.astype(np.float64)
+
+
+def _alphabet(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
+    names = []
+    for row in rows.tolist():
+        profile, node = comparison.main[row]
+        names.append(comparison.nodes[profile].short_names[node])
+    known = {name: place for place, name in enumerate(sorted(set(names)))}
+    return np.array([known[name] for name in names], dtype=np.float64)
+
+
+_SORTS: dict[Sort, _Keys] = {
+    "change": _largest_change,
+    "slower": _most_slower,
+    "faster": _most_faster,
+    "baseline": _slowest_before,
+    "order": _execution,
+    "name": _alphabet,
+}

@@ -1,0 +1,199 @@
+"""Groups of operators that became other groups: fused, split, or replaced by another type.
+
+What `align` leaves over is cut into regions: operators that hang together by data, up to values
+that exist on both sides. A region with operators on both sides is one group if it reads something
+that both sides have and makes something that both sides have, so that the new operators enclose
+the same part of the graph as the old ones.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from profiles.comparison.align import Matching
+from profiles.comparison.nodes import Nodes
+from profiles.formats.columns import MISSING
+
+#: a group is one if either side has at most so many operators: more is another model
+MOST_OPERATORS = 8
+#: the two sides of a node in the joint graph
+_A, _B = 0, 1
+Node = tuple[int, int]
+Member = TypeVar("Member", int, tuple[int, int])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators of a that became operators of b; one side is empty for what is gone or new.
+
+    a, b: nodes in order of execution
+    how: the stage that found it, empty without a counterpart
+    """
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    how: str = ""
+
+
+def groups_of(made: Matching) -> list[Group]:
+    """Return each operator of both profiles in exactly one group: pairs, regions, then the rest."""
+    pairs = [Group((x,), (y,), made.how[x]) for x, y in enumerate(made.of_a) if y != MISSING]
+    regions = _Regions(made).groups()
+    taken_a = {x for group in regions for x in group.a}
+    taken_b = {y for group in regions for y in group.b}
+    gone = [x for x, y in enumerate(made.of_a) if y == MISSING and x not in taken_a]
+    new = [y for y, x in enumerate(made.of_b) if x == MISSING and y not in taken_b]
+    rest = [*(Group((x,), ()) for x in gone), *(Group((), (y,)) for y in new)]
+    return pairs + regions + rest
+
+
+class DisjointSets(Generic[Member]):
+    """Sets that grow together; each is known by its least member."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Member, Member] = {}
+
+    def root(self, member: Member) -> Member:
+        """Return the least member of the set that this one is in."""
+        root = member
+        while (above := self._parents.get(root, root)) != root:
+            root = above
+        while (above := self._parents.get(member, member)) != root:
+            self._parents[member] = root
+            member = above
+        return root
+
+    def join(self, one: Member, other: Member) -> None:
+        low, high = sorted((self.root(one), self.root(other)))
+        if low != high:
+            self._parents[high] = low
+
+
+class _Regions:
+    """The regions of what is left over, by union-find over the nodes of both graphs."""
+
+    def __init__(self, made: Matching) -> None:
+        self.made = made
+        self.sides = (made.a, made.b)
+        self.partners = (made.of_a, made.of_b)
+        self.sets = DisjointSets[Node]()
+        #: nodes that make a value which the other side has too
+        self.cut: set[Node] = set()
+        self._link_values()
+        for side in (_A, _B):
+            self._join_by_data(side)
+
+    def groups(self) -> list[Group]:
+        """The regions that are groups, in order of the first operator of a."""
+        members: defaultdict[Node, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for side in (_A, _B):
+            for x in self.sides[side].order:
+                if self._is_left(side, x) and not self._is_apart(side, x):
+                    members[self.sets.root((side, x))][side].append(x)
+        found = [self._with_constants(*each) for each in members.values() if self._is_group(*each)]
+        return sorted(found, key=lambda group: self.made.a.place[group.a[0]])
+
+    def _is_left(self, side: int, x: int) -> bool:
+        return self.partners[side][x] == MISSING
+
+    def _is_apart(self, side: int, x: int) -> bool:
+        """Constants do not hold a region together: several operators may share one."""
+        return self.sides[side].is_constant(x)
+
+    def _link_values(self) -> None:
+        for x, y in self.made.links.items():
+            if self._is_left(_A, x) and self._is_left(_B, y):
+                self._link(x, y)
+        for x, y in enumerate(self.made.of_a):
+            if y != MISSING:
+                self._link_makers(x, y)
+
+    def _link_makers(self, x: int, y: int) -> None:
+        """What makes the same input of a pair makes the same value.
+
+        Where an input is a constant on one side only, as after a sum was taken apart, inputs do not
+        correspond one by one: all of one side together make the same as all of the other.
+        """
+        ours, theirs = self.made.a.inputs[x], self.made.b.inputs[y]
+        if len(ours) != len(theirs):
+            return
+        makers = [
+            (p, q) for (p, _), (q, _) in zip(ours, theirs, strict=True) if MISSING not in (p, q)
+        ]
+        if any(self._is_apart(_A, p) != self._is_apart(_B, q) for p, q in makers):
+            left_a = [p for p, _ in makers if self._makes(_A, p)]
+            left_b = [q for _, q in makers if self._makes(_B, q)]
+            makers = [(p, q) for p in left_a for q in left_b]
+        for p, q in makers:
+            if self._makes(_A, p) and self._makes(_B, q):
+                self._link(p, q)
+
+    def _makes(self, side: int, x: int) -> bool:
+        """Whether it is left over and no constant."""
+        return self._is_left(side, x) and not self._is_apart(side, x)
+
+    def _link(self, x: int, y: int) -> None:
+        self.cut |= {(_A, x), (_B, y)}
+        self.sets.join((_A, x), (_B, y))
+
+    def _join_by_data(self, side: int) -> None:
+        nodes = self.sides[side]
+        for x in nodes.order:
+            if not self._is_left(side, x) or self._is_apart(side, x):
+                continue
+            for p, _ in nodes.inputs[x]:
+                if p == MISSING or not self._is_left(side, p) or self._is_apart(side, p):
+                    continue
+                if (side, p) not in self.cut:
+                    self.sets.join((side, p), (side, x))
+
+    def _is_group(self, ours: list[int], theirs: list[int]) -> bool:
+        if not ours or not theirs or min(len(ours), len(theirs)) > MOST_OPERATORS:
+            return False
+        if not any((_A, x) in self.cut for x in ours):
+            return False
+        read_a, read_b = self._reads(_A, ours), self._reads(_B, theirs)
+        return bool(read_a & read_b) or not (read_a or read_b)
+
+    def _reads(self, side: int, members: Iterable[int]) -> set[Node | None]:
+        """What a region reads from outside, as far as both sides have it."""
+        inside = set(members)
+        found: set[Node | None] = set()
+        for x in members:
+            for p, number in self.sides[side].inputs[x]:
+                if p != MISSING and p not in inside and not self._is_apart(side, p):
+                    found.add(self._value(side, p, number))
+        return found - {None}
+
+    def _value(self, side: int, p: int, number: int) -> Node | None:
+        if (side, p) in self.cut:  # one value each, whichever of its outputs it is
+            return self._cut_value(side, p)
+        x = p if side == _A else self.partners[_B][p]
+        return None if x == MISSING else (x, number)
+
+    def _cut_value(self, side: int, p: int) -> Node:
+        """The root of what makes it, and a mark that tells it from outputs of pairs."""
+        root_side, root = self.sets.root((side, p))
+        return (-1 - root, root_side)
+
+    def _with_constants(self, ours: list[int], theirs: list[int]) -> Group:
+        a = [*ours, *self._constants(_A, ours)]
+        b = [*theirs, *self._constants(_B, theirs)]
+        return Group(_in_order(self.made.a, a), _in_order(self.made.b, b), "region")
+
+    def _constants(self, side: int, members: list[int]) -> set[int]:
+        """Constants left over that nothing outside of the region reads."""
+        nodes, inside = self.sides[side], set(members)
+        found = {p for x in members for p, _ in nodes.inputs[x] if p != MISSING}
+        return {
+            p
+            for p in found
+            if self._is_apart(side, p)
+            and self._is_left(side, p)
+            and all(reader in inside for reader, _, _ in nodes.consumers[p])
+        }
+
+
+def _in_order(nodes: Nodes, members: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(members, key=nodes.place.__getitem__))

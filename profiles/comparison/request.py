@@ -1,0 +1,166 @@
+"""The address of a comparison: which profiles, which rows, what is selected."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, get_args
+
+from django.core.paginator import Page
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from profiles.comparison.classify import STATUSES
+from profiles.comparison.question import SORTS, Question
+from profiles.comparison.waterfall import BYS, By
+from profiles.formats.columns import Side
+from profiles.presenters.isolating import shortened
+from webprofile.integers import LARGEST_COUNT, parse_int
+
+SIDES: tuple[Side, ...] = get_args(Side)
+_LONGEST_TEXT = 200
+#: more results cannot be asked for; it only bounds the work on a strange address
+_MOST_READ = 50
+#: unknown values of one name that are told
+_MOST_TOLD = 3
+_Word = TypeVar("_Word", bound=str)
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an address asks for. What makes no sense is told and else as if it were not there.
+
+    ids: numbers of profiles in order, the first is the baseline; None for one that is no number
+    other: which profile the waterfall and the graph show, counted from 1
+    row: the selected row, None without one
+    graph: whose graph is drawn, counted from 0; None for that of `other`
+    at: a row of that profile's own table: the comparison's row with it is selected if `row` is None
+    problems: what was left out, in sentences
+    """
+
+    ids: tuple[int | None, ...]
+    question: Question = field(default_factory=Question)
+    other: int = 1
+    by: By = "row"
+    page: int = 1
+    row: int | None = None
+    graph: int | None = None
+    at: int | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> int:
+        """Whose graph is drawn, counted from 0."""
+        return self.other if self.graph is None else self.graph
+
+    def address(self) -> str:
+        """The part of the address after the question mark, without what is usual anyway."""
+        found = QueryDict(mutable=True)
+        found.setlist("p", [str(each) for each in self.ids])
+        question = self.question
+        found.setlist("status", list(question.statuses))
+        least = question.least_percent
+        for name, value, usual in (
+            ("q", question.text, ""),
+            ("min", "" if least is None else f"{least:g}", ""),
+            ("rows", "all" if question.every else "", ""),
+            ("side", question.side, "device"),
+            ("sort", question.sort, "change"),
+            ("with", str(self.other), "1"),
+            ("by", self.by, "row"),
+            ("page", str(self.page), "1"),
+            ("row", "" if self.row is None else str(self.row), ""),
+            ("graph", "" if self.graph is None else str(self.graph), ""),
+        ):
+            if value != usual:
+                found[name] = value
+        return found.urlencode()
+
+    def changed(self, **changes: object) -> str:
+        """The address of this with other values; of another question it is the first page."""
+        if "question" in changes or "ids" in changes:
+            changes = {"page": 1, **changes}
+        return replace(self, **changes).address()  # type: ignore[arg-type]
+
+
+def read_asked(parameters: QueryDict) -> Asked:
+    """Read an address."""
+    given = parameters.getlist("p")[:_MOST_READ]
+    ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in given)
+    last = max(1, len(ids) - 1)
+    values = _Values(parameters)
+    question = Question(
+        side=values.one_of("side", SIDES, "device"),
+        statuses=values.several_of("status", STATUSES),
+        text=parameters.get("q", "").replace("\0", "")[:_LONGEST_TEXT],
+        least_percent=values.read("min", _percent),
+        every=values.one_of("rows", ("all",), "") == "all",
+        sort=values.one_of("sort", SORTS, "change"),
+    )
+    return Asked(
+        ids=ids,
+        question=question,
+        other=values.number("with", 1, last) or 1,
+        by=values.one_of("by", BYS, "row"),
+        page=max(1, parse_int(parameters.get("page", ""), maximum=LARGEST_COUNT) or 1),
+        row=values.number("row"),
+        graph=values.number("graph", 0, last),
+        at=values.number("at"),
+        problems=tuple(values.problems),
+    )
+
+
+class _Values:
+    """Values of an address; of those that make no sense, `problems` says so."""
+
+    def __init__(self, parameters: QueryDict) -> None:
+        self.parameters = parameters
+        self.problems: list[str] = []
+
+    def one_of(self, name: str, known: Sequence[_Word], usual: _Word) -> _Word:
+        return self.read(name, lambda text: next((w for w in known if w == text), None)) or usual
+
+    def several_of(self, name: str, known: Sequence[_Word]) -> tuple[_Word, ...]:
+        given = self.parameters.getlist(name)
+        unknown = [text for text in dict.fromkeys(given) if text and text not in known]
+        self.problems += [unknown_choice(name, text) for text in unknown[:_MOST_TOLD]]
+        return tuple(each for each in known if each in given)
+
+    def number(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int | None:
+        def read(text: str) -> int | None:
+            found = parse_int(text, maximum=most)
+            return None if found is None or found < least else found
+
+        return self.read(name, read)
+
+    def read(self, name: str, read: Callable[[str], _Value | None]) -> _Value | None:
+        text = self.parameters.get(name, "")
+        found = read(text) if text else None
+        if text and found is None:
+            self.problems.append(unknown_choice(name, text))
+        return found
+
+
+def unknown_choice(name: str, text: str) -> str:
+    """That a value of an address makes no sense, as a sentence."""
+    return _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
+        "word": shortened(text),
+        "name": name,
+    }
+
+
+def page_problem(page: "Page[Any]", text: str) -> str:
+    """What is wrong with the number of a page in an address, as a sentence; empty if nothing is."""
+    number = parse_int(text, maximum=LARGEST_COUNT)
+    if not text or number == page.number:
+        return ""
+    if not number:
+        return unknown_choice("page", text)
+    return _("There is no page %(number)s: this is the last one.") % {"number": number}
+
+
+def _percent(text: str) -> float | None:
+    try:
+        value = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1000 else None

@@ -1,0 +1,177 @@
+"""The rows of a comparison: what belongs together in all profiles, in order of execution."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiles.comparison.align import align
+from profiles.comparison.classify import Reason, Status, status_of
+from profiles.comparison.nodes import Nodes
+from profiles.comparison.regions import DisjointSets, Group, groups_of
+from profiles.formats.columns import MISSING
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one profile has in a row, compared with the baseline.
+
+    members: nodes in order of execution, empty if it has none
+    reasons: what differs; how: the stages of the alignment that found it
+    """
+
+    members: tuple[int, ...]
+    status: Status
+    reasons: tuple[Reason, ...] = ()
+    how: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """Operators that belong together.
+
+    baseline: nodes of the first profile; empty for what is new
+    cells: one for each other profile; None if neither it nor the baseline has anything here
+    constant: it holds nothing but weights and constants
+    """
+
+    baseline: tuple[int, ...]
+    cells: tuple[Cell | None, ...]
+    constant: bool
+
+    def members(self, profile: int) -> tuple[int, ...]:
+        """The nodes of a profile, counted from 0, the baseline."""
+        if profile == 0:
+            return self.baseline
+        cell = self.cells[profile - 1]
+        return cell.members if cell else ()
+
+
+def rows_of(nodes: Sequence[Nodes]) -> tuple[Row, ...]:
+    """Align each profile with the first one and return the rows of all.
+
+    Operators of the baseline that one profile has in a group stand in one row for all profiles.
+    """
+    found = [_timed_groups(nodes[0], other) for other in nodes[1:]]
+    joined = _join([group.a for groups in found for group in groups if group.a], len(nodes[0]))
+    rows = [*_baseline_rows(nodes, found, joined), *_new_rows(nodes, found)]
+    return tuple(row for _, row in sorted(rows, key=lambda each: each[0]))
+
+
+def _timed_groups(a: Nodes, b: Nodes) -> list[Group]:
+    """The groups without operators that never ran in their profile."""
+    groups = []
+    for group in groups_of(align(a, b)):
+        ours = tuple(x for x in group.a if a.rows[x] != MISSING)
+        theirs = tuple(y for y in group.b if b.rows[y] != MISSING)
+        if ours or theirs:
+            groups.append(Group(ours, theirs, group.how))
+    return groups
+
+
+def _join(sets: Sequence[tuple[int, ...]], size: int) -> list[int]:
+    """Return for each node the least node of what any set joins it with."""
+    joined = DisjointSets[int]()
+    for members in sets:
+        for x in members[1:]:
+            joined.join(members[0], x)
+    return [joined.root(x) for x in range(size)]
+
+
+def _baseline_rows(
+    nodes: Sequence[Nodes], found: Sequence[list[Group]], joined: list[int]
+) -> list[tuple[tuple[int, ...], Row]]:
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for x in nodes[0].order:
+        if nodes[0].rows[x] != MISSING:
+            members[joined[x]].append(x)
+    parts: list[defaultdict[int, list[Group]]] = [defaultdict(list) for _ in found]
+    for number, groups in enumerate(found):
+        for group in groups:
+            if group.a:
+                parts[number][joined[group.a[0]]].append(group)
+    rows: list[tuple[tuple[int, ...], Row]] = []
+    for root, ours in members.items():
+        cells = tuple(
+            _cell(parts[number].get(root, []), nodes[0], nodes[number + 1])
+            for number in range(len(found))
+        )
+        constant = all(nodes[0].is_constant(x) for x in ours)
+        rows.append(((nodes[0].place[ours[0]], -1), Row(tuple(ours), cells, constant)))
+    return rows
+
+
+def _cell(groups: list[Group], a: Nodes, b: Nodes) -> Cell:
+    told = [status_of(group, a, b) for group in groups]
+    words = {status for status, _ in told}
+    members = sorted((y for group in groups for y in group.b), key=b.place.__getitem__)
+    return Cell(
+        members=tuple(members),
+        status=words.pop() if len(words) == 1 else "changed",
+        reasons=tuple(dict.fromkeys(reason for _, reasons in told for reason in reasons)),
+        how=tuple(dict.fromkeys(group.how for group in groups if group.how)),
+    )
+
+
+def _new_rows(
+    nodes: Sequence[Nodes], found: Sequence[list[Group]]
+) -> list[tuple[tuple[int, ...], Row]]:
+    """What the baseline lacks; operators of several profiles that correspond share a row."""
+    rows: list[tuple[tuple[int, ...], dict[int, int]]] = []
+    #: for each profile the row of each new node
+    opened: list[dict[int, int]] = []
+    for number, groups in enumerate(found):
+        other = nodes[number + 1]
+        before = _places_before(groups, nodes[0], other)
+        new = [group.b[0] for group in groups if not group.a]
+        mine = _rows_of_earlier(nodes[1:], opened, new)
+        for y in new:
+            if y not in mine:
+                mine[y] = len(rows)
+                rows.append(((before[y], number, other.place[y]), {}))
+            rows[mine[y]][1][number] = y
+        opened.append(mine)
+    return [(place, _new_row(nodes, owners)) for place, owners in rows]
+
+
+def _rows_of_earlier(
+    others: Sequence[Nodes], opened: Sequence[dict[int, int]], new: list[int]
+) -> dict[int, int]:
+    """{node: row} for new nodes of the next profile that correspond to new ones of earlier ones.
+
+    The earlier profiles are asked in turn, and no more of them than it takes: an alignment of
+    large graphs is slow.
+    """
+    mine: dict[int, int] = {}
+    taken: set[int] = set()
+    left = set(new)
+    for earlier, rows in enumerate(opened):
+        if not left or taken.issuperset(rows.values()):
+            continue
+        made = align(others[earlier], others[len(opened)])
+        for y in sorted(left):
+            row = rows.get(made.of_b[y])
+            if row is not None and row not in taken:
+                mine[y] = row
+                taken.add(row)
+        left.difference_update(mine)
+    return mine
+
+
+def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> Row:
+    cells = tuple(
+        Cell((owners[number],), "new") if number in owners else None
+        for number in range(len(nodes) - 1)
+    )
+    number, node = next(iter(owners.items()))
+    return Row((), cells, nodes[number + 1].is_constant(node))
+
+
+def _places_before(groups: list[Group], a: Nodes, b: Nodes) -> list[int]:
+    """For each node of b the place of the last operator of a that has run by then."""
+    partner = {y: a.place[group.a[0]] for group in groups if group.a for y in group.b}
+    found = [-1] * len(b)
+    last = -1
+    for y in b.order:
+        last = partner.get(y, last)
+        found[y] = last
+    return found

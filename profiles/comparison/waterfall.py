@@ -1,0 +1,106 @@
+"""Where the difference of two totals went: contributions that add up to it exactly."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from profiles.comparison.comparison import Comparison
+from profiles.comparison.confidence import Verdict
+from profiles.comparison.numbers import SideNumbers
+from profiles.formats.columns import Side
+
+By = Literal["row", "type", "scope"]
+BYS: tuple[By, ...] = get_args(By)
+#: contributions that are told by name
+MOST_STEPS = 12
+#: of the totals; sums in another order differ by less
+ROUNDING = 1e-9
+#: (name, row or 0)
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A bar of a waterfall.
+
+    kind: `start` and `end` are the totals, `rest` is all that has no step of its own
+    name: of the row's operator, type or scope; empty for start, end, rest, and for no scope
+    delta_s: what it adds to the total, of start and end the total itself; negative is faster
+    from_s, to_s: where its bar begins and ends, s
+    rows: how many rows it stands for; row: its number if it is a single one
+    verdict: on its difference; `absent` for totals and the rest
+    """
+
+    kind: Literal["start", "step", "rest", "end"]
+    name: str
+    delta_s: float
+    from_s: float
+    to_s: float
+    rows: int = 0
+    row: int | None = None
+    verdict: Verdict = "absent"
+
+
+def waterfall(
+    comparison: Comparison, other: int, *, side: Side = "device", by: By = "row"
+) -> tuple[Step, ...]:
+    """Return the steps from the baseline's total to that of profile `other`, counted from 1.
+
+    The largest contributions first; the last one, the rest, is what is missing to the difference
+    of the totals. Empty if either total is unknown or not finite.
+    """
+    numbers = comparison.side(side)
+    start_s, end_s = float(numbers.total_s[0]), float(numbers.total_s[other])
+    delta_s = numbers.delta_s[other - 1]
+    if not np.isfinite([start_s, end_s]).all() or not np.isfinite(delta_s).all():
+        return ()
+    groups = _groups(comparison, by)
+    sums = {key: float(delta_s[rows].sum()) for key, rows in groups.items()}
+    ordered = sorted((key for key in groups if sums[key]), key=lambda key: -abs(sums[key]))
+    steps = [Step("start", "", start_s, 0.0, start_s)]
+    at_s = start_s
+    verdicts = _verdicts(numbers, other, groups, by)
+    for key in ordered[:MOST_STEPS]:
+        rows, to_s = groups[key], at_s + sums[key]
+        single = rows[0] if by == "row" else None
+        steps.append(Step("step", key[0], sums[key], at_s, to_s, len(rows), single, verdicts[key]))
+        at_s = to_s
+    left = len(comparison.rows) - sum(step.rows for step in steps)
+    if left or abs(end_s - at_s) > ROUNDING * max(abs(start_s), abs(end_s)):
+        steps.append(Step("rest", "", end_s - at_s, at_s, end_s, left))
+    return (*steps, Step("end", "", end_s, 0.0, end_s))
+
+
+def _verdicts(
+    numbers: SideNumbers, other: int, groups: dict[_Key, list[int]], by: By
+) -> dict[_Key, Verdict]:
+    """{key: verdict}: of a row its own, of several rows that of their sums in each pass."""
+    if by == "row":
+        rows = numbers.judgements[other - 1]
+        return {key: rows.code(members[0]) for key, members in groups.items()}
+    judged = numbers.judge_groups(other, list(groups.values()))
+    return {key: judged.code(n) for n, key in enumerate(groups)}
+
+
+def scope_of(name: str) -> str:
+    """Return the two outer parts of a dotted name: `layer1.0` of `layer1.0.conv1.Convolution`."""
+    parts = name.split(".")
+    return ".".join(parts[:-1][:2])
+
+
+def _groups(comparison: Comparison, by: By) -> dict[_Key, list[int]]:
+    """{(name, row or 0): numbers of rows}"""
+    groups: defaultdict[_Key, list[int]] = defaultdict(list)
+    for number, (profile, x) in enumerate(comparison.main):
+        nodes = comparison.nodes[profile]
+        given = nodes.value_names[x][0] if nodes.is_named(x) else ""
+        name = given or nodes.short_names[x]
+        if by == "row":
+            groups[name, number].append(number)
+        elif by == "type":
+            groups[nodes.kinds[x], 0].append(number)
+        else:
+            groups[scope_of(given), 0].append(number)
+    return dict(groups)

@@ -1,0 +1,1 @@
+"""Profiles as files for other programs."""

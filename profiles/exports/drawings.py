@@ -1,0 +1,263 @@
+"""Pictures of a profile as numbers that a template draws as SVG, without any script."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.by_type import time_by_type
+from profiles.analysis.cumulative import cumulative
+from profiles.analysis.data import ProfileData
+from profiles.analysis.timeline import FINEST_US, Bars, Timeline, timeline
+from profiles.formats.columns import Side
+from profiles.formats.memory_flow.summary import MemoryFlowSummary
+from profiles.presenters.time_axis import Tick, time_axis
+
+#: the rest is one bar
+MOST_TYPES = 15
+CURVE_POINTS = 400
+#: bars of a timeline; those that have a name when pointed at
+MOST_BARS, MOST_NAMED = 3_000, 150
+WIDTH, LANE_HEIGHT = 1_000.0, 26.0
+CURVE_WIDTH, CURVE_HEIGHT = 1_000.0, 260.0
+MEMORY_HEIGHT = 200.0
+
+
+@dataclass(frozen=True)
+class TypeBar:
+    """width: of 1,000 for the longest; share: of the side's total"""
+
+    name: str
+    operators: int
+    time_s: float
+    share: float
+    width: float
+    is_rest: bool = False
+
+
+def type_bars(data: ProfileData, side: Side) -> list[TypeBar]:
+    """Time by operator type, the longest first; what is beyond MOST_TYPES is one bar."""
+    found = time_by_type(data.columns.types, data.columns.times(side))
+    longest = float(found.times_s.max(initial=0.0))
+    total = found.total_s
+
+    def bar(name: str, operators: int, time_s: float, *, is_rest: bool = False) -> TypeBar:
+        share = time_s / total if total > 0 else 0.0
+        width = min(1.0, max(0.0, time_s / longest)) * WIDTH if longest > 0 else 0.0
+        return TypeBar(name, operators, time_s, share, round(width, 2), is_rest)
+
+    names = data.columns.types.values
+    rows = zip(found.codes.tolist(), found.operators.tolist(), found.times_s.tolist(), strict=True)
+    bars = [bar(names[code], count, time_s) for code, count, time_s in rows]
+    first, rest = bars[:MOST_TYPES], bars[MOST_TYPES:]
+    if rest:
+        operators, time_s = sum(b.operators for b in rest), sum(b.time_s for b in rest)
+        first.append(bar("", operators, time_s, is_rest=True))
+    return first
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """`operators` make `percent` of the time; x, y: where on the curve"""
+
+    percent: int
+    operators: int
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """path: SVG, in a box of CURVE_WIDTH x CURVE_HEIGHT; operators: how many there are"""
+
+    path: str
+    milestones: tuple[Milestone, ...]
+    operators: int
+
+
+def curve(data: ProfileData, side: Side) -> Curve | None:
+    """The cumulative share over the number of operators; None if nothing took any time."""
+    found = cumulative(data.columns.times(side))
+    count = len(found.rows)
+    if not count or found.total_s <= 0:
+        return None
+    places = np.unique(np.linspace(0, count - 1, min(count, CURVE_POINTS)).round().astype(int))
+
+    def point(place: int) -> tuple[float, float]:
+        share = float(np.clip(found.shares[place], 0, 1))
+        return round((place + 1) / count * CURVE_WIDTH, 2), round((1 - share) * CURVE_HEIGHT, 2)
+
+    points = [(0.0, CURVE_HEIGHT), *map(point, places.tolist())]
+    path = "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
+    reached = [
+        Milestone(round(share * 100), number, *point(min(number, count) - 1))
+        for share, number in found.milestones
+    ]
+    return Curve(path, tuple(reached), count)
+
+
+@dataclass(frozen=True)
+class NamedBar:
+    """A bar that tells its operator when pointed at. Times in µs."""
+
+    name: str
+    type: str
+    start_us: float
+    time_us: float
+    x: float
+    width: float
+
+
+@dataclass(frozen=True)
+class LaneDrawing:
+    """One lane, LANE_HEIGHT high at `y`. Paths in a box that is WIDTH wide; empty without bars."""
+
+    side: Side
+    name: str
+    operators: int
+    y: float
+    text_y: float
+    work: str
+    wait: str
+    copy: str
+    named: tuple[NamedBar, ...]
+
+
+@dataclass(frozen=True)
+class TimelineDrawing:
+    """ticks: (x, µs); left_out: intervals that are none"""
+
+    lanes: tuple[LaneDrawing, ...]
+    height: float
+    span_us: float
+    ticks: tuple[tuple[float, float], ...]
+    left_out: int
+    more_lanes: int
+
+
+def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
+    """Lanes of host and device; None if nothing can be drawn."""
+    found = timeline(data.graph, data.columns.types, limit=MOST_BARS)
+    if not len(found.bars) or found.span_us < FINEST_US:
+        return None
+    named = _named(data, found)
+    lanes = []
+    for number, lane in enumerate(found.lanes):
+        y = number * 2 * LANE_HEIGHT
+        mine = np.flatnonzero(found.bars.lane == number)
+        work, wait, copy = _paths(found, mine, y + LANE_HEIGHT)
+        lanes.append(
+            LaneDrawing(
+                side=lane.side,
+                name=lane.name,
+                operators=lane.operators,
+                y=y + LANE_HEIGHT,
+                text_y=y + LANE_HEIGHT - 6,
+                work=work,
+                wait=wait,
+                copy=copy,
+                named=tuple(named.get(number, ())),
+            )
+        )
+    return TimelineDrawing(
+        lanes=tuple(lanes),
+        height=len(lanes) * 2 * LANE_HEIGHT + 24,
+        span_us=found.span_us,
+        ticks=_ticks(found.span_us),
+        left_out=sum(found.odd.values()),
+        more_lanes=found.more_lanes,
+    )
+
+
+def _paths(found: Timeline, places: NDArray[np.intp], y: float) -> tuple[str, str, str]:
+    """Bars as rectangles: computing, waiting, copying. A merged bar shows its parts in a row."""
+    bars, scale = found.bars, WIDTH / found.span_us
+    work, wait, copy = list[str](), list[str](), list[str]()
+    for place in places.tolist():
+        x, end = bars.start_us[place] * scale, bars.end_us[place] * scale
+        waits, works = float(bars.wait_us[place]), float(bars.work_us[place])
+        split = x + (end - x) * (waits / (waits + works) if waits + works > 0 else 0.0)
+        if split > x:
+            wait.append(_box(x, split, y))
+        (copy if bars.copies[place] else work).append(_box(split, end, y))
+    return "".join(work), "".join(wait), "".join(copy)
+
+
+def _box(x: float, end: float, y: float) -> str:
+    return f"M{x:.2f} {y:g}h{max(end - x, 0.1):.2f}v{LANE_HEIGHT - 6:g}H{x:.2f}z"
+
+
+def _named(data: ProfileData, found: Timeline) -> dict[int, list[NamedBar]]:
+    """The longest bars of single operators, by lane."""
+    bars, columns, scale = found.bars, data.columns, WIDTH / found.span_us
+    single = np.flatnonzero(bars.counts == 1)
+    spans = (bars.end_us - bars.start_us)[single]
+    longest = single[np.argsort(-spans, kind="stable")][:MOST_NAMED]
+    rows = bars.rows[_first_rows(bars)[longest]]
+    made: dict[int, list[NamedBar]] = {}
+    for place, row in zip(longest.tolist(), rows.tolist(), strict=True):
+        start, end = float(bars.start_us[place]), float(bars.end_us[place])
+        name = NamedBar(
+            name=columns.names[row],
+            type=columns.types[row] or "",
+            start_us=start,
+            time_us=end - start,
+            x=round(start * scale, 2),
+            width=round(max((end - start) * scale, 0.1), 2),
+        )
+        made.setdefault(int(bars.lane[place]), []).append(name)
+    return made
+
+
+def _first_rows(bars: Bars) -> NDArray[np.int64]:
+    return np.cumsum(bars.counts) - bars.counts
+
+
+def _ticks(span_us: float) -> tuple[tuple[float, float], ...]:
+    """Four to nine round times; none at the right end, where its text has no room."""
+    places = [(round(us / span_us * WIDTH, 2), us) for us in _round_times(span_us)]
+    return tuple((x, us) for x, us in places if x < 0.93 * WIDTH)
+
+
+def _round_times(span_us: float) -> Iterator[float]:
+    power = 10.0 ** np.floor(np.log10(span_us / 4))
+    step = next((m * power for m in (5, 2.5, 2) if span_us / (m * power) >= 4), power)
+    for number in range(1 + int(span_us / step)):
+        yield number * step
+
+
+@dataclass(frozen=True)
+class MemoryDrawing:
+    """path: the line in a box of WIDTH x MEMORY_HEIGHT, a step a moment; area: down to the axis
+
+    peak_x: where the peak begins
+    """
+
+    path: str
+    area: str
+    peak_x: float
+    ticks: list[Tick]
+
+
+def memory_drawing(found: MemoryFlowSummary) -> MemoryDrawing | None:
+    """The curve up to the peak's height; None where nothing was ever held."""
+    curve = found.curve
+    length_s = found.end_s - found.begin_s
+    if not curve.at_s or length_s <= 0 or found.peak_bytes <= 0:
+        return None
+
+    def x(at_s: float) -> float:
+        return min(WIDTH, max(0.0, (at_s - found.begin_s) / length_s * WIDTH))
+
+    path = ""
+    for at_s, held in zip(curve.at_s, curve.held_bytes, strict=True):
+        y = MEMORY_HEIGHT * (1 - held / found.peak_bytes)
+        path += f"H{x(at_s):.2f}V{y:.2f}" if path else f"M{x(at_s):.2f} {y:.2f}"
+    path += f"H{WIDTH:g}"
+    return MemoryDrawing(
+        path=path,
+        area=f"{path}V{MEMORY_HEIGHT:g}H{x(curve.at_s[0]):.2f}z",
+        peak_x=round(x(found.peak_s or found.begin_s), 2),
+        ticks=time_axis(found.begin_s, found.end_s),
+    )

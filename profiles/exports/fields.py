@@ -1,0 +1,307 @@
+"""What every export tells of an operator: one list of fields, for CSV, JSON and their page."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.query import Query
+from profiles.analysis.select import Selection, select
+from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn, taken
+
+#: grows when a field changes its meaning; a new field is no reason
+VERSION = 1
+
+Kind = Literal["text", "json", "count", "number"]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of an operator.
+
+    key: its name; in JSON the part before the first `.` is an object
+    kind: `text`; `json`, a text that is compact JSON; `count`, a whole number; `number`, float64
+    help: one English sentence, with the unit's name in it; a text of the catalogue
+    """
+
+    key: str
+    kind: Kind
+    help: str
+
+    @property
+    def heading(self) -> str:
+        """The title of its column in CSV: the key ends in the unit."""
+        return self.key.replace(".", "_")
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The m values of one field.
+
+    values: (m,) int64 or float64, or m texts
+    present: (m,) bool; where false the profile does not tell, which is not the same as nan
+    """
+
+    field: Field
+    values: NDArray[Any] | Sequence[str]
+    present: NDArray[np.bool_]
+
+    def optional(self) -> list[Any]:
+        """The m values, None where absent."""
+        values = self.values.tolist() if isinstance(self.values, np.ndarray) else self.values
+        pairs = zip(values, self.present.tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
+
+
+def gettext_noop(text: str) -> str:
+    """Mark a text for the catalogue; the page of exports translates it, files have it as it is."""
+    return text
+
+
+_SELF_TIME = {
+    "device": gettext_noop(
+        "Self time on the device, end - start, seconds, of the slowest computing node; the median "
+        "over passes, or that of the pass which the address asks for."
+    ),
+    "host": gettext_noop(
+        "Self time on the host, end - start, seconds, of the slowest thread; the median over "
+        "passes, or that of the pass which the address asks for."
+    ),
+}
+_SHARE = {
+    "device": gettext_noop("Self time / total of all operators on the device."),
+    "host": gettext_noop("Self time / total of all operators on the host."),
+}
+#: key, kind, help; of both sides
+_OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
+    (
+        "kern_s",
+        "number",
+        gettext_noop("Time to the first kernel, kern - start, seconds; negative if none was seen."),
+    ),
+    (
+        "min_s",
+        "number",
+        gettext_noop("With several profiled passes: the shortest self time, seconds."),
+    ),
+    (
+        "p10_s",
+        "number",
+        gettext_noop("With several profiled passes: a tenth was faster, seconds."),
+    ),
+    (
+        "p90_s",
+        "number",
+        gettext_noop("With several profiled passes: a tenth was slower, seconds."),
+    ),
+    (
+        "cv",
+        "number",
+        gettext_noop(
+            "With several profiled passes: standard deviation (n - 1) / mean of the self times."
+        ),
+    ),
+    ("samples", "count", gettext_noop("Passes that timed the operator.")),
+)
+
+
+def _side_fields(side: Side) -> tuple[Field, ...]:
+    return (
+        Field(f"{side}.time_s", "number", _SELF_TIME[side]),
+        Field(f"{side}.share", "number", _SHARE[side]),
+        *(Field(f"{side}.{key}", kind, text) for key, kind, text in _OF_SIDE),
+    )
+
+
+FIELDS: tuple[Field, ...] = (
+    Field(
+        "row",
+        "count",
+        gettext_noop("Place in the profile's own order, from 0; pages call it ?op=ROW."),
+    ),
+    Field("id", "text", gettext_noop("The number that MegEngine gave the operator.")),
+    Field("name", "text", gettext_noop("Name of the operator.")),
+    Field("type", "text", gettext_noop("Type of the operator, such as ConvolutionForward.")),
+    Field("step", "count", gettext_noop("Place in the order of execution, from 0.")),
+    *_side_fields("device"),
+    *_side_fields("host"),
+    Field(
+        "computation_flo",
+        "number",
+        gettext_noop("Operations of one execution; a multiply-add counts as 2."),
+    ),
+    Field(
+        "flops_per_s",
+        "number",
+        gettext_noop("computation_flo / device self time, operations per second."),
+    ),
+    Field(
+        "memory_bytes", "number", gettext_noop("Bytes of all inputs and outputs of one execution.")
+    ),
+    Field(
+        "bandwidth_bytes_per_s",
+        "number",
+        gettext_noop("memory_bytes / device self time, bytes per second."),
+    ),
+    Field("intensity_flo_per_byte", "number", gettext_noop("computation_flo / memory_bytes.")),
+    Field("in_shapes", "json", gettext_noop("Shapes of the inputs.")),
+    Field("out_shapes", "json", gettext_noop("Shapes of the outputs.")),
+    Field("in_dtypes", "json", gettext_noop("Dtypes of the inputs; null for one without memory.")),
+    Field("in_layouts", "json", gettext_noop("Strides of inputs that are not contiguous.")),
+    Field("params", "json", gettext_noop("Parameters of the operator.")),
+)
+
+#: of CSV alone, behind the others and the same in each row: JSON has `meta`
+SOURCE_FIELDS: tuple[Field, ...] = (
+    Field("model", "text", gettext_noop("File name of the task's model or script.")),
+    Field("title", "text", gettext_noop("Title of the task, or name of an opened profile.")),
+    Field("options", "json", gettext_noop("Options of the task that differ from their defaults.")),
+    Field("device", "text", gettext_noop("Name of the device that ran the task.")),
+    Field("version", "text", gettext_noop("Version of MegEngine that ran the task.")),
+)
+
+
+def rows_by_time(columns: ProfileColumns) -> Rows:
+    """Return all n rows: those timed on the device, longest first, then the rest as in the file.
+
+    Raises AnalysisError if the device total is 0.
+    """
+    timed = select(columns, Query()).rows
+    return np.concatenate([timed, np.flatnonzero(~columns.device.present)])
+
+
+def values_of(data: ProfileData, rows: Rows) -> list[Values]:
+    """Return every field of these operators, in the order of `FIELDS`."""
+    columns = data.columns
+    found: dict[str, tuple[NDArray[Any] | Sequence[str], NDArray[np.bool_]]] = {
+        "row": _whole(rows),
+        "id": _texts([columns.ids[row] for row in rows]),
+        "name": _texts([columns.names[row] for row in rows]),
+        "type": _column(columns.types, rows),
+        "step": _steps(data, rows),
+        "params": _params(data, rows),
+    }
+    for side in ("device", "host"):
+        found |= _side(data, side, rows)
+    found |= _costs(columns, rows)
+    for key in ("in_shapes", "out_shapes", "in_dtypes", "in_layouts"):
+        found[key] = _column(getattr(columns, key), rows)
+    return [Values(field, *found[field.key]) for field in FIELDS]
+
+
+def _whole(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    return numbers.astype(np.int64), np.ones(len(numbers), dtype=np.bool_)
+
+
+def _texts(texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
+    return texts, np.ones(len(texts), dtype=np.bool_)
+
+
+def _column(column: TextColumn, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
+    column = taken(column, rows)
+    return [each or "" for each in column.texts()], column.codes != MISSING
+
+
+def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
+    return data.graph.operator_of_row(len(data.columns))[rows].astype(np.intp)
+
+
+def _steps(data: ProfileData, rows: Rows) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Counted without gaps over all operators that run, as the file's own numbers are not."""
+    place = np.full(len(data.graph.operators) + 1, MISSING, dtype=np.int64)
+    order = data.graph.execution_order()
+    place[order] = np.arange(len(order))
+    steps = place[_graph_rows(data, rows)]  # MISSING is the last one, which has none
+    return steps, steps != MISSING
+
+
+def _params(data: ProfileData, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
+    params = data.graph.operators.params
+    # the last one, which has none, stands for what is in no graph
+    all_of_them = TextColumn(np.append(params.codes, np.int32(MISSING)), params.values)
+    return _column(all_of_them, _graph_rows(data, rows))
+
+
+def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, Any]:
+    times, spread = data.columns.times(side), data.spread(side)
+    timed = times.present[rows]
+    total_s = times.total_s()
+    self_s = times.end_s[rows]
+    many = timed & (spread.count[rows] > 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = self_s / np.float64(np.nan if total_s is None else total_s)
+    kern_s = times.kern_s[rows]
+    return {
+        f"{side}.time_s": (self_s, timed),
+        f"{side}.share": (share, timed),
+        f"{side}.kern_s": (kern_s, timed & ~np.isnan(kern_s)),
+        f"{side}.min_s": (spread.min_s[rows], many),
+        f"{side}.p10_s": (spread.p10_s[rows], many),
+        f"{side}.p90_s": (spread.p90_s[rows], many),
+        f"{side}.cv": (spread.cv[rows], many),
+        f"{side}.samples": _whole(spread.count[rows]),
+    }
+
+
+def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
+    time_s, timed = columns.device.end_s[rows], columns.device.present[rows]
+    flo, has_flo = columns.computation.values[rows], columns.computation.present[rows]
+    size, has_size = columns.memory.values[rows], columns.memory.present[rows]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return {
+            "computation_flo": (flo, has_flo),
+            "flops_per_s": (flo / time_s, has_flo & timed),
+            "memory_bytes": (size, has_size),
+            "bandwidth_bytes_per_s": (size / time_s, has_size & timed),
+            "intensity_flo_per_byte": (flo / size, has_flo & has_size),
+        }
+
+
+def as_json(value: object) -> str:
+    """Compact JSON, for fields of kind `json`."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+#: of one group; `time_s` is the aggregate of self times on the side that was asked for
+GROUP_FIELDS: tuple[Field, ...] = (
+    Field("type", "text", ""),
+    Field("operators", "count", ""),
+    *(Field(key, "number", "") for key in ("time_s", "share", "cumulative_s")),
+    *(Field(key, "number", "") for key in ("computation_flo", "flops_per_s")),
+    *(Field(key, "number", "") for key in ("memory_bytes", "bandwidth_bytes_per_s")),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """rows: (m,) rows of `ProfileColumns`; groups: None where single operators were asked for."""
+
+    rows: Rows
+    groups: Selection | None = None
+
+
+def group_columns(groups: Selection) -> list[list[Any]]:
+    """The values of each of `GROUP_FIELDS`; None where the profile does not tell."""
+    return [
+        [each or "" for each in groups.types.texts()],
+        groups.counts.tolist(),
+        groups.self_s.tolist(),
+        groups.ratio.tolist(),
+        groups.cumulative_s.tolist(),
+        groups.computation.optional(),
+        groups.flops.optional(),
+        groups.memory.optional(),
+        groups.bandwidth.optional(),
+    ]
+
+
+def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
+    """The same as one mapping for each group."""
+    keys = [field.key for field in GROUP_FIELDS]
+    for row in zip(*group_columns(groups), strict=True):
+        yield dict(zip(keys, row, strict=True))

@@ -1,0 +1,91 @@
+"""A profile as one JSON object, for programs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from profiles.analysis.data import ProfileData
+from profiles.exports.fields import VERSION, Asked, Rows, Values, group_rows
+from profiles.formats.columns import Side
+
+FORMAT = "megengine-web-profile"
+_SIDES: tuple[Side, Side] = ("device", "host")
+
+
+def to_json(
+    data: ProfileData, asked: Asked, values: Sequence[Values], meta: Mapping[str, Any]
+) -> bytes:
+    """Return UTF-8 JSON with these members; numbers read back as the same float64.
+
+    format, version: what this is; a program that knows another version should stop
+    meta: where the profile is from (`provenance`)
+    totals: `device_s`, `host_s`; of all operators, also of those that are not listed; times are
+        medians over passes, or those of the pass which the address asks for
+    passes: names of the profiled passes
+    left_out: files that could not be merged, {"name", "code", "why"}
+    operators: those asked for, in the order asked for; `device.passes_s` and `host.passes_s` are
+        the self times in each pass. A number that the profile does not tell, and nan and infinity,
+        which JSON cannot hold, are null.
+    groups: by operator type, the longest first: {"type", "operators", "device_s", "host_s"}, sums
+        over the operators that are listed
+    aggregate: null, or the groups that were asked for (`fields.GROUP_FIELDS`)
+    """
+    columns = data.columns
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "meta": meta,
+        "totals": {f"{side}_s": columns.times(side).total_s() for side in _SIDES},
+        "passes": list(data.passes),
+        "left_out": [
+            {"name": each.name, "code": each.code, "why": each.detail} for each in data.left_out
+        ],
+        "operators": operators_as_json(data, asked.rows, values),
+        "groups": groups(data, asked.rows),
+        "aggregate": None if asked.groups is None else list(group_rows(asked.groups)),
+    }
+    return msgspec.json.encode(document)
+
+
+def groups(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
+    """Sums over the operators of each type, the longest on the device first."""
+    types = data.columns.types
+    codes = types.codes[rows]
+    order = np.argsort(codes, kind="stable")
+    known, starts = np.unique(codes[order], return_index=True)
+    found = []
+    for code, places in zip(known.tolist(), np.split(order, starts)[1:], strict=True):
+        members = rows[places]
+        sums = {f"{side}_s": _sum(data, side, members) for side in _SIDES}
+        name = types.values[code] if code >= 0 else ""
+        found.append({"type": name, "operators": len(members), **sums})
+    return sorted(found, key=lambda group: -(group["device_s"] or 0.0))
+
+
+def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
+    times = data.columns.times(side)
+    timed = members[times.present[members]]
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = float(times.end_s[timed].sum())
+    return total if len(timed) and np.isfinite(total) else None
+
+
+def operators_as_json(
+    data: ProfileData, rows: Rows, values: Sequence[Values]
+) -> list[dict[str, Any]]:
+    """The operators of `to_json`; their JSON texts stay as they are, for `msgspec` to write."""
+    made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]
+    for each in values:
+        place, _, key = each.field.key.rpartition(".")
+        cells = each.optional()
+        if each.field.kind == "json":
+            cells = [None if cell is None else msgspec.Raw(cell.encode()) for cell in cells]
+        for operator, cell in zip(made, cells, strict=True):
+            (operator[place] if place else operator)[key] = cell
+    for side in _SIDES:
+        samples = data.spread(side).end_s[:, rows].T.tolist()
+        for operator, passes_s in zip(made, samples, strict=True):
+            operator[side]["passes_s"] = passes_s
+    return made

@@ -1,0 +1,99 @@
+"""The raw files of a profile: what MegEngine wrote, byte for byte."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from agent.protocol.artifacts import TRACE_NAMES, profile_number
+from profiles.analysis.data import ProfileData
+from profiles.formats.detection import FileKind
+from profiles.models import Profile
+from tasks.models import Artifact
+
+#: of artifacts; every other raw one is a profiled pass
+_KINDS: dict[str, FileKind] = dict(zip(TRACE_NAMES, ("trace", "memory_flow"), strict=True))
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file of a run: its number, kind, what it is called, where it lies.
+
+    number: that of the pass for profiled passes of an attempt
+    """
+
+    number: int
+    kind: str
+    name: str
+    size_bytes: int
+    key: str
+
+    @property
+    def ending(self) -> str:
+        """`.json` of the first file, `-2.svg` of a later one."""
+        suffix = PurePath(self.name).suffix.lower()
+        suffix = suffix if suffix in (".json", ".svg") else ".json"
+        return suffix if self.number == 1 else f"-{self.number}{suffix}"
+
+
+def are_of_trace(profile: Profile, passes: Sequence[str]) -> bool:
+    """Whether the operators are those of a trace; `passes` as in `ProfileData`."""
+    lead = {profile.object_key(name) for name in passes[:1]}
+    return any(each.kind == "trace" and each.key in lead for each in originals_of(profile))
+
+
+def originals_of(profile: Profile) -> list[Original]:
+    """The raw files of a profile, by their numbers."""
+    if profile.upload is not None:
+        return [
+            Original(each.number, each.kind, each.name, each.size_bytes, each.object_key)
+            for each in profile.upload.files.all()
+        ]
+    if profile.attempt is None:
+        return []
+    stored = {each.name: each for each in profile.attempt.artifacts.filter(is_stored=True)}
+    numbers = {name: number for name in stored if (number := profile_number(name))}
+    first = max(numbers.values(), default=0) + 1
+    numbers |= {
+        name: number
+        for number, name in enumerate((name for name in TRACE_NAMES if name in stored), first)
+    }
+    return [_of(stored[name], numbers[name]) for name in sorted(numbers, key=numbers.__getitem__)]
+
+
+def _of(artifact: Artifact, number: int) -> Original:
+    return Original(
+        number,
+        _KINDS.get(artifact.name, "profile"),
+        artifact.name,
+        artifact.size_bytes,
+        artifact.object_key,
+    )
+
+
+def own_names(profile: Profile | None) -> dict[str, str]:
+    """{stored name: what its owner calls it} for the files of an opened profile.
+
+    Files of one name have their number behind it.
+    """
+    files = list(profile.upload.files.all()) if profile and profile.upload else []
+    counts = Counter(each.name for each in files)
+    return {
+        each.stored_name: each.name if counts[each.name] == 1 else f"{each.name} ({each.number})"
+        for each in files
+    }
+
+
+def with_own_names(data: ProfileData, profile: Profile | None) -> ProfileData:
+    """The same data; passes and files left out have the names that their owner knows."""
+    names = own_names(profile)
+    if not names:
+        return data
+    return replace(
+        data,
+        load_graph=lambda: data.graph,
+        passes=tuple(names.get(name, name) for name in data.passes),
+        left_out=tuple(
+            each._replace(name=names.get(each.name, each.name)) for each in data.left_out
+        ),
+    )

@@ -1,0 +1,175 @@
+"""One HTML file with everything that a reader needs offline: no request, no script needed."""
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext as _
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
+from profiles.analysis.query import Query
+from profiles.analysis.select import select
+from profiles.analysis.stability import stability, totals_of_passes, unstable
+from profiles.analysis.table import Row, rows
+from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, type_bars
+from profiles.formats.chrome_trace.presenter import trace_view
+from profiles.formats.columns import Side
+from profiles.formats.memory_flow.presenter import FlowQuestion, memory_flow_view
+from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.advice import advice_of, facts_of, of_trace
+from profiles.presenters.charts import pass_sentence
+from profiles.presenters.isolating import shortened, visible
+from profiles.presenters.statistics import is_one_sample, side_statistics, total_words
+
+#: more make the file large and slow; CSV has all
+MOST_ROWS = 2_000
+#: of one operator
+_MOST_TENSORS = 6
+SIDES: tuple[Side, Side] = ("device", "host")
+
+
+def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | None = None) -> str:
+    """Return the report in the reader's language.
+
+    meta: `provenance`; profile: None for a file that is no row here
+    """
+    script = render_to_string("profiles/report.js").strip()
+    facts = facts_of(profile) if profile else of_trace(data)
+    context = {
+        "language": translation.get_language() or "en",
+        "script": mark_safe(script),  # a file of our own
+        "script_hash": _sha256(script),
+        "meta": meta,
+        "facts": _facts(meta),
+        "totals": {side: total_words(side_statistics(data, side)) for side in SIDES},
+        "is_one_sample": is_one_sample(data, profile),
+        "operators": len(data.columns),
+        "of_trace": facts.of_trace,
+        "trace": trace_view(data),
+        **_memory_flow(data),
+        "passes": _passes(data),
+        "stability": stability(data, "device") if len(data.passes) > 1 else None,
+        "left_out": data.left_out,
+        "advice": advice_of(data, facts),
+        "measured": _measured(profile),
+        "types": type_bars(data, "device"),
+        "curve": curve(data, "device"),
+        "timeline": timeline_drawing(data),
+        "timeline_pass": pass_sentence(data),
+        "tables": [table for side in SIDES if (table := _table(data, side))],
+        "most_rows": MOST_ROWS,
+    }
+    return render_to_string("profiles/report.html", context)
+
+
+def _memory_flow(data: ProfileData) -> dict[str, Any]:
+    """The part about memory over time; empty where no such file is in the run."""
+    found = memory_flow_view(data, FlowQuestion())
+    if found is None:
+        return {}
+    return {"memory_flow": found, "memory_curve": memory_drawing(found["summary"])}
+
+
+def _measured(profile: Profile | None) -> AttemptMeasurement | None:
+    if profile is None or profile.attempt is None:
+        return None
+    return AttemptMeasurement.objects.filter(attempt=profile.attempt).first()
+
+
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Provenance as rows; those that are not known are left out."""
+    rows = [
+        (_("Task"), f"#{meta['task']}" if "task" in meta else ""),
+        (_("Address"), meta.get("url", "")),
+        (_("Device"), meta.get("device", "")),
+        (_("Processor"), meta.get("cpu", "")),
+        ("GPU", ", ".join(meta.get("gpus", ()))),
+        ("MegEngine", meta.get("megengine", "")),
+        (_("Finished"), _minute(meta.get("finished_at"))),
+        (_("Opened"), _minute(meta.get("opened_at"))),
+        (_("Report made"), _minute(meta.get("exported_at"))),
+        (_("Command on the device"), meta.get("command", "")),
+    ]
+    return [(name, visible(value)) for name, value in rows if value]
+
+
+def _minute(iso: str | None) -> str:
+    return f"{iso[:16].replace('T', ' ')} UTC" if iso else ""
+
+
+def _passes(data: ProfileData) -> list[dict[str, Any]]:
+    totals = {side: totals_of_passes(data, side) for side in SIDES}
+    pairs = zip(data.passes, totals["device"], totals["host"], strict=True)
+    return [{"name": name, "device_s": device, "host_s": host} for name, device, host in pairs]
+
+
+def _table(data: ProfileData, side: Side) -> dict[str, Any] | None:
+    """The slowest operators of one side; None if none was timed there."""
+    selection = select(data.columns, Query(side=side))
+    if not len(selection):
+        return None
+    shaky = unstable(data, side)
+    many = len(data.passes) > 1
+    spread = data.spread(side)
+    made = []
+    for row in rows(data.columns, selection, 0, MOST_ROWS):
+        cv = float(spread.cv[row.operator]) if many else math.nan
+        made.append(_row(row, cv, is_unstable=bool(shaky[row.operator])))
+    return {
+        "side": side,
+        "title": _("On the device") if side == "device" else _("On the host"),
+        "rows": made,
+        "total": len(selection),
+        "has_cv": many,
+    }
+
+
+def _row(row: Row, cv: float, *, is_unstable: bool) -> dict[str, Any]:
+    return {
+        "name": shortened(row.name),
+        "type": shortened(row.type),
+        "id": row.id,
+        "place": row.place,
+        "time": short(row.self_s),
+        "share": percent(row.ratio),
+        "cumulative": short(row.cumulative_s),
+        "cumulative_share": percent(row.cumulative_ratio),
+        "computation": " ".join(computation(row.computation_flo)),
+        "flops": " ".join(flops(row.flops)),
+        "memory": " ".join(memory(row.memory_bytes)),
+        "bandwidth": " ".join(bandwidth(row.bandwidth_bytes_per_s)),
+        "in_shapes": _shortened(row.in_shapes),
+        "out_shapes": _shortened(row.out_shapes),
+        # what the table is sorted by; an absent number sorts last
+        "keys": {
+            "time": _key(row.self_s),
+            "flo": _key(row.computation_flo),
+            "flops": _key(row.flops),
+            "memory": _key(row.memory_bytes),
+            "bandwidth": _key(row.bandwidth_bytes_per_s),
+            "cv": _key(cv),
+        },
+        "width": round(100 * row.ratio, 1) if 0 < row.ratio <= 1 else 0,
+        "cv": "–" if math.isnan(cv) else f"{cv * 100:.1f} %",
+        "is_unstable": is_unstable,
+    }
+
+
+def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+    if len(lines) <= _MOST_TENSORS:
+        return lines
+    return (*lines[:_MOST_TENSORS], f"… +{len(lines) - _MOST_TENSORS}")
+
+
+def _key(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else repr(value)

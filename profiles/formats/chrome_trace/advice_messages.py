@@ -1,0 +1,77 @@
+"""What rules say of a trace, where a measuring plan means nothing: a program ran once."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from profiles.presenters.advice_messages import RULES, RuleWords
+
+#: beside those of `RULES` and in place of them
+TRACE_RULES: Mapping[str, RuleWords] = {
+    **RULES,
+    "single_sample": RuleWords(
+        _("One sample"),
+        _("Each execution was timed once, so the order of similar ones is chance."),
+        _("A trace holds what one run of a program did; another run takes other times."),
+        _("Let the program run several steps, and compare executions of the same operator."),
+    ),
+    "dominant_type": replace(
+        RULES["dominant_type"],
+        why=_(
+            "Fires when at least two executions of one type take half of the device's time "
+            "together, and none of them does so alone."
+        ),
+    ),
+    "tiny_operators": RuleWords(
+        _("Many tiny operators"),
+        _(
+            "%(count)s executions take less than 10 µs each, and together %(share)s of the "
+            "device's time: mostly the launch of kernels."
+        ),
+        _("Fires when at least 100 executions below 10 µs take 30 %% of the device's time."),
+        _(
+            "Compile the step with megengine.jit.trace, so that Python does not issue operator by "
+            "operator, or compute more in each one, such as a larger batch."
+        ),
+    ),
+    "copies": RuleWords(
+        _("Copies"),
+        ngettext_lazy(
+            "%(count)s copy between devices takes %(share)s of the device's time.",
+            "%(count)s copies between devices take %(share)s of the device's time.",
+            "count",
+        ),
+        _(
+            "Fires when copies between devices take at least 5 %% of the device's time. What one "
+            "device waits for the other is left out."
+        ),
+        _("Keep tensors on one device, or copy fewer and larger ones, in the smallest dtype."),
+    ),
+    "waiting": RuleWords(
+        _("Python waits for values"),
+        ngettext_lazy(
+            "Python waited for a value of the device %(count)s time, for %(share)s of what was "
+            "recorded.",
+            "Python waited for values of the device %(count)s times, for %(share)s of what was "
+            "recorded.",
+            "count",
+        ),
+        _(
+            "Fires when waiting takes at least 10 %% of the recorded time. numpy(), item(), and a "
+            "shape that is not known yet wait until the device has come so far; meanwhile Python "
+            "issues nothing more, and the device runs empty afterwards."
+        ),
+        _(
+            "Read values less often, such as the loss every some steps, and after the step has "
+            "been issued. “Python waits for the device” names each place."
+        ),
+    ),
+    "training": RuleWords(
+        _("Training"),
+        _("This is a step of training, so options that optimize inference do not apply."),
+        _("Fires when operators of gradients or backward passes have run."),
+        _("The phases tell what forward, backward and the optimizer take."),
+    ),
+}

@@ -1,0 +1,48 @@
+"""The counters of a trace as curves: memory, and whatever else a writer counts."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from profiles.analysis.downsampling import thinned
+from profiles.formats.chrome_trace.reader import COUNTER, Trace
+
+#: curves that are kept
+COUNTERS_LIMIT = 64
+#: of one curve
+POINTS_LIMIT = 500
+_S_PER_US = 1e-6
+
+
+class Curve(Struct, frozen=True):
+    """One counter, at most 500 moments with the highest value up to the next one."""
+
+    name: Annotated[str, Meta(description="As MegEngine wrote it.")]
+    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
+    values: Annotated[tuple[float, ...], Meta(description="Values.")]
+    lowest: Annotated[float, Meta(description="Of all values in the file.")]
+    highest: Annotated[float, Meta(description="Of all values in the file.")]
+
+
+def curves_of(trace: Trace) -> Iterator[Curve]:
+    """Yield the counters of a trace, in the order in which they first count."""
+    counts = trace.phase == COUNTER
+    for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
+        here = np.flatnonzero(counts & (trace.name == code))
+        at, values = trace.ts_us[here], trace.values(here)
+        # those that count something, by their time
+        order = np.argsort(at, kind="stable")
+        order = order[np.isfinite(values[order])]
+        if not len(order):
+            continue
+        at, values = at[order], values[order]
+        starts = thinned(at, POINTS_LIMIT)
+        yield Curve(
+            name=trace.texts.names[code],
+            at_s=tuple((at[starts] * _S_PER_US).tolist()),
+            values=tuple(np.maximum.reduceat(values, starts).tolist()),
+            lowest=float(values.min()),
+            highest=float(values.max()),
+        )

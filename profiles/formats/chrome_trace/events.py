@@ -1,0 +1,174 @@
+"""The text of a Chrome trace as events, piece by piece.
+
+The file is `{"traceEvents": [...], ...}` or the bare list. It is cut behind whole events: a cut is
+right if what lies before it is valid JSON, for inside a text or a nested value it never is. So
+nothing but msgspec ever interprets JSON here.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from profiles.formats.errors import ProfileFormatError
+
+#: read at once; ten times as much is held while it is decoded
+PIECE_BYTES = 1 << 16
+#: of a small file less, so that what is held stays a small part of it
+_PIECES, _LEAST_PIECE_BYTES = 256, 1 << 13
+#: no event is longer
+LONGEST_EVENT_BYTES = 16 << 20
+
+_START = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_START_WITHIN_BYTES = 1 << 20
+#: places where a piece may end that are tried; a text may hold what looks like one
+_TRIES = 64
+_SPACE = b" \t\r\n"
+
+
+class Args(Struct, gc=False):
+    """What an event tells; of whatever kind, since each program writes its own."""
+
+    name: Any = None
+    shape: Any = None
+    dtype: Any = None
+    id: Any = None
+    value: Any = None
+    labels: Any = None
+    sort_index: Any = None
+    operator: Any = msgspec.field(default=None, name="__id__")
+
+
+class Event(Struct, gc=False):
+    """One event; times in us."""
+
+    ph: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: float | None = None
+    dur: float | None = None
+    args: Args | None = None
+
+
+class Piece(NamedTuple):
+    """Events that stand together; `begin` to `end` is where in the file their text does, without
+    brackets around it.
+    """
+
+    events: list[Event]
+    begin: int
+    end: int
+
+
+_DECODER = msgspec.json.Decoder(list[Event])
+
+
+class EventReader:
+    """The events of one file; `is_cut` once it turned out to end before its list does."""
+
+    def __init__(self, file: BinaryIO, size_bytes: int) -> None:
+        self._file = file
+        self._at_once = min(PIECE_BYTES, max(_LEAST_PIECE_BYTES, size_bytes // _PIECES))
+        self.is_cut = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """Raises ProfileFormatError, as `read_trace` does."""
+        left, at = _behind_start(self._file, self._at_once)
+        while more := self._file.read(self._at_once):
+            left += more
+            events, rest = _whole(left)
+            if events is not None:
+                read = len(left) - len(rest)
+                yield Piece(events, at, at + read - 1)
+                left, at = rest, at + read
+                continue
+            # the list may be over, with something long behind it
+            if (ended := _ended(left, at)) is not None:
+                yield ended
+                return
+            if len(left) > LONGEST_EVENT_BYTES:
+                raise _not_json(left)
+        yield self._last(left, at)
+
+    def _last(self, text: bytes, at: int) -> Piece:
+        """Events before the bracket that closes the list; all whole ones where it is missing."""
+        if (ended := _ended(text, at)) is not None:
+            return ended
+        self.is_cut = True
+        whole, left = _whole(text)
+        # the last one may be whole although nothing follows it
+        last = left.rstrip(_SPACE + b",")
+        alone = _decoded(last)
+        if not whole and alone is None and b"{" not in left and left.strip(_SPACE + b"]"):
+            raise _not_json(left)
+        end = len(text) - len(left) + (-1 if alone is None else len(last))
+        return Piece([*(whole or []), *(alone or [])], at, at + max(end, 0))
+
+
+def _behind_start(file: BinaryIO, at_once: int) -> tuple[bytes, int]:
+    """What follows the bracket that opens the list of events, as far as it was read, and where."""
+    head, found = b"", None
+    while found is None and len(head) < _START_WITHIN_BYTES and (more := file.read(at_once)):
+        head += more
+        found = _LIST.match(head) or _START.search(head)
+    if not head.strip():
+        raise ProfileFormatError("empty", "The file is empty.")
+    if found is None:
+        raise ProfileFormatError("not_a_profile", "It has no list `traceEvents`.")
+    return head[found.end() :], found.end()
+
+
+def _whole(text: bytes) -> tuple[list[Event] | None, bytes]:
+    """The events of `text` up to the last cut that is right, and what is left; None without one."""
+    end = len(text)
+    for _ in range(_TRIES):
+        # the last `}` , `,` and `{` with nothing but space between them
+        end = text.rfind(b"{", 0, end)
+        if end <= 0:
+            return None, text
+        before = text[max(0, end - 64) : end].rstrip(_SPACE)
+        if not before.endswith(b",") or not before[:-1].rstrip(_SPACE).endswith(b"}"):
+            continue
+        cut = text.rfind(b",", 0, end)
+        if (events := _decoded(text[:cut])) is not None:
+            return events, text[cut + 1 :]
+    return None, text
+
+
+def _ended(text: bytes, at: int) -> Piece | None:
+    end = len(text)
+    for _ in range(_TRIES):
+        end = text.rfind(b"]", 0, end)
+        if end < 0:
+            return None
+        if (events := _decoded(text[:end])) is not None:
+            return Piece(events, at, at + end)
+    return None
+
+
+def _decoded(text: bytes) -> list[Event] | None:
+    """None if it is no JSON. Raises ProfileFormatError if it is, but of something else."""
+    try:
+        return _DECODER.decode(b"[" + text + b"]")
+    except msgspec.ValidationError as error:
+        # msgspec checks as it reads: what comes later may be no JSON, so this may be a wrong cut
+        try:
+            msgspec.json.decode(b"[" + text + b"]", type=list[msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        raise ProfileFormatError("bad_value", f"Wrong data in an event: {error}.") from error
+    except RecursionError as error:
+        raise ProfileFormatError("too_deep", "Its brackets are nested too deeply.") from error
+    except UnicodeDecodeError as error:
+        raise ProfileFormatError("not_utf8", f"It is no UTF-8: {error}.") from error
+    except msgspec.DecodeError:
+        return None
+
+
+def _not_json(text: bytes) -> ProfileFormatError:
+    start = text[:80].decode("utf-8", "replace")
+    return ProfileFormatError("not_json", f"No list of events goes on with {start!r}.")

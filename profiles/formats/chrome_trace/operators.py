@@ -1,0 +1,310 @@
+"""The operators of a trace in the form that tables, pictures and comparisons work on.
+
+A row is one execution of one operator, or several where its outputs were freed and computed again.
+Its device time is that of its kernels (`device_times`), its host time what the worker took to
+prepare and send them. A trace holds no computation and no memory of operators.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.formats.chrome_trace.device_times import DeviceTimes, device_times, summed_s
+from profiles.formats.chrome_trace.lanes import Codes, Lane
+from profiles.formats.chrome_trace.reader import NONE, TraceTexts
+from profiles.formats.chrome_trace.spans import Index
+from profiles.formats.columns import (
+    MISSING,
+    NumberColumn,
+    ProfileColumns,
+    SideTimes,
+    TextColumn,
+)
+from profiles.formats.load_and_run.graph import (
+    Chunks,
+    ExecutedGraph,
+    Intervals,
+    Links,
+    Operators,
+    Variables,
+)
+
+#: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
+_OUTPUT = re.compile(r":\d+$")
+_SHAPE = re.compile(r"\{([\d,]*)\}")
+_S_PER_US = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """operators: how many were executed more than once; times: how often beyond their first."""
+
+    operators: int
+    times: int
+
+
+@dataclass(frozen=True, eq=False)
+class TraceOperators:
+    """What tables and pictures show of a trace.
+
+    times: of each operator on devices; repeated: those that were executed more than once
+    """
+
+    columns: ProfileColumns
+    graph: ExecutedGraph
+    times: DeviceTimes
+    repeated: Repeated
+
+
+@dataclass(frozen=True, eq=False)
+class _Tensors:
+    """The inputs or outputs of operators: m of them.
+
+    row: (m,) int32 row of the operator; ident: (m,) the tensor; label, layout: (m,) as of a `Lane`
+    """
+
+    row: NDArray[np.int32]
+    ident: Codes
+    label: Codes
+    layout: Codes
+
+
+def operators_of(lanes: list[Lane]) -> TraceOperators:
+    """Return the n operators of a trace, in the order in which they were dispatched.
+
+    There may be none: MegEngine 1.13 computes small tensors on the host, and sends no operator of a
+    function that trace() compiled.
+    """
+    devices = [lane for lane in lanes if lane.kind == "device"]
+    workers = [lane for lane in lanes if lane.kind == "worker"]
+    texts = lanes[0].texts
+    numbers = [lane.operator for lane in (*devices, *workers)]
+    ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
+    ids = ids[ids != NONE].astype(np.int64)
+    device, host = _intervals(devices, ids), _intervals(workers, ids)
+    times = device_times(device, _processes(devices), len(ids))
+    firsts, repeated = _executions(workers, ids)
+    reads = _tensors(workers, firsts, "Input")
+    makes = _tensors(workers, firsts, "Output")
+    types = _types(texts.names, [*workers, *devices], ids)
+    names = _names(texts.labels, makes, types)
+    shapes = _Shapes(texts)
+    absent = NumberColumn(np.full(len(ids), np.nan), np.zeros(len(ids), np.bool_))
+    columns = ProfileColumns(
+        names=names,
+        ids=tuple(str(number) for number in ids.tolist()),
+        id_numbers=ids,
+        types=types,
+        device=_times(device, times.took_s),
+        host=_times(host, summed_s(host, len(ids))),
+        computation=absent,
+        memory=absent,
+        in_shapes=shapes.of_operators(reads, len(ids)),
+        out_shapes=shapes.of_operators(makes, len(ids)),
+        in_layouts=TextColumn.missing(len(ids)),
+        in_dtypes=shapes.dtypes_of(reads, len(ids)),
+        mentions_opencl=False,
+    )
+    graph = _graph(texts.labels, columns, reads, makes, shapes)
+    executed = ExecutedGraph(*graph, device=device, host=host)
+    return TraceOperators(columns, executed, times, repeated)
+
+
+# -- times ----------------------------------------------------------------------------------------
+
+
+def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
+    rows, starts, ends, names = [], [], [], list[str]()
+    for lane in lanes:
+        numbers = lane.operator
+        found = np.flatnonzero(numbers != NONE)
+        rows.append(np.searchsorted(ids, numbers[found]).astype(np.int32))
+        starts.append(lane.spans.begin_us[found] * _S_PER_US)
+        ends.append(lane.spans.end_us[found] * _S_PER_US)
+        names += [lane.name] * len(found)
+    empty = np.array([], np.float64)
+    start = np.concatenate(starts) if starts else empty
+    return Intervals(
+        row=np.concatenate(rows) if rows else np.array([], np.int32),
+        lanes=TextColumn.from_texts(names),
+        start_s=start,
+        # a trace tells when a kernel ran, not how long it waited for that
+        kern_s=start,
+        end_s=np.concatenate(ends) if ends else empty,
+    )
+
+
+def _processes(lanes: list[Lane]) -> NDArray[np.int32]:
+    """(m,) whose lane each of `_intervals` is on."""
+    codes = {lane.key[0]: code for code, lane in enumerate(lanes)}
+    counts = [np.count_nonzero(lane.operator != NONE) for lane in lanes]
+    numbers = [codes[lane.key[0]] for lane in lanes]
+    return np.repeat(np.array(numbers, np.int32), np.array(counts, np.int64))
+
+
+def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
+    """took_s: (n,) of each operator, none for one without an interval."""
+    present = np.bincount(intervals.row, minlength=len(took_s)) > 0
+    times = np.where(present, took_s, np.nan)
+    return SideTimes(present, times, times)
+
+
+# -- what they are --------------------------------------------------------------------------------
+
+
+def _types(names: Sequence[str], lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
+    """The name of the kernel; the last lane has the last word."""
+    codes = np.full(len(ids), MISSING, np.int32)
+    for lane in lanes:
+        found = lane.operator != NONE
+        codes[np.searchsorted(ids, lane.operator[found])] = lane.code[found]
+    return TextColumn.from_texts([None if code < 0 else names[code] for code in codes.tolist()])
+
+
+def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], Repeated]:
+    """For each lane (s,) the row of the operator whose first execution a span is, else NONE; and
+    how many more there are.
+
+    Under megengine.dtr 1.13 frees tensors and computes them again: the same operator, by its
+    number, once more within a span `ReGen`.
+    """
+    seen = np.zeros(len(ids), np.bool_)
+    firsts, repeated = list[Index](), Repeated(0, 0)
+    for lane in lanes:
+        numbers = lane.operator
+        found = np.flatnonzero(numbers != NONE)
+        rows = np.searchsorted(ids, numbers[found])
+        counts = np.bincount(rows, minlength=len(ids))
+        here = np.full(len(ids), NONE)
+        # of several that are written to one place the last one stays: backwards, the first span
+        here[rows[::-1]] = found[::-1]
+        new = np.flatnonzero((here != NONE) & ~seen)
+        first = np.full(len(numbers), NONE, np.int32)
+        first[here[new]] = new
+        firsts.append(first)
+        seen[rows] = True
+        more = counts[counts > 1] - 1
+        repeated = Repeated(repeated.operators + len(more), repeated.times + int(more.sum()))
+    return firsts, repeated
+
+
+def _tensors(lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:
+    """What stands within the first span of each operator under this name.
+
+    Another execution has the same inputs and outputs once more: they are no further ones.
+    """
+    found = []
+    for lane, first in zip(lanes, firsts, strict=True):
+        parent = lane.spans.parent
+        spans = lane.called(event)
+        spans = spans[parent[spans] >= 0]
+        # an end that is missing may have left one to that of an operator, which names no tensor
+        spans = spans[(first[parent[spans]] != NONE) & (lane.tensor[spans] != NONE)]
+        columns = (lane.tensor, lane.label, lane.layout)
+        found.append((first[parent[spans]], *(column[spans] for column in columns)))
+    if not found:
+        none = np.array([], np.int32)
+        return _Tensors(none, none, none, none)
+    row, *told = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    order = np.argsort(row, kind="stable")
+    return _Tensors(row[order], *(column[order] for column in told))
+
+
+def _names(texts: Sequence[str], makes: _Tensors, types: TextColumn) -> tuple[str, ...]:
+    """An operator is called as its first output, without which output that is; else as its type."""
+    names = [types[row] or "" for row in range(len(types))]
+    labels = makes.label.tolist()
+    rows, first = np.unique(makes.row, return_index=True)
+    for row, place in zip(rows.tolist(), first.tolist(), strict=True):
+        if labels[place] != NONE:
+            names[row] = _OUTPUT.sub("", texts[labels[place]])
+    return tuple(names)
+
+
+class _Shapes:
+    """Shapes and types of tensors as compact JSON."""
+
+    def __init__(self, texts: TraceTexts) -> None:
+        self.shapes = [_axes(shape) for _, shape in texts.layouts]
+        self.dtypes = [dtype for dtype, _ in texts.layouts]
+
+    def of_operators(self, tensors: _Tensors, rows: int) -> TextColumn:
+        return self._lists(tensors, rows, self.shapes)
+
+    def dtypes_of(self, tensors: _Tensors, rows: int) -> TextColumn:
+        return self._lists(tensors, rows, self.dtypes)
+
+    def _lists(self, tensors: _Tensors, rows: int, values: Sequence[object]) -> TextColumn:
+        lists: list[list[object]] = [[] for _ in range(rows)]
+        for row, code in zip(tensors.row.tolist(), tensors.layout.tolist(), strict=True):
+            lists[row].append(None if code == NONE else values[code])
+        encode = msgspec.json.encode
+        return TextColumn.from_texts([encode(each).decode() if each else None for each in lists])
+
+
+def _axes(text: str) -> list[int] | None:
+    """`{32,64}` as a list; None for what is no shape."""
+    found = _SHAPE.fullmatch(text)
+    return [int(axis) for axis in found[1].split(",") if axis] if found else None
+
+
+# -- what reads what ------------------------------------------------------------------------------
+
+
+def _graph(
+    texts: Sequence[str],
+    columns: ProfileColumns,
+    reads: _Tensors,
+    makes: _Tensors,
+    shapes: _Shapes,
+) -> tuple[Operators, Variables, Chunks]:
+    idents = np.unique(np.concatenate([reads.ident, makes.ident]))
+    rows = len(columns)
+    step = np.arange(rows, dtype=np.int32)
+    operators = Operators(
+        names=columns.names,
+        ids=columns.ids,
+        types=columns.types,
+        row=step,
+        step=step,
+        params=TextColumn.missing(rows),
+        inputs=_links(reads, idents, rows),
+        outputs=_links(makes, idents, rows),
+    )
+    label = np.full(len(idents), NONE, np.int32)
+    layout = np.full(len(idents), NONE, np.int32)
+    producer = np.full(len(idents), MISSING, np.int32)
+    for tensors in (reads, makes):
+        places = np.searchsorted(idents, tensors.ident)
+        label[places], layout[places] = tensors.label, tensors.layout
+    producer[np.searchsorted(idents, makes.ident)] = makes.row
+    layouts = layout.tolist()
+    encode = msgspec.json.encode
+    missing = TextColumn.missing(len(idents))
+    variables = Variables(
+        ids=tuple(str(ident) for ident in idents.tolist()),
+        names=tuple("" if code == NONE else texts[code] for code in label.tolist()),
+        shapes=TextColumn.from_texts(
+            None if code == NONE else encode(shapes.shapes[code]).decode() for code in layouts
+        ),
+        dtypes=TextColumn.from_texts(
+            None if code == NONE else shapes.dtypes[code] for code in layouts
+        ),
+        comp_nodes=missing,
+        flags=missing,
+        producer=producer,
+        chunk=np.full(len(idents), MISSING, np.int32),
+        chunk_offset=np.zeros(len(idents), np.int64),
+    )
+    chunks = Chunks((), np.array([], np.int64), np.array([], np.int32), np.array([], np.uint64))
+    return operators, variables, chunks
+
+
+def _links(tensors: _Tensors, idents: Codes, rows: int) -> Links:
+    counts = np.bincount(tensors.row, minlength=rows)
+    targets = np.searchsorted(idents, tensors.ident).astype(np.int32)
+    return Links(np.cumsum(counts).astype(np.int64), targets)

@@ -1,0 +1,112 @@
+"""How busy each lane of a trace was over time, and how its events spread: for choosing a cut."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from profiles.formats.chrome_trace.lanes import Lane
+from profiles.formats.chrome_trace.reader import COUNTER, Trace
+from profiles.formats.chrome_trace.spans import Spans
+
+#: parts of the time that are told apart
+BUCKETS = 300
+#: moments between which lie equally many events
+SHARES = 300
+#: lanes that are shown; a cut without a choice has the others too
+LANES_LIMIT = 200
+#: of so many events the moments are taken
+_SAMPLE = 200_000
+_S_PER_US = 1e-6
+
+
+class LaneUse(Struct, frozen=True):
+    """One thread or device over time."""
+
+    number: Annotated[int, Meta(description="What a cut calls it.")]
+    name: Annotated[str, Meta(description="As in the file.")]
+    kind: Annotated[str, Meta(description="`host`, `worker`, `device` or `other`.")]
+    spans: Annotated[int, Meta(description="What has a begin and an end.")]
+    busy: Annotated[
+        tuple[int, ...],
+        Meta(description="Percent of each of 300 equal parts of the time in which anything ran."),
+    ]
+    begun: Annotated[tuple[int, ...], Meta(description="How many spans begin in each of them.")]
+
+
+class Overview(Struct, frozen=True):
+    """A trace over time, for choosing a cut."""
+
+    begin_s: Annotated[float, Meta(description="The first event, by the clock of the trace, s.")]
+    end_s: Annotated[float, Meta(description="The last end, s.")]
+    events: Annotated[int, Meta(description="Spans and counters, which is what cuts have.")]
+    size_bytes: Annotated[int, Meta(description="Of the file.")]
+    lanes: Annotated[tuple[LaneUse, ...], Meta(description="Threads and devices, at most 200.")]
+    counters: Annotated[tuple[int, ...], Meta(description="Counters in each of the 300 parts.")]
+    moments_s: Annotated[
+        tuple[float, ...],
+        Meta(description="301 moments; between two neighbours lie equally many events."),
+    ]
+
+
+def overview_of(trace: Trace, lanes: list[Lane]) -> Overview:
+    """Return the overview of a trace; busiest lanes first where there are too many."""
+    used = [lane for lane in lanes if len(lane.spans)]
+    kept = sorted(used, key=lambda lane: -len(lane.spans))[:LANES_LIMIT]
+    counts = np.sort(trace.ts_us[trace.phase == COUNTER])
+    begin = float(trace.ts_us.min())
+    ends = [float(lane.spans.end_us.max()) for lane in used]
+    end = max([begin, *ends, *counts[-1:].tolist()])
+    edges = np.linspace(begin, end, BUCKETS + 1)
+    return Overview(
+        begin_s=begin * _S_PER_US,
+        end_s=end * _S_PER_US,
+        events=sum(len(lane.spans) for lane in used) + len(counts),
+        size_bytes=trace.size_bytes,
+        lanes=tuple(_use(lane, edges) for lane in used if lane in kept),
+        counters=_spread(counts, edges),
+        moments_s=_moments(trace.ts_us),
+    )
+
+
+def _use(lane: Lane, edges: NDArray[np.float64]) -> LaneUse:
+    spans = lane.spans
+    return LaneUse(
+        number=lane.number,
+        name=lane.name,
+        kind=lane.kind,
+        spans=len(spans),
+        busy=_busy(spans, edges),
+        begun=_spread(spans.begin_us, edges),
+    )
+
+
+def _busy(spans: Spans, edges: NDArray[np.float64]) -> tuple[int, ...]:
+    """Percent of each bucket; what took any time at all is one percent at least."""
+    latest = np.maximum.accumulate(spans.end_us)
+    begins = np.flatnonzero(np.concatenate([[True], spans.begin_us[1:] > latest[:-1]]))
+    starts = spans.begin_us[begins]
+    stops = latest[np.append(begins[1:] - 1, len(latest) - 1)]
+    # what is covered up to each moment grows from 0, in straight lines between those
+    moments = np.column_stack([starts, stops]).ravel()
+    covered = np.cumsum(stops - starts)
+    grown = np.column_stack([covered - (stops - starts), covered]).ravel()
+    taken = np.diff(np.interp(edges, moments, grown))
+    width = (edges[-1] - edges[0]) / BUCKETS
+    share = np.clip(taken / width, 0, 1) if width > 0 else np.ones(BUCKETS)
+    return tuple(np.ceil(np.nan_to_num(share) * 100 - 1e-6).astype(int).tolist())
+
+
+def _spread(times: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[int, ...]:
+    """How many of ascending times lie in each bucket, the last moment in the last one."""
+    before = np.searchsorted(times, edges, side="left")
+    before[-1] = len(times)
+    return tuple(np.diff(before).tolist())
+
+
+def _moments(ts_us: NDArray[np.float64]) -> tuple[float, ...]:
+    step = max(1, len(ts_us) // _SAMPLE)
+    sample = np.sort(ts_us[::step])
+    places = np.linspace(0, len(sample) - 1, SHARES + 1).astype(np.intp)
+    return tuple((sample[places] * _S_PER_US).tolist())

@@ -1,0 +1,232 @@
+"""What the page of a dynamic graph shows beside its operators: where the time of a step went."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.numbers import ratio
+from profiles.formats.chrome_trace.curves import Curve
+from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
+from profiles.presenters.quantities import seconds
+from profiles.presenters.time_axis import time_axis
+
+#: rows that the page shows; the API has all that are kept
+SCOPES_SHOWN, WAITS_SHOWN = 200, 50
+#: curve in a picture of so many units
+_WIDTH, _HEIGHT = 400, 60
+#: phases that a step of training has, and inference has not
+_TRAINS = ("backward", "step")
+#: about so many moments on the axis of a curve
+CURVE_TICKS = 7
+
+
+def trace_view(data: ProfileData) -> dict[str, Any] | None:
+    """What the template `profiles/_trace.html` shows; None if it is no trace."""
+    found = data.summary("trace", TraceSummary)
+    if found is None:
+        return None
+    waits = _waits(found.waits)[:WAITS_SHOWN]
+    return {
+        "summary": found,
+        "is_training": any(each.name in _TRAINS for each in found.phases),
+        "has_kernels": _has_kernels(found),
+        "recorded_s": found.end_s - found.begin_s,
+        "wait_s": found.wait_s + found.wait_after_s,
+        "wait_share": ratio(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),
+        "lanes": [{"row": lane, "kind": _kind(lane.kind)} for lane in found.lanes],
+        "phases": [
+            {"row": phase, "name": _phase(phase.name), "share": ratio(phase.device_s, _sum(found))}
+            for phase in found.phases
+        ],
+        "scopes": found.scopes[:SCOPES_SHOWN],
+        "scopes_more": len(found.scopes[SCOPES_SHOWN:]) + found.scopes_left_out,
+        "waits": waits,
+        "waits_more": found.waits_count - sum(each["count"] for each in waits),
+        "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
+        "level": [_counter(each) for each in found.curves if each.highest == each.lowest],
+        "notes": [*_lacks(found), *_damages(found)],
+        "counted": _counted(found),
+    }
+
+
+def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
+    """Waits at the same place for the same tensor as one, those that took longest together first.
+
+    begin_s: of the longest of them, which a reader looks for in the timeline
+    """
+    places: dict[tuple[tuple[str, ...], str], list[WaitRow]] = {}
+    for row in rows:
+        places.setdefault((row.path, row.tensor), []).append(row)
+    joined = [
+        {
+            "path": path,
+            "tensor": tensor,
+            "count": len(same),
+            "begin_s": max(same, key=lambda row: row.all_s).begin_s,
+            "longest_s": max(row.all_s for row in same),
+            "wait_s": sum(row.all_s for row in same),
+        }
+        for (path, tensor), same in places.items()
+    ]
+    return sorted(joined, key=lambda each: -each["wait_s"])
+
+
+def _sum(found: TraceSummary) -> float:
+    return sum(phase.device_s for phase in found.phases)
+
+
+def _kind(kind: str) -> str:
+    return {
+        "host": _("Python’s thread: calls modules and hands operators over"),
+        "worker": _("MegEngine’s worker: prepares kernels and sends them"),
+        "device": _("Device: computes"),
+    }.get(kind, "")
+
+
+def _phase(name: str) -> str:
+    return {
+        "forward": pgettext("of a training step", "Forward pass and what else is called"),
+        "backward": "GradManager.backward",
+        "step": "Optimizer.step",
+        "clear_grad": "Optimizer.clear_grad",
+    }.get(name, name)
+
+
+def _has_kernels(found: TraceSummary) -> bool:
+    """Whether anything tells what the device did."""
+    return found.operators != 0 and any(lane.kind == "device" for lane in found.lanes)
+
+
+def _lacks(found: TraceSummary) -> list[str]:
+    """What the Profiler did not record, and what that means for the figures."""
+    notes = []
+    if found.operators == 0:
+        notes.append(
+            _(
+                "No operator in it was sent to a device, so it has no operators and no times of "
+                "kernels. MegEngine 1.13 computes small tensors on the host, and its Profiler has "
+                "no operators of a function that trace() compiled: trace(profiling=True) and "
+                "get_profile() have them."
+            )
+        )
+    elif not _has_kernels(found):
+        notes.append(
+            _(
+                "No device times were recorded: there are no times of kernels, and the shares of "
+                "the device stay empty. Use the Profiler with profile_device=True."
+            )
+        )
+    if found.waits and not _has_kernels(found):
+        notes.append(
+            _(
+                "Without times of kernels only MegEngine’s own events count as waits. They end "
+                "when the copy of a value begins: Python may have waited longer."
+            )
+        )
+    return notes
+
+
+def _damages(found: TraceSummary) -> list[str]:
+    """What is wrong with the file."""
+    notes = []
+    if found.is_cut:
+        notes.append(
+            _(
+                "The file ends in the middle of its list: what came later is missing. A trace is "
+                "complete once the Profiler was left or deleted."
+            )
+        )
+    if number := found.unpaired:
+        notes.append(
+            ngettext(
+                "%(number)s event has no other half. What was begun and not ended counts to the "
+                "end of what surrounds it.",
+                "%(number)s events have no other half. What was begun and not ended counts to the "
+                "end of what surrounds it.",
+                number,
+            )
+            % {"number": number}
+        )
+    if number := found.out_of_order:
+        notes.append(
+            ngettext(
+                "The events of %(number)s thread were out of order, and were sorted by their "
+                "times.",
+                "The events of %(number)s threads were out of order, and were sorted by their "
+                "times.",
+                number,
+            )
+            % {"number": number}
+        )
+    if number := found.broken:
+        notes.append(
+            ngettext(
+                "%(number)s event has no time, and was left out.",
+                "%(number)s events have no time, and were left out.",
+                number,
+            )
+            % {"number": number}
+        )
+    return notes
+
+
+def _counted(found: TraceSummary) -> list[str]:
+    """How operators were counted that are more than one kernel after the other."""
+    said = []
+    if number := found.repeated:
+        said.append(
+            ngettext(
+                "%(number)s operator was computed more than once, %(times)s more in all: its "
+                "outputs had been freed (DTR). Its times are sums of all executions, and it is one "
+                "row.",
+                "%(number)s operators were computed more than once, %(times)s more in all: their "
+                "outputs had been freed (DTR). Their times are sums of all executions, and each "
+                "is one row.",
+                number,
+            )
+            % {"number": number, "times": _times(found.again)}
+        )
+    if number := found.copies:
+        said.append(
+            ngettext(
+                "%(number)s operator copies between devices. Its device time is that in which all "
+                "of its devices were in it. What one of them waited for another, %(time)s, counts "
+                "for no operator; threads and devices, timeline and pictures show it as it is in "
+                "the file.",
+                "%(number)s operators copy between devices. Their device time is that in which all "
+                "of their devices were in them. What one of them waited for another, %(time)s in "
+                "all, counts for no operator; threads and devices, timeline and pictures show it "
+                "as it is in the file.",
+                number,
+            )
+            % {"number": number, "time": seconds(found.copies_waited_s)}
+        )
+    return said
+
+
+def _times(number: int) -> str:
+    return ngettext("%(number)s time", "%(number)s times", number) % {"number": number}
+
+
+def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:
+    """A counter as steps: a value holds until the next one."""
+    begin, end = min(found.begin_s, curve.at_s[0]), max(found.end_s, curve.at_s[-1])
+    scale_x = _WIDTH / (end - begin) if end > begin else 0.0
+    scale_y = _HEIGHT / (curve.highest - curve.lowest)
+    path = ""
+    for at_s, value in zip(curve.at_s, curve.values, strict=True):
+        x, y = (at_s - begin) * scale_x, _HEIGHT - (value - curve.lowest) * scale_y
+        path += f"H{x:.1f}V{y:.1f}" if path else f"M{x:.1f} {y:.1f}"
+    return {
+        **_counter(curve),
+        "path": f"{path}H{_WIDTH}",
+        "ticks": time_axis(begin, end, CURVE_TICKS),
+        "box": f"0 -2 {_WIDTH} {_HEIGHT + 4}",
+    }
+
+
+def _counter(curve: Curve) -> dict[str, Any]:
+    return {"curve": curve, "is_bytes": curve.name.endswith("_mem")}

@@ -1,0 +1,389 @@
+"""What a trace says beside its operators: lanes, phases of a step, scopes, waits, counters.
+
+All of it is bounded, whatever the trace: what is left out is counted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from profiles.formats.chrome_trace.curves import Curve, curves_of
+from profiles.formats.chrome_trace.lanes import Lane
+from profiles.formats.chrome_trace.operators import TraceOperators
+from profiles.formats.chrome_trace.overview import Overview, overview_of
+from profiles.formats.chrome_trace.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
+from profiles.formats.chrome_trace.reader import NONE, Trace
+from profiles.formats.chrome_trace.spans import Floats, Spans, covered_us, in_rows
+from profiles.formats.load_and_run.graph import Intervals
+
+#: rows that are kept
+SCOPES_LIMIT, WAITS_LIMIT, LANES_LIMIT = 5_000, 1_000, 200
+#: modules within modules; what lies deeper belongs to the last of them
+DEPTH_LIMIT = 50
+
+_S_PER_US = 1e-6
+
+
+class LaneRow(Struct, frozen=True):
+    """One thread or device."""
+
+    name: Annotated[str, Meta(description="As in the file.")]
+    kind: Annotated[str, Meta(description="`host`, `worker`, `device` or `other`.")]
+    spans: Annotated[int, Meta(description="What has a begin and an end.")]
+    busy_s: Annotated[
+        float,
+        Meta(
+            description="While anything ran on it, s; of Python's thread within modules and "
+            "functions."
+        ),
+    ]
+    share: Annotated[float, Meta(description="Of the time that was recorded.")]
+
+
+class ScopeRow(Struct, frozen=True):
+    """A module or function, by where it was called from."""
+
+    path: Annotated[tuple[str, ...], Meta(description="Outermost first.")]
+    count: Annotated[int, Meta(description="Calls.")]
+    host_s: Annotated[
+        float,
+        Meta(description="Time of Python's thread, with all that it called, s."),
+    ]
+    host_self_s: Annotated[float, Meta(description="The same without what it called, s.")]
+    device_s: Annotated[
+        float,
+        Meta(description="Time of its kernels, with those of all that it called, s."),
+    ]
+    device_self_s: Annotated[float, Meta(description="The same without what it called, s.")]
+    operators: Annotated[int, Meta(description="That it handed over itself.")]
+
+
+class WaitRow(Struct, frozen=True):
+    """Python waited for a value that the device computed."""
+
+    path: Annotated[tuple[str, ...], Meta(description="Where.")]
+    tensor: Annotated[str, Meta(description="Name of the tensor.")]
+    begin_s: Annotated[float, Meta(description="When, by the clock of the trace, s.")]
+    wait_s: Annotated[float, Meta(description="How long by MegEngine's event, s.")]
+    after_s: Annotated[
+        float,
+        Meta(
+            description="How much longer, s: until the device had computed all that it had been "
+            "given, if Python did nothing meanwhile."
+        ),
+    ] = 0.0
+
+    @property
+    def all_s(self) -> float:
+        """How long Python waited."""
+        return self.wait_s + self.after_s
+
+
+class TraceSummary(Struct, frozen=True):
+    """A trace without its operators, which are those of the profile."""
+
+    begin_s: Annotated[
+        float,
+        Meta(description="Where recording began, by the clock of the trace, s."),
+    ]
+    end_s: Annotated[float, Meta(description="Where it ended, s.")]
+    events: Annotated[int, Meta(description="In the file.")]
+    lanes: Annotated[tuple[LaneRow, ...], Meta(description="Threads and devices.")]
+    phases: Annotated[tuple[PhaseRow, ...], Meta(description="Of training steps.")]
+    scopes: Annotated[
+        tuple[ScopeRow, ...],
+        Meta(description="The 5,000 with the longest time on the device."),
+    ]
+    scopes_left_out: Annotated[int, Meta(description="How many more there are.")]
+    waits: Annotated[tuple[WaitRow, ...], Meta(description="The 1,000 longest.")]
+    waits_count: Annotated[int, Meta(description="How many there are in all.")]
+    wait_s: Annotated[float, Meta(description="All of them together, by MegEngine's events, s.")]
+    curves: Annotated[tuple[Curve, ...], Meta(description="Counters.")]
+    unpaired: Annotated[int, Meta(description="Events without their other half.")]
+    out_of_order: Annotated[int, Meta(description="Threads whose events had to be sorted.")]
+    broken: Annotated[int, Meta(description="Events without a time.")]
+    is_cut: Annotated[bool, Meta(description="The file ends before its list does.")]
+    overview: Annotated[
+        Overview | None,
+        Meta(description="Null or missing in what was made by an earlier version of this site."),
+    ] = None
+    wait_after_s: Annotated[float, Meta(description="And how much longer, s.")] = 0.0
+    copies: Annotated[
+        int,
+        Meta(
+            description="Operators on several devices. Their device time is that in which all "
+            "of these were in them."
+        ),
+    ] = 0
+    copies_waited_s: Annotated[
+        float,
+        Meta(
+            description="What the lanes of devices have of them beside that time, s: one waited "
+            "for another."
+        ),
+    ] = 0.0
+    repeated: Annotated[
+        int,
+        Meta(
+            description="Operators that were computed more than once, as their outputs had been "
+            "freed (DTR). Their times are sums."
+        ),
+    ] = 0
+    again: Annotated[
+        int,
+        Meta(description="How often that was, beyond their first executions."),
+    ] = 0
+    operators: Annotated[
+        int | None,
+        Meta(
+            description="How many there are; 0 where none was sent to a device. Null or missing "
+            "in what was made by an earlier version of this site, which is never "
+            "0."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, eq=False)
+class FileFacts:
+    """What a summary has from the events themselves, not from spans; as there."""
+
+    events: int
+    broken: int
+    is_cut: bool
+    overview: Overview
+    curves: tuple[Curve, ...]
+
+
+def is_idle(lanes: list[Lane]) -> bool:
+    """Whether nothing happened but the Profiler's own starting and stopping."""
+    return not any(_works(lane).any() for lane in lanes)
+
+
+def facts_of(trace: Trace, lanes: list[Lane]) -> FileFacts:
+    """Return what summing up needs of a trace beside its lanes."""
+    return FileFacts(
+        events=len(trace) + trace.dropped,
+        broken=trace.broken,
+        is_cut=trace.is_cut,
+        overview=overview_of(trace, lanes),
+        curves=tuple(curves_of(trace)),
+    )
+
+
+@dataclass
+class _Scope:
+    path: tuple[str, ...]
+    parent: int
+    count: int = 0
+    host_us: float = 0.0
+    host_self_us: float = 0.0
+    device_self_s: float = 0.0
+    device_s: float = 0.0
+    operators: int = 0
+
+
+def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
+    """Return the summary of a trace that has these lanes and operators."""
+    ids, times = operators.columns.id_numbers, operators.times
+    begin_us, end_us = _recorded(lanes)
+    hosts = [lane for lane in lanes if lane.kind == "host"]
+    scopes, phases = _Scopes(), Phases()
+    waits = list[WaitRow]()
+    for lane in hosts:
+        of_span = scopes.add(lane)
+        dispatched = _dispatched(lane, ids)
+        scopes.charge(lane, of_span, dispatched, times.took_s)
+        phases.add(lane, dispatched, times.took_s)
+        # another thread or process may have handed over what the device computes meanwhile
+        device = operators.graph.device if len(hosts) == 1 else None
+        waits += _waits(lane, of_span, scopes, device)
+    rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
+    waits.sort(key=lambda wait: -wait.all_s)
+    return TraceSummary(
+        begin_s=begin_us * _S_PER_US,
+        end_s=end_us * _S_PER_US,
+        events=facts.events,
+        lanes=tuple(_lane_row(lane, begin_us, end_us) for lane in lanes[:LANES_LIMIT]),
+        phases=phases.rows(),
+        scopes=tuple(rows[:SCOPES_LIMIT]),
+        scopes_left_out=max(0, len(rows) - SCOPES_LIMIT),
+        waits=tuple(waits[:WAITS_LIMIT]),
+        waits_count=len(waits),
+        wait_s=sum(wait.wait_s for wait in waits),
+        wait_after_s=sum(wait.after_s for wait in waits),
+        curves=facts.curves,
+        unpaired=sum(lane.spans.unpaired for lane in lanes),
+        out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
+        broken=facts.broken,
+        is_cut=facts.is_cut,
+        overview=facts.overview,
+        copies=times.copies,
+        copies_waited_s=times.waited_s,
+        repeated=operators.repeated.operators,
+        again=operators.repeated.times,
+        operators=len(ids),
+    )
+
+
+def _recorded(lanes: list[Lane]) -> tuple[float, float]:
+    """(begin, end), us, of what was recorded: from the first work of any lane to the last.
+
+    Only the worker tells that the Profiler starts, and late: Python goes on meanwhile, and may have
+    handed everything over before the worker is ready.
+    """
+    begins, ends = list[float](), list[float]()
+    for lane in lanes:
+        spans, works = lane.spans, _works(lane)
+        begins += spans.end_us[lane.called(START)].tolist()
+        ends += spans.begin_us[lane.called(STOP)].tolist()
+        if works.any():
+            begins.append(float(spans.begin_us[works].min()))
+            ends.append(float(spans.end_us[works].max()))
+    begin = min(begins, default=0.0)
+    return begin, max([begin, *ends])
+
+
+def _works(lane: Lane) -> NDArray[np.bool_]:
+    """(s,) which spans are work, not the Profiler's own starting and stopping."""
+    works = np.ones(len(lane.spans), np.bool_)
+    works[lane.called(START)] = works[lane.called(STOP)] = False
+    return works
+
+
+def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
+    spans, works = lane.spans, _works(lane)
+    busy_us = covered_us(spans.begin_us, np.where(works, spans.end_us, spans.begin_us))
+    whole_us = end_us - begin_us
+    return LaneRow(
+        name=lane.name,
+        kind=lane.kind,
+        spans=len(spans),
+        busy_s=busy_us * _S_PER_US,
+        share=busy_us / whole_us if whole_us > 0 else 0.0,
+    )
+
+
+def _dispatched(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(s,) the row of the operator that a span dispatched, NONE for other spans."""
+    numbers = lane.operator
+    if not len(ids):
+        return np.full(len(numbers), NONE, np.int32)
+    rows = np.searchsorted(ids, numbers)
+    known = (rows < len(ids)) & (ids[np.minimum(rows, len(ids) - 1)] == numbers)
+    return np.where(known, rows, NONE).astype(np.int32)
+
+
+class _Scopes:
+    """Modules and functions of Python's lanes, by where they were called from."""
+
+    def __init__(self) -> None:
+        self._all: list[_Scope] = []
+        self._codes: dict[tuple[int, str], int] = {}
+
+    def add(self, lane: Lane) -> list[int]:
+        """Count a lane's spans; returns the scope of each, that around it if it is none."""
+        spans, names = lane.spans, lane.texts.names
+        found: list[int] = []
+        columns = (lane.code, spans.parent, spans.duration_us, spans.self_us)
+        for code, parent, length, alone in in_rows(*columns):
+            around = found[parent] if parent >= 0 else NONE
+            name = names[code]
+            if name in NO_SCOPES:
+                found.append(around)
+                # what a call does itself is that call's time
+                if around != NONE:
+                    self._all[around].host_self_us += alone
+                continue
+            place = self._code(around, name)
+            scope = self._all[place]
+            scope.count += 1
+            # beyond DEPTH_LIMIT a scope stands for what lies within it, too, and counts once
+            scope.host_us += length if place != around else 0.0
+            scope.host_self_us += alone
+            found.append(place)
+        return found
+
+    def charge(
+        self, lane: Lane, of_span: list[int], rows: NDArray[np.int32], took_s: NDArray[np.float64]
+    ) -> None:
+        """Give the device's time to the scopes that dispatched it."""
+        for span in np.flatnonzero(rows != NONE).tolist():
+            place, time_s = of_span[span], float(took_s[rows[span]])
+            if place != NONE:
+                self._all[place].device_self_s += time_s
+                self._all[place].operators += 1
+            while place != NONE:
+                self._all[place].device_s += time_s
+                place = self._all[place].parent
+
+    def path(self, place: int) -> tuple[str, ...]:
+        return self._all[place].path if place != NONE else ()
+
+    def rows(self) -> Iterator[ScopeRow]:
+        for scope in self._all:
+            yield ScopeRow(
+                path=scope.path,
+                count=scope.count,
+                host_s=scope.host_us * _S_PER_US,
+                host_self_s=scope.host_self_us * _S_PER_US,
+                device_s=scope.device_s,
+                device_self_s=scope.device_self_s,
+                operators=scope.operators,
+            )
+
+    def _code(self, around: int, name: str) -> int:
+        found = self._codes.get((around, name))
+        if found is None:
+            path = self.path(around)
+            if len(path) >= DEPTH_LIMIT:
+                return around
+            found = self._codes[around, name] = len(self._all)
+            self._all.append(_Scope((*path, name), around))
+        return found
+
+
+def _waits(
+    lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals | None
+) -> Iterator[WaitRow]:
+    spans, duration_us = lane.spans, lane.spans.duration_us
+    found = lane.called(WAIT)
+    after_us = still_waited_us(spans, found, device)
+    for span, after in zip(found.tolist(), after_us.tolist(), strict=True):
+        label = int(lane.label[span])
+        yield WaitRow(
+            path=scopes.path(of_span[span]),
+            tensor="" if label == NONE else lane.texts.labels[label],
+            begin_s=float(spans.begin_us[span]) * _S_PER_US,
+            wait_s=float(duration_us[span]) * _S_PER_US,
+            after_s=after * _S_PER_US,
+        )
+
+
+_US_PER_S = 1e6
+
+
+def still_waited_us(spans: Spans, waits: NDArray[np.intp], device: Intervals | None) -> Floats:
+    """Return (w,) float64, us, for the spans `waits` of Python's lane.
+
+    device: when kernels ran; None where it was not this lane alone that handed them over
+    """
+    if not len(waits) or device is None or not len(device.row):
+        return np.zeros(len(waits))
+    moments = np.sort(np.concatenate([spans.begin_us, spans.end_us]))
+    ended = spans.end_us[waits]
+    # behind its own end
+    place = np.searchsorted(moments, ended, side="left") + 1
+    follows = place < len(moments)
+    goes_on = moments[np.minimum(place, len(moments) - 1)]
+    order = np.argsort(device.start_s, kind="stable")
+    starts_us = device.start_s[order] * _US_PER_S
+    idle_us = np.maximum.accumulate(device.end_s[order]) * _US_PER_S
+    # what starts before Python goes on was given before: nothing is handed over in between
+    begun = np.searchsorted(starts_us, goes_on, side="left")
+    idle = np.where(begun > 0, idle_us[np.maximum(begun, 1) - 1], -np.inf)
+    waited = follows & (idle > ended) & (idle <= goes_on)
+    return np.where(waited, idle - ended, 0.0)

@@ -1,0 +1,293 @@
+"""Read the executed graph out of a profile's JSON; see `graph` for what it holds.
+
+Most questions need no graph, so it has decoders of its own; who wants both decodes a file once
+(`load_and_run.parse_whole`). What is damaged here costs the pictures, never the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Raw
+from numpy.typing import NDArray
+
+from profiles.formats.columns import MISSING, ProfileColumns, TextColumn
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.graph import (
+    NO_INTERVALS,
+    Chunks,
+    ExecutedGraph,
+    Index,
+    Intervals,
+    Links,
+    Operators,
+    Variables,
+)
+from profiles.formats.load_and_run.graph_shapes import compact_column, variable_shapes
+from profiles.formats.load_and_run.numbers import to_float64
+from profiles.formats.load_and_run.profile_json import respelled
+from profiles.formats.load_and_run.profile_schema import (
+    Chunk,
+    Footprint,
+    Graph,
+    GraphVar,
+    Operator,
+    ProfileFile,
+    Profiler,
+    Times,
+    WholeGraph,
+)
+
+GraphFile = ProfileFile[Graph]
+AnyFile = GraphFile | ProfileFile[WholeGraph]
+_NO_FOOTPRINT = Footprint()
+_FILE = msgspec.json.Decoder(GraphFile)
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+#: the same, decoded section by section where the whole has the wrong form
+_PARTS = msgspec.json.Decoder(dict[str, Raw])
+_ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
+    "operator": msgspec.json.Decoder(Operator),
+    "var": msgspec.json.Decoder(GraphVar),
+    "mem_chunk": msgspec.json.Decoder(Chunk),
+    "device": msgspec.json.Decoder(dict[str, Times]),
+    "host": msgspec.json.Decoder(dict[str, Times]),
+    "opr_footprint": msgspec.json.Decoder(Footprint),
+}
+_EMPTY: dict[str, Any] = {
+    "operator": Operator(), "var": GraphVar(), "mem_chunk": Chunk(), "device": {}, "host": {},
+    "opr_footprint": Footprint(),
+}  # fmt: skip
+_STEPS = msgspec.json.Decoder(tuple[str, ...])
+
+
+def empty_graph(problems: tuple[str, ...] = ()) -> ExecutedGraph:
+    """Return a graph without operators, for a file whose graph cannot be used at all."""
+    return replace(_built(GraphFile(Profiler({}, {}), Graph()), {}), problems=problems)
+
+
+def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
+    """Return the executed graph of a profile whose table is `columns`.
+
+    What is damaged in it is left out and named in `problems`; unknown ids are passed over.
+    Raises ProfileFormatError (`graph_unreadable`) if the file is no JSON or too deep.
+    """
+    file, problems = _decode(data)
+    return graph_of(file, columns, problems)
+
+
+def graph_of(file: AnyFile, columns: ProfileColumns, problems: Sequence[str] = ()) -> ExecutedGraph:
+    """Return the executed graph of a decoded file; `problems` were found when decoding it."""
+    rows = {key: row for row, key in enumerate(file.table_keys())}
+    if len(rows) != len(columns):
+        return empty_graph((*problems, "operator"))
+    graph = file.graph_exec
+    missing = [
+        name
+        for name in ("comp_seq", "mem_chunk", "var")
+        if graph.operator and not getattr(graph, name)
+    ]
+    built = _built(file, rows)
+    return replace(built, problems=tuple(dict.fromkeys([*problems, *missing, *built.problems])))
+
+
+def _built(file: AnyFile, rows: Mapping[str, int]) -> ExecutedGraph:
+    graph, footprints = file.graph_exec, file.profiler.opr_footprint
+    operators = _operators(graph, footprints, rows)
+    device, host = _intervals(file.profiler.device, rows), _intervals(file.profiler.host, rows)
+    return ExecutedGraph(
+        operators=operators,
+        variables=_variables(graph, footprints, operators),
+        chunks=_chunks(graph),
+        device=device or NO_INTERVALS,
+        host=host or NO_INTERVALS,
+        problems=tuple(
+            name for name, found in (("device", device), ("host", host)) if found is None
+        ),
+    )
+
+
+def _decode(data: bytes) -> tuple[GraphFile, list[str]]:
+    """Return the file, and the names of sections that are not as they should be."""
+    try:
+        return _FILE.decode(data), []
+    except _DAMAGE:
+        pass
+    plain = respelled(data)
+    try:
+        return _FILE.decode(plain), []
+    except msgspec.ValidationError:
+        pass
+    except _DAMAGE as error:
+        raise _unreadable(error) from None
+    try:
+        return _by_section(plain)
+    except _DAMAGE as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> ProfileFormatError:
+    return ProfileFormatError("graph_unreadable", f"The executed graph cannot be read: {error}.")
+
+
+def _by_section(data: bytes) -> tuple[GraphFile, list[str]]:
+    problems: list[str] = []
+    file = _PARTS.decode(data)
+    profiler, graph = (
+        _parts(file.get(name, Raw(b"{}")), name, problems) for name in ("profiler", "graph_exec")
+    )
+
+    def section(parts: Mapping[str, Raw], name: str) -> dict[str, Any]:
+        entries = _parts(parts.get(name, Raw(b"{}")), name, problems)
+        return {key: _entry(raw, name, problems) for key, raw in entries.items()}
+
+    try:
+        steps = _STEPS.decode(graph.get("comp_seq", Raw(b"[]")))
+    except _DAMAGE:
+        steps = ()
+    decoded = GraphFile(
+        Profiler(*(section(profiler, name) for name in ("device", "host", "opr_footprint"))),
+        Graph(
+            operator=section(graph, "operator"),
+            var=section(graph, "var"),
+            mem_chunk=section(graph, "mem_chunk"),
+            comp_seq=steps,
+        ),
+    )
+    return decoded, list(dict.fromkeys(problems))
+
+
+def _parts(raw: Raw, name: str, problems: list[str]) -> dict[str, Raw]:
+    try:
+        return _PARTS.decode(raw)
+    except _DAMAGE:
+        problems.append(name)
+        return {}
+
+
+def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
+    """An entry of a section; an empty one for a damaged one, so that all others keep their row."""
+    try:
+        return _ENTRIES[section].decode(raw)
+    except _DAMAGE:
+        problems.append(section)
+        return _EMPTY[section]
+
+
+def _links(lists: Sequence[Sequence[str]], known: Mapping[str, int]) -> Links:
+    found = [[known[key] for key in keys if key in known] for keys in lists]
+    return Links(
+        ends=np.cumsum([len(each) for each in found], dtype=np.int64),
+        targets=np.array(list(chain.from_iterable(found)), dtype=np.int32),
+    )
+
+
+def _codes(keys: Sequence[str | None], known: Mapping[str, int]) -> Index:
+    return np.array(
+        [MISSING if key is None else known.get(key, MISSING) for key in keys], dtype=np.int32
+    )
+
+
+def _operators(
+    graph: Graph, footprints: Mapping[str, Footprint], rows: Mapping[str, int]
+) -> Operators:
+    keys, operators = tuple(graph.operator), tuple(graph.operator.values())
+    variables = {key: place for place, key in enumerate(graph.var)}
+    # an operator that is named twice ran at its first place
+    steps = {key: step for step, key in reversed(list(enumerate(graph.comp_seq)))}
+    params = [footprints.get(key, _NO_FOOTPRINT).param for key in keys]
+    return Operators(
+        names=tuple(operator.name for operator in operators),
+        ids=tuple(str(operator.id) for operator in operators),
+        types=TextColumn.from_texts([operator.type for operator in operators]),
+        row=_codes(keys, rows),
+        step=_codes(keys, steps),
+        params=compact_column(params),
+        inputs=_links([operator.input for operator in operators], variables),
+        outputs=_links([operator.output for operator in operators], variables),
+    )
+
+
+def _variables(
+    graph: Graph, footprints: Mapping[str, Footprint], operators: Operators
+) -> Variables:
+    variables = tuple(graph.var.values())
+    chunks = {key: place for place, key in enumerate(graph.mem_chunk)}
+    plans = [variable.mem_plan for variable in variables]
+    producer = np.full(len(variables), MISSING, dtype=np.int32)
+    for place, made in enumerate(operators.outputs):
+        producer[made] = place
+    shapes = _shapes(graph, footprints, operators)
+    return Variables(
+        ids=tuple(graph.var),
+        names=tuple(variable.name for variable in variables),
+        shapes=TextColumn.from_texts(shapes),
+        dtypes=TextColumn.from_texts([variable.dtype for variable in variables]),
+        comp_nodes=TextColumn.from_texts([variable.comp_node for variable in variables]),
+        flags=TextColumn.from_texts([" ".join(variable.flag) for variable in variables]),
+        producer=producer,
+        chunk=_codes([None if plan is None else plan.mem_chunk_id for plan in plans], chunks),
+        chunk_offset=_whole([0 if plan is None else plan.offset_byte for plan in plans]),
+    )
+
+
+def _shapes(
+    graph: Graph, footprints: Mapping[str, Footprint], operators: Operators
+) -> list[str | None]:
+    known = []
+    for variable in graph.var.values():
+        layout = variable.mem_plan.layout if variable.mem_plan else None
+        known.append(layout.shape if layout else variable.inferred_shape)
+    costs = [footprints.get(key, _NO_FOOTPRINT) for key in graph.operator]
+    return variable_shapes(
+        known,
+        reads=(operators.inputs, [cost.in_shapes for cost in costs]),
+        makes=(operators.outputs, [cost.out_shapes for cost in costs]),
+    )
+
+
+def _chunks(graph: Graph) -> Chunks:
+    chunks = tuple(graph.mem_chunk.values())
+    variables = {key: place for place, key in enumerate(graph.var)}
+    return Chunks(
+        ids=tuple(graph.mem_chunk),
+        size_bytes=_whole([chunk.size for chunk in chunks]),
+        owner=_codes([chunk.owner_var for chunk in chunks], variables),
+        address=_whole([chunk.dev_ptr for chunk in chunks]).astype(np.uint64),
+    )
+
+
+def _whole(values: Sequence[Any]) -> NDArray[np.int64]:
+    """Whole numbers that fit; anything else is 0."""
+    return np.array([v if type(v) is int and 0 <= v < 2**63 else 0 for v in values], dtype=np.int64)
+
+
+def _intervals(
+    entries: Mapping[str, Mapping[str, Times]], rows: Mapping[str, int]
+) -> Intervals | None:
+    """The intervals of one side, None if a time is no number."""
+    found = [
+        (rows[key], lane, times)
+        for key, lanes in entries.items()
+        if key in rows
+        for lane, times in lanes.items()
+    ]
+
+    def seconds(values: list[Any]) -> NDArray[np.float64]:
+        return to_float64(
+            [np.nan if value is None or value is UNSET else value for value in values], str
+        )
+
+    try:
+        return Intervals(
+            row=np.array([row for row, _, _ in found], dtype=np.int32),
+            lanes=TextColumn.from_texts([lane for _, lane, _ in found]),
+            start_s=seconds([times.start for _, _, times in found]),
+            kern_s=seconds([times.kern for _, _, times in found]),
+            end_s=seconds([times.end for _, _, times in found]),
+        )
+    except ProfileFormatError:
+        return None

@@ -1,0 +1,279 @@
+"""Parse what `load_and_run --profile` writes; `trace(profiling=True).get_profile()` is the same."""
+
+import gc
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
+from mmap import mmap
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from profiles.formats.columns import NumberColumn, ProfileColumns, Side, SideTimes, TextColumn
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.fast_reader import quick
+from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.load_and_run.graph_json import graph_of, parse_graph
+from profiles.formats.load_and_run.numbers import to_float64
+from profiles.formats.load_and_run.profile_json import (
+    TableFile,
+    check_bytes,
+    check_utf8,
+    decode,
+    decode_unchecked,
+    shown,
+)
+from profiles.formats.load_and_run.profile_schema import (
+    Footprint,
+    ProfileFile,
+    TableGraph,
+    TableOperator,
+    Times,
+    Var,
+    WholeGraph,
+)
+from profiles.formats.load_and_run.sections import Sections, largest
+from profiles.formats.load_and_run.shapes import Place, shape_column
+
+MAX_BYTES = 256 * 1024 * 1024
+
+# Wrapping a name costs time quadratic in its length. Real names stay below a few hundred.
+MAX_NAME_CHARS = 8_192
+
+WholeFile = ProfileFile[WholeGraph]
+_WHOLE = msgspec.json.Decoder(WholeFile)
+_NO_FOOTPRINT = Footprint()
+_ID = re.compile(r"-?[0-9]{1,18}")
+
+
+def parse(
+    data: bytes | mmap, *, max_bytes: int = MAX_BYTES, checked: bool = True, dtypes: bool = True
+) -> ProfileColumns:
+    """Return the columns of a profile.
+
+    data: may be a mapped file, which saves a copy; nothing refers to it afterwards
+    checked: whether what no page can show is refused: texts of absurd lengths, names that are
+        numbers, shapes that are none. Without this only who prints these finds out.
+    dtypes: whether `in_dtypes` is needed; without this it may be missing and variables, to which
+        no other answer refers, need not be sound, which saves a quarter
+
+    Raises ProfileFormatError if `data` is not a profile, is damaged, or has over `max_bytes`.
+    """
+    check_bytes(data, max_bytes)
+    with _collector_off():
+        # numpy works on a core of its own meanwhile: it needs no lock of the interpreter
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            utf8 = beside.submit(check_utf8, data)
+            read = quick(data, dtypes=dtypes)
+            utf8.result()
+        read = read or _careful(data, checked=checked)
+    return _columns(read, data, checked=checked)
+
+
+def parse_whole(
+    data: bytes, *, max_bytes: int = MAX_BYTES
+) -> tuple[ProfileColumns, Callable[[], ExecutedGraph]]:
+    """Return what `parse` and `parse_graph` do, of a file that is decoded once.
+
+    The graph is made when it is asked for; it raises as `parse_graph` does.
+    Raises ProfileFormatError as `parse` does.
+    """
+    check_bytes(data, max_bytes)
+    check_utf8(data)
+    with _collector_off():
+        try:
+            file = _WHOLE.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # what is damaged in the graph alone costs no table
+            columns = parse(data, max_bytes=max_bytes)
+            return columns, lambda: parse_graph(data, columns)
+        found = _columns(_sections(file), data, checked=True)
+    return found, lambda: graph_of(file, found)
+
+
+def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileColumns:
+    if checked:
+        for field, texts in (("name", read.names), ("id", read.ids), ("type", read.types)):
+            _check_lengths(texts, field)
+
+    def shapes(raws: Sequence[bytes], field: str) -> TextColumn:
+        return shape_column(raws, read.costs, Place(field, read.ids), checked=checked)
+
+    return ProfileColumns(
+        names=tuple(read.names),
+        ids=tuple(read.ids),
+        id_numbers=_id_numbers(read.ids) if checked else _any_id_numbers(read.ids),
+        types=TextColumn.from_texts(read.types),
+        device=read.device,
+        host=read.host,
+        computation=read.computation,
+        memory=read.memory,
+        in_shapes=shapes(read.in_shapes, "in_shapes"),
+        out_shapes=shapes(read.out_shapes, "out_shapes"),
+        in_layouts=shapes(read.in_layouts, "in_layouts"),
+        in_dtypes=read.in_dtypes,
+        # a search through the whole file, so only where the answer is read
+        mentions_opencl=read.device.total_s() == 0 and data.find(b"opencl") >= 0,
+    )
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """The cyclic collector walks all that is decoded, often, and finds nothing to free."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _careful(data: bytes | mmap, *, checked: bool = True) -> Sections:
+    """Read what is odd or damaged, and name what is wrong."""
+    file = None if checked else decode_unchecked(data)
+    return _sections(file or decode(data[:]))
+
+
+def _sections(file: TableFile | WholeFile) -> Sections:
+    _check_variables(file.graph_exec)
+    keys = file.table_keys()
+    operators = [file.graph_exec.operator[key] for key in keys]
+    footprints = [file.profiler.opr_footprint.get(key, _NO_FOOTPRINT) for key in keys]
+    return Sections(
+        names=[operator.name for operator in operators],
+        ids=[str(operator.id) for operator in operators],
+        types=[operator.type for operator in operators],
+        device=_side_times("device", file.profiler.device, keys),
+        host=_side_times("host", file.profiler.host, keys),
+        computation=_computation(footprints, keys),
+        memory=_memory(footprints, keys),
+        costs=np.arange(len(keys)),
+        in_shapes=[bytes(f.in_shapes) for f in footprints],
+        out_shapes=[bytes(f.out_shapes) for f in footprints],
+        in_layouts=[bytes(f.in_layouts) for f in footprints],
+        in_dtypes=_in_dtypes(operators, file.graph_exec.var),
+    )
+
+
+def _check_variables(graph: TableGraph | WholeGraph) -> None:
+    """Refuse an operator with unknown variables, as `profile_analyze` does (KeyError)."""
+    operators = graph.operator.values()
+    used = chain(
+        chain.from_iterable([o.input for o in operators]),
+        chain.from_iterable([o.output for o in operators]),
+    )
+    known = graph.var.__contains__
+    if all(map(known, used)):
+        return
+    for key, operator in graph.operator.items():
+        for variable in (*operator.input, *operator.output):
+            if not known(variable):
+                raise ProfileFormatError(
+                    "missing_key",
+                    f"`graph_exec.operator` entry {shown(key)} uses the variable "
+                    f"{shown(variable)}, which `graph_exec.var` lacks.",
+                )
+
+
+def _check_lengths(texts: Sequence[str], field: str) -> None:
+    longest = max(map(len, texts), default=0)
+    if longest > MAX_NAME_CHARS:
+        raise ProfileFormatError(
+            "too_large",
+            f"An operator's {field} has {longest} characters; the limit is {MAX_NAME_CHARS}.",
+        )
+
+
+def _id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
+    try:
+        return np.array(list(map(int, ids)), dtype=np.int64)
+    except OverflowError:
+        raise ProfileFormatError("bad_value", "An operator id does not fit 64 bits.") from None
+    except ValueError as error:
+        raise ProfileFormatError(
+            "bad_value", f"An operator id is not a number: {shown(str(error))}."
+        ) from None
+
+
+def _any_id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
+    """The same, and 0 for what is no such number: only an order by id would show it."""
+    try:
+        return _id_numbers(ids)
+    except ProfileFormatError:
+        numbers = [int(each) if _ID.fullmatch(each) else 0 for each in ids]
+        return np.array(numbers, dtype=np.int64)
+
+
+def _side_times(
+    side: Side, entries: Mapping[str, Mapping[str, Times]], keys: Sequence[str]
+) -> SideTimes:
+    """Take the largest time over the nodes of each operator."""
+    nodes = [entries.get(key, {}) for key in keys]
+    times = list(chain.from_iterable(node.values() for node in nodes))
+
+    def read(field: str, values: list[Any]) -> NDArray[np.float64]:
+        def place(index: int) -> str:
+            flat = [(key, name) for key, node in zip(keys, nodes, strict=True) for name in node]
+            key, name = flat[index]
+            return f"`{field}` of `profiler.{side}` entry {shown(key)}, {shown(name)}"
+
+        return to_float64(values, place)
+
+    start = read("start", [t.start for t in times])
+    end = read("end", [t.end for t in times])
+    # only --top-end-key kern reads it: a profile without it is good for all else
+    kern = read("kern", [np.nan if t.kern is UNSET or t.kern is None else t.kern for t in times])
+    counts = np.array([len(node) for node in nodes], dtype=np.intp)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        return SideTimes(
+            present=counts > 0,
+            end_s=largest(end - start, counts),
+            kern_s=largest(kern - start, counts),
+        )
+
+
+def _computation(footprints: Sequence[Footprint], keys: Sequence[str]) -> NumberColumn:
+    """Read operations per execution; null, 0 and a missing key all mean unknown."""
+    present = np.array([bool(f.computation) for f in footprints], dtype=np.bool_)
+    return _number_column("computation", [f.computation for f in footprints], present, keys)
+
+
+def _memory(footprints: Sequence[Footprint], keys: Sequence[str]) -> NumberColumn:
+    """Read bytes per execution; 0 is a value, and null is an error as in `profile_analyze`."""
+    present = np.array([f.memory is not UNSET for f in footprints], dtype=np.bool_)
+    return _number_column("memory", [f.memory for f in footprints], present, keys)
+
+
+def _number_column(
+    field: str,
+    values: Sequence[Any],
+    present: NDArray[np.bool_],
+    keys: Sequence[str],
+) -> NumberColumn:
+    rows = np.flatnonzero(present).tolist()
+
+    def place(index: int) -> str:
+        return f"`{field}` of `profiler.opr_footprint` entry {shown(keys[rows[index]])}"
+
+    column = np.full(len(values), np.nan)
+    column[rows] = to_float64([values[row] for row in rows], place)
+    return NumberColumn(column, present)
+
+
+def _in_dtypes(operators: Sequence[TableOperator], variables: Mapping[str, Var]) -> TextColumn:
+    dtypes = {key: var.dtype for key, var in variables.items()}
+    known: dict[tuple[str | None, ...], str] = {}
+    texts = []
+    for operator in operators:
+        found = tuple(map(dtypes.__getitem__, operator.input))
+        text = known.get(found)
+        if text is None:
+            text = known[found] = msgspec.json.encode(found).decode()
+        texts.append(text)
+    return TextColumn.from_texts(texts)

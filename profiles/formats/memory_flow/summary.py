@@ -1,0 +1,285 @@
+"""What is kept of `memory_flow.svg`: tensors, the use of memory over time, its peak.
+
+All of it is bounded, whatever the file: what is left out is counted.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from profiles.analysis.downsampling import thinned
+from profiles.formats.memory_flow.amounts import layout_of
+from profiles.formats.memory_flow.reader import NONE, Flow, read_flow
+from profiles.formats.memory_flow.usage import Space, Usage, space_of, usage_of
+
+#: tensors that are kept, and how many of those at the peak come first
+TENSORS_LIMIT, AT_PEAK_LIMIT = 10_000, 2_000
+TAGS_LIMIT, REGIONS_LIMIT = 200, 64
+#: of the curve
+POINTS_LIMIT = 1_000
+#: unused addresses between two regions
+GAP_BYTES = 1 << 20
+#: of the peak, in percent: what counts as near it
+NEAR_PERCENT = 90
+_S_PER_NS = 1e-9
+#: of a tensor's name, `step[12].MUL:0`: which call, which output
+_CALL = re.compile(r"\[\d+\]|:\d+$")
+
+
+class TensorRow(Struct, frozen=True):
+    """One tensor; times since the Profiler began."""
+
+    name: Annotated[
+        str,
+        Meta(description="Empty for one that was there before the Profiler began."),
+    ]
+    layout: Annotated[
+        str,
+        Meta(description="As MegEngine writes it: sizes with strides, then the type."),
+    ]
+    shape: Annotated[tuple[int, ...] | None, Meta(description="Null: unknown.")]
+    dtype: Annotated[str, Meta(description="Such as `Float32`.")]
+    size_bytes: Annotated[
+        int,
+        Meta(
+            description="From its first element to its last. A view may keep more: peak_kept_bytes."
+        ),
+    ]
+    produced_s: Annotated[float, Meta(description="When it began, s.")]
+    erased_s: Annotated[float | None, Meta(description="When it ended, s.")]
+    duration_s: Annotated[float, Meta(description="To the end of the file if it never ended, s.")]
+    address: Annotated[
+        str,
+        Meta(
+            description="Where the memory begins that it shares with its views, hexadecimal. "
+            "How far within that it begins is not in the file."
+        ),
+    ]
+    place_bytes: Annotated[
+        int,
+        Meta(description="The same where addresses that nothing ever used are left out."),
+    ]
+    group: Annotated[
+        int | None,
+        Meta(description="Number of the operator that made it. Null: none did."),
+    ]
+    at_peak: Annotated[bool, Meta(description="It is alive when most bytes are held.")]
+
+
+class TagRow(Struct, frozen=True):
+    """All tensors of one name, without the numbers of calls and outputs."""
+
+    tag: Annotated[str, Meta(description="The name that they share.")]
+    tensors: Annotated[int, Meta(description="How many there are.")]
+    peak_tensors: Annotated[int, Meta(description="How many are alive at the peak.")]
+    peak_bytes: Annotated[int, Meta(description="Sizes of these, added up.")]
+    made_bytes: Annotated[int, Meta(description="Sizes of all of them, added up.")]
+
+
+class Region(Struct, frozen=True):
+    """Addresses in use, with gaps of less than 1 MiB."""
+
+    address: Annotated[str, Meta(description="Where it begins, hexadecimal.")]
+    place_bytes: Annotated[int, Meta(description="The same without unused addresses.")]
+    size_bytes: Annotated[int, Meta(description="Bytes of it that were ever used.")]
+
+
+class FlowCurve(Struct, frozen=True):
+    """Bytes held, at most 1,000 moments with the most up to the next one."""
+
+    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
+    held_bytes: Annotated[tuple[int, ...], Meta(description="Bytes held, each address once.")]
+
+
+class MemoryFlowSummary(Struct, frozen=True):
+    """What `memory_flow.svg` says, of at most 10,000 tensors."""
+
+    count: Annotated[int, Meta(description="Tensors in the file.")]
+    begin_s: Annotated[float, Meta(description="When the first began, s.")]
+    end_s: Annotated[float, Meta(description="When the last ended, s.")]
+    peak_bytes: Annotated[
+        int,
+        Meta(
+            description="Most bytes held at a time, each address once; memory is held as a "
+            "whole until the last tensor in it is gone."
+        ),
+    ]
+    peak_s: Annotated[float | None, Meta(description="When that was first so, s.")]
+    peak_end_s: Annotated[float | None, Meta(description="When that changed, s.")]
+    peak_tensors: Annotated[int, Meta(description="Tensors that were alive then.")]
+    peak_added_bytes: Annotated[
+        int,
+        Meta(description="Their sizes, added up; more than the peak where tensors share memory."),
+    ]
+    used_bytes: Annotated[int, Meta(description="Addresses that any tensor ever had, bytes.")]
+    tensors: Annotated[
+        tuple[TensorRow, ...],
+        Meta(description="By begin; those at the peak, then those large and long-lived."),
+    ]
+    tensors_left_out: Annotated[int, Meta(description="How many more there are.")]
+    tags: Annotated[tuple[TagRow, ...], Meta(description="By bytes at the peak, the 200 first.")]
+    tags_left_out: Annotated[int, Meta(description="How many more there are.")]
+    regions: Annotated[tuple[Region, ...], Meta(description="By address, the 64 first.")]
+    regions_left_out: Annotated[int, Meta(description="How many more there are.")]
+    curve: Annotated[FlowCurve, Meta(description="Bytes held over time.")]
+    never_erased: Annotated[int, Meta(description="Tensors without an end.")]
+    broken: Annotated[int, Meta(description="Rectangles that could not be read.")]
+    beyond: Annotated[int, Meta(description="Rectangles beyond the first 1,000,000.")]
+    others: Annotated[int, Meta(description="Elements that MegEngine does not write.")]
+    is_cut: Annotated[bool, Meta(description="The file ends before its picture does.")]
+    near_peak_s: Annotated[
+        float | None,
+        Meta(description="How long nine tenths of the peak or more were held, in all, s."),
+    ] = None
+    peak_kept_bytes: Annotated[
+        int,
+        Meta(description="Of the peak, what views then keep of larger tensors that are gone."),
+    ] = 0
+
+
+def summarize(flow: Flow) -> MemoryFlowSummary:
+    """Return the summary of a file."""
+    by_low = np.argsort(flow.low, kind="stable")
+    space = space_of(flow.low[by_low], flow.high[by_low])
+    usage = usage_of(flow)
+    peak, at_peak = usage.peak, np.zeros(len(flow), np.bool_)
+    if peak is not None:
+        at_ns = usage.at_ns[peak]
+        at_peak = (flow.begin_ns <= at_ns) & (at_ns < flow.end_ns)
+    peak_bytes = 0 if peak is None else int(usage.held[peak])
+    alive = by_low[at_peak[by_low]]
+    kept = _kept(flow, at_peak)
+    tags = _tags(flow, at_peak)
+    regions = _regions(space)
+    return MemoryFlowSummary(
+        count=len(flow),
+        begin_s=_s(flow.begin_ns.min(initial=flow.end_ns.max(initial=0))),
+        end_s=_s(flow.end_ns.max(initial=0)),
+        peak_bytes=peak_bytes,
+        peak_s=None if peak is None else _s(usage.at_ns[peak]),
+        peak_end_s=None if peak is None else _s(usage.at_ns[peak + 1]),
+        peak_tensors=int(at_peak.sum()),
+        peak_added_bytes=int(flow.size[at_peak].sum()),
+        used_bytes=space.size,
+        tensors=tuple(_rows(flow, kept, at_peak, space)),
+        tensors_left_out=len(flow) - len(kept),
+        tags=tuple(tags[:TAGS_LIMIT]),
+        tags_left_out=max(0, len(tags) - TAGS_LIMIT),
+        regions=tuple(regions[:REGIONS_LIMIT]),
+        regions_left_out=max(0, len(regions) - REGIONS_LIMIT),
+        curve=_curve(usage),
+        never_erased=int(flow.is_open.sum()),
+        broken=flow.broken,
+        beyond=flow.left_out,
+        others=flow.others,
+        is_cut=flow.is_cut,
+        near_peak_s=None if peak is None else _near_peak_s(usage, peak_bytes),
+        peak_kept_bytes=peak_bytes - space_of(flow.low[alive], flow.high[alive]).size,
+    )
+
+
+def _s(ns: int | np.int64) -> float:
+    return float(ns) * _S_PER_NS
+
+
+def _near_peak_s(usage: Usage, peak_bytes: int) -> float:
+    """Of all moments: the curve has only the most of each stretch, and one may last seconds."""
+    return _s(usage.lasting_ns(-(-peak_bytes * NEAR_PERCENT // 100)))
+
+
+def _kept(flow: Flow, at_peak: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Rows of those that are kept, in the order of their beginnings."""
+    size = flow.size.astype(np.float64)
+    area = size * (flow.end_ns - flow.begin_ns)
+    is_first = at_peak.copy()
+    is_first[np.argsort(np.where(at_peak, -size, 1), kind="stable")[AT_PEAK_LIMIT:]] = False
+    order = np.lexsort((-area, ~is_first))[:TENSORS_LIMIT]
+    return order[np.lexsort((order, flow.begin_ns[order]))]
+
+
+def _rows(
+    flow: Flow, kept: NDArray[np.intp], at_peak: NDArray[np.bool_], space: Space
+) -> Iterator[TensorRow]:
+    places = space.below(flow.low[kept])
+    for row, place in zip(kept.tolist(), places.tolist(), strict=True):
+        layout = flow.layouts[flow.layout[row]]
+        shape, dtype = layout_of(layout)
+        begin_ns, end_ns = int(flow.begin_ns[row]), int(flow.end_ns[row])
+        group = int(flow.group[row])
+        yield TensorRow(
+            name=flow.names[flow.name[row]],
+            layout=layout,
+            shape=shape,
+            dtype=dtype,
+            size_bytes=int(flow.size[row]),
+            produced_s=_s(begin_ns),
+            erased_s=None if flow.is_open[row] else _s(end_ns),
+            duration_s=_s(end_ns - begin_ns),
+            address=hex(int(flow.low[row])),
+            place_bytes=place,
+            group=None if group == NONE else group,
+            at_peak=bool(at_peak[row]),
+        )
+
+
+def tag_of(name: str) -> str:
+    """The name of a tensor without the numbers of calls and outputs."""
+    return _CALL.sub("", name)
+
+
+def _tags(flow: Flow, at_peak: NDArray[np.bool_]) -> list[TagRow]:
+    """By bytes at the peak, then by bytes in all."""
+    codes: dict[str, int] = {}
+    of_name = np.array([codes.setdefault(tag_of(n), len(codes)) for n in flow.names], np.int64)
+    tag = of_name[flow.name] if len(flow) else flow.name
+
+    def sums(rows: NDArray[np.bool_] | slice) -> tuple[list[int], list[int]]:
+        count = np.bincount(tag[rows], minlength=len(codes))
+        total = np.zeros(len(codes), np.int64)
+        np.add.at(total, tag[rows], flow.size[rows])
+        return count.tolist(), total.tolist()
+
+    (peak_count, peak_total), (count, total) = sums(at_peak), sums(slice(None))
+    rows = [
+        TagRow(text, count[code], peak_count[code], peak_total[code], total[code])
+        for text, code in codes.items()
+        if count[code]
+    ]
+    return sorted(rows, key=lambda row: (-row.peak_bytes, -row.made_bytes, row.tag))
+
+
+def _regions(space: Space) -> list[Region]:
+    if not len(space.start):
+        return []
+    gap = space.start[1:] - space.end[:-1]
+    first = np.append(0, np.flatnonzero(gap >= GAP_BYTES) + 1)
+    places = space.place[first]
+    sizes = np.diff(np.append(places, space.size))
+    return [
+        Region(hex(start), place, size)
+        for start, place, size in zip(
+            space.start[first].tolist(), places.tolist(), sizes.tolist(), strict=True
+        )
+    ]
+
+
+def _curve(usage: Usage) -> FlowCurve:
+    if not len(usage.at_ns):
+        return FlowCurve((), ())
+    # the last moment, at which nothing is held any more, is a stretch of its own
+    starts = thinned(usage.at_ns, POINTS_LIMIT)
+    return FlowCurve(
+        at_s=tuple((usage.at_ns[starts] * _S_PER_NS).tolist()),
+        held_bytes=tuple(np.maximum.reduceat(usage.held, starts).tolist()),
+    )
+
+
+def read_memory_flow(path: Path) -> bytes:
+    """Return the summary of a file as JSON. Raises ProfileFormatError, as `read_flow` does."""
+    return msgspec.json.encode(summarize(read_flow(path)))

@@ -1,0 +1,354 @@
+"""What is kept of a memory plan: figures, the peak, chunks with their tensors, bytes over time.
+
+All of it is bounded, whatever the file: what is left out is counted.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from profiles.analysis.data import ProfileData
+from profiles.formats.columns import MISSING
+from profiles.formats.errors import ProfileFormatError
+from profiles.formats.static_memory.figures import (
+    Figures,
+    alive_at,
+    figures,
+    moments,
+    overlaps,
+    sharing,
+)
+from profiles.formats.static_memory.graph_file import Step, Variable, read_graph
+from profiles.formats.static_memory.plan_file import NOWHERE, PlanFile, read_plan
+from profiles.formats.static_memory.tensors import element_bytes, tensors_of
+
+#: rows that are kept: chunks that move and such as do not, operators, moments, chunks of a moment
+CHUNKS_LIMIT, WEIGHTS_LIMIT, OPERATORS_LIMIT = 10_000, 5_000, 20_000
+MOMENTS_LIMIT, MOMENT_CHUNKS_LIMIT = 50, 500
+#: of the curve
+POINTS_LIMIT = 5_000
+LONGEST_NAME = 300
+
+#: what `graph.json` was: the plan's own, not there, not readable, or of another plan
+GraphState = Literal["used", "none", "graph_unreadable", "not_a_profile"]
+
+
+class OperatorRow(Struct, frozen=True):
+    """An operator of the plan."""
+
+    step: Annotated[int, Meta(description="Its place in the order of execution, from 0.")]
+    name: Annotated[str, Meta(description="As in the file.")]
+    id: Annotated[str, Meta(description="As in graph.json; empty without.")]
+    type: Annotated[str, Meta(description="The same.")]
+    makes: Annotated[str, Meta(description="Name of its first output.")]
+
+
+class ChunkRow(Struct, frozen=True):
+    """A piece of memory, and the tensor in it."""
+
+    id: Annotated[int, Meta(description="As in the file.")]
+    is_weight: Annotated[
+        bool,
+        Meta(description="Whether it is a parameter, constant or input, taken all the time."),
+    ]
+    begin: Annotated[int, Meta(description="Step of the operator that writes it.")]
+    counted_from: Annotated[
+        int,
+        Meta(
+            description="Step from which it counts: the next one if it is written in place. "
+            "Greater than `last` for one that never counts."
+        ),
+    ]
+    last: Annotated[int, Meta(description="Step of the last operator that needs it.")]
+    address: Annotated[
+        int,
+        Meta(description="Where it begins, from the start of all chunks, bytes."),
+    ]
+    size_bytes: Annotated[int, Meta(description="Its size, bytes.")]
+    overwrites: Annotated[
+        int,
+        Meta(description="Id of the chunk in whose place it is written, -1 for none."),
+    ]
+    shares: Annotated[
+        int,
+        Meta(description="How many others lie on some of its bytes at another time."),
+    ]
+    variable: Annotated[str, Meta(description="Name of the tensor; empty where it is not certain.")]
+    shape: Annotated[tuple[int, ...] | None, Meta(description="Of the tensor.")]
+    dtype: Annotated[str | None, Meta(description="Of the tensor, where graph.json tells it.")]
+    element_bytes: Annotated[
+        float | None,
+        Meta(description="Bytes of one element, as size and shape tell."),
+    ]
+
+
+class MomentRow(Struct, frozen=True):
+    """Operators one after the other at which most is in use, by the same chunks."""
+
+    first: Annotated[int, Meta(description="Step of the first of them.")]
+    last: Annotated[int, Meta(description="Step of the last of them.")]
+    chunks: Annotated[tuple[int, ...], Meta(description="Ids, the largest first, 500 at most.")]
+    percent: Annotated[
+        tuple[float, ...],
+        Meta(description="The share of each of these in what is in use, per cent."),
+    ]
+    chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
+
+
+class Overlap(Struct, frozen=True):
+    """Two chunks that are taken at the same time on the same bytes."""
+
+    one: Annotated[int, Meta(description="Id of a chunk.")]
+    other: Annotated[int, Meta(description="Id of the other one.")]
+    size_bytes: Annotated[int, Meta(description="What both take, bytes.")]
+
+
+class StaticMemory(Struct, frozen=True):
+    """A memory plan. Steps are places in the order of execution, from 0."""
+
+    operators_count: Annotated[int, Meta(description="Operators of the plan.")]
+    chunks_count: Annotated[int, Meta(description="Chunks without weights.")]
+    weights_count: Annotated[int, Meta(description="Weights.")]
+    peak_bytes: Annotated[int, Meta(description="The highest address of a chunk, bytes.")]
+    peak_step: Annotated[
+        int,
+        Meta(description="The first step at which a chunk reaches it, -1 without chunks."),
+    ]
+    peak_alive_bytes: Annotated[int, Meta(description="In use at that step, bytes.")]
+    weight_bytes: Annotated[int, Meta(description="All weights, bytes.")]
+    most_alive_bytes: Annotated[
+        int,
+        Meta(description="The most in use at one operator, without weights, bytes."),
+    ]
+    reached_count: Annotated[int, Meta(description="At how many operators it is in use.")]
+    sum_bytes: Annotated[int, Meta(description="All chunks without weights, bytes.")]
+    in_place_count: Annotated[int, Meta(description="Chunks written in another's place.")]
+    in_place_bytes: Annotated[int, Meta(description="Those, bytes.")]
+    moments: Annotated[
+        tuple[MomentRow, ...],
+        Meta(description="When most is in use, the first 50."),
+    ]
+    moments_left_out: Annotated[int, Meta(description="How many more there are.")]
+    overlaps: Annotated[
+        tuple[Overlap, ...],
+        Meta(description="What no plan of one device may have, the first 20."),
+    ]
+    overlaps_count: Annotated[int, Meta(description="At least so many; 0 if there are none.")]
+    curve_steps: Annotated[tuple[int, ...], Meta(description="Steps, at most 5,000.")]
+    curve_bytes: Annotated[
+        tuple[int, ...],
+        Meta(description="The most in use from each of these to the one before the next, bytes."),
+    ]
+    graph: Annotated[
+        GraphState,
+        Meta(
+            description="What graph.json was: `used`, `none`, `graph_unreadable`, or "
+            "`not_a_profile` for that of another graph."
+        ),
+    ]
+    unplanned: Annotated[
+        int,
+        Meta(
+            description="Tensors whose size is not known before the graph runs; -1 without "
+            "graph.json."
+        ),
+    ]
+    operators: Annotated[
+        tuple[OperatorRow, ...],
+        Meta(description="At most 20,000, else those named here."),
+    ]
+    chunks: Annotated[
+        tuple[ChunkRow, ...],
+        Meta(description="By id; the largest if there are too many."),
+    ]
+    chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
+
+
+def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -> StaticMemory:
+    """Return the summary of a plan; `steps` are those of its graph, if there is one."""
+    found = figures(plan)
+    pairs, overlapping = overlaps(plan, found)
+    runs = moments(found)
+    kept = _kept(plan, found, runs)
+    moving = ~plan.is_weight
+    in_place = moving & (plan.overwrites != NOWHERE)
+    starts = np.unique(
+        np.linspace(0, len(plan.names), POINTS_LIMIT, endpoint=False).astype(np.intp)
+    )
+    starts = starts[starts < len(plan.names)]
+    chunks = _chunks(plan, found, kept, tensors_of(plan, steps) if steps is not None else {})
+    rows = [_moment(plan, found, run) for run in runs[:MOMENTS_LIMIT]]
+    return StaticMemory(
+        operators_count=len(plan.names),
+        chunks_count=int(moving.sum()),
+        weights_count=int(plan.is_weight.sum()),
+        peak_bytes=found.peak,
+        peak_step=found.peak_step,
+        peak_alive_bytes=int(found.alive[found.peak_step]) if found.peak_step >= 0 else 0,
+        weight_bytes=found.weights,
+        most_alive_bytes=found.most_alive,
+        reached_count=len(found.reached),
+        sum_bytes=int(plan.size[moving].sum()),
+        in_place_count=int(in_place.sum()),
+        in_place_bytes=int(plan.size[in_place].sum()),
+        moments=tuple(rows),
+        moments_left_out=len(runs) - len(rows),
+        overlaps=tuple(_overlap(plan, one, other) for one, other in pairs),
+        overlaps_count=overlapping,
+        curve_steps=tuple(starts.tolist()),
+        curve_bytes=tuple(np.maximum.reduceat(found.alive, starts).tolist() if len(starts) else ()),
+        graph=state,
+        unplanned=NOWHERE if steps is None else _unplanned(steps),
+        operators=_operators(plan, steps, chunks, rows),
+        chunks=chunks,
+        chunks_left_out=len(plan.ids) - len(chunks),
+    )
+
+
+def _kept(plan: PlanFile, found: Figures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
+    """The places of the chunks that are kept, in order."""
+    if len(plan.ids) <= min(CHUNKS_LIMIT, WEIGHTS_LIMIT):
+        return np.arange(len(plan.ids))
+    first = np.zeros(len(plan.ids), dtype=bool)
+    if runs:
+        first[alive_at(plan, found, runs[0][0])] = True
+    order = np.lexsort((plan.ids, -plan.size, ~first))
+    weights = order[plan.is_weight[order]][:WEIGHTS_LIMIT]
+    return np.sort(np.concatenate([order[~plan.is_weight[order]][:CHUNKS_LIMIT], weights]))
+
+
+def _chunks(
+    plan: PlanFile, found: Figures, kept: NDArray[np.intp], tensors: Mapping[int, Variable]
+) -> tuple[ChunkRow, ...]:
+    shares = sharing(plan)
+    rows = []
+    for place in kept.tolist():
+        tensor, size = tensors.get(place), int(plan.size[place])
+        rows.append(
+            ChunkRow(
+                id=int(plan.ids[place]),
+                is_weight=bool(plan.is_weight[place]),
+                begin=int(plan.begin[place]),
+                counted_from=int(found.counted[place]),
+                last=int(plan.end[place]) - 1,
+                address=int(plan.low[place]),
+                size_bytes=size,
+                overwrites=int(plan.overwrites[place]),
+                shares=int(shares[place]),
+                variable=_short(tensor.name) if tensor else "",
+                shape=tensor.shape if tensor and not tensor.is_workspace else None,
+                dtype=_short(tensor.dtype) if tensor and tensor.dtype else None,
+                element_bytes=element_bytes(size, tensor) if tensor else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _moment(plan: PlanFile, found: Figures, run: tuple[int, int]) -> MomentRow:
+    places = alive_at(plan, found, run[0])
+    shown = places[:MOMENT_CHUNKS_LIMIT]
+    return MomentRow(
+        first=run[0],
+        last=run[1],
+        chunks=tuple(plan.ids[shown].tolist()),
+        percent=tuple(
+            round(size / found.most_alive * 100, 3) for size in plan.size[shown].tolist()
+        ),
+        chunks_left_out=len(places) - len(shown),
+    )
+
+
+def _overlap(plan: PlanFile, one: int, other: int) -> Overlap:
+    size = min(plan.high[one], plan.high[other]) - max(plan.low[one], plan.low[other])
+    return Overlap(int(plan.ids[one]), int(plan.ids[other]), int(size))
+
+
+def _unplanned(steps: Sequence[Step]) -> int:
+    outputs = [each for step in steps for each in step.outputs if not each.is_workspace]
+    return sum(each.shape is None and not each.is_persistent for each in outputs)
+
+
+def _operators(
+    plan: PlanFile,
+    steps: Sequence[Step] | None,
+    chunks: Sequence[ChunkRow],
+    runs: Sequence[MomentRow],
+) -> tuple[OperatorRow, ...]:
+    """All of them; of too many those that chunks and moments name, and the peak's."""
+    wanted: Sequence[int] = range(len(plan.names))
+    if len(wanted) > OPERATORS_LIMIT:
+        named = {step for row in chunks if not row.is_weight for step in (row.begin, row.last)}
+        named |= {step for run in runs for step in (run.first, run.last)}
+        wanted = sorted(named & set(wanted))
+    return tuple(
+        OperatorRow(
+            step=step,
+            name=_short(plan.names[step]),
+            id=_short(steps[step].id) if steps is not None else "",
+            type=_short(steps[step].type) if steps is not None else "",
+            makes=_first_name(steps[step]) if steps is not None else "",
+        )
+        for step in wanted
+    )
+
+
+def _first_name(step: Step) -> str:
+    return _short(step.outputs[0].name) if step.outputs else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def rows_of(found: StaticMemory, data: ProfileData) -> dict[int, int]:
+    """Return the row of `data.columns` by step, for the steps whose operator is certain.
+
+    That is one of the same id and name, else the only one of its type whose first output has the
+    same name, if the plan has only one of these, too.
+    """
+    if not data.has_operators:
+        return {}
+    columns, graph = data.columns, data.graph
+    by_id = {pair: row for row, pair in enumerate(zip(columns.ids, columns.names, strict=True))}
+    by_output: dict[tuple[str, str | None], int] = {}
+    seen: Counter[tuple[str, str | None]] = Counter()
+    for place, row in enumerate(graph.operators.row.tolist()):
+        outputs = graph.operators.outputs[place]
+        if row != MISSING and len(outputs):
+            key = (graph.variables.names[outputs[0]], columns.types[row])
+            by_output[key] = row
+            seen[key] += 1
+    wanted = Counter((each.makes, each.type) for each in found.operators)
+    rows: dict[int, int] = {}
+    for each in found.operators:
+        key = (each.makes, each.type)
+        if each.id and (each.id, each.name) in by_id:
+            rows[each.step] = by_id[each.id, each.name]
+        elif each.makes and seen[key] == wanted[key] == 1:
+            rows[each.step] = by_output[key]
+    return rows
+
+
+def read_static_memory(path: Path, graph_path: Path | None) -> bytes:
+    """Return the summary of a StaticMemoryInfo.json as JSON.
+
+    graph_path: the graph.json that was written with it, if there is one. If it is damaged or of
+        another graph, tensors have no names, and the summary says so.
+    Raises ProfileFormatError, as `read_plan` does.
+    """
+    plan = read_plan(path.read_bytes())
+    state: GraphState = "none"
+    steps = None
+    if graph_path is not None:
+        try:
+            steps = read_graph(graph_path.read_bytes(), plan.names)
+            state = "used"
+        except ProfileFormatError as error:
+            state = "graph_unreadable" if error.code == "graph_unreadable" else "not_a_profile"
+    return msgspec.json.encode(summarize(plan, steps, state))

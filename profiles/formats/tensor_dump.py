@@ -1,0 +1,303 @@
+"""Read what `load_and_run --bin_io_dump` writes: one file for each variable, in a folder or a zip.
+
+A file is u32 name_len, u32 dtype, u32 7, u32 shape[7] (0-padded), the name, the raw numbers, all
+little-endian (`mgb::debug::dump_tensor`). A zip is never extracted and none of its numbers are
+believed: entries are counted, and each is read only as far as it declared.
+"""
+
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiles.formats.errors import CodedError
+
+MOST_FILES = 20_000
+MOST_BYTES = 8 << 30
+MOST_NAME_BYTES = 64 * 1024
+MOST_AXES = 7
+#: deflate cannot do better than about 1000; sparse tensors come near it, so the total decides too
+MOST_RATIO = 1100
+
+# ValueError: a place before the file's begin. RuntimeError, with NotImplementedError: a way of
+# packing that zipfile does not know. struct.error: a header that is cut short
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+_HEADER = struct.Struct("<III")
+#: of a zip's list of files, which Python reads as a whole: an entry of a dump has about 100
+_MOST_LIST_BYTES = MOST_FILES * 128
+_FILE_NAME = re.compile(r"[0-9a-f]{1,16}")
+_TYPE = re.compile(r"\w+(?:::\w+)*")
+_SLOT = re.compile(r"\d{1,6}")
+_LONGEST_TYPE = 600
+
+#: dtype code -> its name and how its numbers are read (`megdnn::DTypeEnum`)
+_DTYPES: dict[int, tuple[str, str]] = {
+    0: ("Float32", "<f4"),
+    1: ("Uint8", "u1"),
+    2: ("Int8", "i1"),
+    3: ("Int16", "<i2"),
+    4: ("Int32", "<i4"),
+    8: ("Byte", "u1"),
+    9: ("Float16", "<f2"),
+    100000: ("Quantized8Asymm", "u1"),
+    100001: ("QuantizedS32", "<i4"),
+    100002: ("QuantizedS8", "i1"),
+    100005: ("QuantizedS16", "<i2"),
+}
+
+
+class DumpError(CodedError[str]):
+    """A dump that cannot be read."""
+
+
+@dataclass(frozen=True)
+class TensorHeader:
+    """One variable's file. `id` is the variable's, from the file's name.
+
+    name: the variable's own name, else all of MegEngine's text; owner, type: its operator
+    numbers: how many elements; numpy: how they are read; sub-byte types are read as raw bytes
+    """
+
+    file: str
+    id: int
+    name: str
+    slot: int
+    owner: str
+    type: str
+    dtype: str
+    shape: tuple[int, ...]
+    numpy: np.dtype[Any]
+    numbers: int
+    offset: int
+
+
+@dataclass
+class Dump:
+    """The files of a dump, by name; `open` gives one as a stream."""
+
+    sizes: dict[str, int]
+    open: Callable[[str], IO[bytes]] = field(repr=False)
+
+    def headers(self) -> dict[str, TensorHeader]:
+        """The header of each file, by its name. Raises DumpError."""
+        found = {}
+        for file, size in sorted(self.sizes.items()):
+            with self._reading(file), self.open(file) as stream:
+                found[file] = read_header(file, stream, size)
+        return found
+
+    def blocks(self, header: TensorHeader, count: int) -> Iterator[NDArray[Any]]:
+        """The numbers of a tensor, flat, `count` at a time. Raises DumpError."""
+        with self._reading(header.file), self.open(header.file) as stream:
+            _skip(stream, header.offset)
+            left = header.numbers
+            while left:
+                wanted = min(count, left) * header.numpy.itemsize
+                data = _read_exactly(stream, wanted, header.file)
+                yield np.frombuffer(data, dtype=header.numpy)
+                left -= min(count, left)
+
+    @contextmanager
+    def _reading(self, file: str) -> Iterator[None]:
+        try:
+            yield
+        except DumpError:
+            raise
+        except _UNREADABLE as error:
+            raise DumpError("damaged", f"`{file}` of the dump is damaged: {error}.") from error
+
+
+def open_folder(folder: Path) -> Dump:
+    """A dump as load_and_run left it. Raises DumpError."""
+    try:
+        entries = [entry for entry in os.scandir(folder) if _FILE_NAME.fullmatch(entry.name)]
+    except OSError as error:
+        raise DumpError("unreadable", f"`{folder}` cannot be read: {error.strerror}.") from error
+    # a link could name any file of this machine
+    sizes = {}
+    for entry in entries:
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            sizes[entry.name] = status.st_size
+    _check_sizes(sizes)
+    return Dump(sizes, lambda name: (folder / name).open("rb"))
+
+
+def open_zip(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Dump:
+    """A dump as the agent stored it; `file` must stay open. Raises DumpError."""
+    guarded = _ListReader(file)
+    try:
+        # a binary file in all but name
+        archive = zipfile.ZipFile(cast(IO[bytes], guarded))
+    except DumpError:
+        raise
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise DumpError("not_zip", f"The dump is not a readable zip archive: {error}.") from error
+    guarded.most_bytes = None
+    found: dict[str, zipfile.ZipInfo] = {}
+    if len(archive.infolist()) > MOST_FILES:
+        raise DumpError("too_many", _too_many(len(archive.infolist())))
+    for entry in archive.infolist():
+        name = entry.filename.rpartition("/")[2]
+        if not _FILE_NAME.fullmatch(name):
+            continue
+        if name in found:
+            raise DumpError("twice", f"The dump holds `{name}` twice.")
+        if entry.flag_bits & 1:
+            raise DumpError("encrypted", "The dump is encrypted.")
+        if entry.file_size > max(entry.compress_size, 64) * MOST_RATIO:
+            raise DumpError("too_large", f"`{name}` of the dump is packed too tightly to be one.")
+        found[name] = entry
+    sizes = {name: entry.file_size for name, entry in found.items()}
+    _check_sizes(sizes, most_bytes)
+    # zipfile itself stops at the declared size and checks the CRC there
+    return Dump(sizes, lambda name: archive.open(found[name]))
+
+
+class _ListReader:
+    """A file of which no single read is larger than a zip's list of files may be.
+
+    zipfile reads the whole list, and makes an object of each entry, before it can be asked how many
+    there are.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.most_bytes: int | None = _MOST_LIST_BYTES
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Raises DumpError if more is asked for than a list of files may have."""
+        most = self.most_bytes
+        if most is None:
+            return self._file.read(size)
+        # the end of the archive is read without a size
+        data = self._file.read(most + 1 if size < 0 else min(size, most + 1))
+        if len(data) > most:
+            raise DumpError(
+                "too_many", f"The dump's list of files has over {most} bytes, which is too many."
+            )
+        return data
+
+
+def _check_sizes(sizes: dict[str, int], most_bytes: int = MOST_BYTES) -> None:
+    if not sizes:
+        raise DumpError("empty", "There is no dump: no file is named like a variable (00001f).")
+    if len(sizes) > MOST_FILES:
+        raise DumpError("too_many", _too_many(len(sizes)))
+    total = sum(sizes.values())
+    if total > most_bytes:
+        raise DumpError("too_large", f"The dump has {total} bytes; at most {most_bytes} are read.")
+
+
+def _too_many(count: int) -> str:
+    return f"The dump has {count} files; at most {MOST_FILES} are read."
+
+
+def read_header(file: str, stream: IO[bytes], size: int) -> TensorHeader:
+    """Read the header of one file of `size` bytes. Raises DumpError."""
+    name_len, code, axes = _HEADER.unpack(_read_exactly(stream, _HEADER.size, file))
+    if axes != MOST_AXES:
+        raise DumpError("damaged", f"`{file}` is no tensor: it has room for {axes} axes, not 7.")
+    if name_len > MOST_NAME_BYTES:
+        raise DumpError("damaged", f"`{file}` is no tensor: its name has {name_len} bytes.")
+    padded = struct.unpack("<7I", _read_exactly(stream, 28, file))
+    text = _read_exactly(stream, name_len, file).decode("utf-8", "replace")
+    offset = _HEADER.size + 28 + name_len
+    shape = _without_padding(padded)
+    dtype, numpy, numbers = _numbers(file, code, shape, size - offset)
+    name, slot, owner, kind = _names(text)
+    return TensorHeader(
+        file, int(file, 16), name, slot, owner, kind, dtype, shape, numpy, numbers, offset
+    )
+
+
+def _without_padding(padded: tuple[int, ...]) -> tuple[int, ...]:
+    count = len(padded)
+    while count and padded[count - 1] == 0:
+        count -= 1
+    return padded[:count]
+
+
+def _numbers(
+    file: str, code: int, shape: tuple[int, ...], body: int
+) -> tuple[str, np.dtype[Any], int]:
+    """Name, reading and number of elements; checks that the body is what the header promises."""
+    name, kind = _DTYPES.get(code, (f"dtype {code}", ""))
+    count = 1
+    for axis in shape:
+        count *= axis
+    if not kind:
+        # of an unknown type only the width is sure, and of one below a byte not even that
+        width = body // count if count and body % count == 0 else 0
+        kind = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}.get(width, "u1")
+        return name, np.dtype(kind), body // np.dtype(kind).itemsize
+    dtype = np.dtype(kind)
+    if not shape and body == 0:
+        count = 0
+    if count * dtype.itemsize != body:
+        raise DumpError(
+            "damaged",
+            f"`{file}` promises {count} numbers of {name} and holds {body} bytes of them.",
+        )
+    return name, dtype, count
+
+
+def _names(text: str) -> tuple[str, int, str, str]:
+    """(variable, slot, operator, operator's type) of MegEngine's text about a variable.
+
+    It is `var={id:7, layout:.., .., owner:NAME{TYPE}, name:NAME, slot:0, ..`, where names are the
+    model's own and may hold commas. Each mark is looked for once, from left to right.
+    """
+    unknown = text[:1000], 0, "", ""
+    owner = text.find(", owner:")
+    if not text.startswith("var={id:") or owner < 0:
+        return unknown
+    owner += len(", owner:")
+    for mark, name in _places(text, "}, name:", owner):
+        brace = text.rfind("{", max(owner, mark - _LONGEST_TYPE), mark)
+        kind = text[brace + 1 : mark]
+        if brace < 0 or not _TYPE.fullmatch(kind):
+            continue
+        for slot, number in _places(text, ", slot:", name):
+            if found := _SLOT.match(text, number):
+                return text[name:slot], int(found[0]), text[owner:brace], kind
+        break
+    return unknown
+
+
+def _places(text: str, mark: str, begin: int) -> Iterator[tuple[int, int]]:
+    """Where `mark` begins and ends, from `begin` on."""
+    while (place := text.find(mark, begin)) >= 0:
+        begin = place + len(mark)
+        yield place, begin
+
+
+def _read_exactly(stream: IO[bytes], count: int, file: str) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise DumpError("damaged", f"`{file}` of the dump is cut short.")
+    return data
+
+
+def _skip(stream: IO[bytes], count: int) -> None:
+    while count:
+        count -= len(stream.read(min(count, 1 << 20))) or count

@@ -1,0 +1,1 @@
+"""Profiles that users upload: their rows, files and states."""

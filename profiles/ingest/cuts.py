@@ -1,0 +1,186 @@
+"""Cuts of a trace for a viewer: from its index and its file in storage, made by a limited process.
+
+Nothing of the file is read here: the index, which is our own, says which bytes are wanted.
+"""
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import structlog
+from django.conf import settings
+
+from profiles.formats.chrome_trace.choosing import Chosen, Range, TooLargeError, choose
+from profiles.formats.chrome_trace.span_index import (
+    START_BYTES,
+    SpanIndex,
+    from_header,
+    header_bytes,
+)
+from profiles.ingest import cut_reader, readers
+from profiles.ingest.cut_reader import CutOrder
+from profiles.ingest.fork_server import SAID
+from profiles.ingest.loading import request_rebuild
+from profiles.models import Profile
+from webprofile.errors import DomainError
+from webprofile.storage import storage
+
+log = structlog.get_logger()
+
+#: of the index, fetched at once: all of its header but that of a huge trace
+_FIRST_BYTES = 256 << 10
+#: what the process may take; a cut of 64 MiB takes 0.3 GiB and 2 s
+_MEMORY_BYTES, _TIME_S = 1 << 30, 30
+#: made at a time by one process of the site; who comes later waits so long
+_AT_ONCE, _PATIENCE_S = 2, 20
+_turns = threading.BoundedSemaphore(_AT_ONCE)
+#: pieces that lie so close are fetched together
+_GAP_BYTES = 64 << 10
+MIB = 1 << 20
+
+
+def trace_cut(profile: Profile, asked: Range) -> tuple[bytes, int]:
+    """Return (the trace that was asked for, compressed by gzip; how many spans and counters).
+
+    Raises DomainError: cut_unready if there is no index yet, profile_damaged if there is none to
+    come, cut_lane, cut_large, cut_heavy,
+    cut_busy, reading_stopped, object_missing, storage_unreachable.
+    """
+    if not _turns.acquire(timeout=_PATIENCE_S):
+        raise DomainError("cut_busy", status=503)
+    try:
+        index, at = _index(profile)
+        _check_lanes(index, asked)
+        chosen = _chosen(profile, index, at, asked)
+        with tempfile.TemporaryDirectory(prefix="cut-") as name:
+            folder = Path(name)
+            _order(profile, index, chosen, asked, folder)
+            _run(folder)
+            return (folder / cut_reader.CUT).read_bytes(), len(chosen.rows)
+    except _NotReadyError:
+        if profile.problem:  # it was tried: the file is not there, or cannot be read any more
+            raise DomainError("profile_damaged", status=409) from None
+        request_rebuild(profile.pk)
+        raise DomainError("cut_unready", status=409) from None
+    finally:
+        _turns.release()
+
+
+class _NotReadyError(Exception):
+    """The index is missing, damaged, or of another file."""
+
+
+def _index(profile: Profile) -> tuple[SpanIndex, int]:
+    """What the header of the index says, and where in the object its blocks begin."""
+    try:
+        start = storage.read_start(profile.spans_key, size_bytes=_FIRST_BYTES)
+    except DomainError as error:
+        if error.code == "object_missing":
+            raise _NotReadyError from error
+        raise
+    with _damage():
+        at = START_BYTES + header_bytes(start[:START_BYTES])
+        if at > len(start):
+            left = storage.read_start(
+                profile.spans_key, begin=len(start), size_bytes=at - len(start)
+            )
+            start += left
+        return from_header(start[START_BYTES:at]), at
+
+
+def _check_lanes(index: SpanIndex, asked: Range) -> None:
+    for number in asked.lanes or ():
+        if not 0 <= number < len(index.lanes):
+            raise DomainError("cut_lane", field="lane", number=number)
+
+
+def _chosen(profile: Profile, index: SpanIndex, at: int, asked: Range) -> Chosen:
+    def fetch(begin: int, size_bytes: int) -> bytes:
+        return storage.read_start(profile.spans_key, begin=at + begin, size_bytes=size_bytes)
+
+    limit = settings.TRACE_CUT_LIMIT_BYTES
+    try:
+        with _damage():
+            return choose(index, asked, fetch, limit)
+    except TooLargeError as error:
+        raise DomainError(
+            "cut_large",
+            field="end_s",
+            events=error.events,
+            size_mib=_mib(error.size_bytes),
+            limit_mib=_mib(limit),
+        ) from error
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:.3g}" if size_bytes < 100 * MIB else str(round(size_bytes / MIB))
+
+
+def _order(profile: Profile, index: SpanIndex, chosen: Chosen, asked: Range, folder: Path) -> None:
+    """Put all that the process needs into its folder."""
+    rows = np.empty(len(chosen.rows), cut_reader.ROW)
+    found = chosen.rows
+    columns = (found.lane, found.begin_us, found.end_us, found.first, found.last)
+    for name, column in zip(cut_reader.ROW.names or (), columns, strict=True):
+        rows[name] = column
+    np.save(folder / cut_reader.ROWS, rows, allow_pickle=False)
+    pieces = index.pieces
+    with (folder / cut_reader.TEXT).open("wb") as file:
+        key = profile.object_key(index.file)
+        for begin, end, parts in _runs(index, chosen):
+            text = storage.read_start(key, begin=begin, size_bytes=end - begin)
+            for start, stop in parts:
+                file.write(text[start - begin : stop - begin])
+    sizes = (pieces.end - pieces.begin)[chosen.pieces].tolist()
+    order = CutOrder(
+        pieces=list(zip(pieces.first_row[chosen.pieces].tolist(), sizes, strict=True)),
+        asked=asked,
+        lanes=index.lanes,
+        naming=index.naming,
+        memory_bytes=_MEMORY_BYTES,
+        time_s=_TIME_S,
+    )
+    (folder / cut_reader.ORDER).write_bytes(msgspec.msgpack.encode(order))
+
+
+def _runs(index: SpanIndex, chosen: Chosen) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Parts of the file to be fetched at once: (begin, end, the pieces in it)."""
+    parts: list[tuple[int, int]] = []
+    for piece in chosen.pieces.tolist():
+        begin, end = int(index.pieces.begin[piece]), int(index.pieces.end[piece])
+        if parts and (begin - parts[-1][1] > _GAP_BYTES or end - parts[0][0] > 16 * MIB):
+            yield parts[0][0], parts[-1][1], parts
+            parts = []
+        parts.append((begin, end))
+    if parts:
+        yield parts[0][0], parts[-1][1], parts
+
+
+def _run(folder: Path) -> None:
+    try:
+        code = readers.server.read(folder, 2 * _TIME_S)
+    except TimeoutError:
+        raise DomainError("cut_heavy") from None
+    if code is None:
+        raise DomainError("reading_stopped", status=503)
+    problem = folder / cut_reader.PROBLEM
+    if problem.exists():
+        log.warning("cut_problem", problem=problem.read_text(errors="replace"))
+        raise _NotReadyError
+    if code:
+        log.warning("cut_failed", code=code, said=(folder / SAID).read_text(errors="replace"))
+        raise DomainError("cut_heavy")
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """An index that is none any more is made anew."""
+    try:
+        yield
+    except ValueError as error:
+        log.warning("span_index_damaged", exc_info=True)
+        raise _NotReadyError from error

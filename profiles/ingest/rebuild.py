@@ -1,0 +1,112 @@
+"""Make derived data anew from the raw files, which stay the truth; tasks and uploads do not move.
+
+The old data stay until the new ones are complete.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+from django.db import transaction
+
+from profiles.analysis.errors import AnalysisError
+from profiles.formats.detection import HEAD_BYTES, kind_of, other_kind
+from profiles.formats.errors import ProfileFormatError
+from profiles.imports.uploads import file_is_of
+from profiles.ingest.build import derive, derived_store, profile_row
+from profiles.ingest.results import Results, UnusableError, results_read
+from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
+from tasks.models import Attempt
+from webprofile.errors import DomainError
+from webprofile.storage import storage
+
+log = structlog.get_logger()
+
+#: what was derived before archives had versions
+_FORMER = "columns.npz"
+
+
+class RebuildError(Exception):
+    """Why derived data cannot be made anew: a code, and a sentence in English."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        self.code, self.detail = code, detail
+        super().__init__(f"{code}: {detail}" if detail else code)
+
+
+def profile_rebuild(profile: Profile) -> None:
+    """Make a profile's derived data and rows anew. May be repeated.
+
+    Raises RebuildError, which its row notes; DomainError storage_unreachable.
+    """
+    try:
+        if profile.attempt is not None:
+            attempt_rebuild(profile.attempt)
+        elif profile.upload is not None:
+            _upload_rebuild(profile, profile.upload)
+    except RebuildError as error:
+        Profile.objects.filter(pk=profile.pk).update(problem=error.code)
+        raise
+
+
+def attempt_rebuild(attempt: Attempt) -> None:
+    """Make what an attempt's artifacts say anew: its profile, its measurement, or both.
+
+    Raises RebuildError, DomainError storage_unreachable.
+    """
+    try:
+        results = results_read(attempt, Profile.objects.filter(attempt=attempt).first())
+    except UnusableError as error:
+        raise RebuildError(error.reason.value, error.detail) from error
+    if results.profile is not None and results.derived is not None:
+        derived_store(results.profile, results.derived)
+    _keep(attempt, results)
+    if results.profile is not None:
+        storage.delete(results.profile.object_key(_FORMER))
+
+
+@transaction.atomic
+def _keep(attempt: Attempt, results: Results) -> None:
+    if results.profile is not None:
+        results.profile.save()
+    if results.measurement is not None:
+        former = AttemptMeasurement.objects.filter(attempt=attempt).first()
+        results.measurement.pk = former.pk if former else None
+        results.measurement.save()
+    log.info("profile_rebuilt", attempt=str(attempt.pk))
+
+
+def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
+    files = OpenedFile.objects.filter(upload=upload)
+    try:
+        derived = derive([(file.stored_name, file.object_key) for file in files])
+        profile_row(derived.data, profile)
+    except (ProfileFormatError, AnalysisError) as error:
+        raise RebuildError(error.code, error.detail) from error
+    except DomainError as error:
+        if error.code in {"storage_unreachable", "reading_stopped"}:
+            raise
+        raise RebuildError(error.code, "") from error
+    derived_store(profile, derived)
+    _note_kinds(files)
+    _save_if_there(profile)
+
+
+def _note_kinds(files: Iterable[OpenedFile]) -> None:
+    """Of files that an earlier release opened; one that is not there keeps what it has."""
+    for file in files:
+        try:
+            head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
+        except DomainError as error:
+            if error.code != "object_missing":
+                raise
+        else:
+            if other_kind(head) is None:
+                file_is_of(file, kind_of(head))
+
+
+@transaction.atomic
+def _save_if_there(profile: Profile) -> None:
+    """Where it was deleted meanwhile, the sweep comes back for what was just written."""
+    if Profile.objects.select_for_update().filter(pk=profile.pk).exists():
+        profile.save()
+        log.info("profile_rebuilt", upload=profile.upload_id)

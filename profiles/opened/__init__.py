@@ -1,1 +1,0 @@
-"""Profiles that users open from files: their rows, the reading of the files, what time brings."""

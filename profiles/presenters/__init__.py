@@ -1,0 +1,1 @@
+"""What pages show of a profile, in the user's language."""

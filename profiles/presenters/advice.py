@@ -1,0 +1,225 @@
+"""What to do next, in the reader's words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from profiles.analysis.advice import Advice, Facts, Finding, Waits, advise
+from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import TimeUnit, unit_of
+from profiles.analysis.numbers import share
+from profiles.exports.originals import are_of_trace
+from profiles.formats.chrome_trace.advice_messages import TRACE_RULES
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.ingest.loading import profile_data, run_data
+from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.advice_messages import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
+from profiles.presenters.isolating import shortened
+from profiles.presenters.peak_performance import roofs_of
+from profiles.presenters.quantities import bytesize, listed, seconds
+
+#: operators that a finding links to; the rest is counted
+MOST_OPERATORS = 5
+#: findings that the top of the page names in a line each
+MOST_LINES = 3
+_LONGEST_TYPE = 60
+_SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
+#: control characters, and those that turn the direction of text
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def facts_of(profile: Profile) -> Facts:
+    """What is known of a profile's run; nothing of one that was opened.
+
+    Raises DomainError, as `profile_data`.
+    """
+    attempt, data = profile.attempt, run_data(profile)
+    facts = of_trace(data) if are_of_trace(profile, data.passes) else Facts()
+    if attempt is None:
+        return facts
+    task = attempt.task
+    facts = replace(
+        facts,
+        # nobody chose how a script's operators are compiled
+        options=None if task.is_script else task.options,
+        machine=str(attempt.worker.facts.get("machine", "")),
+        roofs=roofs_of(profile, on_gpu=bool(profile_data(profile).on_gpu.any())),
+    )
+    measured = AttemptMeasurement.objects.filter(attempt=attempt).first()
+    return facts if measured is None else _with_measurement(facts, measured)
+
+
+def of_trace(data: ProfileData) -> Facts:
+    """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
+    found = data.summary("trace", TraceSummary)
+    if found is None:
+        return Facts()
+    recorded_s = found.end_s - found.begin_s
+    share = (found.wait_s + found.wait_after_s) / recorded_s if recorded_s > 0 else 0.0
+    return Facts(of_trace=True, waits=Waits(found.waits_count, share))
+
+
+def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
+    return replace(
+        facts,
+        iterations_s=measured.iterations_s,
+        iteration_cv=measured.cv,
+        overhead=measured.overhead,
+        contaminations=tuple(str(each.get("code", "")) for each in measured.contaminations),
+    )
+
+
+def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
+    """What the rules say, for `profiles/_advice.html`.
+
+    findings: as `_finding` makes them, in order; lines: those that the top of the page names
+    has_gain: whether any could save time
+    one_sample: whether each time rests on a single sample of each operator
+    checked: titles of the rules that were evaluated; suppressed: of those that depend on times
+        which mean little; unknown: of those that lack a fact, and what they lack
+    """
+    advice = advise(data, facts)
+    words = TRACE_RULES if facts.of_trace else RULES
+    findings = [_finding(finding, words, data, advice) for finding in advice.findings]
+    return {
+        "findings": findings,
+        "lines": _lines(findings),
+        "has_gain": any(finding.severity == "gain" for finding in advice.findings),
+        "one_sample": len(data.passes) == 1 and not facts.of_trace,
+        "suppressed": [str(words[name].title) for name in advice.suppressed],
+        "checked": [words[name].title for name in advice.checked],
+        "unknown": [
+            {"title": words[name].title, "lacks": NEEDS[need]} for name, need in advice.unknown
+        ],
+    }
+
+
+def _lines(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the top of the page says: one warning, then what saves most, then the others.
+
+    Of savings that count the same time only the first stands there.
+    """
+    gains = [e for e in findings if e["severity"] == "gain" and not e["is_alternative"]]
+    others = [each for each in findings if each["severity"] != "gain"]
+    leads = others[:1] if others and others[0]["severity"] == "warning" else []
+    return [*leads, *gains, *others[len(leads) :]][:MOST_LINES]
+
+
+def _finding(
+    finding: Finding, words_of: Mapping[str, RuleWords], data: ProfileData, advice: Advice
+) -> dict[str, Any]:
+    words = words_of[finding.rule]
+    values = _values(finding.params)
+    shown = finding.rows[:MOST_OPERATORS]
+    times_s = data.columns.device.end_s[list(shown)].tolist()
+    unit = unit_of([*times_s, finding.saves_s])
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "severity_word": SEVERITIES[finding.severity],
+        "title": words.title,
+        "sentence": words.sentence % values,
+        "why": words.why % values,
+        "step": _step(str(words.step), finding.options),
+        "saves": _saves(finding, advice, unit),
+        "overlaps": _overlaps(finding, advice.findings, words_of),
+        "is_alternative": _is_alternative(finding, advice.findings),
+        "estimate": ESTIMATES.get(finding.estimate, ""),
+        "operators": [_operator(row, data, unit) for row in shown],
+        "more": len(finding.rows) - len(shown),
+    }
+
+
+def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
+    """Numbers with their units; `count` stays one."""
+    values: dict[str, Any] = dict(params)
+    for name in _SHARES:
+        if name in values:
+            values[name] = share(float(values[name]))
+    if "type" in values:
+        values["type"] = _isolated(str(values["type"]))
+    if "bytes" in values:
+        values["bytes"] = bytesize(values["bytes"])
+    if "total_us" in values:
+        values["total_us"] = seconds(values["total_us"] * 1e-6)
+    if "passes_cv" in values:
+        values["spread"] = share(max(values["passes_cv"], values["iterations_cv"]))
+    return values
+
+
+def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] | None:
+    """The time and its share of the device's total; no share of a total of 0."""
+    if finding.saves_s is None:
+        return None
+    whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
+    part = share(finding.saves_s / whole_s) if whole_s > 0 else ""
+    return {"time": seconds(finding.saves_s, unit), "share": part}
+
+
+def _overlaps(
+    finding: Finding, findings: Sequence[Finding], words_of: Mapping[str, RuleWords]
+) -> str:
+    """Which other savings are the same time, so that nobody adds them up; empty without any."""
+    if not finding.overlaps:
+        return ""
+    others = [each for each in findings if each.rule in finding.overlaps]
+    names = listed(_("“%(name)s”") % {"name": words_of[each.rule].title} for each in others)
+    group = {finding.rule, *finding.overlaps}
+    # all of them count time of each other
+    exclude_each_other = all(group - {each.rule} <= set(each.overlaps) for each in others)
+    if exclude_each_other:
+        text = _("Counts the same time as %(names)s: of these savings at most one.")
+    else:
+        text = _("Counts some of the time of %(names)s: these savings do not add up.")
+    return text % {"names": names}
+
+
+def _is_alternative(finding: Finding, findings: Sequence[Finding]) -> bool:
+    """Whether it counts the time of a finding before it that is none itself."""
+    leading: list[str] = []
+    for each in findings:
+        is_alternative = any(rule in leading for rule in each.overlaps)
+        if each is finding:
+            return is_alternative
+        if not is_alternative:
+            leading.append(each.rule)
+    return False
+
+
+def _operator(row: int, data: ProfileData, unit: TimeUnit) -> dict[str, Any]:
+    columns = data.columns
+    return {
+        "row": row,
+        "name": shortened(columns.names[row]),
+        "type": shortened(columns.types[row] or ""),
+        "time": seconds(float(columns.device.end_s[row]), unit),
+    }
+
+
+def _step(text: str, options: tuple[str, ...]) -> list[dict[str, str]]:
+    """A sentence in pieces; those that name an option have the `url` of its page.
+
+    Options that the sentence does not name follow it.
+    """
+    unnamed = [name for name in options if name not in text]
+    pieces = re.split("|".join(f"({name})" for name in options), text) if options else [text]
+    found = [_piece(piece, options) for piece in pieces if piece]
+    for name in unnamed:
+        found += [{"text": " "}, _piece(name, options)]
+    return found
+
+
+def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
+    if text not in options:
+        return {"text": text}
+    return {"text": text, "url": f"{reverse('options')}#{text}"}
+
+
+def _isolated(text: str) -> str:
+    """A text of the file, cut and so that it cannot turn the sentence around it."""
+    shown = _UNSHOWN.sub("\ufffd", text[:_LONGEST_TYPE])
+    return f"\u2068{shown}\u2069"

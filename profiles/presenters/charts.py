@@ -1,0 +1,414 @@
+"""What the pictures of a profile are drawn from: plain columns for JSON, and the words beside them.
+
+Operators are named by their rows in `ProfileColumns`, times are in µs with three decimals.
+"""
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from numpy.typing import NDArray
+
+from agent.protocol.artifacts import profile_number
+from profiles.analysis.by_type import Scope, scope_paths, scope_tree, time_by_type
+from profiles.analysis.cumulative import cumulative
+from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import unit_of
+from profiles.analysis.memory_plan import MemoryPlan, memory_plan
+from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
+from profiles.analysis.timeline import Lane, Timeline, timeline
+from profiles.formats.chrome_trace.device_times import on_several_lanes
+from profiles.formats.columns import MISSING, Side
+from profiles.presenters.isolating import isolated
+from profiles.presenters.quantities import bytesize, seconds
+from webprofile.sentences import sentences
+
+Json = dict[str, Any]
+_NODE = re.compile(r'^CompNode\("([^"]*)"')
+
+
+def operators_data(data: ProfileData) -> Json:
+    """Names and types of all operators, and the self time by which pictures weigh them."""
+    columns, side = data.columns, picture_side(data)
+    return {
+        "side": side,
+        "names": columns.names,
+        "types": columns.types.codes.tolist(),
+        "type_names": columns.types.values,
+        "us": _microseconds_of(columns.times(side).end_s),
+    }
+
+
+def picture_side(data: ProfileData) -> Side:
+    """The device; the host for a profile whose device was not timed."""
+    return "device" if data.columns.device.present.any() else "host"
+
+
+def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> Json:
+    """Lanes and bars; `rows` holds `count` rows for each bar."""
+    drawn = timeline(data.graph, data.columns.types, window_us)
+    bars = drawn.bars
+    return {
+        "lanes": [_lane(lane) for lane in drawn.lanes],
+        "span": drawn.span_us,
+        "lane": bars.lane.tolist(),
+        "start": _microseconds(bars.start_us),
+        "end": _microseconds(bars.end_us),
+        "wait": _microseconds(bars.wait_us),
+        "work": _microseconds(bars.work_us),
+        "copy": bars.copies.astype(int).tolist(),
+        "count": bars.counts.tolist(),
+        "rows": bars.rows.tolist(),
+        "merged": bool((bars.counts > 1).any()),
+        "pass_number": drawn_pass(data),
+        "passes": len(data.passes),
+        "sentence": sentences((pass_sentence(data), _timeline_sentence(drawn))),
+        "notes": [*_copy_notes(data), *_timeline_notes(drawn)],
+    }
+
+
+def drawn_pass(data: ProfileData) -> int:
+    """The number of the pass whose intervals a timeline draws: the leading one of those merged."""
+    return (profile_number(data.passes[0]) if data.passes else None) or 1
+
+
+def pass_sentence(data: ProfileData) -> str:
+    """Which of several passes a timeline draws, with its total; empty for a single pass."""
+    if len(data.passes) < 2:
+        return ""
+    return _(
+        "Drawn is profiled pass %(number)s, one iteration: %(total)s in operators on the device. "
+        "The tables show medians over %(passes)s passes."
+    ) % {
+        "number": drawn_pass(data),
+        "total": seconds(data.times_of_pass(0, "device").total_s()),
+        "passes": len(data.passes),
+    }
+
+
+def _lane(lane: Lane) -> Json:
+    node = _NODE.match(lane.name)
+    return {
+        "side": lane.side,
+        "name": node[1] if node else lane.name,
+        "operators": lane.operators,
+        "wait": round(lane.wait_us, 3),
+        "work": round(lane.work_us, 3),
+    }
+
+
+def _timeline_sentence(drawn: Timeline) -> str:
+    device = [lane for lane in drawn.lanes if lane.side == "device"]
+    if not device:
+        return _("From the first start to the last end: %(span)s.") % {
+            "span": seconds(drawn.span_us / 1e6)
+        }
+    work_us, wait_us = sum(lane.work_us for lane in device), sum(lane.wait_us for lane in device)
+    unit = unit_of(each / 1e6 for each in (drawn.span_us, work_us, wait_us))
+    return _(
+        "From the first start to the last end: %(span)s. On the device, operators compute for "
+        "%(work)s and wait for %(wait)s, added up."
+    ) % {
+        "span": seconds(drawn.span_us / 1e6, unit),
+        "work": seconds(work_us / 1e6, unit),
+        "wait": seconds(wait_us / 1e6, unit),
+    }
+
+
+def _copy_notes(data: ProfileData) -> list[str]:
+    """Of a trace, where waiting for another device is no time of its own as in other profiles."""
+    device = data.graph.device
+    if "trace" not in data.beside or not np.array_equal(device.kern_s, device.start_s):
+        return []
+    if not on_several_lanes(device, len(data.columns)).any():
+        return []
+    return [
+        _(
+            "A copy between devices is drawn on each of them with what that one waited for the "
+            "other, and so it is added up here. No operator’s time has that."
+        )
+    ]
+
+
+def _timeline_notes(drawn: Timeline) -> list[str]:
+    notes = []
+    if drawn.shift_us is not None:
+        notes.append(
+            _(
+                "Device and host have clocks with different zeros, and the profile does not tell "
+                "how far they are apart. Device lanes are moved by %(shift)s: the least that lets "
+                "no operator start on the device before the host began to issue it. So the gap "
+                "between an operator on the host and on the device may be larger than drawn."
+            )
+            % {"shift": seconds(drawn.shift_us / 1e6)}
+        )
+    odd = {
+        "not_finite": _("no finite number"),
+        "negative": _("negative"),
+        "reversed": _("ends before it starts"),
+    }
+    for reason, number in drawn.odd.items():
+        notes.append(
+            ngettext(
+                "%(number)d interval is left out: %(reason)s.",
+                "%(number)d intervals are left out: %(reason)s.",
+                number,
+            )
+            % {"number": number, "reason": odd[reason]}
+        )
+    if drawn.more_lanes:
+        notes.append(
+            ngettext(
+                "%(number)d lane with less time is left out.",
+                "%(number)d lanes with less time are left out.",
+                drawn.more_lanes,
+            )
+            % {"number": drawn.more_lanes}
+        )
+    return notes
+
+
+def types_data(data: ProfileData) -> Json:
+    """Time by operator type, that with the most time first."""
+    columns, side = data.columns, picture_side(data)
+    found = time_by_type(columns.types, columns.times(side))
+    sentence = ""
+    if found.total_s:
+        sentence = _("%(type)s takes %(share)s of the time of all operators, %(total)s.") % {
+            "type": isolated(columns.types.values[found.codes[0]]),
+            "share": percent(found.times_s[0] / found.total_s),
+            "total": seconds(found.total_s),
+        }
+    return {
+        "types": found.codes.tolist(),
+        "us": _microseconds(found.times_s * 1e6),
+        "operators": found.operators.tolist(),
+        "total": found.total_s * 1e6,
+        "sentence": sentence,
+        "notes": [*_side_notes(side), *_odd_notes(found.left_out)],
+    }
+
+
+def scopes_data(data: ProfileData) -> Json:
+    """The tree of scopes: `n` name and `c` content of a scope; `r` rows and `t` µs of a leaf."""
+    side = picture_side(data)
+    paths = scope_paths(data.graph, len(data.columns))
+    tree = scope_tree(paths, data.columns.times(side))
+    return {"tree": _scope_nodes(tree), "sentence": "", "notes": _side_notes(side)}
+
+
+def _scope_nodes(scope: Scope) -> list[Json]:
+    nodes: list[Json] = []
+    for child in scope.scopes.values():
+        name = child.name
+        # a scope that holds one scope and nothing else is no level of its own
+        while len(child.scopes) == 1 and not child.rows and not child.more:
+            (child,) = child.scopes.values()
+            name = f"{name}.{child.name}"
+        nodes.append({"n": name, "c": _scope_nodes(child)})
+    nodes += [
+        {"r": [row], "t": round(time_s * 1e6, 3)}
+        for row, time_s in zip(scope.rows, scope.times_s, strict=True)
+    ]
+    if scope.more:
+        nodes.append({"r": scope.more, "t": round(scope.more_s * 1e6, 3)})
+    return nodes
+
+
+def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:
+    """Points of the roofline, and the roofs: of the hardware, else the best of this profile."""
+    found = roofline(data.columns)
+    lines = [{"name": "", "flops": found.best_flops}]
+    bytes_s = found.best_bytes_s
+    if roofs is not None:
+        peaks = peaks_in_use(found, data.columns, roofs)
+        lines = [{"name": name, "flops": flops} for name, flops in peaks.items()]
+        bytes_s = roofs.copy_bytes_s
+    return {
+        "rows": found.rows.tolist(),
+        "intensity": _rounded(found.intensity),
+        "flops": _rounded(found.flops),
+        "us": _microseconds(found.time_s * 1e6),
+        "measured": roofs is not None,
+        "roofs": lines,
+        "bytes_s": bytes_s,
+        "sentence": _roofline_sentence(found, len(data.columns)),
+        "notes": _roofline_notes(found, roofs),
+    }
+
+
+def _roofline_sentence(found: Roofline, operators: int) -> str:
+    total = float(found.time_s.sum())
+    if not total:
+        return ""
+    return ngettext(
+        "%(number)d of %(all)d operators is a point; they take %(time)s.",
+        "%(number)d of %(all)d operators are points; they take %(time)s.",
+        len(found.rows),
+    ) % {"number": len(found.rows), "all": operators, "time": seconds(total)}
+
+
+def _roofline_notes(found: Roofline, roofs: Roofs | None) -> list[str]:
+    counts = (
+        (found.no_time, _("a time of 0 or none that can be drawn")),
+        (found.no_computation, _("FLOPs that MegEngine does not count")),
+        (found.no_memory, _("bytes that MegEngine does not count")),
+    )
+    left_out = [f"{number} ({reason})" for number, reason in counts if number]
+    notes = []
+    if left_out:
+        notes.append(_("Timed operators left out: %(list)s.") % {"list": ", ".join(left_out)})
+    if roofs is not None:
+        notes.append(_("Roofs: %(source)s") % {"source": roofs.source})
+        if bool((found.flops > found.intensity * roofs.copy_bytes_s).any()):
+            notes.append(
+                _(
+                    "Operators above the copy line read from caches: what they need was used "
+                    "shortly before, and caches are faster than the memory that was measured."
+                )
+            )
+    elif len(found.rows):
+        notes.append(
+            _(
+                "No roofs were measured on this device. The lines are the best FLOP/s and the best "
+                "bytes/s of any operator of at least 10 µs in this profile, no limit of the "
+                "hardware."
+            )
+        )
+    return notes
+
+
+def memory_data(data: ProfileData, device: str) -> Json:
+    """Bytes over the order of execution; with the blocks that are taken at the peak."""
+    plan = memory_plan(data.graph, data.columns, device)
+    return {
+        "device": plan.device,
+        "devices": plan.devices,
+        "rows": plan.rows.tolist(),
+        "persistent": plan.persistent_bytes,
+        "planned": plan.planned.astype(int).tolist(),
+        "estimated": plan.estimated.astype(int).tolist(),
+        "peak": plan.peak_step if plan.peak_bytes else MISSING,
+        "peak_bytes": plan.peak_bytes,
+        "owners": [
+            {
+                "name": owner.variable,
+                "row": owner.row,
+                "bytes": owner.size_bytes,
+                "kind": owner.kind,
+                "first": owner.first,
+                "last": owner.last,
+            }
+            for owner in plan.owners
+        ],
+        "sentence": _memory_sentence(plan, data),
+        "notes": _memory_notes(plan),
+    }
+
+
+def _memory_sentence(plan: MemoryPlan, data: ProfileData) -> str:
+    if not plan.peak_bytes:
+        return ""
+    row = int(plan.rows[plan.peak_step])
+    name = data.columns.names[row] if row != MISSING else "–"
+    # a trace does not say where its tensors lie
+    text = _(
+        "Peak on %(device)s: %(peak)s at operator %(step)d of %(steps)d, %(name)s; %(persistent)s "
+        "of it are parameters, constants and inputs."
+    )
+    if not plan.device:
+        text = _("Peak: %(peak)s at operator %(step)d of %(steps)d, %(name)s.")
+    return text % {
+        "device": isolated(plan.device),
+        "peak": bytesize(plan.peak_bytes),
+        "step": plan.peak_step + 1,
+        "steps": len(plan.rows),
+        "name": isolated(name),
+        "persistent": bytesize(plan.persistent_bytes),
+    }
+
+
+def _memory_notes(plan: MemoryPlan) -> list[str]:
+    notes = []
+    if plan.estimated.any():
+        notes.append(
+            _(
+                "Estimated: variables that MegEngine allocates while the graph runs have no place "
+                "in its plan. Their bytes are shape × element size, the element size as the "
+                "operators' bytes tell; results written in place of an input are counted twice."
+            )
+        )
+    if plan.unknown:
+        notes.append(
+            ngettext(
+                "%(number)d variable of unknown size is left out.",
+                "%(number)d variables of unknown size are left out.",
+                plan.unknown,
+            )
+            % {"number": plan.unknown}
+        )
+    return notes
+
+
+def cumulative_data(data: ProfileData) -> Json:
+    """Operators by time, the slowest first, and their running share of the total."""
+    side = picture_side(data)
+    found = cumulative(data.columns.times(side))
+    sentence = ""
+    if found.milestones:
+        share, operators = found.milestones[1]
+        sentence = ngettext(
+            "%(number)d of %(all)d operators makes %(share)s of the time.",
+            "%(number)d of %(all)d operators make %(share)s of the time.",
+            operators,
+        ) % {"number": operators, "all": len(found.rows), "share": percent(share)}
+    return {
+        "rows": found.rows.tolist(),
+        "us": _microseconds(found.times_s * 1e6),
+        "share": np.round(found.shares, 5).tolist(),
+        "milestones": found.milestones,
+        "sentence": sentence,
+        "notes": [*_side_notes(side), *_odd_notes(found.left_out)],
+    }
+
+
+def _side_notes(side: Side) -> list[str]:
+    return [] if side == "device" else [_("No operator was timed on the device: host times.")]
+
+
+def _odd_notes(left_out: int) -> list[str]:
+    if not left_out:
+        return []
+    return [
+        ngettext(
+            "%(number)d operator with a negative or infinite time is left out.",
+            "%(number)d operators with negative or infinite times are left out.",
+            left_out,
+        )
+        % {"number": left_out}
+    ]
+
+
+def percent(share: float) -> str:
+    """`80 %`, `0.4 %`, `< 0.1 %`; `static/js/format.js` does the same."""
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{share * 100:.0f} %" if share >= 0.0995 or not share else f"{share * 100:.1f} %"
+
+
+def _microseconds(values: NDArray[np.float64]) -> list[float | None]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.round(values, 3)
+    return [value if math.isfinite(value) else None for value in rounded.tolist()]
+
+
+def _microseconds_of(seconds: NDArray[np.float64]) -> list[float | None]:
+    with np.errstate(over="ignore"):
+        return _microseconds(seconds * 1e6)
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [float(f"{value:.5g}") for value in values.tolist()]

@@ -1,0 +1,103 @@
+"""What the viewer of graphs is given: the executed graph, or the model that was uploaded."""
+
+from typing import Any, Literal
+
+from django.conf import settings
+from django.utils.translation import gettext
+
+from profiles.analysis.drawing.colours import Metric, colouring
+from profiles.analysis.drawing.document import netron_document, place_of_row
+from profiles.formats.columns import Side
+from profiles.ingest.loading import profile_data
+from profiles.models import Profile
+from tasks.models import Task, TaskFile
+from webprofile.errors import DomainError
+from webprofile.storage import storage
+
+#: how much of a file decides
+START_BYTES = 32
+#: v2: what MegEngine dumps by default (`dump_format='FBS_V2'`); v1: `FBS`; old: before
+#: FlatBuffers; other: packed, encrypted or no model
+ModelForm = Literal["v2", "v1", "old", "other"]
+
+_INPUT_DATA = b"mgbtest0"
+_OLD = (b"mgb0001", b"mgb0000a", b"MGBS")
+
+
+def model_form(start: bytes) -> ModelForm:
+    """Return the form of the model whose first `START_BYTES` are `start`.
+
+    Source: MegEngine `src/serialization/impl/serializer_oss*.cpp`. A file with input data begins
+    with `mgbtest0` and their number, 12 bytes in all. The identifier of a FlatBuffers file
+    stands after its root's offset, before which there may be its size.
+    """
+    if start.startswith(_INPUT_DATA):
+        start = start[12:]
+    if b"mgv2" in (start[4:8], start[8:12]):
+        return "v2"
+    if start.startswith(b"MGBC"):
+        return "v1"
+    return "old" if start.startswith(_OLD) else "other"
+
+
+def graph_document(
+    profile: Profile, *, scope: str, row: int | None, colour: Metric, side: Side | None
+) -> bytes:
+    """One view of the executed graph, as `netron_document` writes it.
+
+    row: instead of `scope`, the view that shows this row of the table; side: None for the device,
+    or the host for a profile whose device was not timed
+    Raises DomainError operator_not_drawn if no view shows the row, and as `profile_data`.
+    """
+    data = profile_data(profile)
+    if row is not None:
+        found = place_of_row(data, row)
+        if found is None:
+            raise DomainError("operator_not_drawn", status=404)
+        scope = found
+    if side is None:
+        side = "device" if data.columns.device.present.any() else "host"
+    colours = colouring(data, colour, side)
+    return netron_document(data, side=side, place=scope, colours=colours)
+
+
+def task_model_view(task: Task) -> dict[str, Any]:
+    """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
+    if task.is_script:
+        return _refused(gettext("This task ran a script, so there is no model file to draw."))
+    file = task.files.filter(kind=TaskFile.Kind.MODEL).first()
+    if file is None or file.purged_at is not None:
+        return _refused(gettext("The uploaded model has been removed from the server."))
+    if file.stored_at is None:
+        return _refused(gettext("The model has not been uploaded yet."))
+    limit = settings.MODEL_VIEW_LIMIT_BYTES
+    if file.size_bytes > limit:
+        mib = limit // 1024**2
+        return _refused(
+            gettext("The model is larger than %(limit)s MiB, the most that a browser draws.")
+            % {"limit": mib}
+        )
+    form = model_form(storage.read_start(file.object_key, size_bytes=START_BYTES))
+    if form != "v2":
+        return _refused(_why_not(form))
+    address = storage.presign_get(file.object_key)
+    return {"address": address, "name": file.name, "size_bytes": file.size_bytes}
+
+
+def _why_not(form: ModelForm) -> str:
+    if form == "v1":
+        return gettext(
+            "The model is in the older format FBS, which the viewer cannot read. "
+            'Dump it with dump_format="FBS_V2" to see it here.'
+        )
+    if form == "old":
+        return gettext(
+            "The model is in a very old format of MegEngine, which the viewer cannot read."
+        )
+    return gettext(
+        "The model is packed, encrypted or no plain MegEngine file, so the viewer cannot read it."
+    )
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    return {"reason": reason}

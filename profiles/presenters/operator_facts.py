@@ -1,0 +1,156 @@
+"""All that is known of one operator, for the panel beside the tables."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from django.utils.translation import gettext as _
+
+from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import TimeUnit, unit_of
+from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent
+from profiles.analysis.ordering import number_order
+from profiles.analysis.stability import unstable
+from profiles.analysis.totals import totals
+from profiles.formats.columns import MISSING, NumberColumn, Side, SideTimes
+from profiles.formats.load_and_run.graph import ExecutedGraph, Index
+from profiles.formats.load_and_run.shapes import tensor_text
+from profiles.presenters.isolating import shortened, visible
+from profiles.presenters.quantities import seconds
+
+SIDES: tuple[Side, ...] = ("device", "host")
+#: variables and parameters that are listed; the graph has all
+_MOST = 40
+
+
+@dataclass(frozen=True)
+class SideFacts:
+    """Times of one side as texts.
+
+    samples: of each pass, only where there are several
+    statistics: (name, value)
+    place: from 0, as in the table of this side ordered by self time, of `timed` operators
+    """
+
+    title: str
+    self_time: str
+    share: str
+    place: int
+    timed: int
+    statistics: list[tuple[str, str]]
+    samples: list[str]
+    is_unstable: bool
+
+
+def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
+    """The context of `profiles/_operator.html`; `row` must be one of the profile's columns."""
+    columns = data.columns
+    found = int(data.graph.operator_of_row(len(columns))[row])
+    return {
+        "row": row,
+        "name": visible(columns.names[row]),
+        "type": visible(columns.types[row] or ""),
+        "id": columns.ids[row],
+        "sides": [facts for side in SIDES if (facts := _side(data, side, row))],
+        "numbers": _numbers(data, row),
+        "in_shapes": columns.in_shapes[row],
+        **(_place_in_graph(data.graph, found) if found != MISSING else {}),
+    }
+
+
+def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
+    times = data.columns.times(side)
+    if not times.present[row]:
+        return None
+    self_s = float(times.end_s[row])
+    total_s = totals(data.columns).side_s(side)
+    spread = data.spread(side)
+    several = len(data.passes) > 1
+    samples = [float(value) for value in spread.end_s[:, row]]
+    unit = unit_of([self_s, *samples])
+    return SideFacts(
+        title=_("Device") if side == "device" else _("Host"),
+        self_time=seconds(self_s, unit),
+        share=percent(self_s / total_s) if total_s else "",
+        place=_place(times, row),
+        timed=int(np.count_nonzero(times.present)),
+        statistics=_statistics(data, side, row, unit) if several else [],
+        samples=[seconds(value, unit) for value in samples] if several else [],
+        is_unstable=bool(unstable(data, side)[row]),
+    )
+
+
+def _place(times: SideTimes, row: int) -> int:
+    timed = np.flatnonzero(times.present)
+    column = NumberColumn(times.end_s[timed], np.ones(len(timed), dtype=np.bool_))
+    # equal times have the order that `select` gives them
+    order = timed[number_order(column, ascending=False)]
+    return int(np.flatnonzero(order == row)[0])
+
+
+def _statistics(data: ProfileData, side: Side, row: int, unit: TimeUnit) -> list[tuple[str, str]]:
+    spread = data.spread(side)
+    cv = float(spread.cv[row])
+    return [
+        ("p10", seconds(float(spread.p10_s[row]), unit)),
+        ("p90", seconds(float(spread.p90_s[row]), unit)),
+        (_("Minimum"), seconds(float(spread.min_s[row]), unit)),
+        ("CV", "–" if math.isnan(cv) else percent(cv)),
+        ("n", str(int(spread.count[row]))),
+    ]
+
+
+def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
+    columns = data.columns
+    self_s = float(columns.device.end_s[row])
+    found = []
+    if columns.computation.present[row]:
+        flo = float(columns.computation.values[row])
+        found.append((_("Computation"), page_operations(flo)))
+        if self_s > 0:
+            found.append(("FLOP/s", page_rate(flo / self_s)))
+    if columns.memory.present[row]:
+        size = float(columns.memory.values[row])
+        found.append((_("Bytes read and written"), " ".join(memory(size))))
+        if self_s > 0:
+            found.append((_("Bandwidth"), " ".join(bandwidth(size / self_s))))
+    return found
+
+
+def _place_in_graph(graph: ExecutedGraph, operator: int) -> dict[str, Any]:
+    operators = graph.operators
+    step = int(operators.step[operator])
+    return {
+        "step": None if step == MISSING else step + 1,
+        "steps": len(graph.execution_order()),
+        "inputs": _variables(graph, operators.inputs[operator]),
+        "outputs": _variables(graph, operators.outputs[operator]),
+        "params": _params(operators.params[operator]),
+    }
+
+
+def _variables(graph: ExecutedGraph, rows: Index) -> list[dict[str, str]]:
+    variables = graph.variables
+    return [
+        {
+            "name": shortened(variables.names[row]),
+            "shape": _shape(variables.shapes[row]),
+            "dtype": shortened(variables.dtypes[row] or ""),
+        }
+        for row in rows[:_MOST].tolist()
+    ]
+
+
+def _shape(text: str | None) -> str:
+    axes = None if text is None else msgspec.json.decode(text)
+    return "" if axes is None else f"{{{tensor_text(axes)}}}"
+
+
+def _params(text: str | None) -> list[tuple[str, str]]:
+    found = None if text is None else msgspec.json.decode(text)
+    if not isinstance(found, dict):
+        return []
+    listed = list(found.items())[:_MOST]
+    return [(shortened(str(name)), visible(str(value))) for name, value in listed]

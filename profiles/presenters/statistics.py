@@ -1,0 +1,319 @@
+"""The page's view of statistics over passes: figures, the histogram's shape, what was left out."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agent.protocol.artifacts import TRACE_NAMES, profile_name
+from profiles.analysis.advice import Facts
+from profiles.analysis.advice.scene import Scene
+from profiles.analysis.coverage import Coverage, coverage
+from profiles.analysis.data import LeftOut, ProfileData
+from profiles.analysis.durations import unit_of
+from profiles.analysis.numbers import share
+from profiles.analysis.stability import (
+    Place,
+    Stability,
+    place_of_total,
+    stability,
+    totals_of_passes,
+)
+from profiles.exports.originals import are_of_trace, originals_of, own_names
+from profiles.formats.columns import Side
+from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.explanations import EXPLANATIONS
+from profiles.presenters.isolating import isolated
+from profiles.presenters.quantities import seconds
+
+#: of the histogram's drawing, which is stretched to the width of the page
+WIDTH, HEIGHT = 1000, 100
+SIDES: tuple[Side, ...] = ("device", "host")
+
+#: why the time that is not attributed to operators is not shown
+Withheld = Literal["disturbed", "overlap", "busy"]
+
+
+@dataclass(frozen=True)
+class SideStatistics:
+    """One side of a merged profile; times in s, None where nothing was timed.
+
+    total_s: sum of the operators' medians; lowest_s, highest_s: range of `passes_s`
+    passes_s: total of each pass
+    place: where `total_s` lies beside them
+    """
+
+    side: Side
+    total_s: float | None
+    passes_s: tuple[float | None, ...]
+    lowest_s: float | None
+    highest_s: float | None
+    place: Place
+    stability: Stability
+    unstable_percent: str
+    cv_percent: str
+
+
+def statistics_view(
+    data: ProfileData | None, profile: Profile | None, measurement: AttemptMeasurement | None
+) -> dict[str, Any]:
+    """Everything that `_statistics.html` shows; `data` and `profile` are None without profiled
+    passes, `measurement` without a measurement.
+    """
+    names = own_names(profile)
+    left_out = [_left_out(each, names, data, profile) for each in data.left_out] if data else []
+    if data is not None and not data.has_operators:
+        data = None
+    sides = [side_statistics(data, side) for side in SIDES] if data else []
+    found = coverage(data, measurement.iterations_s) if data and measurement else None
+    reason = withheld(data, found, measurement) if data and found else None
+    return {
+        "explain": EXPLANATIONS,
+        "merged": len(data.passes) if data else 0,
+        "is_one_sample": data is not None and is_one_sample(data, profile),
+        "left_out": left_out,
+        "other_lead": _other_lead(data, names) if data else "",
+        "sides": sides,
+        "totals": {each.side: total_words(each) for each in sides},
+        "coverage": found,
+        "withheld": reason,
+        "coverage_words": coverage_words(found, reason) if found else {},
+        "overhead_percent": overhead_percent(measurement),
+        "overhead_is_noise": has_noisy_overhead(measurement),
+        "histogram": _histogram(measurement) if measurement else None,
+        "row": measurement,
+    }
+
+
+def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
+    """Whether each operator was timed once; a trace may hold several executions of one."""
+    is_trace = "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
+    return len(data.passes) == 1 and not is_trace
+
+
+def total_words(each: SideStatistics) -> dict[str, Any]:
+    """The total of one side, as the head of a page shows it.
+
+    value: with its unit; about: what a total is
+    note: that of several passes it is a sum of medians, and their range; empty for one pass
+    beyond: why the value lies outside of that range, else empty; row: `each`
+    """
+    unit = unit_of([each.total_s, each.lowest_s, each.highest_s])
+    about = {
+        "device": _(
+            "Sum of operator self times on the device. Overlapping operators are counted in full."
+        ),
+        "host": _("Sum of operator self times on the host (dispatch)."),
+    }
+    note, beyond = _MEDIANS[each.place]
+    has_range = len(each.passes_s) > 1 and each.lowest_s is not None
+    limits = {"low": seconds(each.lowest_s, unit), "high": seconds(each.highest_s, unit)}
+    return {
+        "value": seconds(each.total_s, unit),
+        "about": about[each.side],
+        "note": str(note) % limits if has_range else "",
+        "beyond": str(beyond) if has_range else "",
+        "row": each,
+    }
+
+
+#: by the place of the sum of medians: what it is, and why it lies there
+_MEDIANS: dict[Place, tuple[Any, Any]] = {
+    "among": (gettext_lazy("Sum of the operators’ medians; passes %(low)s to %(high)s."), ""),
+    "below": (
+        gettext_lazy(
+            "Sum of the operators’ medians, below every single pass: %(low)s to %(high)s."
+        ),
+        gettext_lazy(
+            "Each pass is slow at other operators, and the median of an operator leaves its slow "
+            "passes out."
+        ),
+    ),
+    "above": (
+        gettext_lazy(
+            "Sum of the operators’ medians, above every single pass: %(low)s to %(high)s."
+        ),
+        gettext_lazy(
+            "Each pass is fast at other operators, and the median of an operator leaves its fast "
+            "passes out."
+        ),
+    ),
+}
+
+
+def coverage_words(found: Coverage, reason: Withheld | None) -> dict[str, Any]:
+    """Coverage, and the time that is not attributed to operators, as text.
+
+    percent, outside: medians over the passes; passes, outside_passes: their ranges, empty for one
+    withheld: why `outside` is empty; overlap: how a share can be above 100 per cent, else empty
+    """
+    times_s = (found.outside_s, found.lowest_outside_s, found.highest_outside_s)
+    unit = unit_of(times_s)
+    outside, lowest, highest = (seconds(each, unit) for each in times_s)
+    shares = {
+        "low": share(found.lowest_share, absent=""),
+        "high": share(found.highest_share, absent=""),
+    }
+    has_range = len(found.passes) > 1
+    return {
+        "percent": share(found.share, absent=""),
+        "passes": _("passes %(low)s to %(high)s") % shares if has_range else "",
+        "outside": "" if reason else outside,
+        "outside_passes": _("passes %(low)s to %(high)s") % {"low": lowest, "high": highest}
+        if has_range and not reason
+        else "",
+        "withheld": _WITHHELD[reason] if reason else "",
+        "overlap": _OVERLAP if found.highest_share > 1 else "",
+    }
+
+
+_WITHHELD = {
+    "disturbed": gettext_lazy("Not shown: the run was disturbed."),
+    "overlap": gettext_lazy("Not shown: operators overlap, so their times cannot be subtracted."),
+    "busy": gettext_lazy(
+        "Not shown: the device runs operators nearly all the time, so the rest of an iteration is "
+        "noise of the machine."
+    ),
+}
+_OVERLAP = gettext_lazy(
+    "Above 100 per cent: operators overlap, so their times add up to more than the iteration."
+)
+
+
+def withheld(
+    data: ProfileData, found: Coverage, measurement: AttemptMeasurement | None
+) -> Withheld | None:
+    """Why the time that is not attributed to operators is not shown; None if it is."""
+    if measurement is not None and measurement.contaminations:
+        return "disturbed"
+    if found.lowest_outside_s < 0:
+        return "overlap"
+    return "busy" if Scene(data, Facts()).device.is_busy else None
+
+
+def overhead_percent(measurement: AttemptMeasurement | None) -> str:
+    """What profiling costs; empty where it is not known, or lost in noise: it cannot be negative,
+    so a negative figure is the noise of the measurement.
+    """
+    if measurement is None or has_noisy_overhead(measurement):
+        return ""
+    return share(measurement.overhead, absent="")
+
+
+def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
+    """Whether iterations with profiling were measured to be faster than those without."""
+    return measurement is not None and measurement.overhead is not None and measurement.overhead < 0
+
+
+def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
+    """Sum up one side."""
+    passes_s = totals_of_passes(data, side)
+    known = [each for each in passes_s if each is not None and math.isfinite(each)]
+    total_s = data.columns.times(side).total_s()
+    steady = stability(data, side)
+    return SideStatistics(
+        side=side,
+        total_s=total_s,
+        passes_s=tuple(passes_s),
+        lowest_s=min(known, default=None),
+        highest_s=max(known, default=None),
+        place=place_of_total(total_s, known),
+        stability=steady,
+        unstable_percent=share(steady.share, absent=""),
+        cv_percent=share(steady.total_cv, absent=""),
+    )
+
+
+def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
+    """The file whose graph is shown, if that is not the first one."""
+    lead = data.passes[0]
+    return "" if lead in (profile_name(1), *TRACE_NAMES) else names.get(lead, lead)
+
+
+def _left_out(
+    each: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
+) -> dict[str, str]:
+    lead = data.passes[0] if data.passes else ""
+    words = {
+        "second_of_kind": _second_of_kind(each, names, data, profile),
+        "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
+        % {"name": isolated(names.get(lead, lead))},
+        "too_heavy": _("Reading it takes more memory or time than this site allows."),
+        # of an earlier version
+        "trace_without_operators": _("No operator of it was sent to a device."),
+        "trace_without_anything": _("Nothing was called while its Profiler ran."),
+        "object_missing": _("It did not arrive in storage."),
+        "object_too_large": _("With it, the profiles would be larger than this site reads."),
+        "graph_alone": _("It is a part of a memory plan, and the plan is not here."),
+        "graph_of_another": _("It does not belong to the memory plan."),
+        "static_memory_zip": _("It holds no memory plan that can be read."),
+        "device_total_zero": _("Its times on the device add up to 0, since some are below 0."),
+    }
+    return {
+        "name": names.get(each.name, each.name),
+        "word": words.get(each.code, _("It cannot be read.")),
+        # the word says it all
+        "detail": "" if each.code == "second_of_kind" else each.detail,
+    }
+
+
+def _second_of_kind(
+    each: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
+) -> str:
+    kinds = (
+        {PurePath(file.key).name: file.kind for file in originals_of(profile)} if profile else {}
+    )
+    left_out = {other.name for other in data.left_out}
+    kind = kinds.get(each.name, "")
+    shown = (name for name in kinds if kinds[name] == kind and name not in left_out)
+    if not (found := next(shown, "")):
+        return _("Another file of its kind is shown.")
+    return _("“%(name)s” is shown, which is of the same kind; a run has one of them.") % {
+        "name": isolated(names.get(found, found))
+    }
+
+
+def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
+    """Bars and marks in the units of the drawing, and the same as rows of a table."""
+    bins = row.histogram
+    if not bins or row.median_ms is None:
+        return None
+    edges, counts = bins["edges_ms"], bins["counts"]
+    first, most = edges[0], max(counts)
+    scale = WIDTH / (edges[-1] - first)
+    bars = [
+        {
+            "x": round((low - first) * scale, 2),
+            "y": round(HEIGHT * (1 - count / most), 2),
+            "width": round((high - low) * scale, 2),
+            "height": round(HEIGHT * count / most, 2),
+            "low_ms": low,
+            "high_ms": high,
+            "count": count,
+        }
+        for (low, high), count in zip(pairwise(edges), counts, strict=True)
+    ]
+    marks = [("median", row.median_ms), ("p90", row.p90_ms), ("p99", row.p99_ms)]
+    return {
+        "bars": bars,
+        "marks": [
+            {
+                "name": name,
+                "about": EXPLANATIONS[f"latency_{name}"],
+                "value_ms": value,
+                "x": round((value - first) * scale, 2),
+            }
+            for name, value in marks
+            if value is not None
+        ],
+        "most": most,
+        "above": bins["above"],
+        "low_ms": first,
+        "high_ms": edges[-1],
+        "width": WIDTH,
+        "height": HEIGHT,
+    }

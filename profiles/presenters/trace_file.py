@@ -1,0 +1,55 @@
+"""The file of a trace, for the viewer that draws all of it."""
+
+from typing import Any
+
+import msgspec
+from django.utils.translation import gettext
+
+from profiles.exports.originals import Original, originals_of
+from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.ingest.loading import run_data
+from profiles.models import Profile
+
+#: a browser holds a trace several times over while it reads it
+TRACE_LIMIT_BYTES = 200 * 1024**2
+
+
+def is_trace(profile: Profile) -> bool:
+    """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `run_data`."""
+    return "trace" in run_data(profile).beside
+
+
+def trace_of(profile: Profile) -> TraceSummary:
+    """What the trace says beside operators, of a profile that was made of one."""
+    return msgspec.json.decode(run_data(profile).beside["trace"], type=TraceSummary)
+
+
+def trace_original(profile: Profile) -> Original | None:
+    """The file of the trace as it was uploaded; None if it was removed.
+
+    Of a file that was opened before kinds were noted nothing says that it is one.
+    """
+    found = originals_of(profile)
+    alone = found[0] if len(found) == 1 else None
+    return next((each for each in found if each.kind == "trace"), alone)
+
+
+def trace_file_view(profile: Profile) -> dict[str, Any]:
+    """Of the file as it was opened {"size_bytes", "is_cut"}, or {"reason"}: why none.
+
+    is_cut: it ends in the middle of its list
+    Raises as `run_data`.
+    """
+    found = trace_original(profile)
+    if found is None:
+        return {"reason": gettext("The file of the trace has been removed from the server.")}
+    if found.size_bytes > TRACE_LIMIT_BYTES:
+        text = gettext(
+            "The trace is larger than %(limit)s MiB, the most that a browser can draw. The file "
+            "can be opened with Perfetto’s own tools."
+        )
+        return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
+    return {
+        "size_bytes": found.size_bytes,
+        "is_cut": trace_of(profile).is_cut,
+    }

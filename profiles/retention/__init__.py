@@ -1,0 +1,1 @@
+"""Remove what is old: policies, and the deletion of rows and objects."""

@@ -1,0 +1,407 @@
+"""What may be removed after some time: one list of policies, for `RETENTION` and `manage.py purge`.
+
+Policies of a task's files leave its row, which says what was there, when it went and after how many
+days; what a result is made from is only removed by hand. A piece is one transaction, so a purge may
+be stopped at any time and begun again. Objects leave storage some time later
+(`profiles.retention.deletion`): until then whoever was given an address, or is just reading,
+copying or comparing, goes on undisturbed. The audit log is never purged.
+"""
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.utils import timezone
+from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
+
+from accounts.models import AuditEntry
+from agent.protocol.artifacts import (
+    LIMITS,
+    LOG_NAME,
+    MANIFEST_NAME,
+    MEASUREMENT_NAME,
+    PROFILE_NAMES,
+    TRACE_NAMES,
+    artifact_of,
+)
+from profiles.imports.uploads import upload_delete
+from profiles.models import AttemptMeasurement, Profile, ProfileUpload
+from profiles.retention.deletion import objects_remove_soon, task_erase
+from tasks.models import (
+    Artifact,
+    Attempt,
+    IdempotencyKey,
+    LogChunk,
+    Mark,
+    Purpose,
+    Task,
+    TaskFile,
+    artifact_key,
+)
+from tasks.states import TaskState
+from webprofile.observability.counters import SWEEP_MOVED
+from workers.models import HealthCheck
+
+log = structlog.get_logger()
+
+#: rows of one transaction, and of one policy in one round of the sweep
+PIECE = 200
+#: after a round of the sweep that found nothing more nobody looks for so long
+PAUSE = datetime.timedelta(hours=1)
+MARK = "retention"
+CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
+#: what results are made from
+_PLAN_NAME = artifact_of("get_static_mem_info")
+_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES, _PLAN_NAME}
+#: values, dumps and models that a run wrote because its options asked for them
+DUMPS = frozenset(LIMITS) - CACHES - _KEPT
+#: the large ones among them: up to 2 GiB that no page shows, if their attempt became no result
+RAW = frozenset({*PROFILE_NAMES, *TRACE_NAMES, _PLAN_NAME})
+
+
+Found = Callable[[datetime.datetime], QuerySet[Any]]
+Remove = Callable[[Sequence[Any], datetime.datetime, int], int]
+
+
+def _nothing(rows: QuerySet[Any]) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """found: the rows that are older than a moment, those in use left out
+    remove: takes primary keys of such rows, the moment, and the days that they were kept; says how
+        many went, since one may have come into use meanwhile
+    size_of: bytes of such rows in storage or in the database, 0 where nobody counted
+    owner: the field of a row that holds its owner's e-mail; empty where there is none
+    """
+
+    name: str
+    help: str
+    found: Found
+    remove: Remove
+    size_of: Callable[[QuerySet[Any]], int] = _nothing
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a policy would remove of one owner."""
+
+    owner: str
+    rows: int
+    size_bytes: int
+
+
+def shares_of(policy: Policy, days: int) -> list[Share]:
+    """What would be removed now, by owner, the most bytes first."""
+    found = policy.found(_before(days))
+    if policy.owner:
+        emails = found.order_by().values_list(policy.owner, flat=True).distinct()
+        by_owner = [(email, found.filter(**{policy.owner: email})) for email in emails]
+    else:
+        by_owner = [("", found)]
+    shares = [Share(owner, rows.count(), policy.size_of(rows)) for owner, rows in by_owner]
+    shares.sort(key=lambda share: (-share.size_bytes, share.owner))
+    return [share for share in shares if share.rows]
+
+
+def purge(policy: Policy, days: int, advance: Callable[[int], object] = lambda rows: None) -> int:
+    """Remove what is older than some days; returns how many rows. May be stopped and repeated.
+
+    One entry in the audit log tells what went, also of a purge that was stopped.
+    """
+    before = _before(days)
+    rows = size_bytes = 0
+    try:
+        while keys := _piece(policy, before):
+            size = policy.size_of(policy.found(before).filter(pk__in=keys))
+            removed = policy.remove(keys, before, days)
+            if not removed:  # all of them came into use since they were found
+                break
+            rows, size_bytes = rows + removed, size_bytes + size
+            advance(removed)
+    finally:
+        if rows:
+            AuditEntry.objects.create(
+                action="purge",
+                target_type="purge",
+                target_name=policy.name,
+                after={"before": before.isoformat(), "rows": rows, "size_bytes": size_bytes},
+            )
+    return rows
+
+
+def retention_sweep() -> None:
+    """One round: a piece of each kind of `RETENTION`.
+
+    Looks again in the next one only if something was found.
+    """
+    now = timezone.now()
+    mark = Mark.objects.filter(pk=MARK).first()
+    if not settings.RETENTION or (mark is not None and now < mark.at):
+        return
+    removed = [_piece_remove(POLICIES[name], days) for name, days in settings.RETENTION.items()]
+    if not any(removed):
+        Mark.objects.update_or_create(pk=MARK, defaults={"at": now + PAUSE})
+
+
+def _piece_remove(policy: Policy, days: int) -> int:
+    before = _before(days)
+    keys = _piece(policy, before)
+    removed = policy.remove(keys, before, days) if keys else 0
+    if removed:
+        SWEEP_MOVED.labels("removed_by_rule").inc(removed)
+        log.info("removed_by_rule", rule=policy.name, days=days, rows=removed)
+    return removed
+
+
+def _piece(policy: Policy, before: datetime.datetime) -> list[Any]:
+    return list(policy.found(before).order_by("pk").values_list("pk", flat=True)[:PIECE])
+
+
+def _before(days: int) -> datetime.datetime:
+    return timezone.now() - datetime.timedelta(days=days)
+
+
+def _ended(before: datetime.datetime, prefix: str = "") -> Q:
+    """Tasks that ended before."""
+    return Q(**{f"{prefix}state": TaskState.FINISHED, f"{prefix}finished_at__lt": before})
+
+
+def _given_up(before: datetime.datetime, prefix: str) -> Q:
+    """Tasks that ended before and of which their owner did not ask to keep everything."""
+    return _ended(before, prefix) & Q(**{f"{prefix}keeps_files": False})
+
+
+def _being_copied() -> QuerySet[TaskFile, str]:
+    """Checksums of files of tasks that are just being made: repeats copy them inside storage."""
+    coming = TaskFile.objects.filter(task__state=TaskState.INITIATED, stored_at=None)
+    return coming.exclude(md5="").values_list("md5", flat=True)
+
+
+def _artifacts(names: frozenset[str]) -> Found:
+    def found(before: datetime.datetime) -> QuerySet[Artifact]:
+        ended = _given_up(before, "attempt__task__") & Q(attempt__ended_at__isnull=False)
+        rows = Artifact.objects.filter(ended, is_stored=True, name__in=names)
+        return rows.exclude(md5__in=_being_copied())
+
+    return found
+
+
+def _raw_without_result(before: datetime.datetime) -> QuerySet[Artifact]:
+    of_it = {"attempt": OuterRef("attempt")}
+    has_result = Exists(Profile.objects.filter(**of_it))
+    return _artifacts(RAW)(before).exclude(
+        has_result | Exists(AttemptMeasurement.objects.filter(**of_it))
+    )
+
+
+def _removing(found: Found, moment: str, **others: object) -> Remove:
+    """Give up objects, whose rows note when in the field `moment`."""
+
+    @transaction.atomic
+    def remove(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+        noted = {moment: timezone.now()}
+        # asked once more in the UPDATE: somebody may have begun to use one since it was found
+        found(before).filter(pk__in=keys).update(**noted, kept_days=days, **others)
+        gone = list(found(before).model.objects.filter(pk__in=keys, **noted))
+        _objects_remove(row.object_key for row in gone)
+        return len(gone)
+
+    return remove
+
+
+def _artifacts_policy(name: str, help: str, found: Found) -> "Policy":
+    remove = _removing(found, "removed_at", is_stored=False)
+    return Policy(name, help, found, remove, _size, "attempt__task__owner__email")
+
+
+def _files(before: datetime.datetime) -> QuerySet[TaskFile]:
+    rows = TaskFile.objects.filter(
+        _given_up(before, "task__"), stored_at__isnull=False, purged_at=None
+    )
+    return rows.exclude(md5__in=_being_copied())
+
+
+def _logs(before: datetime.datetime) -> QuerySet[Attempt]:
+    has_log = Exists(LogChunk.objects.filter(attempt=OuterRef("pk")))
+    return Attempt.objects.filter(has_log, _given_up(before, "task__"), ended_at__isnull=False)
+
+
+@transaction.atomic
+def _remove_logs(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
+    now = timezone.now()
+    gone = _logs(before).filter(pk__in=keys)
+    gone.update(log_removed_at=now, log_kept_days=days)
+    removed = Attempt.objects.filter(pk__in=keys, log_removed_at=now)
+    LogChunk.objects.filter(attempt__in=removed).delete()
+    return removed.count()
+
+
+def _profiles(before: datetime.datetime) -> QuerySet[Attempt]:
+    left = (
+        Exists(Artifact.objects.filter(attempt=OuterRef("pk")))
+        | Exists(Profile.objects.filter(attempt=OuterRef("pk")))
+        | Exists(AttemptMeasurement.objects.filter(attempt=OuterRef("pk")))
+    )
+    ended = _given_up(before, "task__") & Q(ended_at__isnull=False)
+    return Attempt.objects.filter(left, ended)
+
+
+@transaction.atomic
+def _remove_profiles(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
+    gone = list(_profiles(before).filter(pk__in=keys).values_list("pk", flat=True))
+    for model in (Artifact, Profile, AttemptMeasurement):
+        model.objects.filter(attempt__in=gone).delete()
+    _objects_remove(artifact_key(str(key), "") for key in gone)
+    return len(gone)
+
+
+def _objects_remove(keys: Iterable[str]) -> None:
+    # an address for reading that was given a moment ago is good for so long
+    objects_remove_soon(keys, after=datetime.timedelta(seconds=settings.PRESIGN_EXPIRY_S))
+
+
+def _tasks(before: datetime.datetime) -> QuerySet[Task]:
+    live = Exists(Attempt.objects.filter(task=OuterRef("pk"), ended_at=None))
+    return Task.objects.filter(_ended(before), ~live)
+
+
+def _health(before: datetime.datetime) -> QuerySet[Task]:
+    return _tasks(before).filter(purpose=Purpose.HEALTH)
+
+
+@transaction.atomic
+def _remove_tasks(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+    rows = Task.objects.select_for_update().filter(pk__in=keys, state=TaskState.FINISHED)
+    for row in rows:
+        task_erase(row)
+    return len(rows)
+
+
+def _checks(before: datetime.datetime) -> QuerySet[HealthCheck]:
+    # the last one of each device says how it is
+    newer = HealthCheck.objects.filter(worker=OuterRef("worker"), pk__gt=OuterRef("pk"))
+    return HealthCheck.objects.filter(Exists(newer), ended_at__lt=before)
+
+
+def _opened(before: datetime.datetime) -> QuerySet[ProfileUpload]:
+    ended = (ProfileUpload.State.READY, ProfileUpload.State.FAILED)
+    return ProfileUpload.objects.filter(state__in=ended, created_at__lt=before)
+
+
+@transaction.atomic
+def _remove_opened(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
+    rows = ProfileUpload.objects.filter(pk__in=keys)
+    for row in rows:
+        upload_delete(row)
+    return len(rows)
+
+
+def _keys(before: datetime.datetime) -> QuerySet[IdempotencyKey]:
+    return IdempotencyKey.objects.filter(created_at__lt=before)
+
+
+def _tokens(before: datetime.datetime) -> QuerySet[OutstandingToken]:
+    return OutstandingToken.objects.filter(expires_at__lt=before)
+
+
+def _sessions(before: datetime.datetime) -> QuerySet[Session]:
+    return Session.objects.filter(expire_date__lt=before)
+
+
+@transaction.atomic
+def _remove_sessions(keys: Sequence[str], before: datetime.datetime, days: int) -> int:
+    UserSession.objects.filter(session_key__in=keys).delete()
+    return Session.objects.filter(pk__in=keys).delete()[0]
+
+
+def _deleting(model: Any) -> Remove:
+    @transaction.atomic
+    def remove(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
+        model.objects.filter(pk__in=keys).delete()
+        return len(keys)
+
+    return remove
+
+
+def _summed(field: str) -> Callable[[QuerySet[Any]], int]:
+    return lambda rows: rows.aggregate(total=Sum(field))["total"] or 0
+
+
+def _size_of_tasks(rows: QuerySet[Any]) -> int:
+    files = TaskFile.objects.filter(task__in=rows, purged_at=None)
+    artifacts = Artifact.objects.filter(attempt__task__in=rows, is_stored=True)
+    logs = LogChunk.objects.filter(attempt__task__in=rows)
+    return _size(files) + _size(artifacts) + _summed("size")(logs)
+
+
+def _size_of_artifacts(rows: QuerySet[Any]) -> int:
+    return _size(Artifact.objects.filter(attempt__in=rows, is_stored=True))
+
+
+_size = _summed("size_bytes")
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        # those of RETENTION
+        _artifacts_policy("dumps", "values and models that runs wrote", _artifacts(DUMPS)),
+        _artifacts_policy("caches", "choices of algorithms that runs wrote", _artifacts(CACHES)),
+        _artifacts_policy(
+            "failed",
+            "profiles, traces and memory plans of attempts that became no result",
+            _raw_without_result,
+        ),
+        Policy(
+            "files",
+            "models, data and option files that users gave",
+            _files,
+            _removing(_files, "purged_at"),
+            _size,
+            "task__owner__email",
+        ),
+        Policy(
+            "logs",
+            "logs as tasks' pages show them; log.txt stays",
+            _logs,
+            _remove_logs,
+            _summed("log__size"),
+            "task__owner__email",
+        ),
+        # by hand alone
+        Policy(
+            "profiles",
+            "all that attempts left: files, profiles, measurements",
+            _profiles,
+            _remove_profiles,
+            _size_of_artifacts,
+            "task__owner__email",
+        ),
+        Policy(
+            "health",
+            "health checks' tasks, whole",
+            _health,
+            _remove_tasks,
+            _size_of_tasks,
+            "owner__email",
+        ),
+        Policy("checks", "results of health checks", _checks, _deleting(HealthCheck)),
+        Policy("keys", "idempotency keys", _keys, _deleting(IdempotencyKey)),
+        Policy("sessions", "sessions that expired", _sessions, _remove_sessions),
+        Policy("tokens", "refresh tokens that expired", _tokens, _deleting(OutstandingToken)),
+        Policy("tasks", "tasks, whole", _tasks, _remove_tasks, _size_of_tasks, "owner__email"),
+        Policy(
+            "opened", "profiles that users opened", _opened, _remove_opened, _size, "owner__email"
+        ),
+    )
+}
+#: those that go only if they are named; `profiles` has the files of the first three
+NAMED_ONLY = ("dumps", "caches", "failed", "tasks", "opened")

@@ -1,1 +1,0 @@
-"""What pages show of a profile: its figures, names and pictures in the reader's words."""

@@ -1,0 +1,194 @@
+"""What a task leaves while it goes its way: events, log, artifacts; and the files it came with."""
+
+from typing import Any
+
+from django.db.models import Q
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles.presenters.attempt_messages import artifact_title
+from profiles.retention.deletion import refuse_removed
+from tasks.api.serializers import ArtifactAnswer, EventsAnswer
+from tasks.api.views import OneTask
+from tasks.models import Artifact, Attempt, LogChunk, Task
+from tasks.selectors import events_after, last_attempt
+from webprofile import fields
+from webprofile.api.schema import problems, redirect_to
+from webprofile.storage import storage
+
+NEXT_OFFSET = OpenApiParameter(
+    "Log-Next-Offset",
+    int,
+    OpenApiParameter.HEADER,
+    response=[200],
+    description="What to give as `offset` the next time, bytes.",
+)
+
+
+class PlainText(BaseRenderer):
+    """So that `Accept: text/plain` finds what it asks for; the view makes the text itself."""
+
+    media_type = "text/plain"
+    format = "txt"
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
+        return str(data).encode()
+
+
+class EventsQuery(fields.Query):
+    """From where on."""
+
+    after = fields.Whole(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=fields.KEY_LIMIT,
+        help_text="Events after this number.",
+    )
+    limit = fields.Whole(
+        required=False, default=200, min_value=1, max_value=1000, help_text="At most so many."
+    )
+
+
+class AttemptQuery(fields.Query):
+    """Which attempt."""
+
+    attempt = fields.Whole(
+        required=False,
+        min_value=1,
+        max_value=32767,
+        help_text="Number of the attempt; the last one if not given.",
+    )
+
+
+class LogQuery(AttemptQuery):
+    """Which part of a log."""
+
+    offset = fields.Whole(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=fields.KEY_LIMIT,
+        help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told.",
+    )
+
+
+class TaskOutputViewSet(OneTask):
+    """What a task leaves, and the files it came with."""
+
+    @extend_schema(summary="List events", parameters=[EventsQuery], responses=EventsAnswer)
+    def events(self, request: Request, task_id: int) -> Response:
+        """The events after a number, in order: ask again with `last_seq` to miss none."""
+        task = self.get_object()
+        query = EventsQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        after, limit = query.validated_data["after"], query.validated_data["limit"]
+        found = list(events_after(task, after)[: limit + 1])
+        shown = found[:limit]
+        answer = {
+            "results": shown,
+            "last_seq": shown[-1].seq if shown else after,
+            "is_complete": len(found) == len(shown),
+        }
+        return Response(EventsAnswer(answer).data)
+
+    @extend_schema(
+        summary="Read a log",
+        parameters=[LogQuery, NEXT_OFFSET],
+        responses={(200, "text/plain"): OpenApiResponse(str, description="The log's text.")},
+    )
+    def log(self, request: Request, task_id: int) -> HttpResponse:
+        """The text from an offset on; it grows while the task runs. An attempt without a log, or
+        a task without an attempt, has an empty one.
+        """
+        query = LogQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        offset = query.validated_data["offset"]
+        attempt = attempt_of(self.get_object(), query.validated_data.get("attempt"))
+        text, end = log_from(attempt, offset) if attempt else ("", offset)
+        headers = {"Log-Next-Offset": str(end)}
+        return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
+
+    @extend_schema(summary="List artifacts", responses=ArtifactAnswer(many=True))
+    def artifacts(self, request: Request, task_id: int) -> Response:
+        """Those of all attempts, by attempt and name; also what a rule removed."""
+        task = self.get_object()
+        known = Q(is_stored=True) | Q(removed_at__isnull=False)
+        found = Artifact.objects.filter(known, attempt__task=task)
+        ordered = found.select_related("attempt").order_by("attempt__number", "name")
+        return Response(ArtifactAnswer([_artifact(task, each) for each in ordered], many=True).data)
+
+    @extend_schema(
+        summary="Fetch an artifact",
+        parameters=[AttemptQuery],
+        responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
+    )
+    def artifact(self, request: Request, task_id: int, name: str) -> HttpResponse:
+        """A redirect to storage. Do not send the token along."""
+        task = self.get_object()
+        query = AttemptQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        attempt = attempt_of(task, query.validated_data.get("attempt"))
+        found = Artifact.objects.filter(attempt=attempt, name=name).first()
+        refuse_removed(found)
+        if attempt is None or found is None or not found.is_stored:
+            raise Http404
+        return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
+
+    @extend_schema(
+        summary="Fetch a file of a task",
+        responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
+    )
+    def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
+        """A redirect to storage. Do not send the token along."""
+        found = get_object_or_404(self.get_object().files.exclude(stored_at=None), pk=file_id)
+        refuse_removed(found)
+        if found.purged_at is not None:
+            raise Http404
+        return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+
+def attempt_of(task: Task, number: int | None) -> Attempt | None:
+    """The attempt of this number, the last one without; None if there is none yet.
+
+    Raises Http404 for a number that the task does not have.
+    """
+    if number is None:
+        return last_attempt(task)
+    found = task.attempts.filter(number=number).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def log_from(attempt: Attempt, offset: int) -> tuple[str, int]:
+    """The log from a byte on, and where it ends now. A character that is cut is left out."""
+    last = LogChunk.objects.filter(attempt=attempt).order_by("-offset").first()
+    end = last.offset + last.size if last else 0
+    parts = []
+    for chunk in LogChunk.objects.filter(attempt=attempt).order_by("offset"):
+        if chunk.offset + chunk.size > offset:
+            raw = chunk.text.encode()
+            parts.append(raw[max(0, offset - chunk.offset) :].decode(errors="ignore"))
+    return "".join(parts), max(end, offset)
+
+
+def _artifact(task: Task, artifact: Artifact) -> dict[str, Any]:
+    address = reverse("api:task-artifact", args=[task.pk, artifact.name])
+    number = artifact.attempt.number
+    return {
+        "name": artifact.name,
+        "attempt": number,
+        "size_bytes": artifact.size_bytes,
+        "md5": artifact.md5,
+        "title": str(artifact_title(artifact.name)),
+        "url": f"{address}?attempt={number}",
+        "is_stored": artifact.is_stored,
+        "removed_at": artifact.removed_at,
+        "kept_days": artifact.kept_days,
+    }

@@ -1,0 +1,67 @@
+"""Filters of the task list under names."""
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tasks import saved_views
+from tasks.api.serializers import SavedAnswer, SavedViewAnswer
+from tasks.models import SavedView
+from tasks.views.list_filters import TaskFilterForm
+from webprofile import fields
+from webprofile.api.schema import problems
+from webprofile.api.views import ApiListView, ApiView
+
+
+class SavedViewBody(fields.Body):
+    """Filters under a name."""
+
+    name = fields.Text(max_length=60, help_text="One of the same name is replaced.")
+    query = fields.Text(max_length=1000, help_text="As in the page's address, without `?`.")
+
+
+@extend_schema_view(get=extend_schema(summary="List saved views"))
+class SavedViewList(ApiListView):
+    """One's own."""
+
+    queryset = SavedView.objects.all()
+    serializer_class = SavedViewAnswer
+
+    def get_queryset(self) -> QuerySet[SavedView]:
+        return self.request.user.saved_views.all()
+
+    @extend_schema(
+        summary="Save a view",
+        request=SavedViewBody,
+        responses={
+            200: OpenApiResponse(SavedAnswer, description="One of the same name was replaced."),
+            201: SavedAnswer,
+        }
+        | problems({422: ["invalid", "view_*"]}),
+    )
+    def post(self, request: Request) -> Response:
+        """One of the same name is replaced, as `replaced_query` tells. What is no filter of the
+        page is left out; nothing but that is refused.
+        """
+        user = self.request.user
+        body = SavedViewBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        form = TaskFilterForm(QueryDict(body.validated_data["query"]), reader=user)
+        query = form.query if form.is_valid() else ""
+        view, before = saved_views.view_save(user, name=body.validated_data["name"], query=query)
+        answer = SavedViewAnswer(view).data | {"replaced_query": before}
+        return Response(answer, status=200 if before else 201)
+
+
+class SavedViewDetail(ApiView):
+    """One saved view."""
+
+    @extend_schema(summary="Delete a saved view", responses={204: None})
+    def delete(self, request: Request, view_id: int) -> Response:
+        """It is gone at once; tasks stay."""
+        views = self.request.user.saved_views.all()
+        get_object_or_404(views, pk=view_id).delete()
+        return Response(status=204)

@@ -1,0 +1,338 @@
+"""What goes out about tasks; bodies stand beside their views, a new task is `submission.schema`."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from tasks.kinds import Kind
+from tasks.lifecycle.script_reasons import wording_for
+from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile
+from tasks.states import Outcome, Status, TaskState
+from webprofile.api.uploads import UploadAnswer
+
+
+class ArrayAnswer(serializers.Serializer):
+    """An array, as the header of its file says."""
+
+    name = serializers.CharField(help_text="The input variable that it feeds.", allow_blank=True)
+    dtype = serializers.CharField(help_text="Type of its numbers, such as `float32`.")
+    shape = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Its lengths along each axis."
+    )
+
+
+class FileAnswer(serializers.ModelSerializer[TaskFile]):
+    """A file of the user's."""
+
+    is_stored = serializers.SerializerMethodField(
+        help_text="Whether storage holds it (it was uploaded and confirmed, and not removed)."
+    )
+    removed_at = serializers.DateTimeField(
+        source="purged_at", allow_null=True, help_text="When it was removed; null if it was not."
+    )
+    arrays = ArrayAnswer(many=True, help_text="What its header says, once it was looked at.")
+
+    class Meta:
+        model = TaskFile
+        fields = (
+            "id", "kind", "name", "size_bytes", "md5", "sha256", "input", "option", "arrays",
+            "is_stored", "removed_at", "kept_days",
+        )  # fmt: skip
+        extra_kwargs = {
+            "kept_days": {
+                "help_text": "How long the rule that removed it keeps such files; null for none."
+            },
+            "id": {"help_text": "Its number."},
+            "kind": {"help_text": "The model or program, data, or the content of an option."},
+            "name": {"help_text": "As its owner calls it."},
+            "size_bytes": {"help_text": "Its size in bytes."},
+            "md5": {
+                "help_text": "Its MD5, 32 hexadecimal digits; of a file in parts the MD5 of their "
+                "MD5s, then `-` and how many; empty until they arrived."
+            },
+            "sha256": {"help_text": "What a device found; empty until one did."},
+            "input": {"help_text": "The input variable; empty for JSON, which names its own."},
+            "option": {"help_text": "The option whose content it is, or empty."},
+        }
+
+    def get_is_stored(self, file: TaskFile) -> bool:
+        return file.stored_at is not None and file.purged_at is None
+
+
+class ReasonAnswer(serializers.Serializer):
+    """Why a task ended otherwise than well."""
+
+    code = serializers.CharField(help_text="Stable code.")
+    blame = serializers.CharField(help_text="Who can mend it: `user`, `device` or `server`.")
+    title = serializers.CharField(help_text="In the reader's words.")
+    next_step = serializers.CharField(help_text="What to do now, in the reader's words.")
+
+
+class GivenInputAnswer(serializers.Serializer):
+    """An input variable that no file feeds."""
+
+    name = serializers.CharField(help_text="The variable.")
+    literal = serializers.CharField(help_text="Its numbers, or empty for random ones.")
+    shape = serializers.ListField(
+        child=serializers.IntegerField(), allow_null=True, help_text="Null: the model's own."
+    )
+    dtype = serializers.CharField(help_text="Type of random numbers; empty: the model's own.")
+
+
+class TargetAnswer(serializers.Serializer):
+    """What a device must have."""
+
+    labels = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="Labels with their values."
+    )
+    pool = serializers.CharField(required=False, help_text="Name of a pool of devices.")
+    versions = serializers.CharField(
+        required=False, help_text="Range of MegEngine versions, such as `>=1.12,<1.14`."
+    )
+
+
+class PlanAnswer(serializers.Serializer):
+    """What is measured."""
+
+    preset = serializers.CharField(help_text="`quick`, `standard`, `thorough` or `custom`.")
+    clean = serializers.BooleanField(help_text="Whether there is a run without profiling.")
+    clean_min_s = serializers.FloatField(help_text="It lasts at least so long, s.")
+    clean_min_iterations = serializers.IntegerField(help_text="It has at least so many iterations.")
+    profiled = serializers.IntegerField(help_text="How many profiled runs.")
+
+
+class ScriptAnswer(serializers.Serializer):
+    """How a task's program is called."""
+
+    entry = serializers.CharField(
+        allow_null=True, help_text="Path of the program within its .zip; null for a .py."
+    )
+    arguments = serializers.ListField(
+        child=serializers.CharField(allow_blank=True), help_text="What it is called with."
+    )
+    formats = serializers.ListField(
+        child=serializers.CharField(), help_text="What is recorded, each in a run of its own."
+    )
+    sample_rate = serializers.IntegerField(help_text="Memory is counted every so many operators.")
+    profile_device = serializers.BooleanField(help_text="Whether device times are recorded too.")
+    time_limit_s = serializers.IntegerField(
+        default=0, help_text="What was asked for, of all runs together; 0: what the site allows."
+    )
+
+
+class TaskRow(serializers.ModelSerializer[Task]):
+    """A task in a list."""
+
+    status = serializers.ChoiceField(
+        Status.choices, help_text="Where it is, in the six words that pages use."
+    )
+    worker = serializers.IntegerField(source="worker_id", help_text="Number of its device.")
+    worker_name = serializers.CharField(source="worker.name", help_text="Name of its device.")
+    owner = serializers.CharField(source="owner.email", help_text="E-mail of who asked for it.")
+    kind = serializers.ChoiceField(Kind.choices, help_text="What it profiles.")
+    model_name = serializers.CharField(help_text="File name of its model, or of its program.")
+    reason = serializers.SerializerMethodField(
+        help_text="Why it ended otherwise than well; null if it did not."
+    )
+    outcome = serializers.ChoiceField(
+        [*Outcome.choices, ("", "not ended")], help_text="How it ended; empty until it has."
+    )
+
+    class Meta:
+        model = Task
+        fields: tuple[str, ...] = (
+            "id", "kind", "title", "status", "state", "outcome", "reason", "detail", "owner",
+            "worker", "worker_name", "runtime_version", "model_name", "priority", "created_at",
+            "submitted_at", "finished_at",
+        )  # fmt: skip
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "title": {"help_text": "Its owner's own words."},
+            "state": {"help_text": "Where it is, exactly."},
+            "detail": {"help_text": "What the device or the server said, in English."},
+            "runtime_version": {"help_text": "Version of MegEngine."},
+            "priority": {"help_text": "More goes first, among its owner's tasks."},
+            "created_at": {"help_text": "When it was asked for."},
+            "submitted_at": {"help_text": "When its files had arrived; null until then."},
+            "finished_at": {"help_text": "When it ended; null until then."},
+        }
+
+    @extend_schema_field(ReasonAnswer(allow_null=True))
+    def get_reason(self, task: Task) -> dict[str, Any] | None:
+        wording = wording_for(task)
+        if wording is None:
+            return None
+        return {
+            "code": task.reason,
+            "blame": wording.blame.value,
+            "title": str(wording.title),
+            "next_step": str(wording.next_step),
+        }
+
+
+class AttemptAnswer(serializers.ModelSerializer[Attempt]):
+    """One try of a task on a device."""
+
+    worker_name = serializers.CharField(source="worker.name", help_text="The device.")
+
+    class Meta:
+        model = Attempt
+        fields = (
+            "number", "worker_name", "created_at", "started_at", "ended_at", "end_reason",
+            "exit_code", "download_s", "run_s", "passes", "passes_done", "command",
+        )  # fmt: skip
+        extra_kwargs = {
+            "number": {"help_text": "From 1."},
+            "created_at": {"help_text": "When the device was given it."},
+            "started_at": {"help_text": "When load_and_run began; null until then."},
+            "ended_at": {"help_text": "When it ended; null until then."},
+            "end_reason": {"help_text": "Code of how it ended; empty until then."},
+            "exit_code": {"help_text": "Of load_and_run; null if it did not end by itself."},
+            "download_s": {"help_text": "How long the device fetched files, s."},
+            "run_s": {"help_text": "How long it ran, s."},
+            "passes": {"help_text": "How many passes it makes; 0 if its agent does not say."},
+            "passes_done": {"help_text": "How many of them have ended, as far as was told."},
+            "command": {"help_text": "The command line of its first process."},
+        }
+
+
+class TaskAnswer(TaskRow):
+    """A task."""
+
+    purpose = serializers.ChoiceField(Purpose.choices, help_text="Whom it is for.")
+    options = serializers.DictField(
+        child=serializers.JSONField(),
+        help_text="Options of load_and_run that differ from their defaults: true, numbers, texts.",
+    )
+    plan = PlanAnswer(help_text="What is measured.")
+    script = ScriptAnswer(
+        allow_null=True,
+        help_text="How its program is called; options, plan, seed and inputs then mean nothing. "
+        "Null for a model.",
+    )
+    inputs = GivenInputAnswer(many=True, help_text="Input variables that no file feeds.")
+    target = TargetAnswer(
+        allow_null=True, help_text="What any device must have; null: it was asked for by name."
+    )
+    copied_from = serializers.IntegerField(
+        source="copied_from_id", allow_null=True, help_text="The task that this one repeats."
+    )
+    files = FileAnswer(many=True, help_text="Its files: the model or program first.")
+    attempts = serializers.SerializerMethodField(help_text="Its attempts, the first one first.")
+
+    class Meta(TaskRow.Meta):
+        fields = (
+            *TaskRow.Meta.fields,
+            "purpose", "script", "options", "plan", "inputs", "seed", "target",
+            "time_limit_s", "timeout_s", "copied_from", "keeps_files", "files", "attempts",
+        )  # fmt: skip
+        extra_kwargs = TaskRow.Meta.extra_kwargs | {
+            "seed": {"help_text": "Of all random values."},
+            "time_limit_s": {
+                "help_text": "What was asked for, of all passes of a model, s; 0: what the site "
+                "allows."
+            },
+            "timeout_s": {"help_text": "How long a run may take, s."},
+            "keeps_files": {"help_text": "Whether rules leave its files alone."},
+        }
+
+    @extend_schema_field(AttemptAnswer(many=True))
+    def get_attempts(self, task: Task) -> Any:
+        attempts = self.context.get("attempts")  # by who knows them already
+        if attempts is None:
+            attempts = task.attempts.select_related("worker").order_by("number")
+        return AttemptAnswer(attempts, many=True).data
+
+
+class CreatedTask(TaskAnswer):
+    """A task, and where to send its files."""
+
+    uploads = UploadAnswer(many=True, help_text="The files that storage does not hold yet.")
+
+    class Meta(TaskAnswer.Meta):
+        fields = (*TaskAnswer.Meta.fields, "uploads")
+
+
+class EventAnswer(serializers.ModelSerializer[TaskEvent]):
+    """A line of a task's history."""
+
+    status = serializers.SerializerMethodField(help_text="The task's status since then.")
+    outcome = serializers.SerializerMethodField(help_text="How it ended, or empty.")
+    reason = serializers.SerializerMethodField(help_text="Code of why, or empty.")
+    state = serializers.SerializerMethodField(help_text="The task's state since then.")
+
+    class Meta:
+        model = TaskEvent
+        fields = ("seq", "kind", "state", "status", "outcome", "reason", "at")
+        extra_kwargs = {
+            "seq": {"help_text": "Its number among the task's events, from 1, without gaps."},
+            "kind": {"help_text": "What happened, such as `task.running`."},
+            "at": {"help_text": "When."},
+        }
+
+    @extend_schema_field(serializers.ChoiceField([*TaskState.choices, ("", "the same")]))
+    def get_state(self, event: TaskEvent) -> str:
+        state = event.kind.removeprefix("task.")
+        return state if state in TaskState.values else ""
+
+    @extend_schema_field(serializers.ChoiceField([*Status.choices, ("", "the same")]))
+    def get_status(self, event: TaskEvent) -> str:
+        return str(event.data.get("status", ""))
+
+    def get_outcome(self, event: TaskEvent) -> str:
+        return str(event.data.get("outcome", ""))
+
+    def get_reason(self, event: TaskEvent) -> str:
+        return str(event.data.get("reason", ""))
+
+
+class EventsAnswer(serializers.Serializer):
+    """A piece of a task's history."""
+
+    results = EventAnswer(many=True, help_text="In order.")
+    last_seq = serializers.IntegerField(help_text="What to give as `after` the next time.")
+    is_complete = serializers.BooleanField(help_text="Whether there are no further ones now.")
+
+
+class ArtifactAnswer(serializers.Serializer):
+    """A file that an attempt left."""
+
+    name = serializers.CharField(help_text="Its name, such as `profile.json`.")
+    attempt = serializers.IntegerField(help_text="Number of the attempt.")
+    size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
+    md5 = serializers.CharField(help_text="Its MD5, 32 hexadecimal digits.")
+    title = serializers.CharField(help_text="What it is, in the reader's words.")
+    url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
+    is_stored = serializers.BooleanField(help_text="Whether it is there to be fetched.")
+    removed_at = serializers.DateTimeField(
+        allow_null=True, help_text="When a rule removed it; null if none did."
+    )
+    kept_days = serializers.IntegerField(
+        allow_null=True, help_text="How long that rule keeps such files."
+    )
+
+
+class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
+    """Filters of the task list under a name."""
+
+    class Meta:
+        model = SavedView
+        fields: tuple[str, ...] = ("id", "name", "query", "created_at")
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "What its owner calls it."},
+            "query": {"help_text": "As in the page's address, without `?`."},
+            "created_at": {"help_text": "When it was saved."},
+        }
+
+
+class SavedAnswer(SavedViewAnswer):
+    """A view that was just saved."""
+
+    replaced_query = serializers.CharField(
+        help_text="The query that a view of this name had before; empty if the view is new."
+    )
+
+    class Meta(SavedViewAnswer.Meta):
+        fields = (*SavedViewAnswer.Meta.fields, "replaced_query")

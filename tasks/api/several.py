@@ -1,0 +1,137 @@
+"""Several tasks in one request: put into the queue, or ended."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tasks.api.views import LONG_OF_WORKER
+from tasks.lifecycle.cancel import tasks_cancel, tasks_cancel_own
+from tasks.scheduling.serializers import RefusalAnswer
+from tasks.selectors import tasks_visible_to
+from tasks.states import Status
+from tasks.submission.copies import end_refused
+from tasks.submission.uploads import task_confirm
+from webprofile import fields
+from webprofile.api.schema import problems
+from webprofile.api.views import ApiViewSet
+from webprofile.errors import DomainError
+
+MOST_AT_ONCE = 500
+#: each of its files is a question to storage
+MOST_SUBMITTED = 100
+
+
+class SubmitBody(fields.Body):
+    """Which tasks to submit."""
+
+    tasks = fields.List(
+        child=fields.Key(),
+        min_length=1,
+        max_length=MOST_SUBMITTED,
+        help_text="Numbers of tasks whose files were uploaded.",
+    )
+
+
+class CancelBody(fields.Body):
+    """Which tasks to cancel: either of the two."""
+
+    tasks = fields.List(
+        child=fields.Key(),
+        required=False,
+        default=list,
+        max_length=MOST_AT_ONCE,
+        help_text="Numbers of tasks; what is not yours or has ended is passed over.",
+    )
+    all_mine = fields.Flag(
+        required=False, default=False, help_text="All of your own that have not ended."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if bool(attrs["tasks"]) is attrs["all_mine"]:
+            raise DomainError("cancel_which", field="tasks")
+        return attrs
+
+
+class SubmittedTask(serializers.Serializer):
+    """What became of one task."""
+
+    id = serializers.IntegerField(help_text="Its number.")
+    status = serializers.ChoiceField(Status.choices, help_text="Its status now.")
+    refusal = RefusalAnswer(
+        allow_null=True,
+        help_text="Why it was not put into the queue; null if it is, or was before.",
+    )
+
+
+class SubmittedAnswer(serializers.Serializer):
+    """What became of each task, in the order asked for."""
+
+    tasks = SubmittedTask(many=True, help_text="Those that are yours.")
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
+
+
+class CancelledAnswer(serializers.Serializer):
+    """What became of each task, in the order asked for."""
+
+    cancelled = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Ended, or told to end."
+    )
+    ended = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Had ended otherwise before."
+    )
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
+
+
+class TasksViewSet(ApiViewSet):
+    """Several tasks."""
+
+    @extend_schema(summary="Submit several tasks", request=SubmitBody, responses=SubmittedAnswer)
+    def submit_several(self, request: Request) -> Response:
+        """Looks of each whether all its files arrived whole, and puts those into the queue. One
+        that is refused holds no other up. Repeating it changes nothing.
+        """
+        body = SubmitBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked = list(dict.fromkeys(body.validated_data["tasks"]))
+        rows = tasks_visible_to(self.request.user).defer(*LONG_OF_WORKER)
+        found = {task.pk: task for task in rows.filter(pk__in=asked)}
+        tasks = [found[number] for number in asked if number in found]
+        refused = dict[int, DomainError]()
+        for task in tasks:
+            try:
+                task_confirm(task)
+            except DomainError as error:
+                if error.code == "storage_unreachable":
+                    raise
+                refused[task.pk] = error
+                end_refused(task, error)
+        answer: dict[str, Any] = {
+            "tasks": [
+                {"id": task.pk, "status": task.status, "refusal": refused.get(task.pk)}
+                for task in tasks
+            ],
+            "unknown": [number for number in asked if number not in found],
+        }
+        return Response(SubmittedAnswer(answer).data)
+
+    @extend_schema(
+        summary="Cancel several tasks",
+        request=CancelBody,
+        responses={200: CancelledAnswer} | problems({422: ["invalid", "cancel_which"]}),
+    )
+    def cancel_several(self, request: Request) -> Response:
+        """Some by their numbers, or all of one's own."""
+        body = CancelBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        if body.validated_data["all_mine"]:
+            report = tasks_cancel_own(owner=self.request.user)
+        else:
+            report = tasks_cancel(body.validated_data["tasks"], by=self.request.user)
+        return Response(CancelledAnswer(report).data)

@@ -1,0 +1,59 @@
+"""Addresses of tasks below `/api/v1/tasks/`."""
+
+from django.urls import path
+from rest_framework.renderers import JSONRenderer
+
+from accounts.models import AccessToken
+from profiles.api.opened_views import Opened
+from profiles.api.parts import TaskFileParts
+from tasks.api.left_views import PlainText, TaskOutputViewSet
+from tasks.api.saved_views import SavedViewDetail, SavedViewList
+from tasks.api.several import TasksViewSet
+from tasks.api.views import TaskList, TasksJudge, TaskViewSet
+
+one = TaskViewSet.as_view
+several = TasksViewSet.as_view
+output = TaskOutputViewSet.as_view
+
+urlpatterns = [
+    path("", TaskList.as_view(), name="tasks"),
+    path("submit/", several({"post": "submit_several"}), name="tasks-submit"),
+    path("cancel/", several({"post": "cancel_several"}), name="tasks-cancel"),
+    # it changes nothing
+    path("judge/", TasksJudge.as_view(scope=AccessToken.Scope.READ), name="tasks-judge"),
+    path("views/", SavedViewList.as_view(), name="saved-views"),
+    path("views/<int:view_id>/", SavedViewDetail.as_view(), name="saved-view"),
+    path("<int:task_id>/", one({"get": "retrieve", "delete": "destroy"}), name="task"),
+    path("<int:task_id>/uploads/", one({"post": "uploads"}), name="task-uploads"),
+    path("<int:task_id>/submit/", one({"post": "submit"}), name="task-submit"),
+    path("<int:task_id>/cancel/", one({"post": "cancel"}), name="task-cancel"),
+    path("<int:task_id>/retry/", one({"post": "retry"}), name="task-retry"),
+    path("<int:task_id>/queue/", one({"get": "queue"}), name="task-queue"),
+    path("<int:task_id>/move/", one({"post": "move"}), name="task-move"),
+    path("<int:task_id>/priority/", one({"post": "prioritize"}), name="task-priority"),
+    path("<int:task_id>/keep-files/", one({"post": "keep_files"}), name="task-keep-files"),
+    path("<int:task_id>/events/", output({"get": "events"}), name="task-events"),
+    path(
+        "<int:task_id>/log/",
+        output({"get": "log"}, renderer_classes=(PlainText, JSONRenderer)),
+        name="task-log",
+    ),
+    path("<int:task_id>/artifacts/", output({"get": "artifacts"}), name="task-artifacts"),
+    path("<int:task_id>/artifacts/<str:name>/", output({"get": "artifact"}), name="task-artifact"),
+    path(
+        "<int:task_id>/attempts/<int:number>/open/",
+        Opened.as_view({"post": "of_attempt"}),
+        name="task-attempt-open",
+    ),
+    path("<int:task_id>/files/<int:file_id>/", output({"get": "file"}), name="task-file"),
+    path(
+        "<int:task_id>/files/<int:file_id>/parts/",
+        TaskFileParts.as_view({"post": "parts"}),
+        name="task-file-parts",
+    ),
+    path(
+        "<int:task_id>/files/<int:file_id>/join/",
+        TaskFileParts.as_view({"post": "join"}),
+        name="task-file-join",
+    ),
+]

@@ -1,0 +1,354 @@
+"""Tasks: their list, requests for them, and what is done with one."""
+
+from http import HTTPStatus
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from profiles.parts import target_of
+from profiles.retention.deletion import draft_discard, task_delete, task_keep_files
+from tasks.api.serializers import CreatedTask, TaskAnswer, TaskRow
+from tasks.filters import TaskFilters
+from tasks.lifecycle.cancel import task_cancel
+from tasks.models import Task
+from tasks.scheduling import rebinding
+from tasks.scheduling.eligibility import RULES, SCRIPT
+from tasks.scheduling.fair_share import ANY_PRIORITY
+from tasks.scheduling.queue_status import QueueFacts, facts_of, outlook
+from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer
+from tasks.selectors import tasks_listed_for, tasks_visible_to
+from tasks.states import TaskState
+from tasks.submission.copies import copy_confirm, copy_sources, end_refused, task_repeat
+from tasks.submission.creation import initiated_check, task_copy_failed, task_create
+from tasks.submission.drafts import Draft, draft_of
+from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
+from tasks.submission.uploads import sources_check, task_confirm
+from tasks.submission.validation import Admitted, allowed_priority, quota_of
+from webprofile import fields
+from webprofile.api import idempotency
+from webprofile.api.problems import flattened
+from webprofile.api.schema import problems
+from webprofile.api.uploads import UploadsAnswer
+from webprofile.api.views import ApiListView, ApiView, ApiViewSet
+from webprofile.errors import DomainError
+from workers.models import LONG
+
+#: columns of the device that no answer about a task has
+LONG_OF_WORKER = [f"worker__{name}" for name in LONG]
+REFUSALS = [
+    "invalid", *(rule.refusal for rule in RULES if rule not in SCRIPT), "target_*",
+    "one_model_wanted", "too_many_files", "file_*", "checksum_bad", "data_kind_unknown", "input_*",
+    "inputs_too_long", "option_*", "plan_*", "shape_*", "dtype_*", "literal_*",
+    "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing", "agent_old*",
+    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_is_script",
+]  # fmt: skip
+
+
+class SubmitQuery(fields.Query):
+    """What becomes of a task that cannot be submitted."""
+
+    discard = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Remove a task whose files or device cannot be used (422), for a caller that "
+        "corrects the request and asks for another task.",
+    )
+
+
+class MoveBody(fields.Body):
+    """Where to."""
+
+    worker = fields.Named(help_text="The device, by number or name.")
+
+
+class TaskChange(fields.Body):
+    """What may be changed of a task that has not started."""
+
+    priority = fields.Integer(
+        min_value=-ANY_PRIORITY,
+        max_value=ANY_PRIORITY,
+        help_text="More goes first, among its owner's tasks.",
+    )
+
+
+class KeepBody(fields.Body):
+    """Whether rules leave a task's files alone."""
+
+    keep = fields.Flag(help_text="True: nothing of this task is removed by rule.")
+
+
+@extend_schema_view(get=extend_schema(summary="List tasks", operation_id="tasks_list"))
+class TaskList(ApiListView):
+    """One's own tasks; an administrator sees all."""
+
+    queryset = Task.objects.all()
+    serializer_class = TaskRow
+    filterset_class = TaskFilters
+
+    def get_queryset(self) -> QuerySet[Task]:
+        return tasks_listed_for(self.request.user)
+
+    @extend_schema(
+        summary="Ask for a task",
+        request=TaskBody,
+        responses={201: CreatedTask}
+        | problems(
+            {
+                404: ["object_missing"],
+                409: ["idempotency_in_progress", "quota_reached"],
+                422: [*REFUSALS, *idempotency.ERRORS],
+            }
+        ),
+        parameters=[idempotency.PARAMETER],
+        operation_id="tasks_create",
+    )
+    def post(self, request: Request) -> Response:
+        """Judges the request and answers with an address for each file that is to be uploaded.
+
+        Send each file by `PUT` to its address, then submit the task. To repeat a task with changes,
+        name its files by `from_file`: they are copied, and nothing has to be uploaded.
+        """
+        body = TaskBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        with idempotency.once(self.request) as use:
+            task = use.task or self._make(body.validated_data, use)
+        shown = tasks_visible_to(self.request.user).get(pk=task.pk)
+        is_open = shown.state == TaskState.INITIATED
+        answer = TaskAnswer(shown).data | {"uploads": upload_targets(shown) if is_open else []}
+        headers = {"Location": reverse("api:task", args=[task.pk])}
+        return Response(answer, status=201, headers=headers)
+
+    def _make(self, body: dict[str, Any], use: idempotency.Once) -> Task:
+        user = self.request.user
+        asked = request_asked(body, user)
+        worker = worker_asked(body["worker"])
+        sources_check(asked.files)
+        with transaction.atomic():
+            task = task_create(owner=user, worker=worker, request=asked)
+            use.keep(task)
+        copy_sources(task, asked.files)
+        return task
+
+
+class TasksJudge(ApiView):
+    """What would become of a request."""
+
+    @extend_schema(
+        summary="Judge a request",
+        request=DraftBody,
+        responses=JudgedAnswer,
+        operation_id="tasks_judge",
+    )
+    def post(self, request: Request) -> Response:
+        """Says of a request for a task, without making it, whether it would be refused, all that is
+        wrong with it as far as it is written, where it would go, what would run there and how long
+        it would wait. If fields cannot be read, the refusal is `invalid`, the problems are theirs,
+        and the rest is not looked at.
+        """
+        body = DraftBody(data=request.data)
+        user = self.request.user
+        is_read = body.is_valid()
+        draft = (
+            draft_of(body.validated_data, user)
+            if is_read
+            else Draft(refusal=DomainError("invalid"))
+        )
+        admitted = draft.admitted
+        answer = vars(draft) | {
+            "worker": admitted.worker.pk if admitted else None,
+            "runtime_version": admitted.runtime_version if admitted else "",
+            "queue": self._queue(admitted, body.validated_data) if admitted else None,
+            "quota": quota_of(user)._asdict(),
+        }
+        if not is_read:
+            answer["problems"] = flattened(body.errors)
+        return Response(JudgedAnswer(answer).data)
+
+    def _queue(self, admitted: Admitted, body: dict[str, Any]) -> QueueFacts:
+        user = self.request.user
+        return outlook(
+            admitted.worker,
+            admitted.runtime_version,
+            owner=user,
+            priority=allowed_priority(user, body["priority"]),
+            is_script=body["script"] is not None,
+        )
+
+
+class OneTask(ApiViewSet):
+    """What one task's views share."""
+
+    def get_object(self) -> Task:
+        """The task, if it exists for the user. Raises Http404."""
+        tasks = tasks_visible_to(self.request.user).defer(*LONG_OF_WORKER)
+        return get_object_or_404(tasks, pk=self.kwargs["task_id"])
+
+
+class TaskViewSet(OneTask):
+    """One task."""
+
+    @extend_schema(summary="Show a task", responses=TaskAnswer, operation_id="tasks_show")
+    def retrieve(self, request: Request, task_id: int) -> Response:
+        """All about a task but its events, its log and its results."""
+        return Response(TaskAnswer(self.get_object()).data)
+
+    @extend_schema(
+        summary="Delete a task",
+        responses={204: None} | problems({409: ["task_live"]}),
+        operation_id="tasks_delete",
+    )
+    def destroy(self, request: Request, task_id: int) -> Response:
+        """A task that has ended, with its results; its files leave storage soon after."""
+        task_delete(self.get_object(), by=self.request.user)
+        return Response(status=204)
+
+    @extend_schema(
+        summary="Renew upload addresses",
+        request=None,
+        responses={200: UploadsAnswer} | problems({409: ["not_initiated"]}),
+    )
+    def uploads(self, request: Request, task_id: int) -> Response:
+        """For an upload that broke, or took longer than its address lives; of files in parts it
+        says which parts have arrived.
+        """
+        task = self.get_object()
+        initiated_check(task)
+        return Response({"uploads": upload_targets(task)})
+
+    @extend_schema(
+        summary="Submit a task",
+        parameters=[SubmitQuery],
+        request=None,
+        responses={200: TaskAnswer}
+        | problems(
+            {
+                400: ["query_invalid"],
+                409: ["upload_missing", "upload_damaged", "not_initiated"],
+                422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
+            }
+        ),
+    )
+    def submit(self, request: Request, task_id: int) -> Response:
+        """Looks whether all files arrived whole, and puts the task into the queue.
+
+        Repeating it changes nothing. A task with a file that cannot be what it was sent as fails.
+        """
+        query = SubmitQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        task = self.get_object()
+        is_open, events = task.state == TaskState.INITIATED, task.event_seq
+        try:
+            task_confirm(task)
+        except DomainError as error:
+            if query.validated_data["discard"] and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+                draft_discard(task)
+            else:
+                end_refused(task, error)
+            raise
+        # one event later it waits, and nothing was tried: the attempts need no query
+        is_new = is_open and task.event_seq == events + 1 and task.state == TaskState.WAITING
+        return Response(TaskAnswer(task, context={"attempts": ()} if is_new else {}).data)
+
+    @extend_schema(summary="Cancel a task", request=None, responses=TaskAnswer)
+    def cancel(self, request: Request, task_id: int) -> Response:
+        """A task on a device ends within seconds; one that has ended stays as it is."""
+        task_cancel(self.get_object())
+        return self.retrieve(request, task_id)
+
+    @extend_schema(
+        summary="Repeat a task",
+        request=None,
+        responses={201: TaskAnswer}
+        | problems(
+            {
+                404: ["not_found", "object_missing", "task_gone"],
+                409: ["idempotency_in_progress", "not_ended", "quota_reached"],
+                422: ["file_gone", *REFUSALS, *idempotency.ERRORS],
+            }
+        ),
+        parameters=[idempotency.PARAMETER],
+    )
+    def retry(self, request: Request, task_id: int) -> Response:
+        """A new task of the reader's with the request and files of one that has ended, submitted
+        at once.
+        """
+        origin, user = self.get_object(), self.request.user
+        with idempotency.once(self.request) as use:
+            task = self._made(use.task, use) if use.task else None
+            task = task or task_repeat(origin, owner=user, keep=use.keep)[0]
+        shown = tasks_visible_to(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
+        return Response(TaskAnswer(shown).data, status=201)
+
+    def _made(self, task: Task, use: idempotency.Once) -> Task | None:
+        """What an earlier request with the key made, None if its process died too soon for that."""
+        if task.state == TaskState.INITIATED:
+            if task.files.filter(stored_at=None).exists():
+                use.take_over()
+                task_copy_failed(task)
+                return None
+            use.go_on()
+            copy_confirm(task)
+        return task
+
+    @extend_schema(summary="Show the queue", responses=PlaceAnswer)
+    def queue(self, request: Request, task_id: int) -> Response:
+        """The place of a waiting task, how long it may take, why it waits, and where it would
+        start sooner.
+        """
+        facts = facts_of(self.get_object(), reader=self.request.user)
+        return Response(PlaceAnswer({"queue": facts}).data)
+
+    @extend_schema(
+        summary="Move a task",
+        request=MoveBody,
+        responses={200: TaskAnswer} | problems({409: ["not_waiting"], 422: REFUSALS}),
+    )
+    def move(self, request: Request, task_id: int) -> Response:
+        """Lets a waiting task wait for another device, with the same version of MegEngine."""
+        task = self.get_object()
+        body = MoveBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        worker = worker_asked(body.validated_data["worker"])
+        if worker is None:
+            raise DomainError("worker_unknown", field="worker")
+        rebinding.task_move(task, to=worker)
+        return self.retrieve(request, task_id)
+
+    @extend_schema(
+        summary="Change the priority",
+        request=TaskChange,
+        responses={200: TaskAnswer}
+        | problems({409: ["not_waiting"], 422: ["invalid", "priority_bad"]}),
+    )
+    def prioritize(self, request: Request, task_id: int) -> Response:
+        """Of a task that has not started."""
+        task = self.get_object()
+        body = TaskChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        rebinding.task_prioritize(task, **body.validated_data, by=self.request.user)
+        return self.retrieve(request, task_id)
+
+    @extend_schema(summary="Keep the files of a task", request=KeepBody, responses=TaskAnswer)
+    def keep_files(self, request: Request, task_id: int) -> Response:
+        """Or let them go again. Results are kept in any case."""
+        task = self.get_object()
+        body = KeepBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        task_keep_files(task, **body.validated_data)
+        return self.retrieve(request, task_id)
+
+
+def upload_targets(task: Task) -> list[dict[str, Any]]:
+    """Where to PUT the files that storage does not hold yet. Raises DomainError as `target_of`."""
+    return [
+        {"file": file.pk, **target}
+        for file in task.files.filter(stored_at=None)
+        if (target := target_of(file))
+    ]

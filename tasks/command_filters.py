@@ -1,0 +1,62 @@
+"""Which tasks a command is for: by numbers, and by the filters that the API has."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db.models import QuerySet
+from django.http import QueryDict
+
+from tasks.filters import TaskFilters
+from tasks.kinds import Kind
+from tasks.models import Task
+from tasks.states import Status
+from webprofile.terminal.exit_codes import USAGE
+
+#: arguments, and what the API calls them
+FILTERS = {
+    "status": "status",
+    "kind": "kind",
+    "owner": "owner",
+    "worker": "worker_name",
+    "megengine": "version",
+    "model": "model_name",
+    "title": "title",
+    "created_after": "created_after",
+    "created_before": "created_before",
+}
+
+
+def is_narrowed(options: dict[str, Any]) -> bool:
+    """Whether anything was asked for; everything is seldom meant."""
+    return bool(options["ids"]) or any(options[name] for name in FILTERS)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Numbers of tasks, and filters; all hold together."""
+    add = parser.add_argument
+    add("ids", nargs="*", type=int, metavar="TASK", help="numbers; filters hold beside them")
+    add("--status", action="append", choices=Status.values, help="any of these; may be repeated")
+    add("--kind", choices=Kind.values, help="what they profile")
+    add("--owner", metavar="E-MAIL", help="those of this user")
+    add("--worker", metavar="NAME", help="those on this device")
+    add("--megengine", metavar="VERSION", help="those with this version")
+    add("--model", metavar="TEXT", help="a part of the model's or script's file name")
+    add("--title", metavar="TEXT", help="a part of the title")
+    add("--created-after", metavar="TIME", help="ISO 8601: 2026-11-21 or 2026-11-21T10:00+08:00")
+    add("--created-before", metavar="TIME", help="ISO 8601")
+
+
+def tasks_chosen(options: dict[str, Any]) -> QuerySet[Task]:
+    """The tasks that fit all filters, newest first. Raises CommandError for one that cannot be."""
+    asked = QueryDict(mutable=True)
+    for name, key in FILTERS.items():
+        if value := options[name]:
+            asked.setlist(key, value if isinstance(value, list) else [value])
+    rows = Task.objects.select_related("worker", "owner").prefetch_related("files")
+    found = TaskFilters(asked, queryset=rows.order_by("-pk"))
+    if not found.is_valid():
+        text = "; ".join(f"{name}: {' '.join(each)}" for name, each in found.errors.items())
+        raise CommandError(text, returncode=USAGE)
+    tasks: QuerySet[Task] = found.qs
+    return tasks.filter(pk__in=options["ids"]) if options["ids"] else tasks

@@ -1,0 +1,1 @@
+"""From rows to the device and back: the agent's socket and its gateway."""

@@ -1,0 +1,1 @@
+"""Moves of tasks between states: attempts, reports of agents, cancelling, the sweep."""

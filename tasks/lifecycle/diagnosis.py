@@ -1,0 +1,235 @@
+"""Why a run failed: from exit code and log to a reason that a reader can act on.
+
+The patterns are what load_and_run 1.13 and MegEngine print (`terminate called after throwing an
+instance of 'mgb::...'`, then `what():`), and the two classes that our front end for the wheel adds
+(`lar::...`).
+"""
+
+import re
+
+from agent.protocol import AttemptFinished, EndReason
+from tasks.lifecycle.outcomes import ENDS
+from tasks.lifecycle.reasons import Reason
+
+SIGNAL_BASE = 128
+KILLED = SIGNAL_BASE + 9
+#: SIGXFSZ: past the limit on the size of a file
+FILE_TOO_LARGE = SIGNAL_BASE + 25
+SIGNALS = {
+    132: "SIGILL",
+    134: "SIGABRT",
+    136: "SIGFPE",
+    137: "SIGKILL",
+    139: "SIGSEGV",
+    153: "SIGXFSZ",
+}
+
+Patterns = tuple[tuple[re.Pattern[str], Reason], ...]
+
+
+def _compiled(*pairs: tuple[str, Reason]) -> Patterns:
+    return tuple((re.compile(pattern), reason) for pattern, reason in pairs)
+
+
+#: what the agent found wrong with an input: codes of `agent.protocol.inputs`
+_BY_CAUSE = {
+    "unknown_input": Reason.INPUT_UNKNOWN,
+    "wrong_dtype": Reason.INPUT_DTYPE,
+    "dtype": Reason.INPUT_DTYPE,
+    "axes": Reason.INPUT_SHAPE,
+    "shape": Reason.INPUT_SHAPE,
+    "unreadable": Reason.INPUT_UNREADABLE,
+    "format": Reason.INPUT_UNREADABLE,
+    "header": Reason.INPUT_UNREADABLE,
+    "size": Reason.INPUT_UNREADABLE,
+    "json": Reason.INPUT_UNREADABLE,
+}
+#: what is wrong with an input, in the words of the wheel's front end
+_BY_INPUT = _compiled(
+    (r"is not an input of the model|the model has no inputs?\b", Reason.INPUT_UNKNOWN),
+    (r"is not given|nothing feeds|has no data", Reason.INPUT_MISSING),
+    (r"but the model wants|no type for|structured type|unknown type", Reason.INPUT_DTYPE),
+    (r"inputs are (plain )?numbers|cannot read from a file|Python objects", Reason.INPUT_DTYPE),
+    (r"\baxes\b|holds no numbers|is no shape|shape is not known", Reason.INPUT_SHAPE),
+    (r"cut short|bytes after its|not an npy file|npy format version", Reason.INPUT_UNREADABLE),
+    (r"header|JSON|failed to open|is no file|is none of|picture", Reason.INPUT_UNREADABLE),
+)
+#: first match wins
+_BY_LOG = _compiled(
+    (r"lar::NoMegEngine", Reason.RUNTIME_MISSING),
+    (r"lar::ProfileError", Reason.NO_PROFILE),
+    (r"NumRangeCheckerError|float value out of range", Reason.VALUE_OUT_OF_RANGE),
+    (r"request gpu ?\d+ out of valid range", Reason.GPU_MISSING),
+    (
+        r"out of memory while requesting|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        Reason.OUT_OF_DEVICE_MEMORY,
+    ),
+    (
+        r"failed to (malloc|alloc)|bad_alloc|MemoryError|Cannot allocate memory|out of memory"
+        r"|Unable to allocate",
+        Reason.OUT_OF_MEMORY,
+    ),
+    (r"failed to open a file|valid npy format", Reason.INPUT_UNREADABLE),
+    (r"lar::ModelError", Reason.MODEL_INVALID),
+    (r"access invalid Maybe value", Reason.MODEL_INVALID),
+    (r"model verification failed", Reason.MODEL_INVALID),
+    (r"m_offset (\+ size )?<= m_size|`nr == size'|`ptr && size'", Reason.MODEL_INVALID),
+    (r"invalid model format|m_format\.valid\(\)|wrong magic", Reason.MODEL_INVALID),
+    (r"failed to open \S+\.mg[eb]\b", Reason.MODEL_INVALID),
+    (r"can't find te\w+ named", Reason.INPUT_UNKNOWN),
+    (r"attempt to access dtype|unsupported numpy dtype", Reason.INPUT_DTYPE),
+    (r"src\.dtype\.enumv\(\) == filter\.dtype", Reason.INPUT_DTYPE),
+    (r"ERROR: (unknown command line flag|illegal value)", Reason.OPTION_UNKNOWN),
+    # the wheel's front end: `ERROR: --thread=0: ...`
+    (r"(?m)^ERROR: --\w", Reason.OPTION_UNSUPPORTED),
+    (
+        r"invalid options of both|should not bet? set at the same time|No compiler support"
+        r"|to_json unsupported on|unexpected destruction of dnn opr|Xbyak::Error"
+        r"|in print_host_val|`value\.layout\(\)\.is_contiguous\(\)'"
+        r"|expect input, scale and bias to be 4 dim|invalid conv format",
+        Reason.OPTION_UNSUPPORTED,
+    ),
+    (
+        r"(?i:unsupported (src |output |input |pred )?dtype|unsupported opr)|No kernel available"
+        r"|can not find loader for|no kernel image is available|opr loader with id"
+        r"|not supported for operator",
+        Reason.OPERATOR_UNSUPPORTED,
+    ),
+    # in a backtrace: the loader itself gave up
+    (r"mgb13serialization", Reason.MODEL_INVALID),
+    # shapes are inferred before anything runs: what fails there does not fit together
+    (
+        r"get_output_var_shape|deduce_layout|static_infer|infer_conv_shape|bad input shape for"
+        r"|shape mismatch",
+        Reason.INPUT_SHAPE,
+    ),
+)
+#: what ended a script, by the exception's own line
+_BY_EXCEPTION = _compiled(
+    (
+        r"out of memory while requesting|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        Reason.OUT_OF_DEVICE_MEMORY,
+    ),
+    (r"^MemoryError\b|bad_alloc|Cannot allocate memory|Unable to allocate", Reason.OUT_OF_MEMORY),
+    (r"request gpu ?\d+ out of valid range|no CUDA-capable device", Reason.GPU_MISSING),
+)
+#: MegEngine's own line about a pass over the graph, before it throws what the pass met: shapes that
+#: the pass made do not fit then, whatever the inputs are
+_FAILED_PASS = re.compile(r"error while applying optimization pass ([^:\n]{1,100}): ")
+_OPTIMIZING = re.compile(
+    r"--(optimize_for_inference|layout_transform|fuse_grain|weight_preprocess|enable_\w)"
+)
+#: what such a failure looks like otherwise
+_BY_FAILED_PASS = {None, Reason.INPUT_SHAPE, Reason.INPUT_DTYPE}
+_SIGNAL = re.compile(r"SIG[A-Z0-9]+")
+_TRACEBACK_END = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)", re.MULTILINE
+)
+#: the loader warns of a newer model, and may well get through; only what fails then is due to it
+_NEWER = re.compile(r"loading model from future runtime")
+_NOT_GIVEN = re.compile(r'input "[^"\n]{1,300}" [^\n]{0,200}is not given')
+#: what an input that was not given explains
+_BY_GARBAGE = {Reason.INPUT_SHAPE, Reason.CRASHED, Reason.RUN_FAILED}
+_WHAT = re.compile(r"what\(\):\s*(.+)")
+_EXTRA = re.compile(r"^extra message: (.+)$", re.MULTILINE)
+_OTHER_SHAPE = re.compile(r'input ".*" is \{.*\}, the model was made for \{.*\}')
+_THROWN = re.compile(r"terminate called after throwing|what\(\): |^extra message: ", re.MULTILINE)
+_ERROR = re.compile(r"^ERROR: .+$", re.MULTILINE)
+
+
+def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
+    """Return (reason code, one line of detail) for an attempt that did not succeed."""
+    if known := ENDS[report.reason].reason:
+        return known.value, report.detail
+    if report.reason == EndReason.INPUT_WRONG:
+        reason = _BY_CAUSE.get(report.cause) or _of_input(report.detail)
+        return reason.value, report.detail
+    cause = _cause(log_tail)
+    reason = _reason(report, log_tail, cause)
+    if reason in _BY_GARBAGE and (not_given := _NOT_GIVEN.search(log_tail)):
+        return Reason.INPUT_MISSING.value, "; ".join(filter(None, [not_given[0], cause]))
+    if reason is Reason.CRASHED:
+        return reason.value, SIGNALS[report.exit_code or 0]
+    if reason is Reason.OPTIMIZATION_FAILED and (failed := _FAILED_PASS.search(log_tail)):
+        return reason.value, f"optimization pass {failed[1]}: {cause}"
+    return reason.value, cause or report.detail
+
+
+def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
+    """As `diagnose`, of a script: what it printed is its author's, so little is read from it."""
+    if known := ENDS[report.reason].reason:
+        return known.value, report.detail
+    if report.reason == EndReason.INPUT_WRONG:  # its zip, or a file that should lie beside it
+        return Reason.SCRIPT_UNREADABLE.value, report.detail
+    if report.exit_code == KILLED:
+        return Reason.OUT_OF_MEMORY.value, report.detail
+    if report.exit_code == FILE_TOO_LARGE:
+        return Reason.OUTPUT_TOO_LARGE.value, report.detail
+    # an exception's traceback may be followed by more than a log's end holds
+    told = "" if _SIGNAL.fullmatch(report.detail) else report.detail
+    raised = told or _raised(log_tail)
+    reason = _first(_BY_EXCEPTION, raised)
+    if reason is None and report.exit_code in SIGNALS:
+        return Reason.CRASHED.value, raised or SIGNALS[report.exit_code]
+    return (reason or Reason.RUN_FAILED).value, raised or report.detail
+
+
+def _raised(log_tail: str) -> str:
+    """The line of an exception that ended a program, below its traceback; else the last line."""
+    if found := _TRACEBACK_END.findall(log_tail):
+        return str(found[-1]).strip()
+    lines = [line.strip() for line in log_tail.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
+    if "lar::InputError" in log_tail:
+        return _of_input(cause)
+    # a log may hold names of operators, and warnings, that read like causes
+    found = _first(_BY_LOG, _end_of(log_tail)) or _first(_BY_LOG, log_tail)
+    if found in _BY_FAILED_PASS and _failed_to_optimize(report, log_tail):
+        return Reason.OPTIMIZATION_FAILED
+    if found in (None, Reason.MODEL_INVALID, Reason.OPERATOR_UNSUPPORTED) and _NEWER.search(
+        log_tail
+    ):
+        return Reason.MODEL_TOO_NEW
+    if found:
+        return found
+    if report.exit_code == KILLED:
+        return Reason.OUT_OF_MEMORY
+    if report.exit_code == FILE_TOO_LARGE:
+        return Reason.OUTPUT_TOO_LARGE
+    if report.exit_code in SIGNALS and not cause:
+        return Reason.CRASHED
+    return Reason.RUN_FAILED
+
+
+def _failed_to_optimize(report: AttemptFinished, log_tail: str) -> bool:
+    """Whether an option that optimizes the graph failed on the model, with inputs of its shapes."""
+    was_asked = not report.command or _OPTIMIZING.search(report.command)
+    has_failed = _FAILED_PASS.search(log_tail) and not _OTHER_SHAPE.search(log_tail)
+    return bool(was_asked and has_failed)
+
+
+def _of_input(text: str) -> Reason:
+    return _first(_BY_INPUT, text) or Reason.INPUT_WRONG
+
+
+def _first(patterns: Patterns, text: str) -> Reason | None:
+    return next((reason for pattern, reason in patterns if pattern.search(text)), None)
+
+
+def _end_of(log_tail: str) -> str:
+    """What was said when it ended: the exception with its backtrace, and lines of errors."""
+    said = [match[0] for match in _ERROR.finditer(log_tail)]
+    if thrown := _THROWN.search(log_tail):
+        said.append(log_tail[thrown.start() :])
+    return "\n".join(said)
+
+
+def _cause(log_tail: str) -> str:
+    """The library's own sentence, after what it may be due to; without C++ type and backtrace."""
+    said = _EXTRA.findall(log_tail) or _WHAT.findall(log_tail) or _ERROR.findall(log_tail)
+    if not said:
+        return ""
+    return "; ".join([*_OTHER_SHAPE.findall(log_tail), said[-1].strip()])

@@ -1,0 +1,75 @@
+"""The spans of a task beyond its requests: the queue, each attempt, what the agent did, its result.
+
+browser's submit (or the request that asked)
+  queue
+  attempt                     the span is known by the attempt's id, in every process
+    download, passes, upload  as the agent reports them, by the device's clock
+    build_profile             in the actor
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from agent.protocol import Phase
+from tasks.models import Attempt
+from webprofile.observability import trace_context
+
+
+def attempt_traced(attempt: Attempt, phases: Sequence[Phase]) -> None:
+    """Tell of an attempt that has ended: the wait before it, itself, and what its agent did."""
+    task = attempt.task
+    if attempt.ended_at is None or not task.traceparent or not trace_context.are_kept():
+        return
+    from webprofile.observability.tracing import place_of, place_within, tell
+
+    place = place_of(task.traceparent)
+    if place is None:
+        return
+    about: dict[str, str | int] = {
+        "mgw.task": task.pk,
+        "mgw.attempt": str(attempt.pk),
+        "mgw.number": attempt.number,
+        "mgw.worker": attempt.worker.name,
+    }
+    created_at, ended_at = attempt.created_at.timestamp(), attempt.ended_at.timestamp()
+    if attempt.number == 1 and task.submitted_at is not None:
+        tell("server", "queue", task.submitted_at.timestamp(), created_at, parent=place)
+    own = place_within(place, str(attempt.pk))
+    went_well = attempt.end_reason == "exited" and attempt.exit_code == 0
+    problem = "" if went_well else attempt.end_reason
+    tell(
+        "server",
+        "attempt",
+        created_at,
+        ended_at,
+        parent=place,
+        own=own,
+        problem=problem,
+        attributes=about,
+    )
+    for phase in phases:
+        tell("agent", phase.name, phase.started_at, phase.ended_at, parent=own, attributes=about)
+
+
+@contextmanager
+def result_traced(attempt: Attempt) -> Iterator[None]:
+    """Tell how long the reading of an attempt's files took."""
+    began, problem = time.time(), ""
+    try:
+        yield
+    except Exception as error:
+        problem = type(error).__name__
+        raise
+    finally:
+        _result_told(attempt, began, problem)
+
+
+def _result_told(attempt: Attempt, began: float, problem: str) -> None:
+    if not attempt.task.traceparent or not trace_context.are_kept():
+        return
+    from webprofile.observability.tracing import place_of, place_within, tell
+
+    if place := place_of(attempt.task.traceparent):
+        within = place_within(place, str(attempt.pk))
+        tell("actor", "build_profile", began, time.time(), parent=within, problem=problem)

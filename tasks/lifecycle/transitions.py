@@ -1,0 +1,121 @@
+"""The one function that moves a task: compare-and-swap in the database, and the move's event."""
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from django.db import connections, router, transaction
+from django.utils import timezone
+
+from accounts.webhooks.events import task_ended
+from tasks.lifecycle import wakeups
+from tasks.models import Purpose, Task, TaskEvent
+from tasks.states import ENTERED_FROM, TaskState
+from webprofile.observability.counters import TASK_MOVES
+from workers.models import Worker
+
+log = structlog.get_logger()
+
+
+@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
+def transition_if(
+    task: Task,
+    to: TaskState,
+    sources: Iterable[TaskState],
+    *,
+    only: Mapping[str, Any] | None = None,
+    may_wait: bool = True,
+    about: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> bool:
+    """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
+
+    only: columns that must have these values at that moment
+    may_wait: whether to wait while somebody has locked the task, or its device against references;
+        otherwise the task stays
+    about: what the line of the log says besides
+    Of two racing callers one wins: whose UPDATE found the row. `task` then has what was written;
+    of who lost it is read anew as a whole.
+    """
+    now = timezone.now()
+    if to == TaskState.FINISHED:
+        changes["finished_at"] = now
+    changes["updated_at"] = now
+    allowed = set(sources) & ENTERED_FROM[to]
+    seq = _update(task.pk, allowed, only or {}, may_wait=may_wait, state=str(to), **changes)
+    if seq is None:
+        with suppress(Task.DoesNotExist):  # deleted meanwhile
+            task.refresh_from_db()
+        return False
+    task.state, task.event_seq = str(to), seq
+    for name, value in changes.items():
+        setattr(task, name, value)
+    _tell(task, to, changes, about or {})
+    return True
+
+
+def _tell(task: Task, to: TaskState, changes: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Everybody who wants to know: the history, browsers, webhooks, the log and the meters."""
+    data = {"status": task.status.value}
+    data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
+    wakeups.task_changed_on_commit(task)
+    if to == TaskState.FINISHED and task.purpose == Purpose.USER:
+        task_ended(task.pk, task.owner_id, task.outcome, task.reason)
+    facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}
+    log.info("task_moved", **about, task=task.pk, **facts)
+    TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
+
+
+def _update(
+    pk: int,
+    states: Collection[TaskState],
+    only: Mapping[str, Any],
+    *,
+    may_wait: bool,
+    **changes: Any,
+) -> int | None:
+    """UPDATE the row if it is in one of `states` and as `only` says; its new `event_seq`, or None.
+
+    Written SQL, since `QuerySet.update` returns no columns (Django's ticket 32406 asks for that)
+    and to read the row after each of a task's five moves costs more than to write it. Names of
+    columns are those of the model's fields; every value is a parameter.
+    """
+    if not states:
+        return None
+    connection = connections[router.db_for_write(Task)]
+    quote = connection.ops.quote_name
+    table = quote(Task._meta.db_table)
+
+    def written(columns: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+        fields: list[Any] = [Task._meta.get_field(name) for name in columns]
+        values = zip(fields, columns.values(), strict=True)
+        return (
+            [f"{quote(field.column)} = %s" for field in fields],
+            [field.get_db_prep_save(value, connection) for field, value in values],
+        )
+
+    set_, set_to = written(changes)
+    where, equal_to = written(only)
+    row = "%s"
+    if not may_wait and connection.features.has_select_for_update_skip_locked:
+        workers = quote(Worker._meta.db_table)
+        row = (
+            f"(SELECT task.id FROM {table} task JOIN {workers} worker ON worker.id = task.worker_id"
+            " WHERE task.id = %s FOR NO KEY UPDATE OF task SKIP LOCKED"
+            " FOR KEY SHARE OF worker SKIP LOCKED)"
+        )
+    marks = ", ".join(["%s"] * len(states))
+    sql = (
+        f"UPDATE {table} SET {', '.join(set_)}, event_seq = event_seq + 1"
+        f" WHERE {' AND '.join([f'id = {row}', f'state IN ({marks})', *where])}"
+        " RETURNING event_seq"
+    )
+    with (
+        transaction.mark_for_rollback_on_error(using=connection.alias),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(sql, [*set_to, pk, *map(str, states), *equal_to])
+        found = cursor.fetchone()
+    return None if found is None else int(found[0])

@@ -1,0 +1,58 @@
+"""Wake-ups: over the channel layer for browsers and agents, as messages for the dispatcher.
+
+They carry no data: delivery is at most once, so listeners read rows.
+"""
+
+from collections.abc import Collection
+
+import structlog
+from django.db import transaction
+
+from tasks.models import Task
+from webprofile.background import enqueue_on_commit
+from webprofile.observability.counters import hint_given
+from webprofile.realtime.layer import tell
+from workers.wakeups import worker_group
+
+log = structlog.get_logger()
+
+
+def task_group(task_id: int) -> str:
+    return f"task.{task_id}"
+
+
+def owner_group(user_id: int) -> str:
+    return f"tasks.of.{user_id}"
+
+
+#: administrators' lists show everybody's tasks
+ALL_TASKS_GROUP = "tasks.of.all"
+
+
+def task_changed_on_commit(task: Task) -> None:
+    """Tell browsers that show this task, or its owner's list, to read again."""
+    groups = {ALL_TASKS_GROUP, task_group(task.pk), owner_group(task.owner_id)}
+    transaction.on_commit(lambda: _send(groups, "task.changed"), robust=True)
+
+
+def attempt_progressed_on_commit(task: Task) -> None:
+    """Tell the pages of this task, and no list, that its log grew or a pass ended."""
+    task_id = task.pk
+    transaction.on_commit(lambda: _send({task_group(task_id)}, "task.changed"), robust=True)
+
+
+def poke_worker_on_commit(worker_id: int) -> None:
+    """Tell the connection of this worker's agent to compare its rows with what the agent does."""
+    group = worker_group(worker_id)
+    transaction.on_commit(lambda: _send({group}, "worker.poke"), robust=True)
+
+
+def dispatch_on_commit(worker_ids: Collection[int]) -> None:
+    """Have the dispatcher give these devices the next of their waiting tasks."""
+    if worker_ids:
+        enqueue_on_commit("dispatch", sorted(worker_ids), queue="dispatch")
+
+
+def _send(groups: set[str], kind: str) -> None:
+    with hint_given(kind):
+        tell(groups, {"type": kind})

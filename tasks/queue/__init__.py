@@ -1,1 +1,0 @@
-"""Waiting tasks: which device, whose turn, how long, and what a reader may know of it."""

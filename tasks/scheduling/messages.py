@@ -1,0 +1,141 @@
+"""The facts of a queue in the reader's words."""
+
+import datetime
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext, pgettext
+from django.utils.translation import gettext_lazy as _
+
+from tasks.scheduling.eligibility import RULES
+from tasks.scheduling.queue_status import Cause, Hint, QueueFacts, RunningNow, Wait
+
+#: causes that last until somebody does something, or the device comes back
+STUCK = {*(rule.code for rule in RULES), "no_match", "no_fit", "matches_away"}
+#: why a task waits; `%(since)s` and `%(until)s` are moments
+CAUSES: dict[str, Any] = {
+    "offline": _("%(worker)s is offline since %(since)s."),
+    "never_online": _("%(worker)s has never been online."),
+    "shut_out": _(
+        "%(worker)s is shut out since %(since)s: its token was revoked, and it takes tasks again "
+        "when it is enrolled anew."
+    ),
+    "drained": _("%(worker)s takes no new tasks: an administrator took it out of service."),
+    "held": _("%(worker)s is held back since %(since)s: %(reason)s"),
+    "retired": _("%(worker)s was taken out of service for good."),
+    "not_allowed": _("You may not use %(worker)s any more."),
+    "owner_not_allowed": _("The task’s owner may not use %(worker)s any more."),
+    "version_gone": _("MegEngine %(version)s is not installed on %(worker)s any more."),
+    "version_broken": _("MegEngine %(version)s cannot be used on %(worker)s: %(problem)s"),
+    "scripts_not_allowed": _("An administrator does not let users run scripts on %(worker)s."),
+    "scripts_not_offered": _(
+        "The agent on %(worker)s runs no scripts: its owner does not allow them there, or it has "
+        "no sandbox that works."
+    ),
+    "script_needs_wheel": _(
+        "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts."
+    ),
+    "no_match": _("No device that its owner may use has all that the task asks for any more."),
+    "no_fit": _("The devices that match cannot do all that the task asks for."),
+    "matches_away": _("No device that matches takes tasks at the moment: %(devices)s."),
+    "paused": _("The last attempt failed through no fault of yours; the next is at %(until)s."),
+    "busy": _("%(worker)s is busy; this task is the next."),
+    "next": _("%(worker)s is free and starts this task in a moment."),
+}
+
+
+def cause_words(cause: Cause) -> str:
+    """One sentence: why the task has not started."""
+    if cause.code == "behind":
+        text = ngettext(
+            "%(before)s task goes before this one on %(worker)s.",
+            "%(before)s tasks go before this one on %(worker)s.",
+            cause.data["before"],
+        )
+        return text % cause.data
+    code = cause.code
+    if code == "offline" and not cause.data["since"]:
+        code = "never_online"
+    elif code == "not_allowed" and not cause.data["is_own"]:
+        code = "owner_not_allowed"
+    return str(CAUSES[code]) % {name: _shown(value) for name, value in cause.data.items()}
+
+
+def hint_words(hint: Hint) -> str:
+    """One sentence: which other device would be sooner, and why it is like this one."""
+    data = {"worker": hint.worker.name, "value": hint.value}
+    if hint.same == "chip":
+        if hint.is_free:
+            return gettext("%(worker)s with the same chip (%(value)s) is free.") % data
+        return gettext("%(worker)s with the same chip (%(value)s) has a shorter queue.") % data
+    if hint.is_free:
+        return gettext("%(worker)s with the same processor (%(value)s) is free.") % data
+    return gettext("%(worker)s with the same processor (%(value)s) has a shorter queue.") % data
+
+
+def wait_words(wait: Wait | None) -> str:
+    """The expected time until the start; empty if nobody can know."""
+    if wait is None:
+        return ""
+    if wait.p90_s < 1:
+        return gettext("It starts at once.")
+    text = gettext("Expected start: in about %(p50)s, with 90 %% certainty within %(p90)s.")
+    return text % {"p50": rough(wait.p50_s), "p90": rough(wait.p90_s)}
+
+
+def rough(seconds: float) -> str:
+    """A time as one says it: `40 s`, `3 min`, `2.5 h`, `4 d`."""
+    if seconds < 90:
+        return pgettext("duration", "%(n)s s") % {"n": max(1, round(seconds))}
+    if seconds < 90 * 60:
+        return pgettext("duration", "%(n)s min") % {"n": round(seconds / 60)}
+    if seconds < 36 * 3600:
+        return pgettext("duration", "%(n)s h") % {"n": f"{seconds / 3600:.1f}".removesuffix(".0")}
+    return pgettext("duration", "%(n)s d") % {"n": f"{seconds / 86400:.1f}".removesuffix(".0")}
+
+
+def running_words(running: RunningNow) -> str:
+    """What holds a slot, without its time and its number."""
+    if running.is_check:
+        return gettext("a health check")
+    return gettext("your task") if running.is_own else gettext("another user's task")
+
+
+def queue_rows(facts: QueueFacts | None) -> dict[str, Any] | None:
+    """What the page of a task, or the form, shows of its queue."""
+    if facts is None:
+        return None
+    is_stuck = bool({cause.code for cause in facts.causes} & STUCK)
+    return {
+        "position": facts.position,
+        "is_stuck": is_stuck,
+        "causes": [(cause.code, cause_words(cause)) for cause in facts.causes],
+        "wait": wait_words(facts.wait),
+        "wait_note": _wait_note(facts, is_stuck=is_stuck),
+        "running": [(running_words(each), each.task_id, each.since) for each in facts.running],
+        "hints": [(hint.worker, hint_words(hint)) for hint in facts.hints],
+    }
+
+
+def _wait_note(facts: QueueFacts, *, is_stuck: bool) -> str:
+    """What the expected time rests on."""
+    if facts.wait is not None:
+        return ngettext(
+            "From the last %(n)s run on this device.",
+            "From the last %(n)s runs on this device.",
+            facts.wait.runs,
+        ) % {"n": facts.wait.runs}
+    if facts.causes[0].code == "next":
+        return ""
+    if is_stuck:
+        return gettext("Nobody can say when it starts as long as this lasts.")
+    return gettext("Too little has run on this device yet to say how long that takes.")
+
+
+def _shown(value: Any) -> Any:
+    """A moment in the reader's zone, the day only if it is another one."""
+    if not isinstance(value, datetime.datetime):
+        return value
+    at = timezone.localtime(value)
+    form = "%H:%M" if at.date() == timezone.localdate() else "%Y-%m-%d %H:%M"
+    return f"{at:{form}} {at.tzname()}"

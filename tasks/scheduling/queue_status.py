@@ -1,0 +1,325 @@
+"""What a reader may know of a queue: the place in it, what runs, how long, why, what helps.
+
+Nothing here is stored: it is read from the same rows, by the same rule
+(`tasks.scheduling.fair_share`), as the dispatcher reads them.
+"""
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from django.db.models import prefetch_related_objects
+from django.utils import timezone
+
+from accounts.models import User
+from tasks.models import Attempt, Purpose, Task
+from tasks.scheduling.assignment import queue_of
+from tasks.scheduling.eligibility import (
+    Placement,
+    can_run,
+    data_of,
+    find_runtime,
+    obstacles,
+    placement_of,
+    takes_tasks,
+)
+from tasks.scheduling.fair_share import Turn, count_before, groups_of, held_s, tier_of, tiers
+from tasks.scheduling.queue_depth import history_of, loads_of, usual_s_in
+from tasks.scheduling.rebinding import fits
+from tasks.scheduling.targets import (
+    Candidate,
+    candidates,
+    match,
+    pools_of,
+    refusal_of,
+    target_of,
+)
+from tasks.states import TaskState
+from workers.models import Runtime, Worker
+from workers.selectors import labels_of, workers_visible_to
+
+#: fewer ended attempts are no history
+ENOUGH_RUNS = 3
+DRAWS = 400
+#: so many tasks before are dealt to slots one by one; those beyond are spread evenly
+DEALT = 64
+MOST_HINTS = 3
+#: a device that would start the task in less than this share of the time here is told of
+MUCH_SOONER = 0.5
+
+
+@dataclass(frozen=True)
+class RunningNow:
+    """What holds a slot. `task_id` is None for a task that the reader may not see."""
+
+    since: datetime.datetime
+    task_id: int | None = None
+    is_own: bool = False
+    is_check: bool = False
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How long until the start, s: in half of the cases at most p50, in nine of ten at most p90."""
+
+    p50_s: float
+    p90_s: float
+    #: attempts on this device that it was computed from
+    runs: int
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a task has not started. `tasks.scheduling.messages` fills `data` into the sentence."""
+
+    code: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A device that would start the task sooner. `same`: what it shares, `chip` or `cpu_model`."""
+
+    worker: Worker
+    same: str
+    value: str
+    is_free: bool
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """The truth about one waiting task, or about one that could be asked for.
+
+    `before`: tasks that this device starts earlier, as things stand; `wait` is None where nobody
+    can know: the device takes no tasks, or has no history.
+    """
+
+    worker: Worker
+    before: int
+    running: tuple[RunningNow, ...]
+    wait: Wait | None
+    causes: tuple[Cause, ...]
+    hints: tuple[Hint, ...] = ()
+
+    @property
+    def position(self) -> int:
+        """1: the next to start."""
+        return self.before + 1
+
+
+def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
+    """All about a task that waits, for somebody who may see it; None if it does not wait."""
+    if task.state != TaskState.WAITING or task.submitted_at is None:
+        return None
+    worker = Worker.objects.prefetch_related("runtimes", "pools").get(pk=task.worker_id)
+    prefetch_related_objects([task], "files")  # once, for all devices that are looked at
+    turn = Turn(tier_of(task.purpose, task.priority), task.owner_id)
+    queue = _Queue(worker)
+    stuck = [*_causes(placement_of(task, worker), is_own=task.owner_id == reader.pk)]
+    if stuck and task.target is not None:
+        stuck += _target_causes(task)
+    before = queue.before(turn, queue.own_before(turn, task))
+    running = running_on(worker, reader=reader)
+    wait = None if stuck else queue.wait(before, task.not_before_at)
+    causes = [*stuck, *_pause(task)] or [_turn_cause(worker, before, running)]
+    hints = _hints(task.owner, lambda w: _can_run(task, w), worker, wait, causes)
+    return QueueFacts(worker, before, running, wait, tuple(causes), hints)
+
+
+def outlook(
+    worker: Worker, version: str, *, owner: User, priority: int = 0, is_script: bool = False
+) -> QueueFacts:
+    """The same for a task that `owner` would send to this device now; `owner` must see it."""
+    turn = Turn(tier_of(Purpose.USER, priority), owner.pk)
+    queue = _Queue(worker)
+    placed = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
+    stuck = [*_causes(placed)]
+    before = queue.before(turn, queue.own_before(turn, priority=priority))
+    running = running_on(worker, reader=owner)
+    wait = None if stuck else queue.wait(before)
+    causes = stuck or [_turn_cause(worker, before, running)]
+    hints = _hints(
+        owner, lambda w: _usable(w, version, is_script) is not None, worker, wait, causes
+    )
+    return QueueFacts(worker, before, running, wait, tuple(causes), hints)
+
+
+def running_on(worker: Worker, *, reader: User) -> tuple[RunningNow, ...]:
+    """What holds the slots of a device, the longest first; others' tasks without their numbers."""
+    live = Attempt.objects.filter(worker=worker, ended_at=None).order_by("created_at")
+    rows = live.values_list("created_at", "task_id", "task__owner_id", "task__purpose")
+    return tuple(
+        RunningNow(
+            since,
+            task_id if reader.is_staff or owner_id == reader.pk else None,
+            owner_id == reader.pk,
+            purpose == Purpose.HEALTH,
+        )
+        for since, task_id, owner_id, purpose in rows
+    )
+
+
+class _Queue:
+    """What stands in line for one device, read once."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.history = history_of(worker)
+        self.usual_s = usual_s_in(self.history)
+        self.waiting = queue_of(worker)
+        self.groups = groups_of(self.waiting)
+
+    def own_before(self, turn: Turn, task: Task | None = None, *, priority: int = 0) -> int:
+        """How many of the owner's tasks of the same tier go before this one, or a new one."""
+        own = self.waiting.annotate(tier=tiers()).filter(tier=turn.tier, owner=turn.owner_id)
+        if task is None:
+            return own.filter(priority__gte=priority).count()
+        same = own.filter(priority=task.priority)
+        sooner = same.filter(submitted_at__lt=task.submitted_at).count()
+        tied = same.filter(submitted_at=task.submitted_at, pk__lt=task.pk).count()
+        return own.filter(priority__gt=task.priority).count() + sooner + tied
+
+    def before(self, turn: Turn, own: int) -> int:
+        held = dict[int, float]()
+        if any(group.owner_id != turn.owner_id for group in self.groups):
+            held = held_s(self.worker, live_s=self.usual_s)
+        return count_before(self.groups, held, self.usual_s, turn=turn, own=own)
+
+    def wait(self, before: int, not_before_at: datetime.datetime | None = None) -> Wait | None:
+        """The time until `before` tasks have started and a slot is free for one more."""
+        if len(self.history) < ENOUGH_RUNS:
+            return None
+        now = timezone.now()
+        live = Attempt.objects.filter(worker=self.worker, ended_at=None)
+        ran = [(now - begin).total_seconds() for begin in live.values_list("created_at", flat=True)]
+        waits = wait_samples(self.history, ran, slots=self.worker.slots, before=before)
+        if not_before_at is not None:
+            waits = np.maximum(waits, (not_before_at - now).total_seconds())
+        p50, p90 = np.quantile(waits, [0.5, 0.9])
+        return Wait(float(p50), float(p90), len(self.history))
+
+
+def wait_samples(
+    history: Sequence[float], ran: Sequence[float], *, slots: int, before: int
+) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """Possible waits, s: the queue played through many times with times drawn from the history.
+
+    history: for how long earlier attempts held a slot; ran: for how long the live ones have
+
+    A live attempt is one of those of the history that lasted longer than it has so far; one that
+    outlasts them all is taken for half done. The same question has the same answer: the draws are
+    not random from one page to the next.
+    """
+    draw = np.random.default_rng(0)
+    past = np.asarray(history, np.float64)
+    free_at = np.zeros((DRAWS, slots))
+    for slot, lasted in enumerate(sorted(ran, reverse=True)[:slots]):
+        longer = past[past > lasted] - lasted
+        free_at[:, slot] = draw.choice(longer, DRAWS) if len(longer) else lasted
+    spread = max(0, before - DEALT) if slots > 1 else before
+    # sums of any number of draws, by how often each past time is drawn
+    sums = draw.multinomial(spread, np.full(len(past), 1 / len(past)), DRAWS) @ past
+    free_at += (sums / slots)[:, None]
+    rows = np.arange(DRAWS)
+    for _ in range(before - spread):
+        free_at[rows, free_at.argmin(axis=1)] += draw.choice(past, DRAWS)
+    return np.asarray(free_at.min(axis=1))
+
+
+def _causes(placement: Placement, *, is_own: bool = True) -> Iterable[Cause]:
+    """Why this device does not start this task, although it may start others."""
+    for rule in obstacles(placement):
+        yield Cause(rule.code, data_of(rule, placement) | {"is_own": is_own})
+
+
+def _target_causes(task: Task) -> Iterable[Cause]:
+    """Why no other device takes over what may run on any that matches."""
+    target = target_of(task.target or {})
+    found = candidates(target, user=task.owner)
+    if any(fits(task, each) for each in found):
+        return
+    if found:
+        yield Cause("no_fit")
+        return
+    refusal = refusal_of(target, user=task.owner)
+    if refusal.code == "target_away":
+        yield Cause("matches_away", {"devices": refusal.data["devices"]})
+    else:
+        yield Cause("no_match")
+
+
+def _pause(task: Task) -> Iterable[Cause]:
+    if task.not_before_at is not None and task.not_before_at > timezone.now():
+        yield Cause("paused", {"until": task.not_before_at})
+
+
+def _turn_cause(worker: Worker, before: int, running: Sequence[RunningNow]) -> Cause:
+    name = {"worker": worker.name}
+    if before:
+        return Cause("behind", name | {"before": before})
+    return Cause("busy" if len(running) >= worker.slots else "next", name)
+
+
+def _hints(
+    user: User,
+    can_run: Callable[[Worker], bool],
+    here: Worker,
+    wait: Wait | None,
+    causes: Sequence[Cause],
+) -> tuple[Hint, ...]:
+    """Devices with the same chip or processor that this user may use and that are much sooner free.
+
+    None for a task that is the next here.
+    """
+    if causes[0].code == "next":
+        return ()
+    if wait is not None:
+        limit_s = wait.p50_s * MUCH_SOONER
+    elif causes[0].code in ("behind", "busy"):
+        limit_s = loads_of([here])[here.pk].wait_s * MUCH_SOONER
+    else:
+        limit_s = float("inf")  # here it does not begin at all
+    there = workers_visible_to(user).filter(takes_tasks()).exclude(pk=here.pk)
+    alike = [
+        (worker, *found)
+        for worker in there.prefetch_related("pools", "runtimes__worker").order_by("name")
+        if (found := _shared(here, worker))
+    ]
+    loads = loads_of(worker for worker, _, _ in alike)
+    sooner = [
+        Hint(worker, same, value, loads[worker.pk].is_free)
+        for worker, same, value in alike
+        if loads[worker.pk].is_free or loads[worker.pk].wait_s < limit_s
+    ]
+    sooner.sort(key=lambda hint: loads[hint.worker.pk].wait_s)
+    return tuple(islice((hint for hint in sooner if can_run(hint.worker)), MOST_HINTS))
+
+
+def _shared(here: Worker, there: Worker) -> tuple[str, str] | None:
+    """What two devices have in common that makes their times comparable: its name and value."""
+    chip = labels_of(here).get("chip")
+    if chip and labels_of(there).get("chip") == chip:
+        return "chip", chip
+    processor = here.facts.get("cpu_model")
+    if processor and there.facts.get("cpu_model") == processor:
+        return "cpu_model", str(processor)
+    return None
+
+
+def _can_run(task: Task, worker: Worker) -> bool:
+    """Whether a device has a version for a task and can do all that it asks for."""
+    found = None
+    if task.target is not None:
+        found = match(target_of(task.target), worker, pools_of(worker))
+    if found is None and (runtime := _usable(worker, task.runtime_version, task.is_script)):
+        found = Candidate(worker, runtime)
+    return found is not None and fits(task, found)
+
+
+def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:
+    """This version on this device, if it works, and for a script, if scripts may run with it."""
+    found = find_runtime(worker, version)
+    return found if found and can_run(worker, found, is_script=is_script) else None

@@ -1,0 +1,101 @@
+"""Moving a waiting task from one device to another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import User
+from tasks.lifecycle import wakeups
+from tasks.lifecycle.wakeups import dispatch_on_commit
+from tasks.models import Task, TaskEvent
+from tasks.scheduling.targets import Candidate
+from tasks.states import TaskState
+from tasks.submission.request import request_of
+from tasks.submission.validation import check_fits, check_priority, refusal_by, runtime_of
+from webprofile.errors import DomainError
+from workers.models import Worker
+
+log = structlog.get_logger()
+
+
+@transaction.atomic
+def task_rebind(task: Task, *, to: Candidate, because: str) -> bool:
+    """Let a waiting task wait for another device; False if it does not wait where it was read.
+
+    because: `slot_free`, `worker_away` or `asked`, for the history. Always refreshes `task`.
+    """
+    moved_from = task.worker
+    moved = Task.objects.filter(
+        pk=task.pk, state=TaskState.WAITING, worker=moved_from, runtime_version=task.runtime_version
+    ).update(
+        worker=to.worker,
+        runtime_version=to.runtime.version,
+        event_seq=F("event_seq") + 1,
+        updated_at=timezone.now(),
+    )
+    task.refresh_from_db()
+    if not moved:
+        return False
+    data = {
+        "status": task.status.value,
+        "from": moved_from.name,
+        "to": to.worker.name,
+        "version": to.runtime.version,
+        "because": because,
+    }
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.moved", data=data)
+    wakeups.task_changed_on_commit(task)
+    log.info("task_rebound", task=task.pk, to=to.worker.name, because=because)
+    return True
+
+
+def fits(task: Task, candidate: Candidate) -> bool:
+    """Whether a device can do all that this task asks for."""
+    return refusal_by(check_fits, candidate, request_of(task), _arrays(task)) is None
+
+
+def _arrays(task: Task) -> list[Mapping[str, Any]]:
+    return [array for file in task.files.all() for array in file.arrays]
+
+
+@transaction.atomic
+def task_move(task: Task, *, to: Worker) -> None:
+    """Let a waiting task wait for the device that its owner names, with the same version.
+
+    What was a target is none any more. Repeating it changes nothing. Raises DomainError if the
+    device cannot take it, not_waiting if the task waits no more.
+    """
+    runtime = runtime_of(task.owner, to, task.runtime_version)
+    check_fits(Candidate(to, runtime), request_of(task), _arrays(task))
+    is_there = task.worker_id == to.pk and task.state == TaskState.WAITING
+    if not is_there and not task_rebind(task, to=Candidate(to, runtime), because="asked"):
+        raise DomainError("not_waiting", status=409)
+    Task.objects.filter(pk=task.pk).update(target=None)
+    task.target = None
+    dispatch_on_commit({to.pk})
+
+
+@transaction.atomic
+def task_prioritize(task: Task, *, priority: int, by: User) -> None:
+    """Change the place of a task that has not started. Repeating it changes nothing.
+
+    Raises DomainError priority_bad beyond what `by` may set, not_waiting if it has started.
+    """
+    check_priority(by, priority)
+    idle = {TaskState.INITIATED, TaskState.WAITING}
+    if task.priority == priority and task.state in idle:
+        return
+    before = task.priority
+    changed = Task.objects.filter(pk=task.pk, state__in=idle).update(
+        priority=priority, event_seq=F("event_seq") + 1, updated_at=timezone.now()
+    )
+    task.refresh_from_db()
+    if not changed:
+        raise DomainError("not_waiting", status=409)
+    data = {"status": task.status.value, "from": before, "to": priority}
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.prioritized", data=data)
+    wakeups.task_changed_on_commit(task)

@@ -1,0 +1,1 @@
+"""Pages of tasks: the list, the form, a task."""

@@ -1,0 +1,250 @@
+"""Pages and requests about tasks: load by id, call one service, render."""
+
+import math
+import shlex
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST, require_safe
+
+from accounts.models import User
+from accounts.selectors import reader_of
+from agent.protocol.input_rules import ALL_DTYPES
+from agent.protocol.options import OPTIONS
+from profiles.presenters.attempt_messages import rules_shown
+from profiles.retention.deletion import refuse_removed, task_keep_files
+from profiles.selectors import (
+    artifacts_of,
+    dump_of,
+    dumps_beside,
+    measurement_of,
+    measurement_view,
+    plan_title,
+)
+from tasks.lifecycle.cancel import task_cancel, tasks_cancel_own
+from tasks.lifecycle.script_reasons import wording_for
+from tasks.models import Task
+from tasks.options import rows as option_rows
+from tasks.options.words import NEVER_TAKEN
+from tasks.scheduling import rebinding
+from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling.messages import queue_rows
+from tasks.scheduling.queue_status import facts_of
+from tasks.selectors import (
+    events_after,
+    last_attempt,
+    log_after,
+    progress_words,
+    tasks_visible_to,
+)
+from tasks.states import TaskState
+from tasks.submission.copies import cache_choices, task_repeat
+from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
+from tasks.views.bulk_actions import cancel_words
+from tasks.views.task_form import file_words, form_data, outlook_of, read_priority, where_rows
+from webprofile.client.batchfile.values import FORMATS
+from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.messages.errors import WORDINGS
+from webprofile.storage import storage
+from workers.models import Worker
+
+PAGE_SIZE = 25
+#: of the buttons on a waiting task's page
+PRIORITY_STEP = 5
+
+
+@login_required
+@require_GET
+def new(request: HttpRequest) -> HttpResponse:
+    reader = reader_of(request)
+    wanted = request.GET.get("from", "")
+    number = parse_int(wanted, maximum=LARGEST_KEY)
+    origin = None if number is None else tasks_visible_to(reader).filter(pk=number).first()
+    context = {
+        "origin": form_data(origin) if origin else None,
+        "is_origin_gone": bool(wanted) and origin is None,
+        "kind": origin.kind if origin else request.GET.get("kind", ""),
+        "script_times": _script_times(),
+        "chosen": request.GET.get("worker", ""),
+        "common": option_rows.common_rows(),
+        "groups": option_rows.form_groups(cache_choices(reader)),
+        "option_count": len(OPTIONS),
+        "plans": plan_rows(),
+        "plan_fields": plan_fields(),
+        **where_rows(reader),
+        "dtypes": ALL_DTYPES,
+        "file_words": file_words(WORDINGS),
+        "limits": {
+            "model": settings.MODEL_SIZE_LIMIT_BYTES,
+            "data": settings.DATA_SIZE_LIMIT_BYTES,
+            "files": settings.DATA_FILES_LIMIT,
+        },
+    }
+    return render(request, "tasks/new.html", context)
+
+
+def _script_times() -> dict[str, int]:
+    """The longest that a script may run: seconds for one format and both, minutes for these."""
+    both = longest_run_s(len(FORMATS))
+    return {"most": longest_run_s(1), "both": both, "minutes": math.ceil(both / 60)}
+
+
+@require_GET
+def options(request: HttpRequest) -> HttpResponse:
+    """The table of options; `/api/v1/options/` has it for programs."""
+    context = {
+        "groups": option_rows.all_groups(),
+        "never": NEVER_TAKEN.items(),
+        "count": len(OPTIONS),
+    }
+    return render(request, "tasks/options.html", context)
+
+
+@login_required
+@require_safe
+@never_cache
+def detail(request: HttpRequest, task_id: int) -> HttpResponse:
+    context = _detail_context(request, task_id)
+    has_log = log_after(context["task"], 0).exists()
+    return render(request, "tasks/detail.html", context | {"has_log": has_log})
+
+
+@login_required
+@require_safe
+@never_cache
+def status(request: HttpRequest, task_id: int) -> HttpResponse:
+    """The changing part of a task's page, which the page fetches after each event."""
+    return render(request, "tasks/_status.html", _detail_context(request, task_id))
+
+
+@login_required
+@require_POST
+def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
+    """The same once more, at once: device, version, options, plan, inputs, seed and files."""
+    copy, is_new = task_repeat(_task(request, task_id), owner=reader_of(request))
+    if not is_new:
+        text = _("Task #%(id)s was run again a moment ago, as this task: no other one was made.")
+        messages.info(request, text % {"id": task_id})
+    return redirect("tasks:detail", copy.pk)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
+    task = _task(request, task_id)
+    task_cancel(task)
+    return redirect("tasks:detail", task.pk)
+
+
+@login_required
+@require_POST
+def cancel_all(request: HttpRequest) -> HttpResponse:
+    """Cancel every task of the reader's own, also those on a device."""
+    messages.info(request, cancel_words(tasks_cancel_own(owner=reader_of(request))))
+    return redirect("tasks:list")
+
+
+@login_required
+@require_POST
+def move(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Let a waiting task wait for another device: `worker`, its id."""
+    task = _task(request, task_id)
+    number = parse_int(request.POST.get("worker", ""), maximum=LARGEST_KEY)
+    worker = None if number is None else Worker.objects.filter(pk=number).first()
+    if worker is None:
+        raise DomainError("worker_unknown", field="worker")
+    rebinding.task_move(task, to=worker)
+    return redirect("tasks:detail", task.pk)
+
+
+@login_required
+@require_POST
+def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Change the place of a task among its owner's: `priority`."""
+    task = _task(request, task_id)
+    priority = read_priority(request.POST.get("priority", ""))
+    rebinding.task_prioritize(task, priority=priority, by=reader_of(request))
+    return redirect("tasks:detail", task.pk)
+
+
+@login_required
+@require_POST
+def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Have rules leave the task's files alone (`keep`: yes), or not any more."""
+    task = _task(request, task_id)
+    task_keep_files(task, keep=request.POST.get("keep") == "yes")
+    # a long page: back to where the button stands
+    return redirect(f"{reverse('tasks:detail', args=[task.pk])}#retention")
+
+
+@login_required
+@require_GET
+@never_cache
+def outlook(request: HttpRequest) -> HttpResponse:
+    """What the form says of the queue that a task would enter, as a piece of HTML."""
+    return render(request, "tasks/_outlook.html", outlook_of(request.GET, reader_of(request)))
+
+
+@login_required
+@require_GET
+def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
+    """Send the reader to storage for a file that belongs to the task."""
+    found = _task(request, task_id).files.filter(pk=file_id).first()
+    refuse_removed(found)
+    if found is None or found.stored_at is None or found.purged_at is not None:
+        raise Http404
+    return redirect(storage.presign_get(found.object_key, filename=found.name))
+
+
+def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
+    """Other priorities that the reader may give a task that has not started: (number, words)."""
+    if task.state not in (TaskState.INITIATED, TaskState.WAITING):
+        return []
+    # what an administrator raised or put back, anybody can bring back among everybody's tasks
+    low = max(-OWN_PRIORITY, min(task.priority - PRIORITY_STEP, OWN_PRIORITY))
+    high = max(-OWN_PRIORITY, min(task.priority + PRIORITY_STEP, OWN_PRIORITY))
+    steps = []
+    if low < task.priority:
+        steps.append((low, _("Later")))
+    if high > task.priority:
+        steps.append((high, _("Sooner")))
+    if reader.is_staff and task.priority < ANY_PRIORITY:
+        steps.append((ANY_PRIORITY, _("Before everybody’s")))
+    return steps
+
+
+def _task(request: HttpRequest, task_id: int) -> Task:
+    """The task, if the reader may see it; to others it does not exist."""
+    task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
+    if task is None:
+        raise Http404
+    return task
+
+
+def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
+    task = _task(request, task_id)
+    dump, attempt = dump_of(task), last_attempt(task)
+    return {
+        "task": task,
+        "arguments": shlex.join(task.script["arguments"]) if task.script else "",
+        "attempt": attempt,
+        "progress": progress_words(task, attempt),
+        "plan": plan_title(task),
+        "measured": measurement_view(measurement_of(task)),
+        "artifacts": artifacts_of(task),
+        "retention": rules_shown(),
+        "others": dumps_beside(task, reader_of(request)) if dump else None,
+        "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
+        "wording": wording_for(task),
+        "events": list(events_after(task, 0)),
+        "queue": queue_rows(facts_of(task, reader=reader_of(request))),
+        "priority": _priority_steps(task, reader_of(request)),
+    }

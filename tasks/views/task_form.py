@@ -1,0 +1,176 @@
+"""What the form for a new task offers, says of queues, and begins with."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import User
+from agent.protocol.options import Value
+from tasks.api.serializers import TaskAnswer
+from tasks.models import Task
+from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling.messages import queue_rows
+from tasks.scheduling.queue_depth import loads_of
+from tasks.scheduling.queue_status import outlook
+from tasks.scheduling.targets import Candidate, newest_first, pools_of, read_target
+from tasks.submission.validation import allowed_priority, candidates_or_refuse, quota_of
+from webprofile.errors import DomainError
+from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.messages.errors import word
+from workers.selectors import labels_of, named_runtime, workers_visible_to
+
+#: texts of files that the form alone refuses (`static/js/file_heads.js`)
+_FORM_ONLY: dict[str, Any] = {
+    "model_other": _(
+        "“%(name)s” is not a MegEngine model: it looks like %(what)s. Dump the model with "
+        "trace.dump and choose that file (.mge)."
+    ),
+    "model_text": _(
+        "“%(name)s” is a text, not a MegEngine model. Dump the model with trace.dump and choose "
+        "that file (.mge); to run a program, choose “Script” above."
+    ),
+    "model_unknown": _(
+        "“%(name)s” does not begin as a MegEngine model does. Dump the model with trace.dump and "
+        "choose that file (.mge)."
+    ),
+    "model_cut_short": _(
+        "“%(name)s” is cut short: it has %(size)s of %(wanted)s bytes. Copy or dump it again."
+    ),
+    "model_test_case": _(
+        "“%(name)s” contains input data (mgbtest0), which only a compiled load_and_run reads. Dump "
+        "the model without data, or choose such a version."
+    ),
+    "unreadable": _(
+        "This file could not be read. It may have changed or moved since you chose it: choose it "
+        "again."
+    ),
+    "model": _("A MegEngine model, %(size)s"),
+    "fortran": _(
+        "%(arrays)s in Fortran order. The device reorders it to C order before the run; the values "
+        "stay the same."
+    ),
+}
+#: what a file looks like that is no model
+_LOOKS_LIKE: dict[str, Any] = {
+    "picture": _("a picture"),
+    "zip": _("a zip archive (PyTorch and .npz files are such)"),
+    "gzip": _("a gzip archive"),
+    "pickle": _("a Python pickle (as megengine.save writes)"),
+    "npy": _("an .npy array"),
+    "hdf5": _("an HDF5 file"),
+    "program": _("a program"),
+    "json": _("a JSON text"),
+}
+_OF_THE_SERVER = ("input_", "script_is_", "script_not_", "script_zip_")
+
+
+def where_rows(reader: User) -> dict[str, Any]:
+    """What the form offers to choose from: devices with their queues, and what they have."""
+    workers = list(workers_visible_to(reader).filter(retired_at=None).prefetch_related("pools"))
+    loads = loads_of(workers)
+    labels: dict[str, set[str]] = {}
+    for worker in workers:
+        for name, value in labels_of(worker).items():
+            labels.setdefault(name, set()).add(value)
+    versions = {runtime.version for worker in workers for runtime in worker.runtimes.all()}
+    limit = ANY_PRIORITY if reader.is_staff else OWN_PRIORITY
+    return {
+        "workers": [(worker, loads[worker.pk]) for worker in workers],
+        "takes_scripts": any(worker.takes_scripts for worker in workers),
+        "labels": [(name, sorted(values)) for name, values in sorted(labels.items())],
+        "pools": sorted({name for worker in workers for name in pools_of(worker)}),
+        "versions": sorted(versions, key=newest_first, reverse=True),
+        "priority_limit": limit,
+    }
+
+
+def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
+    """What `tasks/_outlook.html` shows: the queue that a task asked for like this would enter.
+
+    params: `worker` and `runtime`, or with `any` a target: `labels` (name=value, repeated),
+    `pool`, `versions`; `priority`, and `script` for one
+    """
+    answer: dict[str, Any] = {"quota": quota_of(reader)}
+    try:
+        place = _place(params, reader)
+        if place is None:
+            return answer
+        facts = outlook(
+            place.worker,
+            place.runtime.version,
+            owner=reader,
+            priority=allowed_priority(reader, read_priority(params.get("priority") or "0")),
+            is_script=bool(params.get("script")),
+        )
+    except DomainError as error:
+        return answer | {"problem": word(error)}
+    chosen = place if params.get("any") else None
+    return answer | {"queue": queue_rows(facts), "worker": place.worker, "chosen": chosen}
+
+
+def _place(params: QueryDict, reader: User) -> Candidate | None:
+    """The device and version that are asked for; None if none is chosen yet."""
+    if params.get("any"):
+        pairs = (text.partition("=") for text in params.getlist("labels"))
+        labels = {name: value for name, _, value in pairs}
+        target = read_target(
+            {"labels": labels, **{k: params.get(k, "") for k in ("pool", "versions")}},
+            scripts=bool(params.get("script")),
+        )
+        return candidates_or_refuse(target, user=reader)[0]
+    version = params.get("runtime", "")
+    wanted = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
+    if wanted is None or not version.isprintable():
+        return None
+    found = named_runtime(reader, wanted, version[:40])
+    return None if found is None else Candidate(found.worker, found)
+
+
+def read_priority(given: str) -> int:
+    """A whole number that a form sends. Raises DomainError priority_bad."""
+    text = given.strip()
+    if re.fullmatch(r"[+-]?[0-9]{1,4}", text):
+        return int(text)
+    raise DomainError("priority_bad", field="priority", low=-OWN_PRIORITY, high=OWN_PRIORITY)
+
+
+def form_data(task: Task) -> dict[str, Any]:
+    """A task as the API shows it, with values as the form's fields hold them, ready for JSON.
+
+    A file is taken over by its id: `{"kind", "from_file"}` in the new request.
+    """
+    data = TaskAnswer(task, context={"attempts": ()}).data
+    script = data["script"]
+    return data | {
+        # as one would type them
+        "script": script and script | {"arguments": shlex.join(script["arguments"])},
+        "options": {name: _exact(value) for name, value in task.options.items()},
+        "seed": str(task.seed),
+    }
+
+
+def _exact(value: Value) -> Value:
+    """JavaScript's numbers lose the last digits of whole numbers beyond 2**53."""
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
+
+
+def file_words(wordings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Texts for a chosen file that cannot be used, which the form shows before an upload.
+
+    `static/js/file_heads.js` applies the rules of `tasks.submission.contents` in the browser, and
+    shows {"texts": {code: text}, "looks": {kind: text}} in the reader's language. A text has its
+    values in braces, as `fill` of static/js/format.js takes it.
+
+    wordings: the server's texts by error code
+    """
+    server = {code: text for code, text in wordings.items() if code.startswith(_OF_THE_SERVER)}
+    texts = {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
+    return {"texts": texts, "looks": {kind: str(text) for kind, text in _LOOKS_LIKE.items()}}
+
+
+def _in_braces(text: str) -> str:
+    return re.sub(r"%\((\w+)\)s", r"{\1}", text).replace("%%", "%")

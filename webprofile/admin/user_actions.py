@@ -1,0 +1,113 @@
+"""What administrators do with users."""
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from accounts import services
+from accounts.selectors import has_second_factor
+from accounts.sessions import user_end_sessions
+from webprofile.admin.actions import Act
+
+USER_ACTS = (
+    Act(
+        "promote",
+        _("Make administrator"),
+        services.user_promote,
+        done=ngettext_lazy(
+            "%(names)s is an administrator now.", "%(names)s are administrators now.", "count"
+        ),
+        unchanged=ngettext_lazy(
+            "%(names)s was an administrator before.",
+            "%(names)s were administrators before.",
+            "count",
+        ),
+        warning=_("An administrator sees every task and device and may change everything."),
+        fits=lambda user: user.is_active and not user.is_staff,
+    ),
+    Act(
+        "demote",
+        _("Take administrator's rights"),
+        services.user_demote,
+        done=ngettext_lazy(
+            "%(names)s is no administrator any more.",
+            "%(names)s are no administrators any more.",
+            "count",
+        ),
+        unchanged=ngettext_lazy(
+            "%(names)s was no administrator.", "%(names)s were no administrators.", "count"
+        ),
+        warning=_(
+            "They keep their own tasks and granted devices. Access tokens with the right "
+            "to administer are revoked."
+        ),
+        of_oneself=_(
+            "You are among them: these pages close to you at once, and only another "
+            "administrator can let you in again."
+        ),
+        fits=lambda user: user.is_staff,
+    ),
+    Act(
+        "end_sessions",
+        _("End sessions"),
+        user_end_sessions,
+        done=ngettext_lazy("%(names)s is logged out.", "%(names)s are logged out.", "count"),
+        unchanged=ngettext_lazy(
+            "There was no session of %(names)s to end.",
+            "There were no sessions of %(names)s to end.",
+            "count",
+        ),
+        warning=_("They are logged out everywhere and have to log in again."),
+        of_oneself=_("You are among them: the session that you use now stays."),
+        # without it the answer to who ends their own would be an error
+        more=lambda request: {"keep": request.session.session_key},
+    ),
+    Act(
+        "remove_second_factor",
+        _("Remove the second factor"),
+        services.user_remove_second_factor,
+        done=ngettext_lazy(
+            "%(names)s logs in by the password alone now.",
+            "%(names)s log in by the password alone now.",
+            "count",
+        ),
+        warning=_(
+            "For somebody who lost phone, keys and codes; be sure that it is they who ask. "
+            "From then on the password alone lets in. They are logged out everywhere, and "
+            "their access tokens are revoked."
+        ),
+        of_oneself=_(
+            "You are among them, and stay as you are: your own second factor is turned off "
+            "in your account."
+        ),
+        is_dangerous=True,
+        fits=has_second_factor,
+    ),
+    Act(
+        "deactivate",
+        _("Shut out"),
+        services.user_deactivate,
+        done=ngettext_lazy("%(names)s is shut out.", "%(names)s are shut out.", "count"),
+        unchanged=ngettext_lazy(
+            "%(names)s was shut out before.", "%(names)s were shut out before.", "count"
+        ),
+        warning=_(
+            "They are logged out everywhere and cannot log in, and their access tokens are "
+            "revoked. Tasks and results stay."
+        ),
+        of_oneself=_(
+            "You are among them, and stay as you are: only another administrator can shut you out."
+        ),
+        is_dangerous=True,
+        fits=lambda user: user.is_active,
+    ),
+    Act(
+        "reactivate",
+        _("Let in again"),
+        services.user_reactivate,
+        done=ngettext_lazy("%(names)s may log in again.", "%(names)s may log in again.", "count"),
+        unchanged=ngettext_lazy(
+            "%(names)s was not shut out.", "%(names)s were not shut out.", "count"
+        ),
+        fits=lambda user: not user.is_active,
+    ),
+)

@@ -1,0 +1,156 @@
+"""Problem details (RFC 9457) for every error: a stable code, and the reader's words."""
+
+import math
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.signals import got_request_exception
+from django.http import Http404, HttpRequest, JsonResponse
+from django.utils.translation import gettext_lazy as _
+from rest_framework import exceptions
+
+from webprofile.errors import DomainError
+from webprofile.fields import QueryInvalid
+from webprofile.messages.errors import word
+
+log = structlog.get_logger()
+
+MEDIA_TYPE = "application/problem+json"
+TITLES: dict[int, Any] = {
+    400: _("The request cannot be read"),
+    401: _("Not logged in"),
+    403: _("Not allowed"),
+    404: _("Not found"),
+    405: _("No such method here"),
+    406: _("No such format here"),
+    409: _("Not in this state"),
+    410: _("Not there any more"),
+    413: _("Too large"),
+    415: _("No such content type here"),
+    422: _("The request cannot be met"),
+    429: _("Too many requests"),
+    500: _("Something went wrong"),
+    503: _("Not available at the moment"),
+}
+#: of errors that come without a code of ours
+CODES = {
+    400: "malformed",
+    401: "not_authenticated",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "body_too_large",
+    415: "media_type_unknown",
+    422: "invalid",
+    429: "throttled",
+    500: "server_error",
+}
+#: raised as errors of DRF, because they end an authentication or a permission
+_OWN = {"token_invalid", "csrf_failed", "token_not_here"}
+#: simplejwt's and DRF's own: why a token is none is nobody's business
+_OF_TOKENS = {
+    "authentication_failed", "token_not_valid", "user_not_found", "user_inactive",
+    "password_changed", "bad_authorization_header",
+}  # fmt: skip
+
+
+def problem(
+    error: DomainError,
+    *,
+    errors: list[dict[str, str]] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JsonResponse:
+    """Answer with an error; `errors` are those of single fields, `schema.Problem` is the shape."""
+    body = {
+        "type": f"{settings.SITE_URL}/api/v1/problems/{error.code}/",
+        "title": str(TITLES.get(error.status, HTTPStatus(error.status).phrase)),
+        "status": error.status,
+        "detail": word(error),
+        "code": error.code,
+        "field": error.field,
+        "errors": errors or [],
+    }
+    headers = dict(headers or {})
+    if error.status == 429 and "wait_s" in error.data:
+        headers["Retry-After"] = str(error.data["wait_s"])
+    return JsonResponse(body, status=error.status, headers=headers, content_type=MEDIA_TYPE)
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse:
+    """Turn whatever a view raised into a problem; what nobody expected is logged as a bug."""
+    match error:
+        case DomainError():
+            return problem(error)
+        case Http404():
+            return problem(DomainError("not_found", status=404))
+        case PermissionDenied():
+            return problem(DomainError("forbidden", status=403))
+        case RequestDataTooBig():
+            return problem(too_large())
+        case SuspiciousOperation():
+            return problem(DomainError("malformed", status=400))
+        case QueryInvalid():
+            found = DomainError("query_invalid", status=400)
+            return problem(found, errors=flattened(error.detail))
+        case exceptions.ValidationError():
+            found = DomainError("invalid", status=422)
+            return problem(found, errors=flattened(error.detail))
+        case exceptions.APIException():
+            return problem(_known(error), headers=_headers(error))
+    request = context.get("request")
+    log.exception("api_failed", path=request.path if request else "")
+    got_request_exception.send(sender=None, request=request)
+    return problem(DomainError("server_error", status=500))
+
+
+def too_large() -> DomainError:
+    limit_kib = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024
+    return DomainError("body_too_large", status=413, limit_kib=limit_kib)
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Whether errors outside of any view are to be answered as the API does."""
+    return request.path.startswith("/api/v1/")
+
+
+def _known(error: exceptions.APIException) -> DomainError:
+    """An error of DRF or simplejwt by a code of ours."""
+    status = error.status_code
+    if isinstance(error, exceptions.Throttled):
+        return DomainError("throttled", status=status, wait_s=_wait_s(error))
+    code = error.get_codes()
+    if not isinstance(code, str) or code in _OF_TOKENS:  # simplejwt tells more than a caller needs
+        return DomainError("token_invalid", status=status)
+    return DomainError(code if code in _OWN else CODES.get(status, "malformed"), status=status)
+
+
+def _wait_s(error: exceptions.Throttled) -> int:
+    return max(1, math.ceil(getattr(error, "wait", None) or 1))
+
+
+def _headers(error: exceptions.APIException) -> dict[str, str]:
+    challenge = getattr(error, "auth_header", None)
+    return {"WWW-Authenticate": challenge} if challenge else {}
+
+
+def flattened(detail: Any, path: str = "") -> list[dict[str, str]]:
+    """[{"field": "files.0.md5", "code": "required", "detail": text}] of DRF's nested details."""
+    if isinstance(detail, dict):
+        parts = [(str(key), value) for key, value in detail.items()]
+    elif isinstance(detail, list) and any(isinstance(each, dict | list) for each in detail):
+        parts = [(str(place), value) for place, value in enumerate(detail)]
+    else:
+        each = detail if isinstance(detail, list) else [detail]
+        return [
+            {"field": path, "code": str(getattr(one, "code", "invalid")), "detail": str(one)}
+            for one in each
+        ]
+    found = []
+    for key, value in parts:
+        name = path if key == "non_field_errors" else f"{path}.{key}".strip(".")
+        found += flattened(value, name)
+    return found

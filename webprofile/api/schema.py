@@ -1,0 +1,197 @@
+"""The schema: what every operation shares, so that none forgets to say it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.permissions import AllowAny
+
+from webprofile.api.description import ANSWERS, PATH_PARAMETERS
+from webprofile.api.permissions import NoAccessToken, scope_wanted
+from webprofile.api.problems import MEDIA_TYPE
+from webprofile.fields import Body
+
+
+class FieldProblem(serializers.Serializer):
+    """What is wrong with one field."""
+
+    field = serializers.CharField(
+        help_text="The field's place in the request, such as `files.0.md5`; empty for the whole.",
+        allow_blank=True,
+    )
+    code = serializers.CharField(help_text="Stable code of what is wrong, such as `required`.")
+    detail = serializers.CharField(help_text="The same in the reader's words.")
+
+
+class Problem(serializers.Serializer):
+    """Problem details (RFC 9457)."""
+
+    type = serializers.URLField(help_text="Address that explains `code`.")
+    title = serializers.CharField(help_text="What kind of error it is, in the reader's words.")
+    status = serializers.IntegerField(help_text="The HTTP status.", min_value=400, max_value=599)
+    detail = serializers.CharField(help_text="What is wrong and the next step, in words.")
+    code = serializers.CharField(help_text="Stable code of the error; texts may change.")
+    field = serializers.CharField(
+        help_text="The field at fault, empty if there is not one.", allow_blank=True
+    )
+    errors = FieldProblem(  # type: ignore[assignment]
+        many=True, help_text="Every field that is wrong, for code `invalid`."
+    )
+
+
+def problems(errors: Mapping[int, Iterable[str]]) -> dict[tuple[int, str], OpenApiResponse]:
+    """Codes of errors by status, as `responses` of `extend_schema`.
+
+    Those that any operation may end with are added by `Schema`.
+    """
+    return {
+        (status, MEDIA_TYPE): OpenApiResponse(Problem, description=_described(status, codes))
+        for status, codes in errors.items()
+    }
+
+
+def redirect_to(what: str) -> dict[int, OpenApiResponse]:
+    """`responses` of a download: where the file lies, for some minutes."""
+    return {302: OpenApiResponse(description=f"`Location` is {what}, for some minutes.")}
+
+
+def _described(status: int, codes: Iterable[str]) -> str:
+    named = ", ".join(f"`{code}`" for code in codes)
+    return f"{HTTPStatus(status).phrase}: {named}."
+
+
+class Schema(AutoSchema):
+    """Adds to each operation the errors that any may end with, and the scope of a token."""
+
+    view: Any
+
+    def get_operation_id(self) -> str:
+        """Of an action of a viewset: `tasks_cancel` instead of `tasks_cancel_create`."""
+        if action := getattr(self.view, "action", ""):
+            return f"{self.get_tags()[0]}_{action}"
+        return str(super().get_operation_id())
+
+    def get_auth(self) -> list[dict[str, Any]]:
+        return [] if self._is_public() else super().get_auth()
+
+    def get_description(self) -> str:  # type: ignore[override]
+        text = super().get_description()
+        if self._is_public():
+            return f"{text}\n\nNobody has to be logged in."
+        if NoAccessToken in self.view.permission_classes:
+            return f"{text}\n\nNot with an access token."
+        return (
+            f"{text}\n\nAn access token needs the scope `{scope_wanted(self.view, self.method)}`."
+        )
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        operation: dict[str, Any] | None = super().get_operation(*args, **kwargs)
+        if operation is None:
+            return None
+        before = {name: part for part, name in re.findall(r"(?=/([^/]+)/\{(\w+)\}/)", self.path)}
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "path":
+                name = parameter["name"]
+                parameter["description"] = PATH_PARAMETERS[f"{before[name]}/{{{name}}}"]
+        answers = operation["responses"]
+        for status, answer in answers.items():
+            answer["description"] = answer["description"] or ANSWERS[status]
+        content = {MEDIA_TYPE: {"schema": self.resolve_serializer(Problem, "response").ref}}
+        for status, codes in self._usual_errors().items():
+            if own := answers.get(str(status)):
+                more = [f", `{code}`" for code in codes if f"`{code}`" not in own["description"]]
+                own["description"] = f"{own['description'].removesuffix('.')}{''.join(more)}."
+            else:
+                description = _described(status, codes)
+                answers[str(status)] = {"content": content, "description": description}
+        operation["responses"] = dict(sorted(answers.items()))
+        return operation
+
+    def _is_public(self) -> bool:
+        return AllowAny in self.view.permission_classes
+
+    def _usual_errors(self) -> dict[int, list[str]]:
+        errors = {
+            400: ["malformed"],
+            404: ["not_found"],
+            406: ["not_acceptable"],
+            429: ["throttled"],
+            503: ["storage_unreachable"],
+        }
+        if self.method == "GET":
+            errors[400] += ["query_invalid", "query_unknown"]
+            if getattr(self.view, "paginator", None) is not None:
+                errors[400] += ["limit_bad", "cursor_bad"]
+        if not self._is_public():
+            errors[401] = ["not_authenticated", "token_invalid"]
+            errors[403] = ["scope_missing", "token_not_here", "csrf_failed"]
+        if self.method in {"POST", "PUT", "PATCH"}:
+            errors[400] += ["number_large"]
+            errors |= {413: ["body_too_large"], 415: ["media_type_unknown"], 422: ["invalid"]}
+        return errors
+
+    def _map_serializer(self, serializer: Any, direction: Any, *args: Any, **kwargs: Any) -> Any:
+        schema = super()._map_serializer(serializer, direction, *args, **kwargs)
+        if isinstance(serializer, Body) and "properties" in schema:
+            schema["additionalProperties"] = False
+        for each in schema.get("properties", {}).values():
+            if {} in each.get("oneOf", []):  # "anything, or null", which null would fit twice
+                del each["oneOf"]
+            if direction == "response":  # Python's expressions know more letters than JSON Schema's
+                each.pop("pattern", None)
+        return schema
+
+
+class AccessTokenScheme(OpenApiAuthenticationExtension):
+    target_class = "webprofile.api.authentication.AccessTokenAuthentication"
+    name = "accessToken"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An access token, `mwp_...`, with its scopes.",
+        }
+
+
+class JwtScheme(OpenApiAuthenticationExtension):
+    target_class = "webprofile.api.authentication.JwtAuthentication"
+    name = "jwt"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": "The `access` part of what `/api/v1/auth/token/` answers.",
+        }
+
+
+class SessionScheme(OpenApiAuthenticationExtension):
+    target_class = "webprofile.api.authentication.SessionAuthentication"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "sessionid",
+            "description": "The cookie of the pages; changes also need the header `X-CSRFToken`.",
+        }
+
+
+def only_v1(endpoints: list[Any], **kwargs: Any) -> list[Any]:
+    """Leave out what is not below `/api/v1/`."""
+    return [each for each in endpoints if each[0].startswith("/api/v1/")]
+
+
+def describe_null(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Describe drf-spectacular's own component, for choices that may be null."""
+    if null := result["components"]["schemas"].get("NullEnum"):
+        null["description"] = "No value."
+    return result

@@ -1,0 +1,63 @@
+"""Serializers of uploads: where files go, whole or in parts."""
+
+from rest_framework import serializers
+
+
+class PartAnswer(serializers.Serializer):
+    """Where one part is to be sent: `PUT`, with exactly its bytes."""
+
+    number = serializers.IntegerField(help_text="Which part.")
+    url = serializers.CharField(help_text="Presigned address, for some minutes.")
+    headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Headers that the request must carry."
+    )
+
+
+class PartsAnswer(serializers.Serializer):
+    """How far a file is that comes in parts."""
+
+    upload = serializers.IntegerField(
+        help_text="Which try it is: what was sent in an earlier one is lost."
+    )
+    part_bytes = serializers.IntegerField(help_text="Size of each part but the last, bytes.")
+    count = serializers.IntegerField(help_text="How many parts; their numbers begin at 1.")
+    done = serializers.DictField(
+        child=serializers.CharField(), help_text="MD5s of the parts that arrived, by number."
+    )
+    addresses = PartAnswer(
+        many=True, help_text="Where to send the first of those that did not; ask for the others."
+    )
+
+
+class UploadAnswer(serializers.Serializer):
+    """Where one file is to be sent: `PUT`, with exactly its bytes; or how far its parts are."""
+
+    file = serializers.IntegerField(help_text="Number of the file.")
+    name = serializers.CharField(help_text="Its name.")
+    url = serializers.CharField(
+        help_text="Presigned address, for some minutes; empty for a file in parts."
+    )
+    headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Headers that the request must carry."
+    )
+    parts = PartsAnswer(allow_null=True, help_text="Of a file in parts, else null.")
+
+
+class PartAddressesAnswer(serializers.Serializer):
+    """Where to send parts."""
+
+    parts = PartAnswer(many=True, help_text="Those asked for, in their order.")
+
+
+class JoinedAnswer(serializers.Serializer):
+    """A file whose parts were joined."""
+
+    md5 = serializers.CharField(
+        help_text="The MD5 of its parts' MD5s, then `-` and how many parts there are."
+    )
+
+
+class UploadsAnswer(serializers.Serializer):
+    """Where to send files."""
+
+    uploads = UploadAnswer(many=True, help_text="The files that storage does not hold yet.")

@@ -1,0 +1,133 @@
+"""What resources derive from, and the views that belong to the whole API."""
+
+from typing import Any, cast
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils import translation
+from django.views.decorators.http import require_safe
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularJSONAPIView
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
+
+from webprofile.api.authentication import UserRequest
+from webprofile.messages.errors import WORDINGS
+from webprofile.messages.values import template, values_in
+
+
+class ApiView(APIView):
+    """A view of the API; its attributes and methods are those of Django REST framework."""
+
+    request: UserRequest
+    #: of a token (`permissions`); empty: as the method says
+    scope: str = ""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """No row is called by a NUL, and PostgreSQL would not even look for one."""
+        super().initial(request, *args, **kwargs)
+        if any("\0" in str(part) for part in kwargs.values()):
+            raise Http404
+
+    def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """The methods, in `Allow`: DRF's metadata would repeat a part of the schema."""
+        return Response(status=204)
+
+    def finalize_response(
+        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Nothing that is the reader's alone, or a secret, may be kept on the way."""
+        answer = super().finalize_response(request, cast(Any, response), *args, **kwargs)
+        answer.headers.setdefault("Cache-Control", "no-store, private")
+        return answer
+
+
+class ApiViewSet(ViewSetMixin, ApiView):
+    """Actions on one resource; `urls.py` binds them to methods."""
+
+
+class ApiListView(ApiView, ListAPIView):
+    """A list in cursor pages."""
+
+
+class FilledAnswer(serializers.Serializer):
+    """A name in braces."""
+
+    name = serializers.CharField(help_text="The name, as between the braces in `text`.")
+    meaning = serializers.CharField(
+        help_text="What stands there when the error occurs, with its unit; in the reader's words."
+    )
+
+
+class ProblemMeaning(serializers.Serializer):
+    """A code and its text."""
+
+    code = serializers.CharField(help_text="As in `code` of an error.")
+    text = serializers.CharField(
+        help_text="Its text, in the reader's words. Where it occurs, values stand in the place of "
+        "names in braces: `At most {limit} files`."
+    )
+    values = FilledAnswer(many=True, help_text="The names in braces, in order, each once.")
+
+
+class ProblemViewSet(ApiViewSet):
+    """What the codes of errors mean."""
+
+    permission_classes = (AllowAny,)
+
+    @extend_schema(summary="List codes of errors", responses=ProblemMeaning(many=True))
+    def list(self, request: Request) -> Response:
+        """All codes with their texts, in the reader's language, and what is filled in."""
+        return Response([_meaning(code) for code in WORDINGS])
+
+    @extend_schema(summary="Explain a code", responses=ProblemMeaning)
+    def retrieve(self, request: Request, code: str) -> Response:
+        """The address that `type` of an error names."""
+        if code not in WORDINGS:
+            raise Http404
+        return Response(_meaning(code))
+
+
+def _meaning(code: str) -> dict[str, Any]:
+    text = WORDINGS[code]
+    values = [value._asdict() for value in values_in(code, text)]
+    return {"code": code, "text": template(text), "values": values}
+
+
+class NothingHere(ApiView):
+    """Every address below `/api/v1/` that is none."""
+
+    permission_classes = (AllowAny,)
+    schema = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise Http404
+
+
+class SchemaView(SpectacularJSONAPIView):
+    """The schema, made once: it is the same for everybody."""
+
+    _made: Any = None
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        if SchemaView._made is None:
+            with translation.override("en"):
+                generator: Any = self.generator_class(api_version=None)
+                SchemaView._made = generator.get_schema(request=None, public=True)
+        return Response(
+            SchemaView._made,
+            headers={"Content-Disposition": 'inline; filename="web-profile.json"'},
+        )
+
+
+@require_safe
+def docs(request: HttpRequest) -> HttpResponse:
+    """The schema as a page on which requests can be tried."""
+    return render(request, "rest/docs.html")

@@ -1,0 +1,424 @@
+"""A file that asks for many tasks: models x devices x versions x option sets x repeats.
+
+TOML or YAML, the same keys in both (`KEYS`). Keys at the top hold for every block of `[[tasks]]`,
+which may replace them; without such a block the top is the only one. Paths count from the file's
+own folder. See `webprofile submit --help`.
+"""
+
+import itertools
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from webprofile.client.batchfile.local_files import LocalFile
+from webprofile.client.batchfile.mistakes import BatchError, Mistakes
+from webprofile.client.batchfile.values import BlockReader
+
+#: of one run: more is a slip of the pen
+MOST_TASKS = 10_000
+#: devices that a message names
+MOST_NAMED = 10
+#: of the file itself, which only names others
+SIZE_LIMIT_BYTES = 1 << 20
+#: every version that a device has
+ALL_VERSIONS = "all"
+
+#: of `Cell.matrix_row`
+MATRIX_HEADERS = ("", "model", "device", "MegEngine", "options", "repeat", "plan")
+
+Value = bool | int | float | str
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class AskedFile:
+    """A file of a task. kind: `model`, `data` or `option`; `input` or `option` names its use.
+
+    A program stands in a model's place.
+    """
+
+    kind: str
+    path: Path
+    input: str = ""
+    option: str = ""
+
+    @property
+    def use(self) -> dict[str, str]:
+        """Its kind and what it is for, as the API takes them."""
+        named = {"data": {"input": self.input}, "option": {"option": self.option}}
+        return {"kind": self.kind, **named.get(self.kind, {})}
+
+    def body(self, file: LocalFile) -> dict[str, Any]:
+        """Its announcement, as the API takes it."""
+        return {**self.use, "name": file.name, "size_bytes": file.size_bytes, "md5": file.md5}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One matrix. No version means the newest that a device has.
+
+    script: how the programs that stand in `models` are called, as the API takes it; None for models
+    values: further fields of the request as they were written; the site checks them
+    """
+
+    place: str
+    models: tuple[Path, ...]
+    #: names, or tables of what any device must have
+    workers: tuple[str | Mapping[str, Any], ...]
+    versions: tuple[str, ...] = ()
+    option_sets: Mapping[str, Mapping[str, Value]] = field(default_factory=lambda: {"": {}})
+    repeats: int = 1
+    files: tuple[AskedFile, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    script: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task of a block's matrix; `number` counts all tasks of the run, from 1.
+
+    With a `target` the server chooses device and version; `worker` then says in words which.
+    """
+
+    number: int
+    block: Block
+    model: Path
+    worker: str
+    version: str
+    option_set: str
+    repeat: int
+    target: Mapping[str, Any] | None = None
+
+    @property
+    def options(self) -> Mapping[str, Value]:
+        return self.block.option_sets[self.option_set]
+
+    @property
+    def files(self) -> tuple[AskedFile, ...]:
+        """The model first."""
+        return (AskedFile("model", self.model), *self.block.files)
+
+    @property
+    def title(self) -> str:
+        """The block's, with what it names in braces filled in."""
+        title = self.block.title
+        for name, value in self._words().items():
+            title = title.replace("{" + name + "}", value)
+        return title
+
+    @property
+    def name(self) -> str:
+        """What this task is called in lines of a terminal."""
+        parts = [self.model.name, self.worker, self.version, self.option_set]
+        if self.block.repeats > 1:
+            parts.append(f"{self.repeat}/{self.block.repeats}")
+        return " ".join(filter(None, parts))
+
+    @property
+    def request_key(self) -> tuple[object, ...]:
+        """Equal for cells whose requests are judged alike; repeats differ only in their titles."""
+        return (id(self.block), self.model, self.worker, self.version, self.option_set)
+
+    @property
+    def matrix_row(self) -> tuple[int | str, ...]:
+        """Its line in the matrix that a dry run prints."""
+        preset = "custom" if self.block.plan else "standard"
+        plan = str(self.block.plan.get("preset", preset))
+        named = (self.model.name, self.worker, self.version, self.option_set)
+        return (self.number, *named, self.repeat, plan if self.block.script is None else "script")
+
+    @property
+    def result_row(self) -> dict[str, int | str]:
+        """The fields that identify this cell in the results in JSON."""
+        return {
+            "model": str(self.model),
+            "worker": self.worker,
+            "version": self.version,
+            "option_set": self.option_set,
+            "repeat": self.repeat,
+        }
+
+    def body(self, files: Sequence[Mapping[str, Any]], worker: int | str | None) -> dict[str, Any]:
+        """The request for this task, as the API takes it.
+
+        files: as `AskedFile.body` or by the number of one that the site has
+        worker: number or name of the device, where no target chooses it
+        """
+        block = self.block
+        body: dict[str, Any] = {
+            "title": self.title,
+            "options": dict(self.options),
+            "plan": dict(block.plan),
+            "inputs": [dict(each) for each in block.inputs],
+            "files": [dict(each) for each in files],
+            **block.values,
+        }
+        if block.script is not None:
+            body["script"] = dict(block.script)
+        if self.target is not None:
+            return body | {"target": dict(self.target)}
+        return body | {"worker": worker, "runtime_version": self.version}
+
+    def place_of(self, field: str) -> str:
+        """Where in the file a mistake of this task stands, by the field that the site named."""
+        key, *rest = field.removeprefix("options.").removeprefix("script.").split(".")
+        if key in self.options:
+            named = f"option_sets.{self.option_set}." if self.option_set else "options."
+            return _joined(self.block.place, named + key)
+        if key == "inputs" and rest and rest[0].isdecimal():
+            rest[0] = self.block.inputs[int(rest[0])]["name"]
+            return _joined(self.block.place, ".".join([key, *rest]))
+        programs = "models" if self.block.script is None else "scripts"
+        known = {"model": programs, "worker": "workers", "runtime": "versions"}
+        known |= dict.fromkeys(("target", "labels", "pool", "versions"), "workers")
+        return _joined(self.block.place, known.get(key, key))
+
+    def _words(self) -> dict[str, str]:
+        return {
+            "model": self.model.stem,
+            "worker": self.worker,
+            "version": self.version,
+            "options": self.option_set,
+            "repeat": str(self.repeat),
+        }
+
+
+def read_batch(path: Path, replaced: Document | None = None) -> list[Block]:
+    """Read a file; the keys of `replaced` replace those of the same name in all of it.
+
+    Raises BatchError with all mistakes; what is no TOML or YAML is told with line and column.
+    """
+    return blocks_of(_document(path), folder=path.parent, replaced=replaced)
+
+
+def blocks_of(document: Document, *, folder: Path, replaced: Document | None = None) -> list[Block]:
+    """The matrices of a document. Raises BatchError with all mistakes."""
+    mistakes = Mistakes()
+    replaced = dict(replaced or {})
+    common = {key: value for key, value in document.items() if key != "tasks"}
+    given = document.get("tasks", [{}])
+    if not isinstance(given, list) or not given or not all(isinstance(x, dict) for x in given):
+        mistakes.add("tasks", "expected tables: [[tasks]]")
+        given = []
+    blocks = []
+    for number, own in enumerate(given):
+        place = f"tasks[{number}]" if "tasks" in document else ""
+        reader = BlockReader(
+            common | own | replaced,
+            place=_placing(place, own),
+            folder=_choosing(folder, replaced),
+            mistakes=mistakes,
+        )
+        blocks.append(_block(place, reader))
+    mistakes.raise_any()
+    return blocks
+
+
+def _placing(place: str, own: Document) -> Callable[[str], str]:
+    """Where a key stands: in the block, or at the top of the file."""
+    return lambda key: _joined(place, key) if key in own else key
+
+
+def _choosing(folder: Path, replaced: Document) -> Callable[[str], Path]:
+    """Paths of the file count from its folder, those of arguments from where they were typed."""
+    return lambda key: Path() if key in replaced else folder
+
+
+def _block(place: str, reader: BlockReader) -> Block:
+    reader.check_keys()
+    script = reader.script()
+    return Block(
+        place=place,
+        models=reader.paths("models" if script is None else "scripts"),
+        workers=reader.devices(),
+        versions=reader.names("versions"),
+        option_sets=reader.option_sets(),
+        repeats=reader.repeats(),
+        files=tuple(_asked(*each) for each in reader.files()),
+        inputs=reader.inputs(),
+        plan=reader.plan(),
+        title=reader.text("title"),
+        values=reader.given("seed", "priority", *(["time_limit_s"] if script is None else [])),
+        script=script,
+    )
+
+
+def _asked(kind: str, path: Path, use: str) -> AskedFile:
+    return AskedFile(kind, path, **{"input" if kind == "data" else "option": use})
+
+
+def cells_of(blocks: Sequence[Block], devices: Mapping[str, Sequence[str]]) -> list[Cell]:
+    """Every task of every block, in the order of the file; the last factor turns fastest.
+
+    devices: the versions that can be used on each device, newest first
+    Raises BatchError for devices and versions that are not there, and for too many tasks.
+    """
+    mistakes = Mistakes()
+    spots = [list(_spots(block, devices, mistakes)) for block in blocks]
+    mistakes.raise_any()
+    _check_number(blocks, spots, mistakes)
+    cells: list[Cell] = []
+    for block, found in zip(blocks, spots, strict=True):
+        for model, spot, name, repeat in itertools.product(
+            block.models, found, block.option_sets, range(1, block.repeats + 1)
+        ):
+            worker, version, target = spot
+            cells.append(Cell(len(cells) + 1, block, model, worker, version, name, repeat, target))
+    return cells
+
+
+def _check_number(
+    blocks: Sequence[Block], spots: Sequence[Sequence[object]], mistakes: Mistakes
+) -> None:
+    """Before anything of that size is made. Raises BatchError."""
+    factors = [
+        (len(block.models), len(found), len(block.option_sets), block.repeats)
+        for block, found in zip(blocks, spots, strict=True)
+    ]
+    total = sum(map(math.prod, factors))
+    if total > MOST_TASKS:
+        numbers = [math.prod(each) for each in factors]
+        largest = numbers.index(max(numbers))
+        words = "{} models x {} devices and versions x {} option sets x {} repeats"
+        asked = words.format(*factors[largest])
+        text = f"{total:,} tasks in all; at most {MOST_TASKS:,} go into one run ({asked})"
+        mistakes.add(blocks[largest].place, text)
+        mistakes.raise_any()
+
+
+#: device, version, target
+_Spot = tuple[str, str, Mapping[str, Any] | None]
+
+
+def _spots(
+    block: Block, devices: Mapping[str, Sequence[str]], mistakes: Mistakes
+) -> Iterator[_Spot]:
+    """Each device, or target, with each version that is wanted there."""
+    for number, worker in enumerate(block.workers):
+        place = _joined(block.place, f"workers[{number}]")
+        if not isinstance(worker, str):
+            yield from _targets(block, worker, place, mistakes)
+        elif worker not in devices:
+            mistakes.add(
+                place, f"there is no device “{worker}” that you may use; {_known(devices)}"
+            )
+        elif not devices[worker]:
+            mistakes.add(place, f"{worker} has no MegEngine that can be used")
+        elif not block.versions:
+            yield worker, devices[worker][0], None
+        else:
+            found = _versions(block, worker, devices, mistakes)
+            yield from ((worker, version, None) for version in found)
+
+
+def _targets(
+    block: Block, target: Mapping[str, Any], place: str, mistakes: Mistakes
+) -> Iterator[_Spot]:
+    labels = [f"{name}={value}" for name, value in target.get("labels", {}).items()]
+    words = ", ".join(filter(None, [*labels, target.get("pool"), target.get("versions")]))
+    if not block.versions:
+        yield f"any ({words})" if words else "any", "", target
+    elif target.get("versions") or block.versions == (ALL_VERSIONS,):
+        mistakes.add(place, "a device of any name takes its versions from one place only")
+    else:
+        for version in block.versions:
+            own = {**target, "versions": f"=={version}"}
+            yield f"any ({words})" if words else "any", version, own
+
+
+def _versions(
+    block: Block, worker: str, devices: Mapping[str, Sequence[str]], mistakes: Mistakes
+) -> Iterator[str]:
+    if block.versions == (ALL_VERSIONS,):
+        yield from devices[worker]
+        return
+    for number, version in enumerate(block.versions):
+        if version in devices[worker]:
+            yield version
+        else:
+            place = _joined(block.place, f"versions[{number}]")
+            known = ", ".join(devices[worker])
+            mistakes.add(place, f"{worker} does not have MegEngine {version}; it has {known}")
+
+
+def _known(devices: Mapping[str, Sequence[str]]) -> str:
+    shown = ", ".join(sorted(devices)[:MOST_NAMED])
+    more = ", ..." if len(devices) > MOST_NAMED else ""
+    return f"there are {shown}{more}" if devices else "there is none"
+
+
+def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, bool]:
+    """What the owner's limit of live tasks means for so many more; and whether all can be made.
+
+    waits: further tasks are submitted when others have ended
+    """
+    room = max(0, limit - live)
+    text = f"{live} of your at most {limit} tasks wait or run now"
+    if tasks <= room:
+        return f"{text}; all of these fit.", True
+    if waits and limit:
+        return f"{text}: {room} of these are submitted at once, the rest as others end.", True
+    return f"{text}: {tasks - room} of these would be refused.", False
+
+
+def newest_first(versions: Sequence[str]) -> list[str]:
+    """Versions by their numbers: 1.13.0 before 1.9.1."""
+
+    def key(version: str) -> list[tuple[int, int, str]]:
+        parts = version.replace("-", ".").replace("+", ".").split(".")
+        # 1.13.0.dev1 < 1.13.0 < 1.13.0.1
+        return [*((2, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts), (1, 0, "")]
+
+    return sorted(versions, key=key, reverse=True)
+
+
+def _joined(place: str, key: str) -> str:
+    return f"{place}.{key}" if place and key else place or key
+
+
+def _document(path: Path) -> Document:
+    """Raises BatchError; its place is the file, and line and column where the reader tells."""
+    suffix = path.suffix.lower()
+    if suffix not in {".toml", ".yaml", ".yml"}:
+        raise BatchError([(str(path), "expected a file that ends in .toml, .yaml or .yml")])
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE_LIMIT_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise BatchError([(str(path), error.strerror or str(error))]) from error
+    except UnicodeDecodeError as error:
+        raise BatchError([(str(path), f"no UTF-8 at byte {error.start}")]) from error
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise BatchError([(str(path), f"larger than {SIZE_LIMIT_BYTES // 1024} KiB")])
+    document = _toml(path, text) if suffix == ".toml" else _yaml(path, text)
+    if not isinstance(document, dict):
+        raise BatchError([(str(path), "expected a table of keys, as “models: [...]”")])
+    return document
+
+
+def _toml(path: Path, text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BatchError([(str(path), str(error))]) from error
+    except RecursionError as error:
+        raise BatchError([(str(path), "nested too deeply")]) from error
+
+
+def _yaml(path: Path, text: str) -> Any:
+    # TOML needs nothing beyond Python; who prefers YAML installs `webprofile[yaml]`
+    try:
+        from webprofile.client.batchfile.yaml_text import YamlError, read_yaml
+    except ImportError as error:
+        raise BatchError([(str(path), "YAML needs PyYAML: pip install PyYAML")]) from error
+    try:
+        return read_yaml(text)
+    except YamlError as error:
+        raise BatchError([(str(path), str(error))]) from error

@@ -1,0 +1,325 @@
+"""The file that asks for many tasks: what it makes, and how mistakes in it are told."""
+
+import argparse
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.protocol.plan import Plan
+from tasks.submission.plans import limits_of
+from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.matrix import cells_of, newest_first, read_batch
+from webprofile.client.batchfile.mistakes import BatchError
+from webprofile.client.batchfile.values import PLAN_KEYS
+
+DEVICES = {"x86-1": ["1.13.0", "1.12.4"], "pi-4": ["1.13.0"], "bare": []}
+
+TOML = """
+title = "nightly {model} {options} {repeat}"
+workers = ["x86-1", "pi-4"]
+repeats = 2
+plan = "standard"
+[options]
+iter = 100
+[option_sets.plain]
+[option_sets.fast]
+fast_run = true
+
+[[tasks]]
+models = ["net*.mge"]
+[tasks.data]
+data = "cat.npy"
+
+[[tasks]]
+models = "net-b.mge"
+workers = "x86-1"
+versions = "all"
+repeats = 1
+"""
+YAML = """
+title: "nightly {model} {options} {repeat}"
+workers: [x86-1, pi-4]
+repeats: 2
+plan: standard
+options: {iter: 100}
+option_sets:
+  plain: {}
+  fast: {fast_run: true}
+tasks:
+  - models: ["net*.mge"]
+    data: {data: cat.npy}
+  - models: net-b.mge
+    workers: x86-1
+    versions: all
+    repeats: 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("net-a.mge", "net-b.mge", "cat.npy"):
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path
+
+
+def cells(folder: Path, text: str, name: str = "batch.toml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return cells_of(read_batch(path), DEVICES)
+
+
+def mistakes(folder: Path, text: str, name: str = "batch.toml") -> dict[str, str]:
+    with pytest.raises(BatchError) as told:
+        cells(folder, text, name)
+    return dict(told.value.mistakes)
+
+
+def asked(*arguments: str):
+    parser = argparse.ArgumentParser()
+    add_batch_arguments(parser)
+    return blocks_asked(parser.parse_args(arguments))
+
+
+def test_a_file_makes_every_combination_in_its_own_order(folder):
+    made = cells(folder, TOML)
+    # 2 models x 2 devices x 2 sets x 2 repeats, and 1 model x 2 versions x 2 sets
+    assert len(made) == 16 + 4
+    assert [cell.name for cell in made[:3]] == [
+        "net-a.mge x86-1 1.13.0 plain 1/2",
+        "net-a.mge x86-1 1.13.0 plain 2/2",
+        "net-a.mge x86-1 1.13.0 fast 1/2",
+    ]
+    assert [cell.number for cell in made] == list(range(1, 21))
+    assert made[2].options == {"iter": 100, "fast_run": True}
+    assert made[2].title == "nightly net-a fast 1"
+    assert [cell.version for cell in made[16:]] == ["1.13.0", "1.13.0", "1.12.4", "1.12.4"]
+    assert [file.path.name for file in made[0].files] == ["net-a.mge", "cat.npy"]
+    assert len(made[16].files) == 1  # data of another block
+
+
+def test_yaml_and_toml_say_the_same(folder):
+    assert [c.name for c in cells(folder, YAML, "b.yaml")] == [c.name for c in cells(folder, TOML)]
+
+
+def test_without_versions_each_device_takes_its_newest(folder):
+    (cell,) = cells(folder, 'models = "net-a.mge"\nworkers = "x86-1"')
+    assert cell.version == "1.13.0"
+    assert newest_first(["1.9.1", "1.13.0", "1.13.0.dev1", "nightly"])[0] == "1.13.0"
+
+
+def test_a_table_stands_for_any_device_that_matches(folder):
+    text = (
+        'models = "net-a.mge"\nversions = ["1.13.0", "1.12.4"]\n'
+        'workers = [{labels = {chip = "kirin"}, pool = "phones"}]'
+    )
+    made = cells(folder, text)
+    assert [cell.target["versions"] for cell in made] == ["==1.13.0", "==1.12.4"]
+    assert made[0].worker == "any (chip=kirin, phones)"
+    text = 'models = "net-a.mge"\nworkers = [{versions = ">1.9"}]\nversions = ["1.13.0"]'
+    assert "workers[0]" in mistakes(folder, text)
+    text = 'models = "net-a.mge"\nworkers = [{chip = "kirin"}, 5, {labels = {a = 1}}]'
+    assert set(mistakes(folder, text)) == {
+        "workers[0].chip", "workers[1]", "workers[2].labels"
+    }  # fmt: skip
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
+    text = """
+    workers = ["x86-1", 7]
+    repeats = 0
+    plam = "quick"
+    [options]
+    iter = 2026-01-01
+    [[tasks]]
+    models = ["none.mge", "no*.mge", ""]
+    seed = {a = 1}
+    [tasks.data]
+    data = "missing.npy"
+    [tasks.inputs]
+    x = true
+    """
+    assert set(mistakes(folder, text)) == {
+        "workers[1]", "repeats", "plam", "options.iter", "tasks[0].models[0]",
+        "tasks[0].models[1]", "tasks[0].models[2]", "tasks[0].seed", "tasks[0].data.data",
+        "tasks[0].inputs.x",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ("", "models", "missing"),
+        ('models = "net-a.mge"', "workers", "missing"),
+        ('models = "net-a.mge"\nworkers = "nobody"', "workers[0]", "there are bare, pi-4, x86-1"),
+        ('models = "net-a.mge"\nworkers = "bare"', "workers[0]", "no MegEngine"),
+        (
+            'models = "net-a.mge"\nworkers = ["x86-1", "pi-4"]\nversions = ["1.13.0", "1.12.4"]',
+            "versions[1]",
+            "pi-4 does not have MegEngine 1.12.4; it has 1.13.0",
+        ),
+        ('models = "."\nworkers = "pi-4"', "models", "Is a directory"),
+        ('models = "a\\u0000b"\nworkers = "pi-4"', "models", "null"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\ndata = ["cat.npy"]', "data[0]", ".json"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\noption_sets = [1]', "option_sets", "a table"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\ntasks = []', "tasks", "[[tasks]]"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\nrepeats = true', "repeats", "whole number"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\ntitle = 5', "title", "a text"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\n[options]\nx = nan', "options.x", "a number"),
+        (
+            f'models = "net-a.mge"\nworkers = "pi-4"\nseed = 0x{"f" * 5000}',
+            "seed",
+            "a number",
+        ),
+        (
+            'models = "net-a.mge"\nworkers = "pi-4"\n[inputs]\nx = {shape = [{a = 1}]}',
+            "inputs.x.shape",
+            "a number",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(folder, text, place, told):
+    found = mistakes(folder, text)
+    assert told in found[place], found
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("b.toml", b"models = }\n", "line 1"),
+        ("b.toml", b"a = 1\na = 2\n", "line 2"),
+        ("b.yaml", b"a: [1", "line 1"),
+        ("b.yaml", b"a: 1\nb: 2\na: 3", "“a” stands twice (at line 3, column 1)"),
+        ("b.yaml", b"5: x", "expected a text as key"),
+        ("b.yaml", b"a: !!python/object/apply:os.system [ls]", "could not determine"),
+        ("b.yaml", b"- 1", "a table of keys"),
+        ("b.yaml", b"", "a table of keys"),
+        ("b.yaml", b"a: " + b"[" * 5000, "nested too deeply"),
+        ("b.yaml", b"a: 2001-99-99", "month"),
+        ("b.toml", b"a = " + b"[" * 5000, "nested too deeply"),
+        ("b.toml", b"\xff\xfe", "no UTF-8 at byte 0"),
+        ("b.toml", b"#" * (1 << 21), "larger than"),
+        ("b.ini", b"", ".toml"),
+    ],
+)
+def test_what_is_no_toml_or_yaml_is_told_with_line_and_column(folder, name, data, told):
+    path = folder / name
+    path.write_bytes(data)
+    with pytest.raises(BatchError) as error:
+        read_batch(path)
+    ((place, text),) = error.value.mistakes
+    assert place == str(path)
+    assert told in text
+
+
+def test_what_the_site_judges_goes_into_the_request_as_it_was_written(folder):
+    text = (
+        'models = "net-a.mge"\nworkers = "pi-4"\nseed = -1\ntime_limit_s = "soon"\n'
+        '[inputs]\nx = {shape = "1, 3"}\ny = {shape = [2]}'
+    )
+    (cell,) = cells(folder, text)
+    body = cell.body([], "pi-4")
+    assert body["inputs"] == [{"name": "x", "shape": "1, 3"}, {"name": "y", "shape": [2]}]
+    assert (body["seed"], body["time_limit_s"]) == (-1, "soon")
+    places = {
+        "inputs.1.shape": "inputs.y.shape", "seed": "seed", "plan.preset": "plan",
+        "files.0.name": "files", "model": "models", "target.pool": "workers",
+    }  # fmt: skip
+    assert {field: cell.place_of(field) for field in places} == places
+
+
+def test_a_file_that_is_not_there_is_told(folder):
+    with pytest.raises(BatchError, match="No such file"):
+        read_batch(folder / "none.toml")
+
+
+def test_a_version_that_yaml_reads_as_a_number_wants_quotes(folder):
+    found = mistakes(folder, "models: net-a.mge\nworkers: x86-1\nversions: [1.10]", "b.yml")
+    assert "quotes" in found["versions[0]"]
+
+
+@pytest.mark.parametrize("blocks", [11, 1001])
+def test_a_slip_of_the_pen_does_not_make_a_million_tasks(folder, blocks):
+    text = 'models = "net-a.mge"\nworkers = "pi-4"\n' + "[[tasks]]\nrepeats = 1000\n" * blocks
+    found = mistakes(folder, text)["tasks[0]"]
+    assert f"{blocks * 1000:,} tasks in all; at most 10,000" in found
+
+
+def test_factors_that_make_a_million_are_named_and_no_time_is_lost(folder):
+    sets = "".join(f"[option_sets.s{number}]\n" for number in range(500))
+    text = 'models = "net-*.mge"\nworkers = "pi-4"\nrepeats = 1000\n' + sets
+    found = mistakes(folder, text)["the file"]
+    assert "1,000,000 tasks" in found
+    assert "2 models x 1 devices and versions x 500 option sets x 1000 repeats" in found
+
+
+def test_what_is_no_file_or_has_no_name_that_can_be_sent_is_told(folder):
+    os.mkfifo(folder / "pipe.mge")
+    (folder / os.fsdecode(b"\xff.mge")).write_bytes(b"x")
+    base = 'workers = "pi-4"\nmodels = '
+    assert "not a file" in mistakes(folder, base + '"pipe.mge"')["models"]
+    assert "not a file" in mistakes(folder, base + '"/dev/zero"')["models"]
+    assert "no UTF-8" in mistakes(folder, base + '"*.mge"')["models"]
+
+
+def test_arguments_alone_are_enough(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (block,) = asked(
+        "-m", "net-*.mge", "-w", "pi-4", "-o", "fast_run=true", "-o", "iter=7", "-d",
+        "data=cat.npy", "-i", "x=[1, 2]", "-p", "quick", "-r", "3",
+    )  # fmt: skip
+    assert [path.name for path in block.models] == ["net-a.mge", "net-b.mge"]
+    assert block.option_sets == {"": {"fast_run": True, "iter": 7}}
+    assert block.inputs == ({"name": "x", "literal": "[1, 2]"},)
+    assert len(cells_of([block], DEVICES)) == 6
+
+
+def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_factory):
+    (folder / "batch.toml").write_text(TOML)
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    Path("here.npy").write_bytes(b"x")
+    blocks = asked(str(folder / "batch.toml"), "-w", "pi-4", "-r", "1", "-d", "data=here.npy")
+    made = cells_of(blocks[:1], DEVICES)
+    assert {cell.worker for cell in made} == {"pi-4"}
+    assert len(made) == 2 * 2
+    # paths of arguments count from here, those of the file from there
+    assert made[0].files[1].path == Path("here.npy")
+    assert made[0].model == folder / "net-a.mge"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "name a file of tasks"),
+        (("-m", "x.mge", "-o", "iter"), "“iter” is not NAME=VALUE"),
+        (("-m", "x.mge", "-o", "a=1", "-o", "a=2"), "“a” is given twice"),
+        (("-m", "x.mge", "-d", "a=1.npy", "-d", "b.json"), "“b.json” is not"),
+    ],
+)
+def test_arguments_that_say_nothing_are_told(arguments, told):
+    with pytest.raises(BatchError, match=told):
+        asked(*arguments)
+
+
+def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    arguments = "-m net-a.mge -w x86-1 -p clean=true,clean_min_s=2.5,profiled=0 --time-limit 30"
+    (block,) = asked(*arguments.split())
+    assert block.plan == {"clean": True, "clean_min_s": 2.5, "profiled": 0}
+    assert (block.values, block.script) == ({"time_limit_s": 30}, None)
+
+
+def test_the_help_tells_the_numbers_of_a_plan_as_the_site_takes_them():
+    assert set(PLAN_KEYS) == set(Plan.model_fields) - {"preset"}
+    for name in set(PLAN_KEYS) - {"clean"}:
+        low, high = limits_of(name)
+        assert f"{low:g} to {high:g}" in PLAN_KEYS[name]
+
+
+def test_a_pattern_that_is_too_long_for_any_name_matches_nothing(tmp_path):
+    """Found by fuzzing: asking whether such a file exists is an error of the system."""
+    path = tmp_path / "batch.yaml"
+    path.write_text(f"models: ['*{'x' * 5000}.mge', '{'y' * 5000}.mge']\nworkers: [x86-1]\n")
+    with pytest.raises(BatchError) as caught:
+        read_batch(path)
+    assert [place for place, _ in caught.value.mistakes] == ["models[0]", "models[1]"]

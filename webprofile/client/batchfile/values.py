@@ -1,0 +1,271 @@
+"""The values of one block of a file of tasks; mistakes are collected.
+
+Checked is what the matrix and the files on this disk need, and that JSON can hold the rest. The
+rules for what goes into a request as it is (options, plan, seed ...) are the site's.
+"""
+
+import glob
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from webprofile.client.batchfile.mistakes import Mistakes
+
+#: key and what it holds, as `submit --help` prints them
+KEYS = {
+    "models": "a model file or several; * matches names",
+    "scripts": "in place of models: Python programs, each a .py or a .zip; no options, plan, seed",
+    "entry": 'of scripts that are zips: the program within, such as "train/main.py"',
+    "arguments": "of scripts: a text as typed into a shell, or a list of texts",
+    "formats": 'of scripts: "timeline", "memory" or both in a list, a run each',
+    "sample_rate": "of scripts: memory is counted every so many operators; 0 for never",
+    "profile_device": "of scripts: false to leave out the device's times",
+    "workers": 'names of devices; {labels = {...}, pool = "...", versions = "..."} is any such',
+    "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
+    "options": "a table: load_and_run's options of all tasks",
+    "option_sets": "a table of tables: each is one more factor, added to `options`",
+    "option_files": "a table: option = file",
+    "data": "a table: input variable = file; or a list of .json files, which name theirs; "
+    "of scripts a list of any files, which lie beside them",
+    "inputs": 'a table: input variable = "numbers", or {shape = [...], dtype = "..."}',
+    "plan": '"quick", "standard" (default), "thorough", or a table of one of your own: see below',
+    "time_limit_s": "a task ends after so many seconds, all passes or runs together; at most the "
+    "site's",
+    "repeats": "how often each task is made",
+    "seed": "of random inputs",
+    "title": "{model}, {worker}, {version}, {options} and {repeat} are filled in",
+    "priority": "more goes first among your own tasks",
+}
+#: of a plan of one's own
+PLAN_KEYS = {
+    "clean": "true: a run without profiling comes first, for the time of an iteration",
+    "clean_min_s": "it lasts at least so many seconds, 0 to 60",
+    "clean_min_iterations": "it has at least so many iterations, 0 to 10000",
+    "profiled": "how many profiled runs follow, 0 to 50; 1 if it is not given",
+}
+#: what is recorded of a script, as its user calls it, and what MegEngine's Profiler writes
+FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
+MOST_REPEATS = 1000
+_OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
+
+
+class BlockReader:
+    """place: key -> where it stands; folder: key -> what its paths count from."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        *,
+        place: Callable[[str], str],
+        folder: Callable[[str], Path],
+        mistakes: Mistakes,
+    ) -> None:
+        self._values = values
+        self._place = place
+        self._folder = folder
+        self._mistakes = mistakes
+
+    def check_keys(self) -> None:
+        for key in self._values:
+            if key not in KEYS:
+                known = ", ".join(KEYS)
+                self._wrong(key, f"there is no such key; known are {known}")
+
+    def paths(self, key: str) -> tuple[Path, ...]:
+        """Files that exist, at least one; each pattern's in the order of their names."""
+        found: list[Path] = []
+        for place, text in self._texts(key):
+            found += self._matching(key, place, text)
+        if not found and not self._values.get(key):
+            self._wrong(key, "missing")
+        return tuple(dict.fromkeys(found))
+
+    def script(self) -> dict[str, Any] | None:
+        """How the block's programs are called, as the API takes it; None for models."""
+        given = self.given(*_OF_SCRIPTS)
+        if "scripts" not in self._values:
+            for key in given:
+                self._wrong(key, "only scripts have it")
+            return None
+        if "models" in self._values:
+            self._wrong("scripts", "a block has either models or scripts")
+        if "formats" in given:
+            given["formats"] = [FORMATS.get(text, text) for _, text in self._texts("formats")]
+        return given | self.given("time_limit_s")
+
+    def given(self, *keys: str) -> dict[str, Any]:
+        """Values that go into the request as they are."""
+        return self._plain("", {key: self._values[key] for key in keys if key in self._values})
+
+    def names(self, key: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for _, text in self._texts(key)))
+
+    def devices(self) -> tuple[str | Mapping[str, Any], ...]:
+        """Names, and tables that say what any device must have."""
+        value = self._values.get("workers", [])
+        values = value if isinstance(value, list) else [value]
+        found: list[str | Mapping[str, Any]] = []
+        for number, each in enumerate(values):
+            place = f"workers[{number}]" if isinstance(value, list) else "workers"
+            if isinstance(each, dict):
+                self._check_target(place, each)
+            elif not isinstance(each, str) or not each:
+                self._wrong(place, "expected a device's name or a table of what it must have")
+            if each not in found:
+                found.append(each)
+        if not values:
+            self._wrong("workers", "missing")
+        return tuple(found)
+
+    def _check_target(self, place: str, target: Mapping[str, Any]) -> None:
+        for key, value in target.items():
+            if key == "labels":
+                is_right = isinstance(value, dict) and all(
+                    isinstance(each, str) for each in value.values()
+                )
+            else:
+                is_right = key in {"pool", "versions"} and isinstance(value, str)
+            if not is_right:
+                self._wrong(f"{place}.{key}", "expected labels, a table of texts; pool or versions")
+
+    def repeats(self) -> int:
+        value = self._values.get("repeats", 1)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not 1 <= value <= MOST_REPEATS:
+            self._wrong("repeats", f"expected a whole number from 1 to {MOST_REPEATS}")
+            return 1
+        return int(value)
+
+    def text(self, key: str) -> str:
+        value = self._values.get(key, "")
+        if not isinstance(value, str):
+            self._wrong(key, "expected a text; write it in quotes")
+            return ""
+        return value
+
+    def option_sets(self) -> dict[str, dict[str, Any]]:
+        """Each set with the options that all have in common; its own win."""
+        common = self._table_of_plain("options", self._values.get("options", {}))
+        sets = {
+            name: common | self._table_of_plain(f"option_sets.{name}", own)
+            for name, own in self._table("option_sets").items()
+        }
+        return sets or {"": common}
+
+    def files(self) -> Iterator[tuple[str, Path, str]]:
+        """Kind, path, and the variable or option that each is for."""
+        data = self._values.get("data", {})
+        if isinstance(data, dict):
+            for name, text in data.items():
+                yield from self._file("data", f"data.{name}", text, name)
+        else:
+            for place, text in self._texts("data"):
+                if text.lower().endswith(".json") or "scripts" in self._values:
+                    yield from self._file("data", place, text, "")
+                else:
+                    self._wrong(place, "only .json names its variables: data.VARIABLE = FILE")
+        for name, text in self._table("option_files").items():
+            yield from self._file("option_files", f"option_files.{name}", text, name)
+
+    def inputs(self) -> tuple[dict[str, Any], ...]:
+        """As the API takes them: name with literal, or with shape and dtype."""
+        return tuple(self._input(name, given) for name, given in self._table("inputs").items())
+
+    def plan(self) -> dict[str, Any]:
+        plan = self._values.get("plan", {})
+        if isinstance(plan, str):
+            return {"preset": plan}
+        return self._table_of_plain("plan", plan)
+
+    def _input(self, name: str, given: Any) -> dict[str, Any]:
+        if isinstance(given, dict):
+            return {**self._plain(f"inputs.{name}.", given), "name": name}
+        if isinstance(given, bool) or not _is_plain(given):
+            self._wrong(f"inputs.{name}", "expected numbers in quotes, or shape and dtype")
+            return {"name": name}
+        return {"name": name, "literal": str(given)}
+
+    def _file(self, kind: str, key: str, text: Any, use: str) -> Iterator[tuple[str, Path, str]]:
+        if not isinstance(text, str):
+            self._wrong(key, "expected a file")
+            return
+        path = self._folder(key.split(".")[0].split("[")[0]) / text
+        if self._is_file(key, path):
+            yield ("data" if kind == "data" else "option"), path, use
+
+    def _matching(self, key: str, place: str, text: str) -> list[Path]:
+        folder = self._folder(key)
+        # unlike Path's, it says no of a name that is too long to be one
+        if not glob.has_magic(text) or os.path.exists(folder / text):
+            path = folder / text
+            return [path] if self._is_file(place, path) else []
+        found = sorted(folder / name for name in glob.glob(text, root_dir=folder or None))
+        found = [path for path in found if path.is_file()]
+        if not found:
+            self._wrong(place, f"no file matches “{text}”")
+        return [path for path in found if self._is_file(place, path)]
+
+    def _is_file(self, place: str, path: Path) -> bool:
+        """A pipe or a device would never end; names that are no text cannot be sent."""
+        try:
+            path.name.encode()
+            if not path.is_file() and path.exists() and not path.is_dir():
+                self._wrong(place, f"{path}: not a file")
+                return False
+            with path.open("rb"):
+                return True
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", "") or str(error)
+            if isinstance(error, UnicodeEncodeError):
+                why = "the name is no UTF-8"
+            self._wrong(place, f"{path}: {why}")
+            return False
+
+    def _texts(self, key: str) -> Iterator[tuple[str, str]]:
+        """Each text with its place; one alone stands for a list of one."""
+        value = self._values.get(key, [])
+        values = value if isinstance(value, list) else [value]
+        for number, each in enumerate(values):
+            place = f"{key}[{number}]" if isinstance(value, list) else key
+            if isinstance(each, str) and each:
+                yield place, each
+            else:
+                # YAML reads 1.10 as the number 1.1
+                self._wrong(place, "expected a text; write it in quotes")
+
+    def _table(self, key: str) -> dict[str, Any]:
+        table = self._values.get(key, {})
+        if isinstance(table, dict):
+            return table
+        self._wrong(key, "expected a table")
+        return {}
+
+    def _table_of_plain(self, key: str, table: Any) -> dict[str, Any]:
+        if not isinstance(table, dict):
+            self._wrong(key, "expected a table: name = value")
+            return {}
+        return self._plain(f"{key}.", table)
+
+    def _plain(self, place: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that JSON can hold without growing: TOML has dates, YAML sets and aliases."""
+        found = {}
+        for name, value in table.items():
+            values = value if isinstance(value, list) else [value]
+            if all(map(_is_plain, values)):
+                found[name] = value
+            else:
+                self._wrong(f"{place}{name}", "expected true, false, a number or a text")
+        return found
+
+    def _wrong(self, key: str, text: str) -> None:
+        root = key.split(".")[0].split("[")[0]
+        self._mistakes.add(self._place(root) + key[len(root) :], text)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be sent as JSON: Python writes no whole number of over 4,300 digits."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < 2**64)

@@ -1,0 +1,1 @@
+"""User-facing texts for error codes, each with a suggested fix."""

@@ -1,0 +1,376 @@
+"""The reader's words for error codes: what is wrong, and the next step."""
+
+from typing import Any
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from webprofile.errors import DomainError
+from webprofile.messages.admin import ADMINISTRATION
+from webprofile.messages.api import REST
+from webprofile.messages.imports import OPENED
+from webprofile.messages.queue import QUEUE
+from webprofile.messages.scripts import SCRIPTS
+from webprofile.messages.webhooks import WEBHOOKS
+
+WORDINGS: dict[str, Any] = {
+    **OPENED,
+    **QUEUE,
+    **REST,
+    **SCRIPTS,
+    **WEBHOOKS,
+    **ADMINISTRATION,
+    # a request for a task
+    "worker_unknown": _("There is no such device. Choose one from the list."),
+    "health_check_impossible": _(
+        "%(worker)s cannot be checked now: it is offline or takes no tasks, a check is under way, "
+        "or it has no MegEngine that works."
+    ),
+    "health_check_not_begun": _(
+        "The health check of %(worker)s could not begin: the device went away, or storage does not "
+        "answer. It says nothing of the device; ask for one again in a minute."
+    ),
+    "view_name_bad": _("A saved view needs a name of 1 to %(limit)s characters on one line."),
+    "view_query_bad": _("Choose at least one filter, then save the view."),
+    "view_limit": _("You have %(limit)s saved views, the most there can be. Delete one first."),
+    "agent_not_built": _(
+        "This site has not built its agent yet. Whoever runs it types: make agent-bundle"
+    ),
+    "worker_disabled": _("%(worker)s takes no tasks at the moment. Choose another device."),
+    "worker_is_offline": _(
+        "%(worker)s is offline. Choose another device, or wait until it is back online."
+    ),
+    "agent_old": _(
+        "The agent on %(worker)s is too old for this: it knows no plan but quick, and neither "
+        "values for inputs nor files for options. Choose another device, or ask its owner to "
+        "update the agent."
+    ),
+    "agent_old_parts": _(
+        "The agent on %(worker)s is too old for a file that is sent in parts. Choose another "
+        "device, or ask its owner to update the agent."
+    ),
+    "parts_not_here": _(
+        "The storage of this site takes no file in parts: announce “%(name)s” with its checksum."
+    ),
+    "parts_bad": _("“%(name)s” is sent in parts 1 to %(count)s: ask for some of them."),
+    "parts_unwanted": _("“%(name)s” is not sent in parts, or has arrived already."),
+    "parts_restarted": _(
+        "Storage has lost what it had of “%(name)s”. Ask for its addresses anew and send it again."
+    ),
+    "runtime_missing": _(
+        "%(worker)s does not have MegEngine %(version)s. Choose a version that it has."
+    ),
+    "runtime_broken": _("MegEngine cannot be used on %(worker)s: %(problem)s"),
+    "one_model_wanted": _("Choose one model file (.mge)."),
+    "too_many_files": _("At most %(limit)s data files fit into one task."),
+    "file_name_bad": _("The file's name is empty or has control characters. Rename it."),
+    "file_name_long": _("The file's name is longer than %(limit)s characters. Rename it."),
+    "file_name_path": _("“%(name)s” is a path. Give the file's name alone."),
+    "file_empty": _("“%(name)s” is empty (0 bytes). Choose a complete file."),
+    "file_too_large": _("“%(name)s” is larger than %(limit_mib)s MiB, the most that is accepted."),
+    "checksum_bad": _("“%(name)s” came without its checksum. Reload the page and try again."),
+    "data_kind_unknown": _(
+        "“%(name)s” is none of .npy, .json, .ppm and .pgm. Save the array with numpy.save."
+    ),
+    "input_name_missing": _("Say which input variable of the model “%(name)s” is for."),
+    "input_name_long": _("An input variable's name has at most %(limit)s characters."),
+    "input_name_bad": _(
+        "“%(input)s” cannot be given to load_and_run: it splits names at “:” and “;”. "
+        "Rename the variable when you dump the model."
+    ),
+    "input_name_twice": _("Two files are for the input variable “%(input)s”. Keep one of them."),
+    "option_unknown": _("There is no option “%(option)s”."),
+    "option_not_bool": _("%(option)s is either on or off."),
+    "option_not_int": _("%(option)s must be a whole number."),
+    "option_too_small": _("%(option)s must be at least %(limit)s."),
+    "option_too_large": _("%(option)s must be at most %(limit)s."),
+    "option_excluded": _("%(option)s and %(limit)s exclude each other. Keep one of them."),
+    "seed_bad": _("The seed is a whole number from 0 to %(limit)s."),
+    "too_many_inputs": _("At most %(limit)s inputs fit into one task, files and values together."),
+    "inputs_too_long": _(
+        "The numbers are too long: all inputs together may have %(limit)s characters. Give "
+        "long ones as .npy files."
+    ),
+    "input_name_empty": _("Name the input variable of the model."),
+    "input_two_ways": _(
+        "“%(input)s” has numbers, so it takes neither shape nor type. Remove one of them."
+    ),
+    "shape_bad": _(
+        "A shape is 1 to %(limit)s whole numbers above 0 with commas between, such as 1,3,224,224."
+    ),
+    "shape_large": _(
+        "Random values of this shape take more than %(limit_mib)s MiB. Choose a smaller shape."
+    ),
+    "dtype_unknown": _("There is no such type of numbers. Choose one of: %(choices)s."),
+    "dtype_not_here": _(
+        "A compiled load_and_run cannot read %(dtype)s. Choose one of: %(choices)s."
+    ),
+    "literal_empty": _("There are no numbers. Write for example 1,2.5 or [[1,2],[3,4]]."),
+    "literal_bad": _(
+        "“%(found)s” at character %(place)s is no number. Write for example 1,2.5,-3e2; a dot "
+        "has digits on both sides."
+    ),
+    "literal_deep": _("The brackets are more than %(limit)s deep."),
+    "literal_brackets": _(
+        "Brackets or commas do not fit together. Write for example [[1,2],[3,4]]."
+    ),
+    "literal_ragged": _(
+        "The rows have different lengths: the first is %(first)s, number %(number)s is "
+        "%(other)s. Make them equal; load_and_run would mix up the numbers."
+    ),
+    "literal_range": _("%(value)s is too large for %(dtype)s."),
+    "literal_fraction": _(
+        "%(value)s is not whole, but without a dot anywhere all numbers are int32. Write one "
+        "of them with a dot, such as 1.0."
+    ),
+    "plan_field": _("“%(name)s” is a number from %(low)s to %(high)s."),
+    "plan_empty": _(
+        "This plan measures nothing. Choose a run without profiling, or at least one profiled run."
+    ),
+    "option_never": _("%(option)s is set by the agent alone. Leave it out."),
+    "option_not_number": _("%(option)s must be a number."),
+    "option_not_text": _("%(option)s must be text."),
+    "option_bad_choice": _("%(option)s must be one of: %(limit)s."),
+    "option_bad_text": _(
+        "%(option)s has characters or a form that is not accepted. Its description shows the form."
+    ),
+    "option_needs": _("%(option)s does nothing alone. Set one of these too: %(limit)s."),
+    "option_needs_lite": _(
+        "On a compiled load_and_run %(option)s works only together with lite. Set lite too."
+    ),
+    "option_lite": _(
+        "%(option)s does not go with lite: load_and_run would fail or ignore it. Switch one "
+        "of them off."
+    ),
+    "option_mdl": _(
+        "On the Python package %(option)s does not go with %(limit)s. Switch one of them off."
+    ),
+    "option_alone": _(
+        "%(option)s does not go with profiling. Choose a custom plan with 0 profiled runs."
+    ),
+    "option_file_missing": _("%(option)s needs a file. Choose one."),
+    "option_file_unwanted": _("%(option)s takes no such file. Remove it."),
+    "option_file_twice": _("Two files are for %(option)s. Keep one of them."),
+    "option_warmup": _(
+        "%(option)s computes nothing in the first run. Set warmup_iter to at least %(limit)s."
+    ),
+    "option_core_twice": _("%(option)s names a core twice. Give each thread a core of its own."),
+    "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
+    "option_target": _(
+        "%(option)s must be for what the model runs on, here %(limit)s. Change it, or the device "
+        "in “Device and threads”."
+    ),
+    "option_no_profile": _(
+        "This load_and_run was built without JSON and writes no profile. Choose a custom plan "
+        "with 0 profiled runs, or another runtime."
+    ),
+    "option_thread_count": _("%(option)s must name as many cores as there are threads: %(limit)s."),
+    "option_wheel": _(
+        "%(option)s needs a compiled load_and_run; this runtime is the Python package. Choose "
+        "another runtime."
+    ),
+    "option_flag": _(
+        "This version of load_and_run does not know %(option)s. Choose a newer MegEngine."
+    ),
+    "option_cuda": _(
+        "%(option)s needs CUDA, which this device or its MegEngine lacks. Choose another device."
+    ),
+    "option_tensorrt": _(
+        "%(option)s needs TensorRT, which this device or its MegEngine lacks. Choose another "
+        "device."
+    ),
+    "option_opencl": _(
+        "%(option)s needs OpenCL, which this MegEngine was built without. Choose another device."
+    ),
+    "option_amd": _(
+        "%(option)s hangs on AMD processors such as this device's. Choose a device with "
+        "another one."
+    ),
+    "option_library": _(
+        "%(option)s: the owner of this device lists no library of operators. Ask for one, or "
+        "choose another device."
+    ),
+    "source_unknown": _("You have no task #%(task)s. Choose another, or upload a file."),
+    "file_unknown": _("The file to take over is not known. Upload it instead."),
+    "source_missing": _(
+        "Task #%(task)s left no %(name)s, or has not finished. Choose another, or upload a file."
+    ),
+    "bad_request": _("The request could not be read. Reload the page and try again."),
+    # an upload
+    "upload_missing": _("Not in storage yet: %(files)s. Upload again; nothing else is lost."),
+    "upload_damaged": _("Arrived damaged (size or checksum differ): %(files)s. Upload again."),
+    # a comparison
+    "comparison_large": _(
+        "Together these results have %(operators)s operators; at most %(limit)s are compared on a "
+        "page. Take some out, or use manage.py compare_profiles."
+    ),
+    # what the headers of uploaded data say
+    "input_not_npy": _("“%(name)s” is not an .npy file. Save the array with numpy.save."),
+    "input_zip": _(
+        "“%(name)s” is a zip archive (.npz). Save each array by itself with numpy.save and add one "
+        "file for each input."
+    ),
+    "input_pickled": _(
+        "“%(name)s” holds Python objects (a pickle), which are never read. Save an array of "
+        "numbers with numpy.save."
+    ),
+    "input_version": _(
+        "“%(name)s” has the unknown npy format version %(version)s. Save the array again with "
+        "numpy.save."
+    ),
+    "input_header": _("The header of “%(name)s” cannot be read. Save it again with numpy.save."),
+    "input_header_long": _(
+        "The header of “%(name)s” has %(length)s bytes; at most %(limit)s are read. Save the array "
+        "again with numpy.save."
+    ),
+    "input_structured": _(
+        "“%(name)s” holds a structured type. Save each of its fields as an array of numbers."
+    ),
+    "input_not_numbers": _("“%(name)s” holds %(dtype)s. Inputs are numbers: convert the array."),
+    "input_no_type": _(
+        "“%(name)s” holds %(dtype)s, which MegEngine has no type for. Save it as %(instead)s, for "
+        "example with astype."
+    ),
+    "input_dtype_not_here": _(
+        "“%(name)s” holds %(dtype)s, which a compiled load_and_run cannot read. Save it as one of "
+        "%(choices)s, or choose a runtime that is the Python package."
+    ),
+    "input_given_twice": _(
+        "Two sources are for the input variable “%(input)s” (%(files)s). Keep one of them."
+    ),
+    "input_no_axes": _(
+        "“%(name)s” is a single number without axes. Save it with at least one axis, such as "
+        "numpy.atleast_1d."
+    ),
+    "input_many_axes": _(
+        "“%(name)s” has %(axes)s axes; MegEngine knows at most %(limit)s. Reshape the array."
+    ),
+    "input_no_numbers": _(
+        "“%(name)s” has the shape %(shape)s and so holds no numbers. Every axis must be at least 1."
+    ),
+    "input_cut_short": _(
+        "“%(name)s” is cut short: %(promise)s takes %(wanted)s bytes, the file has %(size)s. Save "
+        "and upload it again."
+    ),
+    "input_trailing": _(
+        "“%(name)s” has %(extra)s bytes after its %(promise)s. Save the array again with "
+        "numpy.save."
+    ),
+    "input_picture": _(
+        "“%(name)s” is not a binary PPM (P6) or PGM (P5) picture. Convert it, or give the input as "
+        ".npy."
+    ),
+    "input_picture_depth": _(
+        "“%(name)s” has values up to %(most)s; only pictures of 8 bits (1 to 255) are read. "
+        "Convert it, or give the input as .npy."
+    ),
+    "input_json": _(
+        "“%(name)s” is not JSON as load_and_run reads it (%(problem)s). It is an object: for each "
+        "input its name, with shape, type and raw."
+    ),
+    "input_json_large": _(
+        "“%(name)s” is not read, since it is over %(limit_mib)s MiB: give large inputs as npy."
+    ),
+    "input_json_deep": _("“%(name)s” nests too deeply. Each input has shape, type and raw."),
+    "input_json_twice": _("In “%(name)s” the key “%(input)s” stands twice in one object."),
+    "input_json_name": _(
+        "In “%(name)s” an input is called %(input)s. Names are 1 to %(limit)s printable characters "
+        "without “:” and “;”. Rename the input when you dump the model."
+    ),
+    "input_json_count": _("“%(name)s” describes %(count)s inputs; it must be 1 to %(limit)s."),
+    "input_json_type": _(
+        "In “%(name)s” the input %(input)s has the type %(type)s. Use one of: %(kinds)s."
+    ),
+    "input_json_numbers": _(
+        "In “%(name)s” the shape of the input %(input)s takes %(wanted)s numbers, but raw is not a "
+        "flat list of so many. Write all numbers into one list."
+    ),
+    "file_gone": _(
+        "“%(name)s” is not in storage any more. Start a new task and choose the file again."
+    ),
+    "file_not_uploaded": _(
+        "“%(name)s” was never uploaded whole. Start a new task and choose the file again."
+    ),
+    "file_changed": _(
+        "“%(name)s” in storage is not what was uploaded: its size or checksum differs. Start a new "
+        "task and choose the file again."
+    ),
+    "dump_missing": _(
+        "Task #%(task)s left no dump of all variables. Run it again with the option bin_io_dump."
+    ),
+    "dump_unreadable": _(
+        "A dump is damaged, or is none. Run its task again with the option bin_io_dump; if that "
+        "does not help, tell an administrator (%(problem)s)."
+    ),
+    "dumps_busy": _("These dumps are being compared. Reload the page in some seconds."),
+    "dump_large": _(
+        "These dumps are too large for this page (at most %(packed_mib)s MiB each, unpacked "
+        "%(unpacked_mib)s MiB). Download both and compare them with manage.py "
+        "compare_binary_iodump."
+    ),
+    "not_initiated": _("This task has ended. Start a new one."),
+    "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
+    "reading_stopped": _("The profile is being read. Try again in a minute."),
+    "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
+    "object_missing": _("The file is not in storage any more."),
+    "object_too_large": _("The file is too large to be shown; download it instead."),
+    "operators_none": _(
+        "None of the files of this profile has operators. Open them together with a profile of the "
+        "same run, or look at its page, which shows what they have."
+    ),
+    "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
+    "profile_outdated": _(
+        "This result was made by another version of this site and is being made anew from its raw "
+        "files. Reload the page in a moment."
+    ),
+    "memory_flow_none": _(
+        "No memory_flow.svg belongs to this profile. Open it together with one of the same run."
+    ),
+    "static_memory_none": _(
+        "None of the files of this profile is a memory plan. Run the task with "
+        "--get_static_mem_info, or open its StaticMemoryInfo.json."
+    ),
+    "trace_none": _(
+        "This is no trace of a dynamic graph. Ask for its statistics and operators instead."
+    ),
+    "cut_range": _(
+        "A part of a trace begins and ends at numbers of seconds, and ends behind its beginning."
+    ),
+    "cut_lane": _("The trace has no thread %(number)s. Choose among those of its overview."),
+    "cut_large": _(
+        "Choose a shorter range, or fewer threads: this one has at least %(events)s events and "
+        "about %(size_mib)s MiB of the file; at most %(limit_mib)s MiB are drawn at once."
+    ),
+    "cut_heavy": _(
+        "This part of the trace takes too much time or memory. Choose a shorter range, or fewer "
+        "threads."
+    ),
+    "cut_busy": _("Other parts of traces are being made. Try again in some seconds."),
+    "cut_unready": _("The trace is being prepared for its timeline. Try again in a minute or two."),
+    "not_finished": _("There is no result yet."),
+    "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
+    "export_unknown": _("There is no such format. Choose one from the menu of the result page."),
+    # an access token
+    "token_name": _("Give the token a name of 1 to 100 characters that says what it is for."),
+    "token_scopes": _("Choose at least one right that you have yourself."),
+    "token_days": _("A token lives for 1 to 365 days."),
+    "token_limit": _("You have 50 usable tokens, the most that is kept. Revoke one first."),
+    # an agent
+    "code_unknown": _(
+        "This enrolment code is unknown. Ask an administrator for a new one on the device's page."
+    ),
+    "code_used": _("This enrolment code was used or replaced. Ask an administrator for a new one."),
+    "code_expired": _("This enrolment code has expired. Ask an administrator for a new one."),
+    "token_unknown": _("This token is unknown. Enrol the device again: python -m agent enrol."),
+    "token_revoked": _(
+        "This token was revoked. Ask an administrator for an enrolment code and enrol again."
+    ),
+}
+
+
+def word(error: DomainError) -> str:
+    """The message of an error in the reader's language; if there is none, one with the code."""
+    text = WORDINGS.get(error.code)
+    if text is None:
+        return gettext("Something went wrong (%(code)s).") % {"code": error.code}
+    return str(text) % error.data

@@ -1,0 +1,186 @@
+"""The reader's words for what is wrong with a profile that was made elsewhere, and the next step.
+
+`name` is the file's, or what its owner calls the profile. The code behind `opened_` is one of
+`profiles.formats.load_and_run`, `profiles.analysis` or `profiles.imports.uploads`.
+"""
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+OPENED: dict[str, Any] = {
+    "opened_none": _("Choose at least one file."),
+    "opened_many_files": _(
+        "At most %(limit)s files can be opened together. All of them are of one run."
+    ),
+    "opened_twice": _(
+        "“%(name)s” and “%(other)s” are the same file. Each pass has a file of its own: choose one "
+        "of them."
+    ),
+    "opened_too_many": _(
+        "You keep %(limit)s opened profiles, the most that is allowed. Delete one that you do not "
+        "need."
+    ),
+    "opened_too_much": _(
+        "With these files your opened profiles would take more than %(limit_mib)s MiB. Delete some "
+        "that you do not need."
+    ),
+    "opened_form_large": _(
+        "Without JavaScript at most %(limit_mib)s MiB can be sent. Switch JavaScript on, or choose "
+        "fewer files."
+    ),
+    "opened_name": _("A name has 1 to %(limit)s characters."),
+    "opened_gone": _("This upload has ended or was deleted. Open the profile again."),
+    "attempt_has_result": _(
+        "This attempt has a result, which shows what it recorded. Look at the result of task "
+        "#%(task)s."
+    ),
+    "attempt_recorded_nothing": _(
+        "Attempt %(number)s left no profile and no trace that can be opened, or has not ended yet."
+    ),
+    "opened_empty": _(
+        "“%(name)s” is empty. MegEngine leaves an empty profile if a name in the model is not "
+        "ASCII: rename it, and profile the model again."
+    ),
+    "opened_svg": _(
+        "“%(name)s” is a picture of another program. Of pictures, memory_flow.svg can be opened, "
+        "as megengine.utils.profiler wrote it."
+    ),
+    "opened_web_page": _(
+        "“%(name)s” is a web page. If you saved it from a browser, download the JSON file itself."
+    ),
+    "opened_archive": _("“%(name)s” is compressed. Unpack it, and upload the JSON file in it."),
+    "opened_model": _(
+        "“%(name)s” is a model. Start a task with it, or upload the JSON that load_and_run "
+        "--profile wrote for it."
+    ),
+    "opened_array": _(
+        "“%(name)s” holds an array of numpy. Open what a profiler of MegEngine wrote: the JSON of "
+        "load_and_run --profile or get_profile(), chrome_timeline.json, memory_flow.svg or "
+        "StaticMemoryInfo.json."
+    ),
+    "opened_pickle": _(
+        "“%(name)s” holds Python objects (a pickle), which are never read. Write the profile with "
+        "json.dump: get_profile() returns what JSON can hold."
+    ),
+    "opened_picture": _(
+        "“%(name)s” is a picture. Open what a profiler of MegEngine wrote: the JSON of "
+        "load_and_run --profile or get_profile(), chrome_timeline.json, memory_flow.svg or "
+        "StaticMemoryInfo.json."
+    ),
+    "opened_log": _(
+        "“%(name)s” is a log. Upload the file that the option --profile of load_and_run names."
+    ),
+    "opened_list": _(
+        "“%(name)s” is JSON, but a list without events of a trace. Open what a profiler of "
+        "MegEngine wrote: the JSON of load_and_run --profile or get_profile(), "
+        "chrome_timeline.json or StaticMemoryInfo.json."
+    ),
+    "opened_not_json": _(
+        "“%(name)s” is not JSON, or its end is missing. Copy the file once more, or profile the "
+        "model again."
+    ),
+    "opened_not_utf8": _(
+        "“%(name)s” has bytes that are not UTF-8. Save it as UTF-8 without changing anything else."
+    ),
+    "opened_too_deep": _(
+        "“%(name)s” nests brackets deeper than any profile. Upload the file as MegEngine wrote it."
+    ),
+    "opened_not_a_profile": _(
+        "“%(name)s” is JSON of something else. Open what a profiler of MegEngine wrote: the JSON "
+        "of load_and_run --profile or trace(profiling=True).get_profile(), which has “profiler” "
+        "and “graph_exec”; chrome_timeline.json, which has “traceEvents”; or "
+        "StaticMemoryInfo.json, which has “opr” and “chunk”."
+    ),
+    "opened_second_of_kind": _(
+        "A run has one file of the kind of “%(name)s”. Open it by itself, or leave the other out."
+    ),
+    "opened_not_svg": _(
+        "“%(name)s” is no SVG, or ends before anything is drawn. Copy memory_flow.svg once more as "
+        "the Profiler wrote it."
+    ),
+    "opened_svg_refused": _(
+        "“%(name)s” has what MegEngine never writes, such as entities or endless nesting, and was "
+        "not read. Open memory_flow.svg as the Profiler wrote it."
+    ),
+    "opened_no_memory_flow": _(
+        "“%(name)s” has no rectangle that is a tensor. Open memory_flow.svg as "
+        "megengine.utils.profiler wrote it."
+    ),
+    # of earlier versions, which did not open them
+    "opened_trace_without_operators": _(
+        "“%(name)s” has no operators, and opens now: read it once more."
+    ),
+    "opened_trace_without_anything": _(
+        "Nothing was called while the Profiler of “%(name)s” ran: no module, and no operator that "
+        "was sent to a device. Call the step inside of the Profiler."
+    ),
+    "opened_missing_key": _(
+        "A part that every profile has is missing in “%(name)s”. Upload the file as MegEngine "
+        "wrote it, or profile the model again."
+    ),
+    "opened_bad_value": _(
+        "“%(name)s” has a value that cannot be read. Upload the file as MegEngine wrote it, or "
+        "profile the model again."
+    ),
+    "opened_bad_columns": _("What was stored of “%(name)s” is damaged. Read it once more."),
+    "opened_graph_unreadable": _(
+        "The executed graph in “%(name)s” does not fit its times. Upload the file as MegEngine "
+        "wrote it, or profile the model again."
+    ),
+    "opened_too_large": _(
+        "“%(name)s” is larger than what can be read, as a whole or in one of its texts. Profile a "
+        "smaller model, or fewer of its operators."
+    ),
+    "opened_too_heavy": _(
+        "Reading “%(name)s” took more time or memory than one profile may have. Profile a smaller "
+        "model, or upload fewer passes."
+    ),
+    "opened_static_memory_missing": _(
+        "A part that every memory plan has is missing in “%(name)s”. Have it written once more by "
+        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json as it is."
+    ),
+    "opened_static_memory_bad": _(
+        "“%(name)s” has a value that no memory plan can have. Have it written once more by "
+        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json as it is."
+    ),
+    "opened_static_memory_twice": _(
+        "In “%(name)s” a chunk or an operator stands twice. Each plan needs a folder of its own: "
+        "have the plan written to an empty one, and upload StaticMemoryInfo.json as it is."
+    ),
+    "opened_static_memory_operator": _(
+        "“%(name)s” has memory of operators that it does not list: something was cut out of it. "
+        "Upload StaticMemoryInfo.json as load_and_run --get_static_mem_info wrote it."
+    ),
+    "opened_static_memory_many": _(
+        "“%(name)s” has more than a million operators or pieces of memory, the most that is read. "
+        "Have the plan of a smaller model written."
+    ),
+    "opened_static_memory_zip": _(
+        "“%(name)s” holds no memory plan. Upload the StaticMemoryInfo.json that load_and_run "
+        "--get_static_mem_info wrote."
+    ),
+    "opened_graph_alone": _(
+        "“%(name)s” is the graph that belongs to a memory plan. Open it together with the "
+        "StaticMemoryInfo.json of the same folder."
+    ),
+    "opened_graph_of_another": _(
+        "“%(name)s” does not belong to the memory plan. Open the graph.json and the "
+        "StaticMemoryInfo.json of the same folder together."
+    ),
+    "opened_device_total_zero": _(
+        "In “%(name)s” the times on the device add up to 0, since some are below 0: its clock ran "
+        "backwards. Profile once more."
+    ),
+    "opened_device_total_zero_opencl": _(
+        "In “%(name)s” all times on the device are 0. For OpenCL, call "
+        "mgb::CompNode::enable_opencl_profile(true) before profiling."
+    ),
+    "opened_timed_out": _("Reading “%(name)s” did not end in time. Try again in a minute."),
+    "opened_storage_lost": _(
+        "A file of “%(name)s” is not in storage any more. Delete this profile and open it again."
+    ),
+    "opened_broke": _(
+        "“%(name)s” could not be read. The fault is ours and has been logged; try again later."
+    ),
+}

@@ -1,0 +1,81 @@
+"""Real parts for tests: Redis, metrics as Prometheus reads them, log lines."""
+
+import contextlib
+import json
+import logging
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import structlog
+from prometheus_client.parser import text_string_to_metric_families
+
+from webprofile.observability.logging import configure_logging
+from webprofile.operations.devserver.parts import redis_program
+
+
+@contextlib.contextmanager
+def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A Redis of its own; its address and its process."""
+    path = folder / "r.sock"
+    command = [redis_program(), "--port", "0", "--unixsocket", str(path), "--dir", str(folder)]
+    server = subprocess.Popen([*command, "--save", ""], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(path))
+                break
+            time.sleep(0.05)
+        yield f"unix://{path}?db=0", server
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+def samples(text: str) -> dict[str, float]:
+    """Values by name and labels, as in the text: `mgw_workers{beat="lost"}`."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value
+    return found
+
+
+class Lines(logging.Handler):
+    """What the root logger's handler writes, read back."""
+
+    def __init__(self, written: logging.Handler) -> None:
+        super().__init__()
+        self.setFormatter(written.formatter)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(self.format(record))
+
+    @property
+    def facts(self) -> list[dict[str, Any]]:
+        return [json.loads(text) for text in self.texts]
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.facts if line["event"] == event]
+
+
+@contextlib.contextmanager
+def json_lines(level: str = "INFO") -> Iterator[Lines]:
+    """Log as with LOG_FORMAT=json, and hear every line."""
+    root = logging.getLogger()
+    before, was = list(root.handlers), root.level
+    configure_logging(level, "json")
+    (written,) = root.handlers
+    heard = Lines(written)
+    root.handlers = [heard]
+    try:
+        yield heard
+    finally:
+        structlog.contextvars.clear_contextvars()
+        configure_logging(logging.getLevelName(was))
+        root.handlers = before

@@ -1,0 +1,128 @@
+"""Dashboard and alerts name metrics and labels that the site really shows."""
+
+import json
+import re
+
+import pytest
+import yaml
+from django.conf import settings
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from tasks.models import Mark
+from webprofile.observability import exposition
+from webprofile.operations.metrics import rows, rows_registry
+
+FOLDER = settings.BASE_DIR / "docs" / "grafana"
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
+RULES = yaml.safe_load((FOLDER / "alerts.yaml").read_text(encoding="utf-8"))
+#: from Prometheus itself
+OF_PROMETHEUS = {"job", "instance", "le"}
+FUNCTIONS = {
+    "sum", "max", "min", "count", "by", "rate", "increase", "histogram_quantile", "time", "and",
+    "offset", "min_over_time",
+}  # fmt: skip
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SELECTOR = re.compile(r"([a-z_][a-z0-9_]*)\{([^}]*)\}")
+_DURATION = re.compile(r"\[\d+[smhd]\]|\boffset \d+[smhd]\b")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def panels():
+    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def expressions():
+    for panel in panels():
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+    for group in RULES["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+
+
+@pytest.fixture
+def shown(db, settings, tmp_path):
+    """Labels by the names of all metrics, each with the endings of its kind."""
+    settings.HOME = tmp_path
+    Mark.objects.create(name="attempts_counted", at=timezone.now())
+    rows.forget()
+    found = {"up": set()}
+    for metric in REGISTRY._collector_to_names:
+        for name in REGISTRY._collector_to_names[metric]:
+            found[name] = set(getattr(metric, "_labelnames", ()))
+    for registry in (rows_registry, exposition.build_registry()):
+        for family in registry.collect():
+            labels = {name for sample in family.samples for name in sample.labels}
+            ending = {"counter": "_total", "info": "_info"}.get(family.type, "")
+            found[family.name + ending] = labels
+    found["mgw_attempts_ended_total"] = {"outcome", "reason"}
+    found["mgw_database_pool"] = {"state"}  # PostgreSQL alone has one
+    rows.forget()
+    return found
+
+
+def words_of(expression):
+    """(metrics with the labels that are asked of them, all other words)."""
+    bare = _DURATION.sub("", expression)
+    selected = [
+        (name, set(re.findall(r"([a-z_]+)\s*[=!]", inside)))
+        for name, inside in _SELECTOR.findall(_STRING.sub('""', bare))
+    ]
+    plain = _SELECTOR.sub(r"\1", _STRING.sub('""', bare))
+    return selected, _WORD.findall(plain)
+
+
+@pytest.mark.parametrize(("title", "expression"), list(expressions()))
+def test_an_expression_names_what_the_site_shows(shown, title, expression):
+    selected, words = words_of(expression)
+    metrics = {word for word in words if word in shown}
+    assert metrics, expression
+    labels = set().union(*(shown[name] for name in metrics)) | OF_PROMETHEUS
+    assert set(words) - metrics - FUNCTIONS - labels == set()
+    for name, asked in selected:
+        assert asked <= shown[name] | OF_PROMETHEUS
+
+
+def test_every_metric_of_ours_is_on_the_dashboard(shown):
+    text = " ".join(expression for _, expression in expressions())
+    ours = {name for name in shown if name.startswith("mgw_")}
+    endings = r"_(bucket|sum|count|total|created)$"
+    seen = set(re.findall(r"mgw_\w+", text))
+    bases = {re.sub(endings, "", name) for name in seen}
+    assert {re.sub(endings, "", name) for name in ours} - bases == set()
+
+
+def test_values_that_every_process_shows_are_not_added_up(shown):
+    """Each web process reads the same rows: their sum would count them several times."""
+    of_rows = {family.name for family in rows_registry.collect() if "_pool" not in family.name}
+    for _, expression in expressions():
+        for name in re.findall(r"sum[^(]*\((?:by \([^)]*\) )?\(?(mgw_\w+)", expression):
+            assert name not in of_rows, expression
+
+
+def test_panels_have_a_title_a_unit_and_a_place_of_their_own():
+    places = [tuple(panel["gridPos"].values()) for panel in DASHBOARD["panels"]]
+    assert len(set(places)) == len(places)
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+    for panel in panels():
+        assert panel["title"] and panel["fieldConfig"]["defaults"]["unit"]
+
+
+def test_an_alert_says_what_is_wrong_and_what_to_do():
+    for group in RULES["groups"]:
+        for rule in group["rules"]:
+            assert rule["labels"]["severity"] in {"page", "ticket"}
+            assert {"summary", "action"} == rule["annotations"].keys()
+
+
+def test_the_page_about_watching_explains_every_metric(shown):
+    text = (settings.BASE_DIR / "docs" / "watching.md").read_text(encoding="utf-8")
+    ours = {
+        name
+        for name in shown
+        if name.startswith("mgw_") and not re.search(r"_(bucket|sum|count|created)$", name)
+    }
+    explained = set(re.findall(r"mgw_\w+", text))
+    assert {n for n in ours if n not in explained and f"{n}_total" not in explained} == set()
+    assert explained <= ours | {"mgw_token"}

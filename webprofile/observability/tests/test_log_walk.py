@@ -1,0 +1,135 @@
+"""One task walked through, and what the lines about it say in JSON."""
+
+import io
+import json
+import logging
+import uuid
+
+import dramatiq
+import pytest
+import structlog
+
+from agent.protocol import AttemptAccepted
+from profiles.actors import build_profile
+from tasks.dispatch import gateway
+from tasks.lifecycle.sweep import sweep
+from tasks.models import Attempt, Task
+from tasks.scheduling.assignment import assign_waiting
+from tasks.submission import submit
+from tasks.tests.make import (
+    finished,
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    started,
+    stored,
+)
+from webprofile.observability.logging import configure_logging
+from webprofile.observability.tests.parts import json_lines
+
+pytestmark = pytest.mark.django_db
+FOR_PROGRAMS = {"timestamp", "level", "event"}
+
+
+def walk(task):
+    """As an agent does it, over the gateway, until its files are to be read; the attempt."""
+    submit.task_submit(task, stored(task))
+    assign_waiting()
+    attempt = Attempt.objects.get(task=task)
+    worker = attempt.worker
+    gateway.handle(worker, AttemptAccepted(attempt=attempt.pk))
+    gateway.handle(worker, started(attempt))
+    gateway.handle(worker, finished(attempt))
+    return attempt
+
+
+def test_every_line_about_a_task_has_its_fields():
+    task = make_task(make_user("alice"), make_worker("box"))
+    with json_lines() as lines:
+        attempt = walk(task)
+        build_profile.fn(str(attempt.pk))
+    told = [line for line in lines.facts if line.get("task") == task.pk]
+    assert all(line.keys() >= FOR_PROGRAMS for line in told)
+    moves = [line for line in told if line["event"] == "task_moved"]
+    assert [m["state"] for m in moves] == [
+        "waiting", "assigned", "running", "processing", "finished",
+    ]  # fmt: skip
+    # from the moment that there is an attempt, each line names it and its device
+    for line in told[1:]:
+        assert (line["attempt"], line["worker"]) == (str(attempt.pk), "box")
+    # nothing is said of it without its number
+    assert [
+        line for line in lines.facts if str(attempt.pk) in str(line) and "task" not in line
+    ] == []
+
+
+def test_a_lost_attempt_is_told_with_all_its_fields():
+    attempt = make_attempt(make_waiting_task(worker=make_worker("box")))
+    Attempt.objects.filter(pk=attempt.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
+    with json_lines() as lines:
+        sweep()
+    (lost,) = lines.of("attempt_lost")
+    about = (attempt.task_id, str(attempt.pk), "box")
+    assert (lost["task"], lost["attempt"], lost["worker"], lost["level"]) == (*about, "warning")
+    first, *_ = lines.of("task_moved")
+    assert (first["task"], first["attempt"], first["worker"]) == about
+
+
+def test_what_is_bound_for_one_task_is_not_said_of_the_next():
+    with json_lines() as lines:
+        for name in ("a", "b"):
+            walk(make_task(make_user(name), make_worker(name)))
+    for line in lines.of("task_moved"):
+        if "attempt" in line:
+            assert Attempt.objects.get(pk=line["attempt"]).task_id == line["task"]
+            assert Task.objects.get(pk=line["task"]).worker.name == line["worker"]
+
+
+def test_an_actor_goes_on_under_the_id_of_the_request_that_asked():
+    broker = dramatiq.get_broker()
+    request_id = uuid.uuid4().hex
+    with structlog.contextvars.bound_contextvars(request_id=request_id):
+        message = build_profile.send(str(uuid.uuid4()))
+    assert message.options["request_id"] == request_id
+    heard = []
+
+    def hear(*args):
+        heard.append(dict(structlog.contextvars.get_contextvars()))
+
+    watching = next(m for m in broker.middleware if type(m).__name__ == "Watching")
+    watching.before_process_message(broker, message)
+    hear()
+    watching.after_process_message(broker, message)
+    hear()
+    assert heard == [{"request_id": request_id, "actor": "build_profile"}, {}]
+
+
+@pytest.mark.parametrize("form", ["json", "logfmt"])
+def test_an_error_is_one_line_with_its_cause(form):
+    out = io.StringIO()
+    with json_lines():
+        configure_logging("INFO", form)
+        (handler,) = logging.getLogger().handlers
+        handler.stream = out
+        try:
+            int("no number")
+        except ValueError:
+            structlog.get_logger().exception("it_broke", attempt="a-1")
+        logging.getLogger("elsewhere").warning("of %s", "another library")
+    ours, theirs = out.getvalue().splitlines()
+    assert "ValueError" in ours and "it_broke" in ours and "a-1" in ours
+    if form == "json":
+        assert json.loads(ours)["exception"].endswith("'no number'")
+        assert json.loads(theirs) | {"timestamp": ""} == {
+            "event": "of another library",
+            "level": "warning",
+            "logger": "elsewhere",
+            "timestamp": "",
+        }
+
+
+def test_another_form_of_lines_is_refused():
+    with pytest.raises(ValueError, match="LOG_FORMAT"):
+        configure_logging("INFO", "xml")

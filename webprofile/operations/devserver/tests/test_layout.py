@@ -1,0 +1,153 @@
+"""Folders, secrets, ports, and the agent's configuration."""
+
+import importlib
+import stat
+import tempfile
+import tomllib
+from pathlib import Path
+
+import dramatiq
+import pytest
+
+from webprofile.operations.devserver import layout as layouts
+from webprofile.operations.devserver.device import Runtime, update_config
+from webprofile.operations.devserver.layout import (
+    REPOSITORY,
+    bound_log,
+    free_ports,
+    is_free,
+    load_keys,
+    open_home,
+    socket_folder,
+)
+from webprofile.operations.devserver.parts import DISPATCH_QUEUE, QUEUES, Site, environment, storage
+from webprofile.operations.devserver.site import manage, remember
+
+
+def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
+    layout = open_home(tmp_path / "home")
+    keys = load_keys(layout)
+    assert load_keys(layout) == keys
+    assert load_keys(open_home(tmp_path / "other")) != keys
+    assert stat.S_IMODE((layout.home / "secrets.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(layout.home.stat().st_mode) == 0o700
+    # rclone refuses shorter ones
+    assert len(keys.s3_access_key_id) >= 16
+
+
+def test_a_home_too_deep_for_a_socket_gets_a_short_private_folder(tmp_path: Path) -> None:
+    folder, is_temporary = socket_folder(open_home(tmp_path / ("deep" * 30)))
+    try:
+        assert is_temporary
+        assert folder.parent == Path(tempfile.gettempdir())
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    finally:
+        folder.rmdir()
+
+
+def test_a_log_keeps_one_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = open_home(tmp_path / "home")
+    layout.make_folders()
+    log = layout.log("web")
+    log.write_text("first")
+    layout.make_folders()
+    assert not log.exists()
+    assert (log.parent / "web.log.1").read_text() == "first"
+    monkeypatch.setattr(layouts, "LOG_LIMIT_BYTES", 10)
+    with log.open("ab", buffering=0) as stream:
+        stream.write(b"a line that is too long")
+        bound_log(log)
+        stream.write(b"next")
+    assert log.read_text() == "next"
+    assert (log.parent / "web.log.1").read_text() == "a line that is too long"
+
+
+def test_free_ports_differ_and_are_free() -> None:
+    ports = free_ports(5)
+    assert len(set(ports)) == 5
+    assert all(is_free(port) for port in ports)
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [("25000 60999", 25_000), ("1024 65535", 32_768), (None, 32_768)],
+    ids=["narrowed", "widened", "not Linux"],
+)
+def test_free_ports_are_not_those_of_connections(tmp_path, monkeypatch, given, first) -> None:
+    told = tmp_path / "ip_local_port_range"
+    if given:
+        told.write_text(given)
+    monkeypatch.setattr(layouts, "_PORTS_OF_CONNECTIONS", told)
+    assert [port for port in free_ports(50) if not 12_000 <= port < first] == []
+
+
+def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
+    layout = open_home(tmp_path / "home")
+    keys = load_keys(layout)
+    site = Site(layout, keys, tmp_path / "s", port=1, storage_port=2)
+    part = storage(site)
+    assert keys.s3_secret_access_key not in " ".join(part.command)
+    pair = f"{keys.s3_access_key_id},{keys.s3_secret_access_key}"
+    assert part.environment["RCLONE_AUTH_KEY"] == f'"{pair}"'
+
+
+def test_the_callers_rclone_settings_do_not_reach_our_storage(tmp_path: Path) -> None:
+    layout = open_home(tmp_path / "a home, 100%")
+    site = Site(layout, load_keys(layout), tmp_path / "s o", port=1, storage_port=2)
+    made = environment(site, {"RCLONE_READ_ONLY": "1", "HOME": "/home/alice"})
+    assert "RCLONE_READ_ONLY" not in made
+    assert made["HOME"] == "/home/alice"
+    assert made["DATABASE_URL"].startswith("sqlite:////")
+    assert made["DATABASE_URL"].endswith("/a%20home%2C%20100%25/db.sqlite3")
+    assert made["REDIS_URL"] == f"unix://{tmp_path}/s%20o?db=0"
+
+
+def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(
+        'server = "http://127.0.0.1:1"\ntoken_file = "agent.token"\nspool = "sp\\"ool"\nnice = 5\n'
+        '[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "/old"\n'
+        '[[runtime]]\nversion = "1.12.0"\nkind = "binary"\npath = "/opt/mge"\n'
+    )
+    update_config(file, "http://127.0.0.1:9", Runtime(problem="No Python."))
+    config = tomllib.loads(file.read_text())
+    assert config["server"] == "http://127.0.0.1:9"
+    assert config["spool"] == 'sp"ool'
+    assert config["nice"] == 5
+    ours, other = config["runtime"]
+    assert ours == {"version": "1.13.0", "kind": "wheel", "path": "", "problem": "No Python."}
+    assert other["path"] == "/opt/mge"
+    update_config(file, "http://127.0.0.1:9", Runtime(python="/new/bin/python"))
+    found = tomllib.loads(file.read_text())["runtime"][0]
+    assert found == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
+
+
+def test_every_actor_of_ours_has_its_queue_consumed() -> None:
+    for module in REPOSITORY.glob("*/actors.py"):
+        importlib.import_module(f"{module.parent.name}.actors")
+    actors = dramatiq.get_broker().actors.values()
+    ours = {actor.queue_name for actor in actors if "django_dramatiq" not in actor.fn.__module__}
+    assert ours == {*QUEUES, DISPATCH_QUEUE}
+
+
+def test_manage_works_with_the_settings_of_the_last_start(tmp_path):
+    layout = open_home(tmp_path)
+    assert manage(layout, ["check"]) == 1  # nothing was started here yet
+    remember(Site(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
+    assert manage(layout, ["compare_binary_iodump", "--help"]) == 0
+
+
+def test_what_the_owner_set_in_tables_survives_a_start(tmp_path):
+    file = tmp_path / "agent" / "agent.toml"
+    file.parent.mkdir()
+    file.write_text(
+        'server = "http://old"\nspool = "spool"\n[gate]\nmax_load = 0.1\n[measure]\ncores = [1]\n'
+        '[[c_opr_lib]]\nname = "ops"\npath = "libops.so"\n'
+    )
+    update_config(file, "http://new", Runtime(python="/usr/bin/python3"))
+    config = tomllib.loads(file.read_text())
+    assert (config["server"], config["gate"]) == ("http://new", {"max_load": 0.1})
+    assert config["measure"] == {"cores": [1]}
+    assert config["c_opr_lib"] == [{"name": "ops", "path": "libops.so"}]

@@ -1,0 +1,119 @@
+"""A part that dies is named with its reason and started again, a few times."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from webprofile.operations.devserver.guard import is_alive
+from webprofile.operations.devserver.layout import Layout, open_home
+from webprofile.operations.devserver.lock import HomeLock
+from webprofile.operations.devserver.supervisor import Part, PartError, Restarts, Supervisor
+
+QUICK = Restarts(limit=2, within_s=60, first_pause_s=0.05)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = open_home(tmp_path / "home")
+    layout.make_folders()
+    return layout
+
+
+@pytest.fixture
+async def supervisor(layout: Layout) -> AsyncIterator[Supervisor]:
+    lock = HomeLock(layout.lock)
+    supervisor = Supervisor(layout, {"PATH": "/usr/bin:/bin"}, lock.descriptor, QUICK)
+    supervisor.open()
+    yield supervisor
+    await supervisor.close()
+    lock.release()
+
+
+async def lines_until(capsys: pytest.CaptureFixture[str], wanted: str) -> str:
+    said = ""
+    for _ in range(400):
+        output = capsys.readouterr()
+        said += output.out + output.err
+        if wanted in said:
+            return said
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{wanted!r} was not said: {said}")
+
+
+async def test_a_dying_part_is_named_with_its_reason_and_started_again(
+    supervisor: Supervisor, layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # dies the first time only, a while after it came up
+    mark = tmp_path / "mark"
+    script = f"echo cannot go on; test -e {mark} && exec sleep 99; touch {mark}; sleep 1; exit 7"
+    await supervisor.start(Part("weak", ["sh", "-c", script]))
+    said = await lines_until(capsys, "weak starts again.")
+    assert "weak exited with code 7." in said
+    assert "    cannot go on" in said
+    assert str(layout.log("weak")) in said
+    assert not supervisor.failure.done()
+
+
+async def test_a_killed_part_is_named_with_its_signal(
+    supervisor: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await supervisor.start(Part("shot", ["sh", "-c", "sleep 1; kill -9 $$"]))
+    assert "shot was killed by SIGKILL." in await lines_until(capsys, "shot starts again.")
+
+
+async def test_too_many_deaths_are_a_failure_that_names_the_part(supervisor: Supervisor) -> None:
+    starting = asyncio.create_task(supervisor.start(Part("hopeless", ["sh", "-c", "exit 3"])))
+    with pytest.raises(PartError, match=r"hopeless died 3 times, last: it exited with code 3"):
+        await asyncio.wait_for(supervisor.failure, 20)
+    starting.cancel()
+
+
+async def test_a_command_that_does_not_exist_says_so(supervisor: Supervisor) -> None:
+    starting = asyncio.create_task(supervisor.start(Part("missing", ["/no/such/program"])))
+    with pytest.raises(PartError, match=r"/no/such/program: No such file"):
+        await asyncio.wait_for(supervisor.failure, 20)
+    starting.cancel()
+
+
+async def test_a_part_that_never_answers_counts_as_dead(
+    supervisor: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = Part("mute", ["sleep", "99"], ready=lambda: False, ready_within_s=0.2)
+    starting = asyncio.create_task(supervisor.start(part))
+    assert "mute did not answer within" in await lines_until(capsys, "mute starts again.")
+    starting.cancel()
+
+
+async def test_a_part_may_leave_for_good_without_ending_the_rest(
+    supervisor: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = Part("refused", ["sh", "-c", "sleep 1; exit 2"], gone_for_good=frozenset({2}))
+    await supervisor.start(part)
+    await lines_until(capsys, "refused is not started again.")
+    assert not supervisor.failure.done()
+
+
+async def test_a_part_that_leaves_for_good_at_once_holds_nobody_up(supervisor: Supervisor) -> None:
+    part = Part("refused", ["sh", "-c", "exit 2"], gone_for_good=frozenset({2}))
+    await asyncio.wait_for(supervisor.start(part), 10)
+    assert not supervisor.failure.done()
+
+
+async def test_children_of_a_dead_part_are_ended_before_it_starts_again(
+    supervisor: Supervisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    orphan = tmp_path / "orphan"
+    script = f"sleep 99 & test -e {orphan} || echo $! >{orphan}; sleep 1; exit 1"
+    await supervisor.start(Part("parent", ["sh", "-c", script]))
+    await lines_until(capsys, "parent starts again.")
+    assert not is_alive(int(orphan.read_text()))
+
+
+async def test_a_command_gives_its_output_or_the_end_of_its_log(supervisor: Supervisor) -> None:
+    assert await supervisor.run("good", ["echo", "yes"]) == "yes\n"
+    with pytest.raises(PartError, match=r"(?s)bad exited with code 4.*    no disk"):
+        await supervisor.run("bad", ["sh", "-c", "echo no disk >&2; exit 4"])
+    with pytest.raises(PartError, match=r"slow did not end"):
+        await supervisor.run("slow", ["sleep", "99"], timeout_s=0.2)

@@ -1,0 +1,121 @@
+"""The database: whether it answers, takes writes, and has the tables of this code."""
+
+import datetime
+import secrets
+from contextlib import closing
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import ConnectionHandler
+from django.utils import timezone
+
+from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
+
+#: what the driver says -> what to do
+_STEPS = {
+    "password authentication failed": "Correct user and password in DATABASE_URL.",
+    "no password supplied": "Put the password into DATABASE_URL.",
+    "does not exist": "Create it, or correct its name in DATABASE_URL.",
+    "refused": "Start the database, or correct host and port in DATABASE_URL.",
+    "no such file": "Start the database, or correct host and port in DATABASE_URL.",
+    "translate host name": "Correct the host in DATABASE_URL, or the machine's name service.",
+    "resolve host": "Correct the host in DATABASE_URL, or the machine's name service.",
+    "name or service not known": "Correct the host in DATABASE_URL, or the machine's name service.",
+    "too many": "Lower DATABASE_POOL or raise the server's max_connections.",
+    "read-only": "DATABASE_URL must name the server that takes writes, not a copy of it.",
+    "readonly": "Give the site's user the right to write to the file and to its folder.",
+    "permission denied": "Give the site's user all rights on the tables of this database.",
+    "unable to open": "Give the site's user the right to write to the file and to its folder.",
+    "disk": "Make room on the database's disk.",
+}
+_ELSE = "See the database's own log."
+
+
+def database() -> Finding:
+    """Connect past the pool, which would hide the cause; write a row and take it back."""
+    try:
+        with closing(_connection()) as connection:
+            version = _version(connection)
+            tables = connection.introspection.table_names()
+            if "django_session" not in tables:
+                return odd(f"{version} answers and is empty.", "Run `manage.py migrate`.")
+            _write(connection)
+    except DatabaseError as error:
+        return broken(f"{_name()}: {reason(error)}", _step(str(error)))
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        return good(f"{version} answers and takes writes. It serves a single machine.")
+    return good(f"{version} answers and takes writes.")
+
+
+def migrations() -> Finding:
+    """Compare what the database says was done to it with what this code wants."""
+    executor = MigrationExecutor(connections["default"])
+    wanted = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if wanted:
+        names = ", ".join(f"{each.app_label}.{each.name}" for each, _ in wanted[:3])
+        more = f" and {len(wanted) - 3} more" if len(wanted) > 3 else ""
+        step = "Run `manage.py migrate`, then start the site again."
+        return broken(f"Not applied: {names}{more}.", step)
+    done = set(executor.loader.applied_migrations or ())
+    known = {app for app, _ in executor.loader.disk_migrations or ()}
+    unknown = [key for key in done - set(executor.loader.disk_migrations or ()) if key[0] in known]
+    if unknown:
+        names = ", ".join(".".join(key) for key in sorted(unknown)[:3])
+        step = "Run the newer release, or go back with `manage.py migrate` of that release."
+        return odd(f"The database is ahead of this code: {names}.", step)
+    return good(f"All {len(done)} are applied.")
+
+
+def database_clock() -> datetime.datetime | None:
+    """What time the server has; None where it has no clock of its own."""
+    with closing(_connection()) as connection:
+        if connection.vendor != "postgresql":
+            return None
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            found: datetime.datetime = cursor.fetchone()[0]
+            return found
+
+
+def _connection() -> Any:
+    """A connection of the doctor's own: no pool, and no long patience."""
+    told = connections["default"].settings_dict
+    options = {name: value for name, value in told["OPTIONS"].items() if name != "pool"}
+    if told["ENGINE"].endswith("postgresql"):
+        options["connect_timeout"] = max(2, round(patience_s()))
+    else:
+        options["timeout"] = patience_s()
+    return ConnectionHandler({"default": told | {"OPTIONS": options}})["default"]
+
+
+def _version(connection: Any) -> str:
+    with connection.cursor() as cursor:
+        version = ".".join(str(number) for number in connection.get_database_version())
+        cursor.execute("SELECT 1")
+        return f"{connection.display_name} {version}"
+
+
+def _write(connection: Any) -> None:
+    connection.set_autocommit(False)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO django_session (session_key, session_data, expire_date)"
+                " VALUES (%s, %s, %s)",
+                [f"doctor-{secrets.token_hex(8)}", "", timezone.now()],
+            )
+    finally:
+        connection.rollback()
+
+
+def _name() -> str:
+    told = connections["default"].settings_dict
+    where = f" at {told['HOST']}" if told["HOST"] else ""
+    return f"{told['ENGINE'].rpartition('.')[2]}{where}"
+
+
+def _step(text: str) -> str:
+    lowered = text.lower()
+    return next((step for words, step in _STEPS.items() if words in lowered), _ELSE)

@@ -1,0 +1,124 @@
+"""The site as its readers meet it: its address, its sockets, its static files, its agent."""
+
+import secrets
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.contrib.staticfiles.storage import staticfiles_storage
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.sync.client import connect
+
+from agent.protocol import CloseCode
+from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
+from webprofile.operations.healthcheck.web import Answer, ask
+from webprofile.site_mark import HEADER, is_mark
+from workers import releases
+
+ADDRESS_STEP = "Start the web server, or correct SITE_URL."
+SOCKETS_STEP = "Start the web server, or correct SITE_URL; see the proxy's log."
+AGENT_STEP = "Run `make agent-bundle`, or correct AGENT_FOLDER."
+_SOCKETS_STEP = "The proxy must pass the headers Upgrade and Connection of /ws/ by HTTP/1.1."
+
+
+def address() -> Finding:
+    """Whether SITE_URL leads to a server of this very site."""
+    question = secrets.token_hex(8)
+    answer = ask("GET", f"{settings.SITE_URL}/healthz?mark={question}")
+    if answer.status == 200 and is_mark(question, answer.headers.get(HEADER, "")):
+        return good(f"{settings.SITE_URL} leads to this site.")
+    return _other_address(answer)
+
+
+def sockets() -> Finding:
+    """Whether a WebSocket comes through: the agent's, which says by its close code that it did."""
+    url = "ws" + settings.SITE_URL.removeprefix("http") + "/ws/agent/"
+    headers = {"Authorization": "Bearer doctor"}
+    try:
+        with connect(
+            url, additional_headers=headers, open_timeout=patience_s(), proxy=None
+        ) as socket:
+            socket.recv(timeout=patience_s())
+    except ConnectionClosed as error:
+        if error.rcvd is not None and error.rcvd.code == CloseCode.UNKNOWN_TOKEN:
+            return good("WebSockets come through.")
+        return broken(f"A socket opens and breaks: {reason(error)}", SOCKETS_STEP)
+    except InvalidHandshake as error:
+        text = f"{settings.SITE_URL} lets no WebSocket through: {reason(error)}"
+        return broken(f"{text}. No device could connect.", _SOCKETS_STEP)
+    return broken("A socket opens, but another site answers.", SOCKETS_STEP)
+
+
+def static_files() -> Finding:
+    """Whether each static file of this code was collected as it is now."""
+    if not hasattr(staticfiles_storage, "hashed_files"):
+        return good("Files are served from where they lie.")
+    step = "Run `manage.py collectstatic`, then start the site again."
+    if not staticfiles_storage.hashed_files:
+        return broken(f"No file was collected in {settings.STATIC_ROOT}: no page works.", step)
+    names = [(name, files) for finder in get_finders() for name, files in finder.list([])]
+    missing = [name for name, _ in names if name not in staticfiles_storage.hashed_files]
+    root = Path(settings.STATIC_ROOT)
+    old = [
+        name
+        for name, files in names
+        if name not in missing and (root / name).stat().st_size != files.size(name)
+    ]
+    if missing:
+        return broken(f"Not collected: {_some(missing)}. Pages that need them fail.", step)
+    if old:
+        return broken(f"Of another release: {_some(old)}.", step)
+    return good(f"All {len(names)} files are collected.")
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def agent_files() -> Finding:
+    """Whether devices can install the agent from here."""
+    release = releases.served()
+    folder = releases.folder()
+    files = release.files if release else ()
+    for path in (folder / releases.MANIFEST, *(folder / file.name for file in files)):
+        if problem := _unreadable(path):
+            return broken(f"{path}: {problem}.", "Let the user that serves the site read it.")
+    if release is None:
+        return broken(f"There is no agent in {folder}: devices cannot install it.", AGENT_STEP)
+    for file in files:
+        path = folder / file.name
+        if not path.is_file() or path.stat().st_size != file.size_bytes:
+            return broken(f"{path} is missing or damaged.", AGENT_STEP)
+    kinds = len(release.files)
+    devices = "kinds of devices" if kinds > 1 else "kind of device"
+    return good(f"Devices can install version {release.version}, for {kinds} {devices}.")
+
+
+def _unreadable(path: Path) -> str:
+    """Why a file that is there cannot be read; an empty text if it can, or is not there."""
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _other_address(answer: Answer) -> Finding:
+    where = f"{settings.SITE_URL}/healthz"
+    if answer.status == 200 and answer.headers.get(HEADER):
+        text = f"{where} is a site with another SECRET_KEY."
+        return broken(text, "Give all servers of the site the same SECRET_KEY.")
+    if answer.status in {301, 302, 307, 308}:
+        to = answer.headers.get("Location", "")
+        if to.split("?")[0] == where:
+            step = "The proxy must set X-Forwarded-Proto: https."
+            return broken(f"{where} leads to itself for ever.", step)
+        return broken(f"{where} leads to {to}.", "Set SITE_URL to where it leads.")
+    if answer.status == 400:
+        text = f"{where} is refused (400): the server does not know this name as its own."
+        return broken(text, "Add the host to ALLOWED_HOSTS; the proxy must pass Host unchanged.")
+    if answer.status == 200:
+        return odd(f"{where} answers, but not as this release does.", ADDRESS_STEP)
+    return broken(f"{where} answers with {answer.status}.", "See the web server's and proxy's log.")

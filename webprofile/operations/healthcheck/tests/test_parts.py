@@ -1,0 +1,391 @@
+"""Each part is broken for real, and the words say what is wrong and what to do."""
+
+import datetime
+import socket
+import socketserver
+import threading
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import dramatiq
+import pytest
+from django.core.management import call_command
+from django.db import connections
+from dramatiq import Worker
+
+from agent.tests.http_sites import serving
+from webprofile.observability.tests.parts import redis_server
+from webprofile.operations.devserver.layout import free_ports
+from webprofile.operations.healthcheck import clock, messages, objects, rows, site
+from webprofile.operations.healthcheck.examining import Part, examine
+from webprofile.operations.healthcheck.finding import good, without_secrets
+from webprofile.settings.redis import patient
+
+
+@pytest.fixture
+def closed():
+    """The address of a port that nobody listens at."""
+    return f"127.0.0.1:{free_ports(1)[0]}"
+
+
+@pytest.fixture
+def http():
+    """A server that answers every request with what `answer` holds."""
+
+    class Handler(BaseHTTPRequestHandler):
+        answer: tuple[int, dict[str, str]] = (200, {})
+
+        def do_GET(self):
+            status, headers = self.answer
+            self.send_response_only(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_OPTIONS = do_PUT = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.answers = Handler
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    with serving(server):
+        yield server
+
+
+def said(finding):
+    return f"{finding.state} {finding.text} {finding.next_step}"
+
+
+# -- all of them --------------------------------------------------------------------------------
+
+
+def test_a_part_that_hangs_is_left_behind_and_the_others_are_told():
+    forever = threading.Event()
+
+    def hang():
+        forever.wait(30)
+        return good("too late")
+
+    parts = [Part("slow", hang, "Wake it."), Part("quick", lambda: good("here"), "")]
+    found = dict(examine(parts, time_limit_s=0.2))
+    forever.set()
+    assert said(found["slow"]) == "broken No answer in 0.2 s. Wake it."
+    assert said(found["quick"]) == "ok here "
+
+
+def test_whatever_a_library_raises_is_a_finding_with_a_next_step():
+    def fail():
+        raise ValueError("what it says\nand goes on about")
+
+    assert said(dict(examine([Part("odd", fail, "Do this.")]))["odd"]) == (
+        "broken what it says Do this."
+    )
+
+
+def test_passwords_in_what_libraries_say_are_struck_out(settings):
+    settings.DRAMATIQ_BROKER = {"OPTIONS": {"url": "amqp://site:p%40ssword@rabbit:5672/"}}
+    settings.EMAIL_HOST_PASSWORD = "letters-and-numbers"
+    text = "amqp://site:p%40ssword@rabbit, p@ssword, letters-and-numbers, only-for-tests"
+    assert without_secrets(text) == "amqp://site:********@rabbit, ********, ********, ********"
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.exhaustive
+def test_a_database_that_cannot_be_opened_is_named(db, monkeypatch, tmp_path):
+    told = connections["default"].settings_dict
+    key = "NAME" if "sqlite" in told["ENGINE"] else "HOST"
+    elsewhere = SimpleNamespace(settings_dict=told | {key: str(tmp_path / "nowhere" / "rows")})
+    monkeypatch.setattr(rows, "connections", {"default": elsewhere})
+    found = rows.database()
+    assert found.state == "broken"
+    assert "DATABASE_URL" in found.next_step or "right to write" in found.next_step
+
+
+def test_a_migration_that_was_not_applied_is_named(transactional_db):
+    call_command("migrate", "token_blacklist", "zero", verbosity=0)
+    try:
+        found = rows.migrations()
+    finally:
+        call_command("migrate", verbosity=0)
+    assert "Not applied: token_blacklist." in found.text
+    assert found.next_step.startswith("Run `manage.py migrate`")
+    assert rows.migrations().state == "ok"
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+
+def test_a_cache_and_a_layer_that_work_are_told():
+    assert messages.kept().state == "ok"
+    assert messages.channel_layer().state == "ok"
+
+
+def test_a_layer_of_production_works_and_one_whose_redis_ends_is_named(settings, tmp_path):
+    with redis_server(tmp_path) as (address, server):
+        settings.CHANNEL_LAYERS = {
+            "default": {
+                "BACKEND": "webprofile.realtime.layer.PatientLayer",
+                "CONFIG": {"hosts": [{"address": patient(address)}]},
+            }
+        }
+        assert messages.channel_layer().state == "ok"
+        server.kill()
+        server.wait(10)
+        found = messages.channel_layer()
+    assert found.text == "No wake-up arrived in 3.5 s."
+    assert found.next_step.startswith("Start Redis")
+
+
+def test_actors_that_listen_answer_and_none_is_noticed(db):
+    parts = [Part("actors", messages.actors, "")]
+    found = dict(examine(parts, time_limit_s=1))["actors"]
+    assert "none runs, or all are busy" in found.text
+    assert "rundramatiq" in found.next_step
+    broker = dramatiq.get_broker()
+    worker = Worker(broker, worker_timeout=10)
+    worker.start()
+    try:
+        found = dict(examine(parts, time_limit_s=60))["actors"]
+        assert said(found) == "ok They listen to the queue and answer. "
+    finally:
+        worker.stop()
+        broker.flush_all()
+
+
+# -- objects ------------------------------------------------------------------------------------
+
+
+def test_storage_that_works_is_told_three_ways(storage):
+    assert objects.objects().text.startswith("PUT, GET, HEAD and DELETE work at http://127.0.0.1:")
+    assert objects.presigned().text.startswith("Presigned PUT and GET work at http://127.0.0.1:")
+    assert objects.cross_origin().state == "ok"
+
+
+def test_nothing_of_the_doctor_stays_in_storage(storage):
+    objects.objects()
+    objects.presigned()
+    assert [list(page) for page in objects.storage.pages()] in ([], [[]])
+
+
+def test_a_missing_bucket_is_named(storage, settings):
+    settings.S3_BUCKET = "nobody-made-it"
+    assert said(objects.objects()) == (
+        f"broken PUT at {settings.S3_ENDPOINT_URL} was refused: NoSuchBucket. "
+        "Make the bucket, or correct S3_BUCKET."
+    )
+
+
+def test_a_wrong_secret_is_named(storage, settings):
+    settings.S3_SECRET_ACCESS_KEY = "not-the-one"
+    found = objects.objects()
+    sent = objects.presigned()
+    assert "SignatureDoesNotMatch" in found.text
+    assert "A presigned PUT" in sent.text
+    assert found.next_step.startswith("Correct S3_SECRET_ACCESS_KEY")
+
+
+def test_storage_that_is_away_is_named(settings, closed):
+    settings.S3_ENDPOINT_URL = f"http://{closed}"
+    found = objects.objects()
+    assert f"PUT at http://{closed}" in found.text
+    assert found.next_step == "Start the storage, or correct S3_ENDPOINT_URL."
+
+
+def test_a_public_address_that_only_others_reach_is_odd_and_no_fault(storage, settings, closed):
+    settings.S3_PUBLIC_ENDPOINT_URL = f"http://{closed}"
+    parts = [Part("public", objects.presigned, "", objects.unreachable)]
+    found = dict(examine(parts))["public"]
+    assert said(found).startswith(f"odd http://{closed}: nothing listens there. This machine may")
+    settings.S3_ENDPOINT_URL = f"http://{closed}"
+    assert objects.unreachable("It is away.").state == "broken"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((403, {}), "Browsers may not upload from"),
+        (
+            (200, {"Access-Control-Allow-Origin": "https://other.example"}),
+            "Browsers may not upload",
+        ),
+        (
+            (200, {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET"}),
+            "may not PUT from http://127.0.0.1:8000, only GET",
+        ),
+    ],
+)
+def test_rules_that_keep_browsers_from_uploading_are_named(settings, http, answer, words):
+    settings.S3_PUBLIC_ENDPOINT_URL = http.url
+    http.answers.answer = answer
+    found = objects.cross_origin()
+    assert words in found.text
+    assert "CORS rules" in found.next_step
+
+
+def test_a_header_that_browsers_must_send_and_may_not_is_named(settings, http):
+    settings.S3_PUBLIC_ENDPOINT_URL = http.url
+    settings.S3_ENCRYPTION = "aws:kms"
+    http.answers.answer = (
+        200,
+        {
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Allow-Methods": "GET, PUT",
+            "Access-Control-Allow-Headers": "content-md5, x-amz-meta-md5",
+        },
+    )
+    found = objects.cross_origin()
+    assert "may not send x-amz-server-side-encryption," in found.text
+
+
+# -- mail ---------------------------------------------------------------------------------------
+
+
+class Letters(socketserver.StreamRequestHandler):
+    """As much of SMTP as a letter needs; refuses `stranger@`."""
+
+    answers = {b"EHLO": b"250-here\r\n250 AUTH PLAIN", b"AUTH": b"535 no", b"QUIT": b"221 bye"}
+
+    def handle(self):
+        self.wfile.write(b"220 here\r\n")
+        for line in self.rfile:
+            word = line.split(b" ")[0].strip().upper()
+            answer = self.answers.get(word, b"250 fine")
+            self.wfile.write((b"550 not yours" if b"stranger@" in line else answer) + b"\r\n")
+            if word == b"QUIT":
+                return
+
+
+@pytest.fixture
+def letters(settings):
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Letters)
+    settings.HAS_MAIL_SERVER = True
+    settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
+    settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
+    settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = ""
+    with serving(server):
+        yield
+
+
+def test_mail_that_would_be_taken_is_told(letters, settings):
+    settings.DEFAULT_FROM_EMAIL = "site@example.org"
+    assert messages.mail().text.endswith("takes letters from site@example.org.")
+
+
+def test_a_refused_sender_and_a_refused_login_are_named(letters, settings):
+    settings.DEFAULT_FROM_EMAIL = "stranger@example.org"
+    assert said(messages.mail()) == (
+        "broken The server takes no letters from stranger@example.org (550). not yours "
+        "Set DEFAULT_FROM_EMAIL to an address of yours."
+    )
+    settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "site", "wrong"
+    assert said(messages.mail()) == "broken The login was refused (535). Correct EMAIL_URL's login."
+
+
+def test_mail_that_goes_nowhere_is_odd():
+    found = messages.mail()
+    assert (found.state, "EMAIL_URL" in found.next_step) == ("odd", True)
+
+
+# -- clock --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "state", "words"),
+    [
+        (0, "ok", "It agrees with storage"),
+        (-20, "odd", "ahead of storage."),
+        (90, "broken", "behind storage: machines with such clocks end each other's running"),
+        (600, "broken", "behind storage: addresses of files are good for"),
+        (3600, "broken", "behind storage: storage refuses every signature"),
+    ],
+)
+def test_a_clock_that_is_off_says_what_breaks(settings, http, monkeypatch, ahead_s, state, words):
+    monkeypatch.setattr(clock, "database_clock", lambda: None)
+    settings.S3_ENDPOINT_URL = http.url
+    told = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_s)
+    http.answers.answer = (200, {"Date": format_datetime(told, usegmt=True)})
+    found = clock.clock()
+    assert found.state == state
+    assert words in found.text
+
+
+# -- the site -----------------------------------------------------------------------------------
+
+
+def test_an_address_that_leads_elsewhere_is_named(settings, http, closed):
+    settings.SITE_URL = http.url
+    http.answers.answer = (301, {"Location": f"{http.url}/healthz"})
+    assert site.address().next_step == "The proxy must set X-Forwarded-Proto: https."
+    http.answers.answer = (302, {"Location": "https://profile.example.org/"})
+    assert "leads to https://profile.example.org/" in site.address().text
+    http.answers.answer = (400, {})
+    assert "ALLOWED_HOSTS" in site.address().next_step
+    http.answers.answer = (200, {"X-Site-Mark": "0" * 64})
+    assert "another SECRET_KEY" in site.address().text
+    http.answers.answer = (502, {})
+    assert "answers with 502" in site.address().text
+    settings.SITE_URL = f"http://{closed}"
+    found = dict(examine([Part("address", site.address, site.ADDRESS_STEP)]))["address"]
+    assert said(found) == (
+        f"broken http://{closed}: nothing listens there. Start the web server, or correct SITE_URL."
+    )
+
+
+def test_a_proxy_that_passes_no_sockets_is_named(settings, http):
+    settings.SITE_URL = http.url
+    http.answers.answer = (404, {})
+    found = site.sockets()
+    assert "lets no WebSocket through" in found.text
+    assert "Upgrade" in found.next_step
+
+
+def test_the_site_knows_itself_by_its_mark(live_server, settings):
+    settings.SITE_URL = live_server.url
+    found = dict(examine([Part("address", site.address, "")], time_limit_s=60))["address"]
+    assert said(found) == f"ok {live_server.url} leads to this site. "
+
+
+def test_static_files_that_were_not_collected_are_named(settings, tmp_path):
+    assert site.static_files().text == "Files are served from where they lie."
+    settings.STATIC_ROOT = str(tmp_path)
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "webprofile.staticstorage.ManifestStorage"}
+    }
+    found = site.static_files()
+    assert "No file was collected" in found.text
+    assert "collectstatic" in found.next_step
+
+
+def test_an_agent_that_was_not_built_or_is_damaged_is_named(settings, tmp_path):
+    settings.AGENT_FOLDER = str(tmp_path)
+    found = site.agent_files()
+    assert "There is no agent" in found.text
+    (tmp_path / "manifest.json").write_text(
+        '{"version": "1+a", "wheel": {"name": "w.whl"},'
+        ' "files": {"linux": {"name": "a.pyz", "sha256": "0", "size_bytes": 3}}}'
+    )
+    assert "a.pyz is missing or damaged" in site.agent_files().text
+    (tmp_path / "a.pyz").write_bytes(b"abc")
+    assert site.agent_files().text == "Devices can install version 1+a, for 1 kind of device."
+
+
+def test_an_agent_that_the_site_may_not_read_is_not_called_missing(settings, tmp_path):
+    settings.AGENT_FOLDER = str(tmp_path)
+    # as little readable as another user's file, also for root, as whom tests may run
+    (tmp_path / "manifest.json").mkdir()
+    found = site.agent_files()
+    assert found.text == f"{tmp_path}/manifest.json: Is a directory."
+    assert "Let the user that serves the site read it" in found.next_step
+
+
+def test_a_server_that_takes_connections_and_says_nothing_is_not_waited_for(settings):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.SITE_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        parts = [Part("address", site.address, site.ADDRESS_STEP)]
+        assert "does not answer in time." in dict(examine(parts, time_limit_s=2))["address"].text

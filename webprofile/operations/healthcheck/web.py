@@ -1,0 +1,55 @@
+"""Requests of the doctor: no redirects, no second try, no long patience."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import urllib3
+
+from webprofile.operations.healthcheck.finding import patience_s
+
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Unreachable(Exception):
+    """Nothing answered; the text says why."""
+
+
+def ask(
+    method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+) -> Answer:
+    """Raises Unreachable if nothing answers."""
+    try:
+        with urllib3.PoolManager(timeout=urllib3.Timeout(patience_s()), retries=False) as pool:
+            answer = pool.request(
+                method, url, headers=dict(headers or {}), body=body,
+                redirect=False, preload_content=False,
+            )  # fmt: skip
+            return Answer(answer.status, answer.headers, answer.read(_MOST_BYTES))
+    except urllib3.exceptions.HTTPError as error:
+        raise Unreachable(_words(url, error)) from error
+
+
+def _words(url: str, error: Exception) -> str:
+    parts = urllib3.util.parse_url(url)
+    where = f"{parts.scheme}://{parts.netloc}"
+    text = str(error)
+    if isinstance(error, urllib3.exceptions.NameResolutionError):
+        return f"{where}: nobody knows this name."
+    if isinstance(error, urllib3.exceptions.SSLError) or "CERTIFICATE" in text:
+        return f"{where}: its certificate is not accepted here ({_tail(text)})."
+    if "refused" in text.lower():
+        return f"{where}: nothing listens there."
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        return f"{where} does not answer in time."
+    return f"{where} does not answer ({_tail(text)})."
+
+
+def _tail(text: str) -> str:
+    return text.rpartition(": ")[2].strip("')\"> ")[:120]

@@ -1,0 +1,179 @@
+"""Metrics that are in the database, read when Prometheus asks: a dozen queries by indexes.
+
+Every web process shows the same numbers, so they are to be read with `max by (...)`. What was read
+is good for some seconds, however many ask.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Count, Min
+from django.utils import timezone
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from profiles.models import ProfileUpload, RemovedObjects
+from tasks.lifecycle.counters import SETTLED, counted_until
+from tasks.lifecycle.sweep import HINT_PATIENCE
+from tasks.models import EndTally, Task
+from tasks.scheduling.fair_share import HEALTH_TIER, tiers
+from tasks.states import LIVE, TaskState
+from workers.heartbeats import beats_count
+from workers.models import Worker
+from workers.status import ENABLED, NOT_HELD, NOT_RETIRED
+
+log = structlog.get_logger()
+
+#: s
+GOOD_FOR_S = 5.0
+_TIERS = ("health", "raised", "usual", "put_back")
+
+
+class Rows:
+    """A collector of prometheus_client."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: list[Metric] = []
+        self._found_at = -GOOD_FOR_S
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: else the database would be asked when this module is loaded."""
+        return []
+
+    def collect(self) -> list[Metric]:
+        with self._lock:
+            if time.monotonic() - self._found_at >= GOOD_FOR_S:
+                self._found = _read()
+                self._found_at = time.monotonic()
+            return self._found
+
+    def forget(self) -> None:
+        """Read anew the next time."""
+        with self._lock:
+            self._found_at = -GOOD_FOR_S
+
+
+def _read() -> list[Metric]:
+    """Everything; where the database does not answer, only that."""
+    try:
+        found = [*_queue(), *_tasks(), *_workers(), *_ends(), *_sweep(), *_outbox()]
+        readable = 1
+    except DatabaseError as error:
+        log.warning("metrics_without_database", cause=type(error).__name__)
+        found, readable = [], 0
+    return [
+        *found,
+        *_pool(),
+        *_disk(),
+        _gauge("mgw_database_readable", "Whether the database answered this scrape.", readable),
+    ]
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _by(name: str, text: str, label: str, values: dict[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _tier(number: int) -> str:
+    if number == HEALTH_TIER:
+        return "health"
+    return "usual" if number == 0 else ("raised" if number > 0 else "put_back")
+
+
+def _queue() -> Iterator[Metric]:
+    waiting = Task.objects.filter(state=TaskState.WAITING).order_by()
+    rows = waiting.annotate(tier=tiers()).values_list("tier")
+    now, number = timezone.now(), dict.fromkeys(_TIERS, 0.0)
+    age_s = dict.fromkeys(_TIERS, 0.0)
+    for tier, count, first_at in rows.annotate(Count("pk"), first=Min("submitted_at")):
+        word = _tier(tier)
+        number[word] += count
+        if first_at is not None:
+            age_s[word] = max(age_s[word], (now - first_at).total_seconds())
+    yield _by("mgw_queue_tasks", "Tasks that wait, by tier.", "tier", number)
+    text = "How long the oldest waiting task waits."
+    yield _by("mgw_queue_oldest_age_seconds", text, "tier", age_s)
+
+
+def _tasks() -> Iterator[Metric]:
+    live = Task.objects.filter(state__in=LIVE).order_by()
+    found = dict(live.values_list("state").annotate(Count("pk")))
+    counts: dict[str, float] = {state.value: found.get(state.value, 0) for state in sorted(LIVE)}
+    yield _by("mgw_tasks_live", "Tasks that have not ended, by state.", "state", counts)
+    unread = Task.objects.filter(state=TaskState.PROCESSING)
+    late = unread.filter(hinted_at__lt=timezone.now() - HINT_PATIENCE).count()
+    yield _gauge("mgw_results_late", "Results not read although asked for a while ago.", late)
+
+
+def _workers() -> Iterator[Metric]:
+    known = Worker.objects.filter(NOT_RETIRED.rows(""))
+    beats: dict[str, float] = {
+        beat.value: number for beat, number in beats_count(known.filter(ENABLED.rows(""))).items()
+    }
+    yield _by("mgw_workers", "Devices in service, by their last heartbeat.", "beat", beats)
+    why = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
+    out = known.aggregate(**{name: Count("pk", filter=found) for name, found in why.items()})
+    yield _by("mgw_workers_out", "Devices that get no tasks, by why.", "why", out)
+
+
+def _ends() -> Iterator[Metric]:
+    family = CounterMetricFamily(
+        "mgw_attempts_ended", "Attempts that ever ended.", labels=["outcome", "reason"]
+    )
+    for row in EndTally.objects.order_by("outcome", "reason"):
+        family.add_metric([row.outcome, row.reason], row.number)
+    yield family
+
+
+def _sweep() -> Iterator[Metric]:
+    if until := counted_until():
+        age_s = max(0.0, (timezone.now() - until - SETTLED).total_seconds())
+        yield _gauge("mgw_sweep_age_seconds", "Since the sweep's last round.", age_s)
+
+
+def _outbox() -> Iterator[Metric]:
+    due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).count()
+    yield _gauge("mgw_removals_due", "Folders of storage that are to be emptied.", due)
+    unread = ProfileUpload.objects.filter(state=ProfileUpload.State.PROCESSING).count()
+    yield _gauge("mgw_opened_unread", "Opened profiles that are not read yet.", unread)
+
+
+def _pool() -> Iterator[Metric]:
+    """psycopg's own figures of this process (PostgreSQL only)."""
+    pool = getattr(connection, "pool", None)
+    if pool is None:
+        return
+    figures = pool.get_stats()
+    values: dict[str, float] = {
+        "open": figures.get("pool_size", 0),
+        "idle": figures.get("pool_available", 0),
+        "most": figures.get("pool_max", 0),
+        "waited_for": figures.get("requests_waiting", 0),
+    }
+    text = "Connections to the database of this process."
+    yield _by("mgw_database_pool", text, "state", values)
+
+
+def _disk() -> Iterator[Metric]:
+    """Where this process writes: on one machine also where the files of tasks lie."""
+    if settings.HOME.is_dir():
+        found = shutil.disk_usage(settings.HOME)
+        yield _gauge("mgw_disk_free_bytes", "Free on the disk of MGW_HOME.", found.free)
+        yield _gauge("mgw_disk_size_bytes", "Size of the disk of MGW_HOME.", found.total)
+
+
+rows = Rows()
+rows_registry = CollectorRegistry()
+rows_registry.register(rows)

@@ -1,0 +1,1 @@
+"""The channel layer, and the base of browsers' sockets."""

@@ -1,0 +1,78 @@
+"""The API: Django REST framework, its tokens and its description."""
+
+from datetime import timedelta
+from typing import Any
+
+import environ
+
+from webprofile.api.description import DESCRIPTION, TAGS
+
+env = environ.Env()
+
+#: requests of one caller: a user with tokens, the same user with a browser's session, or an address
+#: where nobody is logged in; empty for no limit
+API_RATES = {
+    "user": env.str("API_RATE_USER", default="1200/min"),
+    "session": env.str("API_RATE_SESSION", default="1200/min"),
+    "anonymous": env.str("API_RATE_ANONYMOUS", default="120/min"),
+    "credentials": env.str("API_RATE_CREDENTIALS", default="20/min"),
+    "refresh": env.str("API_RATE_REFRESH", default="120/min"),
+}
+#: an answer to a repeated `Idempotency-Key` is remembered this long
+IDEMPOTENCY_S = 24 * 3600
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        # the first one names the scheme of a 401
+        "webprofile.api.authentication.AccessTokenAuthentication",
+        "webprofile.api.authentication.JwtAuthentication",
+        "webprofile.api.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["webprofile.api.permissions.MayCall"],
+    "DEFAULT_THROTTLE_CLASSES": ["webprofile.api.throttling.CallerThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["webprofile.api.parsers.JsonParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PAGINATION_CLASS": "webprofile.api.pagination.CursorPages",
+    "DEFAULT_FILTER_BACKENDS": ["webprofile.filters.FilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "webprofile.api.schema.Schema",
+    "EXCEPTION_HANDLER": "webprofile.api.problems.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "URL_FORMAT_OVERRIDE": None,
+    "NUM_PROXIES": env.int("TRUSTED_PROXY_COUNT", default=0),
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+    "TEST_REQUEST_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+}
+SIMPLE_JWT: dict[str, Any] = {
+    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=10),
+    "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
+    "ROTATE_REFRESH_TOKENS": True,
+    "BLACKLIST_AFTER_ROTATION": True,
+    "AUTH_TOKEN_CLASSES": ("accounts.tokens.refresh.AccessPart",),
+    # a changed password ends what was issued before
+    "CHECK_REVOKE_TOKEN": True,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "MegEngine Web Profile",
+    "VERSION": "1",
+    "DESCRIPTION": DESCRIPTION,
+    "TAGS": [{"name": name, "description": text} for name, text in TAGS.items()],
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {
+        "TaskState": "tasks.states.TaskState",
+        "TaskStatus": "tasks.states.Status",
+        "TaskKind": "tasks.kinds.Kind",
+        "FileKind": "tasks.models.TaskFile.Kind",
+        "OpenedState": "profiles.models.ProfileUpload.State",
+        "RuntimeKind": "workers.models.Runtime.Kind",
+        "ComparedStatus": "profiles.comparison.classify.STATUSES",
+        "Verdict": "profiles.comparison.confidence.VERDICTS",
+    },
+    "PREPROCESSING_HOOKS": ["webprofile.api.schema.only_v1"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "webprofile.api.schema.describe_null",
+    ],
+}

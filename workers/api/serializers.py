@@ -1,0 +1,266 @@
+"""What goes out about devices."""
+
+import datetime
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from tasks.lifecycle.reasons import held_words
+from tasks.usage import usage_of
+from workers import releases
+from workers.models import Pool, Runtime, Worker
+from workers.selectors import labels_of
+from workers.status import DeviceStatus, status_of
+
+#: where a device stands in the network is for administrators
+PRIVATE_FACTS = frozenset({"hostname", "ip"})
+
+
+class RoofsAnswer(serializers.Serializer):
+    """What a device reached at best."""
+
+    device = serializers.CharField(help_text="`cpu` (one core) or `cuda`.")
+    peak_flops = serializers.DictField(
+        child=serializers.FloatField(),
+        help_text="Operations per second by data type; a multiply-add counts as 2.",
+    )
+    copy_bytes_s = serializers.FloatField(
+        help_text="Bytes per second; each read and each written one counts."
+    )
+    measured_at = serializers.SerializerMethodField(help_text="When it was measured.")
+
+    def get_measured_at(self, roofs: dict[str, Any]) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(roofs["measured_at"], datetime.UTC)
+
+
+class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
+    """One MegEngine on a device."""
+
+    builds = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="What it was built with and the device has: `cuda`, `tensorrt`, `opencl`.",
+    )
+    libraries = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Names of operator libraries that the device's owner lists.",
+    )
+    roofs = RoofsAnswer(many=True, help_text="What the device reached at best with it.")
+
+    class Meta:
+        model = Runtime
+        fields = ("version", "kind", "python", "problem", "builds", "libraries", "roofs")
+        extra_kwargs = {
+            "version": {"help_text": "Version of MegEngine."},
+            "kind": {"help_text": "The Python package, or a compiled load_and_run."},
+            "python": {"help_text": "Version of Python; empty for a compiled one."},
+            "problem": {"help_text": "Why it cannot be used; empty if it can."},
+        }
+
+
+class WorkerRow(serializers.ModelSerializer[Worker]):
+    """A device in a list."""
+
+    is_online = serializers.BooleanField(help_text="Whether it is connected now.")
+    last_seen_at = serializers.DateTimeField(
+        allow_null=True, help_text="Its last heartbeat; null: none ever."
+    )
+    condition = serializers.SerializerMethodField(help_text="The weightiest thing to know of it.")
+    takes_scripts = serializers.BooleanField(
+        help_text="Whether its owner, by the agent's configuration, lets users run them as well."
+    )
+    running = serializers.SerializerMethodField(help_text="Tasks that it runs now.")
+    waiting = serializers.SerializerMethodField(help_text="Tasks that wait for it.")
+    usual_s = serializers.SerializerMethodField(
+        help_text=(
+            "How long an attempt of a user held a slot on average during the last hour, s; "
+            "null: none ended."
+        )
+    )
+    labels = serializers.SerializerMethodField(help_text="Labels with their values.")
+    pools = serializers.SerializerMethodField(help_text="Names of the pools that it is in.")
+    facts = serializers.SerializerMethodField(
+        help_text="What its agent says of it, such as `cpu_model`, `cores`, `memory_bytes`, `gpus`."
+    )
+    runtimes = RuntimeAnswer(many=True, help_text="The MegEngines that it has.")
+
+    class Meta:
+        model = Worker
+        fields: tuple[str, ...] = (
+            "id", "name", "condition", "is_online", "is_enabled", "is_public", "held_reason",
+            "allows_scripts", "takes_scripts", "held_at", "last_seen_at", "agent_version", "slots",
+            "running", "waiting", "usual_s", "labels", "pools", "facts", "runtimes",
+        )  # fmt: skip
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "Its name."},
+            "is_enabled": {"help_text": "Whether it gets new tasks."},
+            "is_public": {"help_text": "Whether every user may choose it."},
+            "allows_scripts": {
+                "help_text": "Whether an administrator lets users run scripts there."
+            },
+            "held_reason": {"help_text": "Why a health check holds it back, or empty."},
+            "held_at": {"help_text": "Since when; null if it is not held back."},
+            "agent_version": {"help_text": "Version of its agent."},
+            "slots": {"help_text": "Tasks that it may run at once."},
+        }
+
+    def _load(self, worker: Worker) -> Any:
+        return self.context["loads"][worker.pk]
+
+    @extend_schema_field(serializers.ChoiceField(DeviceStatus.choices))
+    def get_condition(self, worker: Worker) -> str:
+        return status_of(worker, is_busy=self._load(worker).live > 0).value
+
+    def get_running(self, worker: Worker) -> int:
+        return int(self._load(worker).live)
+
+    def get_waiting(self, worker: Worker) -> int:
+        return int(self._load(worker).waiting)
+
+    def get_usual_s(self, worker: Worker) -> float | None:
+        usual_s: float | None = self._load(worker).usual_s
+        return usual_s
+
+    def get_labels(self, worker: Worker) -> dict[str, str]:
+        return labels_of(worker)
+
+    def get_pools(self, worker: Worker) -> list[str]:
+        return sorted(pool.name for pool in worker.pools.all())
+
+    def get_facts(self, worker: Worker) -> dict[str, Any]:
+        private = frozenset() if self.context["is_staff"] else PRIVATE_FACTS
+        return {name: fact for name, fact in worker.facts.items() if name not in private}
+
+
+class UsageAnswer(serializers.Serializer):
+    """Shares of time in which it ran something."""
+
+    day = serializers.FloatField(help_text="Of the last 24 hours, 0 to 1.")
+    week = serializers.FloatField(help_text="Of the last seven days, 0 to 1.")
+
+
+class WorkerAnswer(WorkerRow):
+    """A device."""
+
+    usage = serializers.SerializerMethodField(help_text="How much of the time it ran something.")
+    held_text = serializers.SerializerMethodField(
+        help_text="Why it is held back, in the reader's words; empty if it is not."
+    )
+    is_agent_behind = serializers.SerializerMethodField(
+        help_text="Whether its agent is another one than this site serves."
+    )
+
+    class Meta(WorkerRow.Meta):
+        fields = (*WorkerRow.Meta.fields, "held_text", "is_agent_behind", "usage", "created_at")
+        extra_kwargs = WorkerRow.Meta.extra_kwargs | {
+            "created_at": {"help_text": "When it was registered."}
+        }
+
+    @extend_schema_field(UsageAnswer)
+    def get_usage(self, worker: Worker) -> dict[str, float]:
+        found = usage_of(worker)
+        return {"day": found.day, "week": found.week}
+
+    def get_held_text(self, worker: Worker) -> str:
+        return held_words(worker)
+
+    def get_is_agent_behind(self, worker: Worker) -> bool:
+        return releases.is_behind(worker.agent_version)
+
+
+class PoolAnswer(serializers.ModelSerializer[Pool]):
+    """Devices that a task may ask for by one name."""
+
+    workers = serializers.SerializerMethodField(help_text="Names of those that the reader may see.")
+
+    class Meta:
+        model = Pool
+        fields = ("id", "name", "description", "workers")
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "Its name, for `target.pool` of a task."},
+            "description": {"help_text": "What it is for."},
+        }
+
+    def get_workers(self, pool: Pool) -> list[str]:
+        return sorted(worker.name for worker in pool.seen)  # type: ignore[attr-defined]
+
+
+@extend_schema_field(OpenApiTypes.NUMBER)
+class Limit(serializers.Field):
+    """A number as the table has it: no float tells all digits of a large whole one."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class OptionAnswer(serializers.Serializer):
+    """One option of load_and_run; limits are inclusive."""
+
+    name = serializers.CharField(help_text="As a task's `options` name it.")
+    group = serializers.CharField(help_text="load_and_run's own group.")
+    group_title = serializers.CharField(help_text="The same in the reader's words.")
+    kind = serializers.CharField(
+        help_text="How a value is given: `bool`, `int`, `float`, `choice`, `text`; `artifact`: "
+        "switched on, and a file comes back; `file`: an uploaded one; `library`: a name; `agent`: "
+        "never taken."
+    )
+    type = serializers.CharField(help_text="Of load_and_run's own flag.")
+    help = serializers.DictField(
+        child=serializers.CharField(), help_text="One line, by language: `en`, `zh-hans`."
+    )
+    default = serializers.JSONField(help_text="true, false, a number or a text.")
+    minimum = Limit(
+        allow_null=True, help_text="Least value, in the unit that `help` tells, or null."
+    )
+    maximum = Limit(allow_null=True, help_text="Greatest value, in the same unit, or null.")
+    choices = serializers.ListField(
+        child=serializers.CharField(allow_blank=True), help_text="The values of a choice."
+    )
+    pattern = serializers.CharField(
+        allow_blank=True, help_text="A regular expression that a text matches, or empty."
+    )
+    needs = serializers.ListField(
+        child=serializers.CharField(), help_text="At least one of these must be set too."
+    )
+    excludes = serializers.ListField(
+        child=serializers.CharField(), help_text="None of these may be set too."
+    )
+    keeps_only = serializers.ListField(
+        child=serializers.CharField(), help_text="All others are reset beside it, if not empty."
+    )
+    alone = serializers.BooleanField(help_text="Whether the plan must have no profiled pass.")
+    platform = serializers.CharField(
+        allow_blank=True, help_text="What a device must have: `cuda`, `tensorrt`, `opencl`."
+    )
+    lite = serializers.CharField(help_text="What becomes of it with `lite`: ok, abort, no-op.")
+    wheel = serializers.BooleanField(help_text="Whether the Python package can do it.")
+    wheel_mdl = serializers.BooleanField(help_text="Whether it can in the graph interface too.")
+    wheel_graph = serializers.BooleanField(
+        help_text="Whether it puts a run of the Python package into the graph interface."
+    )
+    wheel_needs = serializers.ListField(
+        child=serializers.CharField(), help_text="As `needs`, for the Python package."
+    )
+    by_agent = serializers.BooleanField(help_text="Whether the agent does it itself.")
+    since = serializers.CharField(allow_blank=True, help_text="First MegEngine that can, or empty.")
+    file_taken = serializers.BooleanField(help_text="Whether a file may be its content.")
+    artifact = serializers.CharField(
+        allow_blank=True, help_text="The file that it leaves, or empty."
+    )
+    taken = serializers.BooleanField(help_text="Whether users may set it.")
+
+
+class RuntimeOptionAnswer(OptionAnswer):
+    """One option, on one MegEngine of one device."""
+
+    unavailable = serializers.CharField(
+        allow_blank=True,
+        help_text="Why it cannot be used there: `never`, `wheel`, `flag`, `cuda`, `tensorrt`, "
+        "`opencl`, `amd`, `library`; empty if it can.",
+    )
+    unavailable_text = serializers.CharField(
+        allow_blank=True, help_text="The same in the reader's words."
+    )

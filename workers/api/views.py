@@ -1,0 +1,165 @@
+"""Devices as their users see them."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Prefetch, QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from django.utils import translation
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.models import User
+from agent.protocol.options import OPTIONS, describe, unavailable
+from tasks.options.help import OPTION_HELP
+from tasks.options.words import GROUP_TITLES
+from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
+from tasks.scheduling.queue_depth import loads_of
+from tasks.scheduling.queue_status import outlook
+from tasks.scheduling.serializers import QueueAnswer
+from webprofile import fields
+from webprofile.api.schema import problems
+from webprofile.api.views import ApiListView, ApiView, ApiViewSet
+from webprofile.errors import DomainError
+from webprofile.messages.errors import word
+from workers.api.filters import WorkerFilters
+from workers.api.serializers import (
+    OptionAnswer,
+    PoolAnswer,
+    RuntimeOptionAnswer,
+    WorkerAnswer,
+    WorkerRow,
+)
+from workers.models import Pool, Runtime, Worker
+from workers.selectors import workers_visible_to
+
+
+class QueueQuery(fields.Query):
+    """A task that could be asked for."""
+
+    version = serializers.CharField(max_length=40, help_text="One of its MegEngines.")
+    priority = fields.Whole(
+        required=False,
+        default=0,
+        min_value=-ANY_PRIORITY,
+        max_value=ANY_PRIORITY,
+        help_text=f"Of the task; users may set -{OWN_PRIORITY} to {OWN_PRIORITY}.",
+    )
+
+
+@extend_schema_view(get=extend_schema(summary="List devices", operation_id="workers_list"))
+class WorkerList(ApiListView):
+    """Public ones, and private ones that were granted; an administrator sees all."""
+
+    queryset = Worker.objects.all()
+    serializer_class = WorkerRow
+    filterset_class = WorkerFilters
+
+    def get_queryset(self) -> QuerySet[Worker]:
+        return workers_visible_to(self.request.user).prefetch_related("pools")
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+        if args:  # none where the schema is made
+            kwargs["context"] = _context(self.request.user, args[0])
+        return super().get_serializer(*args, **kwargs)
+
+
+class WorkerViewSet(ApiViewSet):
+    """One device."""
+
+    def get_object(self) -> Worker:
+        """The device of this name, if the user may see it. Raises Http404."""
+        workers = workers_visible_to(self.request.user)
+        workers = workers.prefetch_related("pools", "runtimes__worker")
+        return get_object_or_404(workers, name=self.kwargs["name"])
+
+    @extend_schema(summary="Show a device", responses=WorkerAnswer, operation_id="workers_show")
+    def retrieve(self, request: Request, name: str) -> Response:
+        """Facts, MegEngines, measured limits, labels, how busy it is."""
+        worker = self.get_object()
+        return Response(WorkerAnswer(worker, context=_context(self.request.user, [worker])).data)
+
+    @extend_schema(summary="List options of a MegEngine", responses=RuntimeOptionAnswer(many=True))
+    def runtime_options(self, request: Request, name: str, version: str) -> Response:
+        """Every option of load_and_run, and why one cannot be used there."""
+        runtime = _runtime_of(self.get_object(), version)
+        if runtime is None:
+            raise Http404
+        rows = _option_rows()
+        for row in rows:
+            code = unavailable(OPTIONS[row["name"]], runtime.capabilities)
+            error = DomainError(f"option_{code}", option=row["name"], limit="")
+            row |= {"unavailable": code, "unavailable_text": word(error) if code else ""}
+        return Response(RuntimeOptionAnswer(rows, many=True).data)
+
+    @extend_schema(
+        summary="Show a device's queue",
+        parameters=[QueueQuery],
+        responses={200: QueueAnswer} | problems({422: ["runtime_missing"]}),
+    )
+    def queue(self, request: Request, name: str) -> Response:
+        """Where a task that the reader asked for now would stand, how long it would wait and why,
+        and which device would start it sooner.
+        """
+        query = QueueQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        worker, version = self.get_object(), query.validated_data["version"]
+        if _runtime_of(worker, version) is None:
+            raise DomainError(
+                "runtime_missing", field="version", worker=worker.name, version=version
+            )
+        priority = query.validated_data["priority"]
+        facts = outlook(worker, version, owner=self.request.user, priority=priority)
+        return Response(QueueAnswer(facts).data)
+
+
+@extend_schema_view(get=extend_schema(summary="List pools"))
+class PoolList(ApiListView):
+    """Those with a device that the reader may see; an administrator sees all."""
+
+    queryset = Pool.objects.all()
+    serializer_class = PoolAnswer
+
+    def get_queryset(self) -> QuerySet[Pool]:
+        user = self.request.user
+        visible = workers_visible_to(user).prefetch_related(None)
+        pools = Pool.objects.prefetch_related(Prefetch("workers", visible, to_attr="seen"))
+        return pools if user.is_staff else pools.filter(workers__in=visible.values("pk")).distinct()
+
+
+class OptionList(ApiView):
+    """The options of load_and_run."""
+
+    permission_classes = (AllowAny,)
+
+    @extend_schema(
+        summary="List options", responses=OptionAnswer(many=True), operation_id="options_list"
+    )
+    def get(self, request: Request) -> Response:
+        """All of load_and_run 1.13, also those that users may not set."""
+        return Response(OptionAnswer(_option_rows(), many=True).data)
+
+
+def _runtime_of(worker: Worker, version: str) -> Runtime | None:
+    return next((each for each in worker.runtimes.all() if each.version == version), None)
+
+
+def _context(user: User, workers: Any) -> dict[str, Any]:
+    return {"loads": loads_of(workers), "is_staff": user.is_staff}
+
+
+def _option_rows() -> list[dict[str, Any]]:
+    titles = {group.value: str(title) for group, title in GROUP_TITLES.items()}
+    helps: dict[str, dict[str, str]] = {name: {} for name in OPTIONS}
+    for language, _name in settings.LANGUAGES:
+        with translation.override(language):
+            for name in OPTIONS:
+                helps[name][language] = str(OPTION_HELP[name])
+    return [
+        {**row, "group_title": titles[row["group"]], "help": helps[row["name"]]}
+        for row in describe()
+    ]

@@ -1,1 +1,0 @@
-"""The agents' sockets: frames become calls of the gateway, its answers become frames."""

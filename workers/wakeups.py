@@ -1,0 +1,15 @@
+"""Wake-ups of agents' connections; they carry no data, since delivery is at most once."""
+
+from django.db import transaction
+
+from webprofile.realtime.layer import tell
+
+
+def worker_group(worker_id: int) -> str:
+    return f"worker.{worker_id}"
+
+
+def worker_revoked_on_commit(worker_id: int) -> None:
+    """Tell the connections of this worker's agent to look whether their token is void."""
+    group, message = worker_group(worker_id), {"type": "worker.revoked"}
+    transaction.on_commit(lambda: tell({group}, message), robust=True)
