@@ -4,7 +4,7 @@ import threading
 
 import dramatiq
 
-from accounts.webhooks.deliveries import delivery_next, delivery_try
+from accounts.webhooks.deliveries import next_delivery, try_delivery
 
 #: one call at a time in each process, whose other threads read profiles: a receiver may take 15 s
 #: for each. Of the process, since what lies in Redis outlives a process that was killed
@@ -21,9 +21,9 @@ def deliver_webhook(delivery_id: int) -> None:
     if not _LINE.acquire(blocking=False):
         return
     try:
-        delivery_try(delivery_id)
+        try_delivery(delivery_id)
     finally:
         _LINE.release()
-    following = delivery_next()
+    following = next_delivery()
     if following is not None:
         deliver_webhook.send(following)

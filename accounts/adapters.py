@@ -9,10 +9,10 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
-from accounts.emails import email_canonical
+from accounts.emails import canonical_email
 from accounts.encryption import cipher_for
 from accounts.models import User
-from accounts.services import email_is_proved, user_adopt
+from accounts.services import adopt_user, is_email_verified
 from accounts.sessions import NO_ADDRESS
 
 
@@ -30,7 +30,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return address
 
     def clean_email(self, email: str) -> str:
-        return email_canonical(email)
+        return canonical_email(email)
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
         user.set_password(password)
@@ -44,7 +44,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
     def authenticate_by_email(self, sociallogin: SocialLogin) -> tuple[User, str] | None:
         """The user who proved to have the address, else the one who registered with it."""
         found: tuple[User, str] | None = super().authenticate_by_email(sociallogin)
-        if found is None or email_is_proved(*found):
+        if found is None or is_email_verified(*found):
             return found
         user, email = found
         # others may have written it among their further addresses
@@ -62,7 +62,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
             return
         if found := self.authenticate_by_email(sociallogin):
             sociallogin.user, email = found
-            user_adopt(sociallogin.user, email=email, keep=request.session.session_key or "")
+            adopt_user(sociallogin.user, email=email, keep=request.session.session_key or "")
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):

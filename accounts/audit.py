@@ -12,7 +12,7 @@ from accounts.models import AuditEntry, User
 address: ContextVar[str | None] = ContextVar("address", default=None)
 
 
-def audit_record(
+def record_audit_entry(
     action: str,
     target: Model,
     *,

@@ -8,7 +8,7 @@ from django.utils.encoding import punycode
 LENGTH_LIMIT = 254
 
 
-def email_canonical(text: str) -> str:
+def canonical_email(text: str) -> str:
     """Write an address as it is stored and compared.
 
     Case, width and compatibility characters (NFKC) make no difference, and a domain of other

@@ -34,7 +34,7 @@ def _derive(secret_key: str, purpose: str) -> bytes:
     return base64.urlsafe_b64encode(kdf.derive(secret_key.encode()))
 
 
-def secrets_reencrypt() -> int:
+def reencrypt_secrets() -> int:
     """Encrypt every kept secret anew, a row a transaction; returns how many there are.
 
     Raises cryptography.fernet.InvalidToken where no key that is known opens a secret.

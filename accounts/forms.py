@@ -11,7 +11,7 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from accounts.emails import LENGTH_LIMIT, email_canonical
+from accounts.emails import LENGTH_LIMIT, canonical_email
 from accounts.models import AccessToken, User, Webhook
 from accounts.preferences import time_zones
 from accounts.tokens.access import DAYS_LIMIT
@@ -27,7 +27,7 @@ class EmailField(AllauthEmailField):
         self.widget.attrs.pop("placeholder", None)
 
     def to_python(self, value: Any) -> str:
-        return email_canonical(super().to_python(value))
+        return canonical_email(super().to_python(value))
 
 
 class LoginForm(allauth_forms.LoginForm):
@@ -141,7 +141,7 @@ LANGUAGES_IN_THEMSELVES = [("en", "English"), ("zh-hans", "中文")]
 
 
 class TokenForm(forms.Form):
-    """What a new access token is for and may do. What is wrong is said by `token_issue`."""
+    """What a new access token is for and may do. What is wrong is said by `issue_token`."""
 
     name = forms.CharField(
         label=_("Name"), help_text=_("What it is for: a script, a machine."), required=False
@@ -165,7 +165,7 @@ class TokenForm(forms.Form):
 
 
 class WebhookForm(forms.Form):
-    """A new webhook. What is wrong is said by `webhook_add`."""
+    """A new webhook. What is wrong is said by `add_webhook`."""
 
     url = forms.CharField(
         label=_("Address"), help_text=_("https:// and where your own server listens.")

@@ -10,14 +10,14 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from accounts.emails import email_canonical
+from accounts.emails import canonical_email
 
 
 class UserManager(BaseUserManager["User"]):
     """Makes users whose login is their e-mail."""
 
     def create_user(self, email: str, password: str | None = None, **extra: Any) -> "User":
-        user = self.model(email=email_canonical(email), **extra)
+        user = self.model(email=canonical_email(email), **extra)
         user.set_password(password)
         user.save(using=self._db)
         return user
@@ -26,7 +26,7 @@ class UserManager(BaseUserManager["User"]):
         return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
 
     def get_by_natural_key(self, username: str | None) -> "User":
-        return self.get(email__iexact=email_canonical(username or ""))
+        return self.get(email__iexact=canonical_email(username or ""))
 
 
 class Theme(models.TextChoices):
@@ -77,7 +77,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     @classmethod
     def normalize_username(cls, username: str) -> str:
         """Called by `clean()`, before a form asks whether the address is free."""
-        return email_canonical(username)
+        return canonical_email(username)
 
 
 class AccessToken(models.Model):

@@ -14,7 +14,7 @@ from allauth.socialaccount import signals as social
 from allauth.socialaccount.models import SocialAccount, SocialLogin
 from django.dispatch import receiver
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 
 _KINDS = {
@@ -27,7 +27,7 @@ _KINDS = {
 @receiver(account.user_signed_up)
 def registered(user: User, sociallogin: SocialLogin | None = None, **kwargs: Any) -> None:
     """By a password, or by the first log-in at an identity provider."""
-    audit_record(
+    record_audit_entry(
         "user.register",
         user,
         by=user,
@@ -38,29 +38,29 @@ def registered(user: User, sociallogin: SocialLogin | None = None, **kwargs: Any
 @receiver(account.password_changed)
 @receiver(account.password_set)
 def password_changed(user: User, **kwargs: Any) -> None:
-    audit_record("user.change_password", user, by=user)
+    record_audit_entry("user.change_password", user, by=user)
 
 
 @receiver(account.password_reset)
 def password_reset(user: User, **kwargs: Any) -> None:
     """By a link in a mail; who opened it has the mailbox."""
-    audit_record("user.reset_password", user, by=user)
+    record_audit_entry("user.reset_password", user, by=user)
 
 
 @receiver(account.email_added)
 def email_added(user: User, email_address: EmailAddress, **kwargs: Any) -> None:
-    audit_record("user.add_email", user, by=user, after={"email": email_address.email})
+    record_audit_entry("user.add_email", user, by=user, after={"email": email_address.email})
 
 
 @receiver(account.email_removed)
 def email_removed(user: User, email_address: EmailAddress, **kwargs: Any) -> None:
-    audit_record("user.remove_email", user, by=user, before={"email": email_address.email})
+    record_audit_entry("user.remove_email", user, by=user, before={"email": email_address.email})
 
 
 @receiver(account.email_confirmed)
 def email_confirmed(email_address: EmailAddress, **kwargs: Any) -> None:
     user = email_address.user
-    audit_record("user.verify_email", user, by=user, after={"email": email_address.email})
+    record_audit_entry("user.verify_email", user, by=user, after={"email": email_address.email})
 
 
 @receiver(account.email_changed)
@@ -73,7 +73,7 @@ def email_changed(
     """Another address to log in with."""
     old = {"email": from_email_address.email} if from_email_address else {}
     new = {"email": to_email_address.email}
-    audit_record("user.change_email", user, by=user, before=old, after=new)
+    record_audit_entry("user.change_email", user, by=user, before=old, after=new)
 
 
 @receiver(mfa.authenticator_added)
@@ -81,13 +81,13 @@ def email_changed(
 def authenticator_added(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
     """Recovery codes come with the first app or key, and are made anew when asked for."""
     action = f"{_KINDS[authenticator.type]}.add"
-    audit_record(action, user, by=user, after=_named(authenticator))
+    record_audit_entry(action, user, by=user, after=_named(authenticator))
 
 
 @receiver(mfa.authenticator_removed)
 def authenticator_removed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
     action = f"{_KINDS[authenticator.type]}.remove"
-    audit_record(action, user, by=user, before=_named(authenticator))
+    record_audit_entry(action, user, by=user, before=_named(authenticator))
 
 
 @receiver(social.social_account_added)
@@ -95,13 +95,15 @@ def identity_added(sociallogin: SocialLogin, **kwargs: Any) -> None:
     """By hand, or by the first log-in with an address that a user has already."""
     user = sociallogin.user
     after = {"identity": _provider(sociallogin.account)}
-    audit_record("identity.add", user, by=user, after=after)
+    record_audit_entry("identity.add", user, by=user, after=after)
 
 
 @receiver(social.social_account_removed)
 def identity_removed(socialaccount: SocialAccount, **kwargs: Any) -> None:
     user = socialaccount.user
-    audit_record("identity.remove", user, by=user, before={"identity": _provider(socialaccount)})
+    record_audit_entry(
+        "identity.remove", user, by=user, before={"identity": _provider(socialaccount)}
+    )
 
 
 def _named(authenticator: Authenticator) -> dict[str, str]:

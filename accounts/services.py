@@ -23,18 +23,18 @@ from django.template.loader import render_to_string
 from django.utils import timezone, translation
 from django.utils.translation import gettext
 
-from accounts.audit import audit_record
-from accounts.emails import email_canonical
+from accounts.audit import record_audit_entry
+from accounts.emails import canonical_email
 from accounts.models import AccessToken, User
-from accounts.sessions import sessions_end
+from accounts.sessions import end_sessions
 from accounts.system_user import people
-from accounts.tokens.access import tokens_usable
+from accounts.tokens.access import usable_tokens
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
 
 
 @transaction.atomic
-def user_ensure(*, email: str, administrator: bool = False) -> tuple[User, str | None]:
+def ensure_user(*, email: str, administrator: bool = False) -> tuple[User, str | None]:
     """Return the user with this e-mail, made with a random password if there is none yet.
 
     Who runs the site vouches for the address of a user who is made here, and for no other: who
@@ -50,13 +50,15 @@ def user_ensure(*, email: str, administrator: bool = False) -> tuple[User, str |
 
 
 @transaction.atomic
-def user_create(*, email: str, password: str, by: User | None, administrator: bool = False) -> User:
+def create_account(
+    *, email: str, password: str, by: User | None, administrator: bool = False
+) -> User:
     """Register a user on an administrator's word, who vouches for the e-mail.
 
     Raises DomainError: email_bad, email_taken, password_weak; not_administrator.
     """
     _administrators_lock(by)
-    email = email_canonical(email)
+    email = canonical_email(email)
     try:
         User._meta.get_field("email").clean(email, None)
     except ValidationError as error:
@@ -65,12 +67,12 @@ def user_create(*, email: str, password: str, by: User | None, administrator: bo
         raise DomainError("email_taken", field="email", status=409)
     _check_password(password, User(email=email))
     user = _made(email, password, administrator=administrator)
-    audit_record("user.create", user, by=by, after={"administrator": administrator})
+    record_audit_entry("user.create", user, by=by, after={"administrator": administrator})
     return user
 
 
 @transaction.atomic
-def user_promote(user: User, *, by: User | None) -> bool:
+def promote_user(user: User, *, by: User | None) -> bool:
     """Make a user an administrator.
 
     Raises DomainError: user_inactive; not_administrator if `by` is none any more.
@@ -88,7 +90,7 @@ def user_promote(user: User, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def user_demote(user: User, *, by: User | None) -> bool:
+def demote_user(user: User, *, by: User | None) -> bool:
     """Make an administrator a plain user; tokens with an administrator's rights are revoked.
 
     Raises DomainError: last_administrator; not_administrator if `by` is none any more.
@@ -101,14 +103,14 @@ def user_demote(user: User, *, by: User | None) -> bool:
     if not spared.update(is_staff=False, is_superuser=False):
         raise DomainError("last_administrator", status=409, user=user.email)
     user.refresh_from_db()
-    grand = [t.pk for t in tokens_usable(user) if AccessToken.Scope.ADMIN in t.scopes]
+    grand = [t.pk for t in usable_tokens(user) if AccessToken.Scope.ADMIN in t.scopes]
     AccessToken.objects.filter(pk__in=grand).update(revoked_at=timezone.now())
     _note_role("user.demote", user, by=by, administrator=False)
     return True
 
 
 @transaction.atomic
-def user_set_password(user: User, *, password: str, by: User | None) -> None:
+def set_user_password(user: User, *, password: str, by: User | None) -> None:
     """Give a user another password; sessions and access tokens made before it end.
 
     Raises DomainError: password_weak; not_administrator if `by` is none any more.
@@ -118,11 +120,11 @@ def user_set_password(user: User, *, password: str, by: User | None) -> None:
     User.objects.filter(pk=user.pk).update(password=make_password(password))
     user.refresh_from_db()
     ended = _shut_out(user)
-    audit_record("user.set_password", user, by=by, before=ended)
+    record_audit_entry("user.set_password", user, by=by, before=ended)
 
 
 @transaction.atomic
-def user_remove_second_factor(user: User, *, by: User | None) -> bool:
+def remove_second_factor(user: User, *, by: User | None) -> bool:
     """Let a user in by the password alone, who lost what the second factor was made of.
 
     Ends what another password ends: whoever found the phone may be logged in on it. Always True.
@@ -135,28 +137,28 @@ def user_remove_second_factor(user: User, *, by: User | None) -> bool:
     removed = _second_factor_delete(user)
     if not removed:
         raise DomainError("second_factor_none", status=409, user=user.email)
-    audit_record("user.remove_second_factor", user, by=by, before=removed | _shut_out(user))
+    record_audit_entry("user.remove_second_factor", user, by=by, before=removed | _shut_out(user))
     # without a mail server, or if it does not answer, the change stands: the audit log has it
     if settings.ACCOUNT_EMAIL_NOTIFICATIONS:
         transaction.on_commit(lambda: _mail_second_factor_removed(user), robust=True)
     return True
 
 
-def email_is_proved(user: User, email: str) -> bool:
+def is_email_verified(user: User, email: str) -> bool:
     """Whether an address is a user's, as a mail, an administrator or a provider proved."""
     return bool(EmailAddress.objects.filter(user=user, email__iexact=email, verified=True).exists())
 
 
 @transaction.atomic
-def user_adopt(user: User, *, email: str, keep: str = "") -> bool:
+def adopt_user(user: User, *, email: str, keep: str = "") -> bool:
     """Hand an account over to who proved to have its address, if nobody did before.
 
     Whoever registered with it keeps no way in: password, second factor, identities at providers,
     other addresses, sessions (all but the one of the key `keep`) and tokens end.
     """
-    if email_is_proved(user, email):
+    if is_email_verified(user, email):
         return False
-    email = email_canonical(email)
+    email = canonical_email(email)
     user.refresh_from_db()
     user.email = email
     user.set_unusable_password()
@@ -165,12 +167,12 @@ def user_adopt(user: User, *, email: str, keep: str = "") -> bool:
     SocialAccount.objects.filter(user=user).delete()
     EmailAddress.objects.filter(user=user).delete()
     EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
-    audit_record("user.adopt", user, by=None, before=removed | _shut_out(user, keep=keep))
+    record_audit_entry("user.adopt", user, by=None, before=removed | _shut_out(user, keep=keep))
     return True
 
 
 @transaction.atomic
-def user_deactivate(user: User, *, by: User | None) -> bool:
+def deactivate_user(user: User, *, by: User | None) -> bool:
     """Shut a user out; tasks and results stay.
 
     Raises DomainError: user_is_oneself, last_administrator; not_administrator if `by` is none any
@@ -187,25 +189,27 @@ def user_deactivate(user: User, *, by: User | None) -> bool:
         raise DomainError("last_administrator", status=409, user=user.email)
     user.refresh_from_db()
     ended = _shut_out(user)
-    audit_record(
+    record_audit_entry(
         "user.deactivate", user, by=by, before={"active": True} | ended, after={"active": False}
     )
     return True
 
 
 @transaction.atomic
-def user_reactivate(user: User, *, by: User | None) -> bool:
+def reactivate_user(user: User, *, by: User | None) -> bool:
     """Let a user in again, with the password as it was; access tokens stay revoked."""
     _administrators_lock(by)
     if not people().filter(pk=user.pk, is_active=False).update(is_active=True):
         return False
     user.refresh_from_db()
-    audit_record("user.reactivate", user, by=by, before={"active": False}, after={"active": True})
+    record_audit_entry(
+        "user.reactivate", user, by=by, before={"active": False}, after={"active": True}
+    )
     return True
 
 
 @transaction.atomic
-def user_limit(user: User, *, task_limit: int | None, by: User | None) -> bool:
+def limit_user(user: User, *, task_limit: int | None, by: User | None) -> bool:
     """Say how many tasks a user may have waiting and running at once; None for the site's limit.
 
     Raises DomainError not_administrator if `by` is none any more.
@@ -217,7 +221,7 @@ def user_limit(user: User, *, task_limit: int | None, by: User | None) -> bool:
     User.objects.filter(pk=user.pk).update(task_limit=task_limit)
     user.refresh_from_db()
     old, new = {"task_limit": before}, {"task_limit": task_limit}
-    audit_record("user.change", user, by=by, before=old, after=new)
+    record_audit_entry("user.change", user, by=by, before=old, after=new)
     return True
 
 
@@ -226,7 +230,7 @@ def _made(email: str, password: str, *, administrator: bool) -> User:
     too takes nothing away: with an address that nobody vouched for, the second factor would end.
     """
     make = User.objects.create_superuser if administrator else User.objects.create_user
-    if EmailAddress.objects.filter(email__iexact=email_canonical(email), verified=True).exists():
+    if EmailAddress.objects.filter(email__iexact=canonical_email(email), verified=True).exists():
         raise DomainError("email_taken", field="email", status=409)
     user = make(email, password)
     EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=True)
@@ -262,8 +266,8 @@ def _check_password(password: str, user: User) -> None:
 def _shut_out(user: User, *, keep: str = "") -> dict[str, int]:
     """End sessions (all but the one of the key `keep`) and tokens; how many there were, if any."""
     ended = {
-        "sessions": sessions_end(user, keep=keep),
-        "access_tokens": tokens_usable(user).update(revoked_at=timezone.now()),
+        "sessions": end_sessions(user, keep=keep),
+        "access_tokens": usable_tokens(user).update(revoked_at=timezone.now()),
     }
     return {kind: count for kind, count in ended.items() if count}
 
@@ -296,7 +300,7 @@ def _mail_second_factor_removed(user: User) -> None:
 
 
 def _note_role(action: str, user: User, *, by: User | None, administrator: bool) -> None:
-    audit_record(
+    record_audit_entry(
         action,
         user,
         by=by,

@@ -3,7 +3,7 @@
 from allauth.usersessions.models import UserSession
 from django.db import transaction
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from accounts.tokens.refresh import refresh_tokens_revoke
 from webprofile.errors import DomainError
@@ -19,7 +19,7 @@ def sessions_of(user: User) -> list[UserSession]:
 
 
 @transaction.atomic
-def sessions_end(user: User, *, keep: str = "") -> int:
+def end_sessions(user: User, *, keep: str = "") -> int:
     """End a user's sessions, all but the one of the key `keep`; returns how many.
 
     A pair of tokens that a program got by logging in is its session, too. Access tokens stay: they
@@ -34,20 +34,20 @@ def sessions_end(user: User, *, keep: str = "") -> int:
 
 
 @transaction.atomic
-def user_end_sessions(user: User, *, by: User | None, keep: str = "") -> int:
+def end_user_sessions(user: User, *, by: User | None, keep: str = "") -> int:
     """End every session of a user on an administrator's word; returns how many there were."""
-    ended = sessions_end(user, keep=keep)
+    ended = end_sessions(user, keep=keep)
     if ended:
-        audit_record("user.end_sessions", user, by=by, before={"sessions": ended})
+        record_audit_entry("user.end_sessions", user, by=by, before={"sessions": ended})
     return ended
 
 
 @transaction.atomic
-def user_end_session(user: User, *, session_id: int, by: User | None) -> None:
+def end_one_session(user: User, *, session_id: int, by: User | None) -> None:
     """End one session of a user. Raises DomainError session_unknown."""
     session = UserSession.objects.filter(user=user, pk=session_id).first()
     if session is None:
         raise DomainError("session_unknown", status=404)
     known = {} if session.ip == NO_ADDRESS else {"address": session.ip}
-    audit_record("user.end_session", user, by=by, before=known)
+    record_audit_entry("user.end_session", user, by=by, before=known)
     session.end()

@@ -4,14 +4,14 @@ import dramatiq
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from profiles.imports.reading import upload_build
-from profiles.imports.uploads import upload_fail
-from profiles.ingest.rebuild import RebuildError, profile_rebuild
+from profiles.imports.reading import read_import
+from profiles.imports.uploads import fail_import
+from profiles.ingest.rebuild import RebuildError, rebuild_derived
 from profiles.models import Profile, ProfileUpload
-from profiles.services import profile_build
-from tasks.lifecycle.outcomes import task_fail
+from profiles.services import build_attempt_profile
+from tasks.lifecycle.outcomes import fail_task
 from tasks.lifecycle.reasons import Reason
-from tasks.lifecycle.tracing import result_traced
+from tasks.lifecycle.tracing import trace_result
 from tasks.models import Attempt
 from webprofile.errors import DomainError
 
@@ -29,14 +29,14 @@ def build_profile(attempt_id: str) -> None:
         return  # its task was deleted meanwhile
     bind_contextvars(task=attempt.task_id, attempt=attempt_id, worker=attempt.worker.name)
     try:
-        with result_traced(attempt):
-            profile_build(attempt)
+        with trace_result(attempt):
+            build_attempt_profile(attempt)
     except DomainError:
         raise  # storage is away, or the site is being stopped: Dramatiq tries again
     except Exception:
         # a file that breaks our own code must not leave its task behind
         log.exception("profile_broke")
-        task_fail(attempt.task, reason=Reason.PROFILE_UNREADABLE.value)
+        fail_task(attempt.task, reason=Reason.PROFILE_UNREADABLE.value)
 
 
 @dramatiq.actor(
@@ -48,13 +48,13 @@ def build_opened(upload_id: int) -> None:
     if upload is None:
         return  # deleted meanwhile
     try:
-        upload_build(upload)
+        read_import(upload)
     except DomainError:
         raise  # storage is away, or the site is being stopped: Dramatiq tries again
     except Exception:
         # a file that breaks our own code must not leave its row behind
         log.exception("upload_broke", upload=upload_id)
-        upload_fail(upload, "broke")
+        fail_import(upload, "broke")
 
 
 @dramatiq.actor(
@@ -66,6 +66,6 @@ def rebuild_profile(profile_id: int) -> None:
     if profile is None:
         return
     try:
-        profile_rebuild(profile)
+        rebuild_derived(profile)
     except RebuildError as error:
         log.warning("profile_not_rebuilt", profile=profile_id, error=str(error))

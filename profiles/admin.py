@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from accounts.selectors import reader_of
-from profiles.imports.uploads import upload_delete
+from profiles.imports.uploads import delete_import
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.presenters.quantities import bytesize
 from webprofile.admin.audited import AuditedAdmin, is_administrator
@@ -58,7 +58,7 @@ class ProfileUploadAdmin(AuditedAdmin):
 
     def delete_model(self, request: HttpRequest, obj: ProfileUpload) -> None:
         """The row stays until the sweep has removed the files."""
-        upload_delete(obj, by=reader_of(request))
+        delete_import(obj, by=reader_of(request))
 
     @admin.display(description=_("size"))
     def size(self, upload: ProfileUpload) -> str:

@@ -6,7 +6,7 @@ from channels.db import database_sync_to_async
 from structlog.contextvars import bind_contextvars
 
 from profiles.imports.wakeups import opened_group
-from profiles.selectors import uploads_visible_to
+from profiles.selectors import visible_imports
 from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 
 
@@ -18,7 +18,7 @@ class OpenedConsumer(BrowserConsumer):
             return
         user = self.scope["user"]
         upload_id = self.scope["url_route"]["kwargs"]["upload_id"]
-        found = uploads_visible_to(user).filter(pk=upload_id)
+        found = visible_imports(user).filter(pk=upload_id)
         if not await database_sync_to_async(found.exists)():
             await self.close(code=NOT_FOUND)
             return

@@ -3,16 +3,16 @@
 import structlog
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from profiles.models import AttemptMeasurement
 from tasks import health_checks
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.scheduling.eligibility import starts_checks
 from tasks.submission import uploads
 from webprofile.errors import DomainError
-from workers.health import check_close, check_open
+from workers.health import close_check, open_check
 from workers.models import HealthCheck, Worker
 
 log = structlog.get_logger()
@@ -21,11 +21,11 @@ log = structlog.get_logger()
 _MOST = 20
 
 
-def health_round() -> None:
+def run_health_checks() -> None:
     """Close checks that ended, begin those that are due. A check that cannot begin is closed."""
     now = timezone.now()
     for check, task, (result, reason, detail) in health_checks.checks_ended(now):
-        check_close(
+        close_check(
             check,
             result,
             reason=reason,
@@ -34,10 +34,10 @@ def health_round() -> None:
             median_s=_median_s(task),
         )
         if task is not None and task.is_live:
-            task_cancel(task)
+            cancel_task(task)
     for _, (worker, cause) in zip(range(_MOST), health_checks.checks_due(now), strict=False):
         try:
-            begun = health_begin(worker, cause=cause)
+            begun = begin_health_checks(worker, cause=cause)
         except Exception:  # one device must not keep the others waiting
             log.exception("health_check_failed", worker=worker.name)
         else:
@@ -45,7 +45,7 @@ def health_round() -> None:
                 return  # each further one may take 15 s as well
 
 
-def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:
+def request_health_checks(worker: Worker, *, by: User | None) -> HealthCheck:
     """Send a check to a device because somebody asks, which is noted in the audit log.
 
     Not in one transaction: storage is written to where rows are not locked.
@@ -53,36 +53,38 @@ def health_ask(worker: Worker, *, by: User | None) -> HealthCheck:
     health_check_not_begun if the device or storage went away meanwhile.
     """
     may_run = starts_checks(worker)
-    check = health_begin(worker, cause=HealthCheck.Cause.ASKED) if may_run else None
+    check = begin_health_checks(worker, cause=HealthCheck.Cause.ASKED) if may_run else None
     if check is None:
         raise DomainError("health_check_impossible", status=409, worker=worker.name)
-    audit_record("worker.health_check", worker, by=by, after={"version": check.runtime_version})
+    record_audit_entry(
+        "worker.health_check", worker, by=by, after={"version": check.runtime_version}
+    )
     if check.result == HealthCheck.Result.ABANDONED:
         raise DomainError("health_check_not_begun", status=409, worker=worker.name)
     return check
 
 
-def health_begin(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
+def begin_health_checks(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
     """Send a check to a device; None if it has no version to check, or one is under way."""
     runtime = health_checks.runtime_to_check(worker)
     if runtime is None:
         return None
-    check = check_open(worker, version=runtime.version, cause=cause)
+    check = open_check(worker, version=runtime.version, cause=cause)
     if check is None:
         return None
     task = None
     try:
-        task = health_checks.health_task_create(check)
+        task = health_checks.create_health_task(check)
         (row,) = task.files.all()
         uploads.FileStore().store(row, health_checks.MODEL)
-        uploads.task_confirm(task)
+        uploads.confirm_task(task)
     except (DomainError, OSError) as problem:
         # the device went away, or storage did: that says nothing of its health
         code = getattr(problem, "code", "")
         log.warning("health_check_not_begun", worker=worker.name, code=code)
-        check_close(check, HealthCheck.Result.ABANDONED, reason=code, detail=str(problem))
+        close_check(check, HealthCheck.Result.ABANDONED, reason=code, detail=str(problem))
         if task is not None:
-            task_cancel(task)
+            cancel_task(task)
     return check
 
 

@@ -20,7 +20,7 @@ from agent.protocol.parts import md5_of_parts, part_sizes
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.models import TaskFile
 from tasks.states import TaskState
-from tasks.submission.creation import file_stored
+from tasks.submission.creation import mark_file_stored
 from webprofile.errors import DomainError
 from webprofile.storage import PartsRefusedError, storage
 
@@ -141,7 +141,7 @@ def _signed(
     return targets
 
 
-def parts_join(file: File, md5s: Sequence[str]) -> None:
+def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
     """Make the file of its parts, to which the sender gives these MD5s. Repeating it is fine.
 
     Raises DomainError upload_missing if parts are not there; upload_damaged if they are not what
@@ -165,7 +165,7 @@ def parts_join(file: File, md5s: Sequence[str]) -> None:
         # gone if another request joined them meanwhile: then the file says what it is
         if not PartedUpload.objects.filter(pk=row.pk).update(md5=row.md5):
             file.refresh_from_db()
-            return parts_join(file, md5s)
+            return join_upload_parts(file, md5s)
         if etag := _joined(file, row, md5s):
             # not looked at once more: some storage reads all of it to tell its sum
             return _keep(file, row, etag)
@@ -180,7 +180,7 @@ def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
     Another request has joined them at the same time then, or gave them up. Raises DomainError.
     """
     try:
-        return storage.parts_join(row.object_key, row.upload_id, md5s)
+        return storage.join_upload_parts(row.object_key, row.upload_id, md5s)
     except PartsRefusedError as error:
         # rclone 1.75, now and then, where a part came a second time after a break
         raise _dropped(file, row) from error
@@ -212,7 +212,7 @@ def _dropped(file: File, row: PartedUpload) -> DomainError:
 def _keep_found(file: File, row: PartedUpload) -> bool:
     """Note that the parts of `row` were joined by somebody; False if storage has no such object.
 
-    Only `parts_join` ever makes an object of this key, after it has looked at every part.
+    Only `join_upload_parts` ever makes an object of this key, after it has looked at every part.
     """
     found = storage.head(row.object_key)
     if found is None or found[0] != file.size_bytes:
@@ -226,13 +226,13 @@ def _keep(file: File, row: PartedUpload, etag: str) -> None:
     """Note that the parts of `row` were joined, and what storage calls that."""
     PartedUpload.objects.filter(pk=row.pk).delete()
     if isinstance(file, TaskFile):
-        file_stored(file, md5=row.md5, etag=etag)
+        mark_file_stored(file, md5=row.md5, etag=etag)
     else:
         file.md5, file.etag = row.md5, etag
         file.save(update_fields=["md5", "etag"])
 
 
-def parts_sweep() -> None:
+def sweep_parts() -> None:
     """One round: what nobody will send to the end leaves storage."""
     task_waits = Q(task_file__task__state=TaskState.INITIATED)
     upload_waits = Q(opened_file__upload__state=ProfileUpload.State.INITIATED)

@@ -21,7 +21,7 @@ from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import has_noisy_overhead, overhead_percent
 from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Task
-from tasks.selectors import tasks_listed_for
+from tasks.selectors import listed_tasks
 from tasks.submission.plans import plan_rows
 from webprofile.errors import DomainError
 
@@ -30,7 +30,7 @@ IO_DUMP_NAME = "bin_io_dump.zip"
 MOST_CHOICES = 50
 
 
-def profiles_visible_to(user: User) -> QuerySet[Profile]:
+def visible_profiles(user: User) -> QuerySet[Profile]:
     """Profiles of the tasks that a user sees and those opened by him; all for administrators."""
     profiles = Profile.objects.select_related(
         "attempt__task__worker", "attempt__task__owner", "upload__owner"
@@ -123,7 +123,7 @@ def dump_asked(task: Task) -> Artifact:
 
 def dumps_beside(task: Task, reader: User) -> list[Task]:
     """Other tasks of the reader whose dumps can be compared with this one's, newest first."""
-    tasks = tasks_listed_for(reader).exclude(pk=task.pk)
+    tasks = listed_tasks(reader).exclude(pk=task.pk)
     with_dump = _dumps().values("attempt__task_id")
     return list(tasks.filter(pk__in=with_dump)[:MOST_CHOICES])
 
@@ -137,14 +137,14 @@ def _seconds(value: Any) -> float | None:
     return float(value) if is_number and 0 < value <= 2**63 else None
 
 
-def uploads_visible_to(user: User) -> QuerySet[ProfileUpload]:
+def visible_imports(user: User) -> QuerySet[ProfileUpload]:
     """Profiles that a user opened, newest first; those of all users for administrators."""
     uploads = ProfileUpload.objects.exclude(state=ProfileUpload.State.DELETED)
     uploads = uploads.select_related("owner", "profile").prefetch_related("files")
     return uploads if user.is_staff else uploads.filter(owner=user)
 
 
-def results_latest(user: User, limit: int = 10) -> list[Profile]:
+def latest_results(user: User, limit: int = 10) -> list[Profile]:
     """The profiles of the tasks that a user sees, the newest first."""
-    found = profiles_visible_to(user).exclude(attempt=None).order_by("-pk")
+    found = visible_profiles(user).exclude(attempt=None).order_by("-pk")
     return list(found.prefetch_related("attempt__task__files")[:limit])

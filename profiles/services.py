@@ -6,9 +6,9 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from profiles.ingest.build import derived_store
-from profiles.ingest.results import Results, UnusableError, results_read
-from tasks.lifecycle.outcomes import task_complete, task_fail, task_is_read
+from profiles.ingest.build import store_derived
+from profiles.ingest.results import Results, UnusableError, read_results
+from tasks.lifecycle.outcomes import complete_task, fail_task, mark_being_read
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import Outcome, TaskState
 from webprofile.storage import storage
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 _RENEWED_S = 5
 
 
-def profile_build(attempt: Attempt) -> None:
+def build_attempt_profile(attempt: Attempt) -> None:
     """Read an attempt's artifacts, keep what they say, end its task. May be repeated.
 
     Storage is read and written outside of the transaction; DomainError storage_unreachable passes
@@ -29,12 +29,12 @@ def profile_build(attempt: Attempt) -> None:
     if task.state != TaskState.PROCESSING:
         return
     try:
-        results = results_read(attempt, told=_Renewing(task).told)
+        results = read_results(attempt, told=_Renewing(task).told)
     except UnusableError as unusable:
-        task_fail(task, reason=unusable.reason.value, detail=unusable.detail)
+        fail_task(task, reason=unusable.reason.value, detail=unusable.detail)
         return
     if results.profile is not None and results.derived is not None:
-        derived_store(results.profile, results.derived)
+        store_derived(results.profile, results.derived)
     _results_keep(attempt, results)
 
 
@@ -50,13 +50,13 @@ class _Renewing:
     def told(self, _step: str, _done: int) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _RENEWED_S
-            task_is_read(self._task)
+            mark_being_read(self._task)
 
 
 @transaction.atomic
 def _results_keep(attempt: Attempt, results: Results) -> None:
     # only the call that moves the task writes the rows: a repeated hint changes nothing
-    if not task_complete(attempt.task):
+    if not complete_task(attempt.task):
         return
     if results.profile is not None:
         results.profile.save()

@@ -47,7 +47,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add("--created-before", metavar="TIME", help="ISO 8601")
 
 
-def tasks_chosen(options: dict[str, Any]) -> QuerySet[Task]:
+def filtered_tasks(options: dict[str, Any]) -> QuerySet[Task]:
     """The tasks that fit all filters, newest first. Raises CommandError for one that cannot be."""
     asked = QueryDict(mutable=True)
     for name, key in FILTERS.items():

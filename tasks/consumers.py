@@ -15,7 +15,7 @@ from tasks.selectors import (
     events_after,
     last_attempt,
     log_after,
-    tasks_visible_to,
+    visible_tasks,
 )
 from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 
@@ -38,7 +38,7 @@ class TaskConsumer(BrowserConsumer):
         user = self.scope["user"]
         task_id = self.scope["url_route"]["kwargs"]["task_id"]
         task = await database_sync_to_async(
-            lambda: tasks_visible_to(user).filter(pk=task_id).first()
+            lambda: visible_tasks(user).filter(pk=task_id).first()
         )()
         if task is None:
             await self.close(code=NOT_FOUND)

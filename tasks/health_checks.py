@@ -18,7 +18,7 @@ from tasks.lifecycle.reasons import Blame, Reason, wording_of
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.scheduling.eligibility import takes_tasks
 from tasks.states import LIVE, Outcome, TaskState
-from tasks.submission.creation import task_create
+from tasks.submission.creation import create_task
 from tasks.submission.request import FileRequest, TaskRequest
 from workers.health import recheck_at
 from workers.models import HealthCheck, Runtime, Worker
@@ -103,7 +103,7 @@ def runtime_to_check(worker: Worker) -> Runtime | None:
 
 
 @transaction.atomic
-def health_task_create(check: HealthCheck) -> Task:
+def create_health_task(check: HealthCheck) -> Task:
     """Make the task of a check; its model is not stored yet. Raises DomainError."""
     content = MODEL.read_bytes()
     model = FileRequest(
@@ -118,7 +118,7 @@ def health_task_create(check: HealthCheck) -> Task:
         files=(model,),
         purpose=Purpose.HEALTH,
     )
-    task = task_create(owner=system_user(), worker=check.worker, request=request)
+    task = create_task(owner=system_user(), worker=check.worker, request=request)
     HealthCheck.objects.filter(pk=check.pk).update(task_id=task.pk)
     check.task_id = task.pk
     return task

@@ -10,7 +10,7 @@ MOST_VIEWS = 40
 
 
 @transaction.atomic
-def view_save(owner: User, *, name: str, query: str) -> tuple[SavedView, str]:
+def save_task_view(owner: User, *, name: str, query: str) -> tuple[SavedView, str]:
     """Keep a query under a name; one of this name is replaced.
 
     Returns the view, and the query that it had before, empty if it is new. Raises DomainError

@@ -8,15 +8,15 @@ from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
 
 
-def tasks_visible_to(user: User) -> QuerySet[Task]:
+def visible_tasks(user: User) -> QuerySet[Task]:
     """A user's own tasks; an administrator sees all."""
     tasks = Task.objects.select_related("worker", "owner").prefetch_related("files")
     return tasks if user.is_staff else tasks.filter(owner=user)
 
 
-def tasks_listed_for(user: User) -> QuerySet[Task]:
-    """As `tasks_visible_to`, without health checks, which are the site's own."""
-    return tasks_visible_to(user).filter(purpose=Purpose.USER)
+def listed_tasks(user: User) -> QuerySet[Task]:
+    """As `visible_tasks`, without health checks, which are the site's own."""
+    return visible_tasks(user).filter(purpose=Purpose.USER)
 
 
 def events_after(task: Task, seq: int) -> QuerySet[TaskEvent]:

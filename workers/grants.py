@@ -2,22 +2,22 @@
 
 from django.db import transaction
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from webprofile.errors import DomainError
 from workers.models import Grant, Worker
-from workers.named import Named, listed, users_named, workers_named
+from workers.named import Named, find_users, find_workers, listed
 
 
 @transaction.atomic
-def grants_add(*, users: Named, workers: Named, by: User | None) -> int:
+def add_grants(*, users: Named, workers: Named, by: User | None) -> int:
     """Let each of these users choose each of these workers; returns how many grants are new.
 
     What is granted already stays as it is, and so does one that is named twice.
     Raises DomainError: users_unknown, users_inactive, workers_unknown, workers_retired; then
     nothing is granted.
     """
-    chosen, devices = _users(users), workers_named(workers)
+    chosen, devices = _users(users), find_workers(workers)
     inactive = [user.email for user in chosen if not user.is_active]
     if inactive:
         raise DomainError("users_inactive", field="users", status=409, names=listed(inactive))
@@ -38,12 +38,12 @@ def grants_add(*, users: Named, workers: Named, by: User | None) -> int:
 
 
 @transaction.atomic
-def grants_remove(*, users: Named, workers: Named, by: User | None) -> int:
+def remove_grants(*, users: Named, workers: Named, by: User | None) -> int:
     """Take these workers from these users; returns how many grants there were.
 
     Tasks that were sent before stay. Raises DomainError: users_unknown, workers_unknown.
     """
-    chosen, devices = _users(users), workers_named(workers)
+    chosen, devices = _users(users), find_workers(workers)
     gone = 0
     for worker in devices:
         granted = worker.grants.filter(user__in=chosen).select_related("user")
@@ -61,9 +61,9 @@ def _note(
     if users:
         before = {user.email: not granted for user in users}
         after = {user.email: granted for user in users}
-        audit_record(action, worker, by=by, before=before, after=after)
+        record_audit_entry(action, worker, by=by, before=before, after=after)
 
 
 def _users(named: Named) -> list[User]:
     """Locked, so that nobody is shut out meanwhile."""
-    return users_named(named, among=User.objects.select_for_update())
+    return find_users(named, among=User.objects.select_for_update())

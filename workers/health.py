@@ -10,11 +10,11 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import Webhook
 from accounts.webhooks.events import DeviceOccasion, device_events
 from workers.models import HealthCheck, Worker
-from workers.services import worker_release
+from workers.services import release_worker
 
 log = structlog.get_logger()
 
@@ -23,7 +23,7 @@ KEPT = 200
 LONGEST_PAUSE = datetime.timedelta(hours=6)
 
 
-def check_open(worker: Worker, *, version: str, cause: HealthCheck.Cause) -> HealthCheck | None:
+def open_check(worker: Worker, *, version: str, cause: HealthCheck.Cause) -> HealthCheck | None:
     """Begin a check of one MegEngine version; None if the device has one under way."""
     try:
         with transaction.atomic():
@@ -33,7 +33,7 @@ def check_open(worker: Worker, *, version: str, cause: HealthCheck.Cause) -> Hea
 
 
 @transaction.atomic
-def check_close(
+def close_check(
     check: HealthCheck,
     result: HealthCheck.Result,
     *,
@@ -62,7 +62,7 @@ def check_close(
     if result == HealthCheck.Result.FAILED:
         _hold(check.worker, held_reason, now)
     elif result == HealthCheck.Result.PASSED:
-        worker_release(check.worker, by=None)
+        release_worker(check.worker, by=None)
     _forget_old(check.worker)
     return True
 
@@ -85,7 +85,9 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
     """A device that is held already keeps the moment, and is told the newest reason."""
     rows = Worker.objects.filter(pk=worker.pk, retired_at=None)
     if rows.filter(held_at=None).update(held_at=at, held_reason=reason[:300]):
-        audit_record("worker.hold", worker, by=None, before={"held": ""}, after={"held": reason})
+        record_audit_entry(
+            "worker.hold", worker, by=None, before={"held": ""}, after={"held": reason}
+        )
         occasion = DeviceOccasion(worker.pk, worker.name, at.isoformat())
         device_events(Webhook.Event.DEVICE_HELD, [occasion])
     else:

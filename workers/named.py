@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.db.models.functions import Lower
 
-from accounts.emails import email_canonical
+from accounts.emails import canonical_email
 from accounts.models import User
 from webprofile.errors import DomainError
 from workers.models import Worker
@@ -22,13 +22,13 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(ordered[:MOST_NAMES]) + (" …" if len(ordered) > MOST_NAMES else "")
 
 
-def users_named(named: Named, *, among: QuerySet[User]) -> list[User]:
+def find_users(named: Named, *, among: QuerySet[User]) -> list[User]:
     """Each user once, in the order of `named`. Raises DomainError users_unknown."""
     rows = among.order_by("email").annotate(name_key=Lower("email"))
-    return _found(rows, named, key=lambda text: email_canonical(text).lower(), code="users")
+    return _found(rows, named, key=lambda text: canonical_email(text).lower(), code="users")
 
 
-def workers_named(named: Named) -> list[Worker]:
+def find_workers(named: Named) -> list[Worker]:
     """Each device once, also a retired one, in the order of `named`.
 
     Raises DomainError workers_unknown.

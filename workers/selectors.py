@@ -7,7 +7,7 @@ from workers.models import Grant, Runtime, Worker
 from workers.status import with_shut_out_at
 
 
-def workers_visible_to(user: User) -> QuerySet[Worker]:
+def visible_workers(user: User) -> QuerySet[Worker]:
     """Public workers, those granted to the user, and for an administrator all; with runtimes.
 
     One that is retired exists in the history of tasks and in the administration alone.
@@ -24,7 +24,7 @@ def may_use_worker(user: User, worker: Worker) -> bool:
     return worker.is_public or user.is_staff or worker.grants.filter(user=user).exists()
 
 
-def workers_saying(workers: QuerySet[Worker], text: str) -> QuerySet[Worker]:
+def search_workers(workers: QuerySet[Worker], text: str) -> QuerySet[Worker]:
     """Those with the text in their name, processor, GPUs, platform, or a version that begins so."""
     with_version = Runtime.objects.filter(worker=OuterRef("pk"), version__startswith=text)
     says = Q(name__icontains=text) | Q(Exists(with_version))
@@ -46,6 +46,6 @@ def labels_of(worker: Worker) -> dict[str, str]:
 def named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
     """This version on this device, if the reader may see it."""
     found = Runtime.objects.filter(
-        worker__in=workers_visible_to(reader), worker=worker_id, version=version
+        worker__in=visible_workers(reader), worker=worker_id, version=version
     )
     return found.select_related("worker").first()

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, RuntimeInfo
 from webprofile.errors import DomainError
@@ -23,14 +23,14 @@ _LABEL_NAME = re.compile(r"[\w.-]+")
 
 
 @transaction.atomic
-def worker_ensure(*, name: str, is_public: bool = True) -> Worker:
+def ensure_worker(*, name: str, is_public: bool = True) -> Worker:
     """Return the worker of this name, registered now if it is new."""
     worker, _ = Worker.objects.get_or_create(name=name, defaults={"is_public": is_public})
     return worker
 
 
 @transaction.atomic
-def worker_introduce(
+def introduce_worker(
     worker: Worker,
     *,
     facts: Facts,
@@ -78,14 +78,14 @@ def _columns_of(info: RuntimeInfo) -> dict[str, Any]:
     }
 
 
-def workers_seen(workers: Iterable[int]) -> None:
+def mark_seen(workers: Iterable[int]) -> None:
     """Note a heartbeat of each of these devices, which were seen before: one UPDATE for all."""
     Pulse.objects.filter(worker__in=workers).update(last_seen_at=timezone.now())
 
 
 @transaction.atomic
-def worker_register(*, name: str, by: User | None, is_public: bool = False) -> Worker:
-    """Add a device; it is enrolled by a code of `worker_enrol`.
+def register_worker(*, name: str, by: User | None, is_public: bool = False) -> Worker:
+    """Add a device; it is enrolled by a code of `enrol_worker`.
 
     Raises DomainError: worker_name_bad, worker_name_taken.
     """
@@ -96,24 +96,24 @@ def worker_register(*, name: str, by: User | None, is_public: bool = False) -> W
             worker.save()
     except IntegrityError as error:  # of two who register it at once, one comes second
         raise _name_taken(worker) from error
-    audit_record("worker.create", worker, by=by, after={"public": is_public})
+    record_audit_entry("worker.create", worker, by=by, after={"public": is_public})
     return worker
 
 
 @transaction.atomic
-def worker_enrol(worker: Worker, *, by: User | None) -> str:
+def enrol_worker(worker: Worker, *, by: User | None) -> str:
     """Return a new enrolment code; codes issued before are void. Raises DomainError worker_retired.
 
     The code is a secret: it is shown once and neither logged nor audited.
     """
     _check_in_service(worker)
-    code = tokens.code_issue(worker)
-    audit_record("worker.enrol", worker, by=by)
+    code = tokens.issue_code(worker)
+    record_audit_entry("worker.enrol", worker, by=by)
     return code
 
 
 @transaction.atomic
-def worker_drain(worker: Worker, *, by: User | None) -> bool:
+def drain_worker(worker: Worker, *, by: User | None) -> bool:
     """Give a device no new tasks; what runs goes on. Returns whether that changed anything.
 
     What waits for it alone is ended by the sweep after `OFFLINE_GRACE_S`, unless it is resumed.
@@ -122,66 +122,68 @@ def worker_drain(worker: Worker, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def worker_resume(worker: Worker, *, by: User | None) -> bool:
+def resume_worker(worker: Worker, *, by: User | None) -> bool:
     """Give a device tasks again, also one that a failed health check holds back."""
     changed = _switch(worker, "worker.resume", by=by, field="is_enabled", to=True)
-    return worker_release(worker, by=by) or changed
+    return release_worker(worker, by=by) or changed
 
 
-def worker_release(worker: Worker, *, by: User | None) -> bool:
+def release_worker(worker: Worker, *, by: User | None) -> bool:
     """Hold a device back no more; returns whether it was. In the caller's transaction."""
     held = Worker.objects.filter(pk=worker.pk, held_at__isnull=False)
     before = {"held": worker.held_reason}
     if not held.update(held_at=None, held_reason=""):
         return False
     worker.refresh_from_db()
-    audit_record("worker.release", worker, by=by, before=before, after={"held": ""})
+    record_audit_entry("worker.release", worker, by=by, before=before, after={"held": ""})
     return True
 
 
 @transaction.atomic
-def worker_publish(worker: Worker, *, by: User | None) -> bool:
+def publish_worker(worker: Worker, *, by: User | None) -> bool:
     """Let every user choose a device."""
     return _switch(worker, "worker.publish", by=by, field="is_public", to=True)
 
 
 @transaction.atomic
-def worker_hide(worker: Worker, *, by: User | None) -> bool:
+def hide_worker(worker: Worker, *, by: User | None) -> bool:
     """Let only those choose a device to whom it was granted; tasks that are there stay."""
     return _switch(worker, "worker.hide", by=by, field="is_public", to=False)
 
 
 @transaction.atomic
-def worker_allow_scripts(worker: Worker, *, by: User | None) -> bool:
+def allow_worker_scripts(worker: Worker, *, by: User | None) -> bool:
     """Let those who may use a device run Python programs on it, if its own agent allows it too."""
     return _switch(worker, "worker.allow_scripts", by=by, field="allows_scripts", to=True)
 
 
 @transaction.atomic
-def worker_forbid_scripts(worker: Worker, *, by: User | None) -> bool:
+def forbid_worker_scripts(worker: Worker, *, by: User | None) -> bool:
     """Start no more scripts on a device; what runs there goes on until it ends or is cancelled."""
     return _switch(worker, "worker.forbid_scripts", by=by, field="allows_scripts", to=False)
 
 
 @transaction.atomic
-def worker_revoke(worker: Worker, *, by: User | None) -> bool:
+def revoke_worker(worker: Worker, *, by: User | None) -> bool:
     """Shut a worker's agent out until it is enrolled again; unused codes are void too.
 
     Returns whether a token or a code was good until then.
     """
     codes = tokens.codes_revoke(worker)
-    revoked = tokens.tokens_revoke(worker)
+    revoked = tokens.revoke_tokens(worker)
     if codes or revoked:
-        audit_record("worker.revoke", worker, by=by, before={"tokens": revoked, "codes": codes})
+        record_audit_entry(
+            "worker.revoke", worker, by=by, before={"tokens": revoked, "codes": codes}
+        )
     return bool(codes or revoked)
 
 
 @transaction.atomic
-def worker_retire(worker: Worker, *, by: User | None) -> bool:
+def retire_worker(worker: Worker, *, by: User | None) -> bool:
     """Take a device out of service for good: no tasks, no agent, no place in lists.
 
     Its history stays, under a name that says so; the name it had is free for another device.
-    What waits for it alone fails with `worker_retired` at the next sweep, and what runs is lost
+    What waits for it alone fails with `retire_workerd` at the next sweep, and what runs is lost
     there when its lease ends.
     """
     name, now = worker.name, timezone.now()
@@ -201,9 +203,9 @@ def worker_retire(worker: Worker, *, by: User | None) -> bool:
         return False
     worker.refresh_from_db()
     tokens.codes_revoke(worker)
-    tokens.tokens_revoke(worker)
+    tokens.revoke_tokens(worker)
     worker.pools.clear()
-    audit_record(
+    record_audit_entry(
         "worker.retire",
         worker,
         by=by,
@@ -214,7 +216,7 @@ def worker_retire(worker: Worker, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def worker_change(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> bool:
+def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> bool:
     """Give a device that is in service another name, slots, labels or pools.
 
     changes: `name`, `slots`, `labels` (name: value), `pools` (names); what is not there stays
@@ -242,7 +244,7 @@ def worker_change(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
     after = {name: value for name, value in _facts(row).items() if value != before[name]}
     if after:
         old = {name: before[name] for name in after}
-        audit_record("worker.change", row, by=by, before=old, after=after)
+        record_audit_entry("worker.change", row, by=by, before=old, after=after)
     worker.refresh_from_db()
     return bool(after)
 
@@ -268,7 +270,7 @@ def _switch(worker: Worker, action: str, *, by: User | None, field: str, to: boo
         return False
     worker.refresh_from_db()
     key = field.removeprefix("is_")
-    audit_record(action, worker, by=by, before={key: not to}, after={key: to})
+    record_audit_entry(action, worker, by=by, before={key: not to}, after={key: to})
     return True
 
 

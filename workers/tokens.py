@@ -33,7 +33,7 @@ def bearer_of(header: str) -> str:
 
 
 @transaction.atomic
-def code_issue(worker: Worker) -> str:
+def issue_code(worker: Worker) -> str:
     """Return a new enrolment code: valid once, for a day. Codes issued before are void."""
     codes_revoke(worker)
     code = CODE_PREFIX + secrets.token_urlsafe(24)
@@ -46,7 +46,7 @@ def code_issue(worker: Worker) -> str:
 
 
 @transaction.atomic
-def code_redeem(code: str) -> tuple[Worker, str]:
+def redeem_code(code: str) -> tuple[Worker, str]:
     """Turn an enrolment code into a token; the worker's earlier tokens are revoked.
 
     Raises DomainError: code_unknown, code_used, code_expired.
@@ -63,7 +63,7 @@ def code_redeem(code: str) -> tuple[Worker, str]:
     unused = WorkerSecret.objects.filter(pk=row.pk, used_at=None, revoked_at=None)
     if not unused.update(used_at=now):
         raise DomainError("code_used", status=403)
-    tokens_revoke(row.worker)
+    revoke_tokens(row.worker)
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     row.worker.secrets.create(kind=WorkerSecret.Kind.TOKEN, sha256=digest(token))
     return row.worker, token
@@ -76,7 +76,7 @@ def codes_revoke(worker: Worker) -> int:
 
 
 @transaction.atomic
-def tokens_revoke(worker: Worker) -> int:
+def revoke_tokens(worker: Worker) -> int:
     """Void every token of a worker and tell who uses one; returns how many were valid."""
     wakeups.worker_revoked_on_commit(worker.pk)
     return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
@@ -84,7 +84,7 @@ def tokens_revoke(worker: Worker) -> int:
     )
 
 
-def tokens_valid(digests: Iterable[str]) -> set[str]:
+def valid_tokens(digests: Iterable[str]) -> set[str]:
     """Those of some tokens' digests that may still be used, in one query."""
     return set(_usable(digests).values_list("sha256", flat=True))
 
@@ -100,7 +100,7 @@ def _usable(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
     )
 
 
-def token_check(token: str) -> Worker:
+def check_token(token: str) -> Worker:
     """Return the worker that a token belongs to.
 
     Raises DomainError: token_unknown (401), token_revoked (403).

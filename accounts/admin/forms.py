@@ -11,7 +11,7 @@ from workers.models import Worker
 
 
 class AddUserForm(BaseUserCreationForm):
-    """E-mail and password; saved by `user_create`."""
+    """E-mail and password; saved by `create_account`."""
 
     administrator = forms.BooleanField(
         label=_("Administrator"), required=False, help_text=_("Has every right.")

@@ -20,9 +20,9 @@ from accounts import services
 from accounts.admin.forms import AddUserForm, GrantForm
 from accounts.models import User
 from accounts.selectors import entries_about, has_second_factor, reader_of, with_sessions
-from accounts.sessions import sessions_of, user_end_session
+from accounts.sessions import end_one_session, sessions_of
 from accounts.system_user import people
-from accounts.tokens.access import tokens_usable
+from accounts.tokens.access import usable_tokens
 from webprofile.admin.action_pages import ActsAdmin
 from webprofile.admin.actions import Act
 from webprofile.admin.user_actions import USER_ACTS
@@ -30,7 +30,7 @@ from webprofile.errors import DomainError
 from webprofile.messages.actions import grant_words
 from webprofile.messages.errors import word
 from webprofile.templatetags.moments import moment
-from workers.grants import grants_add, grants_remove
+from workers.grants import add_grants, remove_grants
 
 ENTRIES_SHOWN = 20
 
@@ -94,9 +94,9 @@ class UserAdmin(ActsAdmin):
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         if change:
             limit = form.cleaned_data["task_limit"]
-            services.user_limit(obj, task_limit=limit, by=reader_of(request))
+            services.limit_user(obj, task_limit=limit, by=reader_of(request))
             return
-        made = services.user_create(
+        made = services.create_account(
             email=obj.email,
             password=form.cleaned_data["password1"],
             administrator=form.cleaned_data["administrator"],
@@ -117,7 +117,7 @@ class UserAdmin(ActsAdmin):
             "buttons": self.buttons_of(row),
             "role": self.role(row),
             "sessions": sessions_of(row),
-            "tokens": tokens_usable(row),
+            "tokens": usable_tokens(row),
             "task_count": row.tasks.count(),
             "has_second_factor": has_second_factor(row),
             "entries": entries_about(row, limit=ENTRIES_SHOWN),
@@ -134,7 +134,7 @@ class UserAdmin(ActsAdmin):
         form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
         if form.is_valid():
             password = form.cleaned_data["new_password1"]
-            services.user_set_password(user, password=password, by=reader_of(request))
+            services.set_user_password(user, password=password, by=reader_of(request))
             text = gettext("%(user)s has another password and is logged out everywhere.")
             messages.success(request, text % {"user": user.email})
             return redirect(self.page_of(user))
@@ -144,7 +144,7 @@ class UserAdmin(ActsAdmin):
     def session_end_view(self, request: HttpRequest, pk: int, session_id: int) -> HttpResponse:
         user = get_object_or_404(User, pk=pk)
         try:
-            user_end_session(user, session_id=session_id, by=reader_of(request))
+            end_one_session(user, session_id=session_id, by=reader_of(request))
             messages.success(request, gettext("The session is ended."))
         except DomainError as error:
             messages.info(request, word(error))
@@ -157,7 +157,7 @@ class UserAdmin(ActsAdmin):
         data = request.POST if "chosen" in request.POST else None
         form = GrantForm(data, held_by=None if adds else users)
         if form.is_valid():
-            change = grants_add if adds else grants_remove
+            change = add_grants if adds else remove_grants
             workers = [worker.pk for worker in form.cleaned_data["workers"]]
             ids = [user.pk for user in users]
             try:

@@ -14,7 +14,7 @@ from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from accounts.emails import email_canonical
+from accounts.emails import canonical_email
 from accounts.models import User
 from webprofile.errors import DomainError
 
@@ -25,7 +25,7 @@ def user_of_credentials(request: HttpRequest, *, email: str, password: str, code
     code: of the authenticator app, or a recovery code, for accounts with a second factor
     Raises DomainError: login_failed (whatever is wrong), code_needed, login_throttled.
     """
-    adapter, address = get_adapter(request), email_canonical(email)
+    adapter, address = get_adapter(request), canonical_email(email)
     try:
         user = adapter.authenticate(request, email=address, password=password)
     except ValidationError as error:  # allauth's limit of failed attempts

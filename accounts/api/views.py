@@ -18,7 +18,7 @@ from accounts.api.serializers import (
     RefreshBody,
 )
 from accounts.models import AccessToken
-from accounts.tokens.access import token_issue, token_revoke
+from accounts.tokens.access import issue_token, revoke_token
 from accounts.tokens.refresh import pair_issue, pair_renew, refresh_token_revoke
 from webprofile.api.authentication import scopes_of
 from webprofile.api.permissions import NoAccessToken
@@ -68,7 +68,7 @@ class PairViewSet(ApiViewSet):
         request=RefreshBody,
         responses={204: None} | problems({401: ["token_invalid"]}),
     )
-    def token_revoke(self, request: Request) -> Response:
+    def revoke_token(self, request: Request) -> Response:
         """End a pair: its refresh token and, at once, its access part."""
         body = RefreshBody(data=request.data)
         body.is_valid(raise_exception=True)
@@ -91,7 +91,7 @@ class AccessTokenList(ApiView):
         """The answer holds the secret, which is shown this once."""
         body = AccessTokenBody(data=request.data)
         body.is_valid(raise_exception=True)
-        token, secret = token_issue(self.request.user, **body.validated_data)
+        token, secret = issue_token(self.request.user, **body.validated_data)
         return Response(IssuedTokenAnswer(token, context={"secret": secret}).data, status=201)
 
 
@@ -105,7 +105,7 @@ class AccessTokenInUse(ApiView):
         """End the access token that this request came with; 404 if it came with none."""
         if not isinstance(request.auth, AccessToken):
             raise Http404
-        token_revoke(request.auth, by=self.request.user)
+        revoke_token(request.auth, by=self.request.user)
         return Response(status=204)
 
 

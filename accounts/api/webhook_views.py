@@ -10,12 +10,12 @@ from rest_framework.response import Response
 from accounts.models import Webhook, WebhookDelivery
 from accounts.webhooks.addresses import LONGEST_URL
 from accounts.webhooks.registration import (
-    webhook_add,
-    webhook_enable,
-    webhook_end_former,
-    webhook_remove,
-    webhook_rotate,
-    webhook_test,
+    add_webhook,
+    enable_webhook,
+    end_former_secret,
+    remove_webhook,
+    rotate_webhook_secret,
+    send_test_delivery,
 )
 from webprofile import fields
 from webprofile.api.permissions import NoAccessToken
@@ -127,7 +127,7 @@ class WebhookList(ApiListView):
         """The answer holds the secret, which is shown this once."""
         body = WebhookBody(data=request.data)
         body.is_valid(raise_exception=True)
-        webhook, secret = webhook_add(self.request.user, **body.validated_data)
+        webhook, secret = add_webhook(self.request.user, **body.validated_data)
         return Response(WebhookAnswer(webhook).data | {"secret": secret}, status=201)
 
 
@@ -145,26 +145,26 @@ class WebhookViewSet(ApiViewSet):
         return Response(WebhookAnswer(self.get_object()).data)
 
     @extend_schema(summary="Enable a webhook", request=None, responses=WebhookAnswer)
-    def webhook_enable(self, request: Request, webhook_id: int) -> Response:
+    def enable_webhook(self, request: Request, webhook_id: int) -> Response:
         """After it was disabled; it is told of what happens from now on."""
-        webhook_enable(self.get_object())
+        enable_webhook(self.get_object())
         return self.retrieve(request, webhook_id)
 
     @extend_schema(summary="Remove a webhook", responses={204: None})
-    def webhook_remove(self, request: Request, webhook_id: int) -> Response:
+    def remove_webhook(self, request: Request, webhook_id: int) -> Response:
         """With all that was still to be told to it."""
-        webhook_remove(self.get_object())
+        remove_webhook(self.get_object())
         return Response(status=204)
 
     @extend_schema(summary="Make a new secret", request=None, responses=SecretAnswer)
     def webhook_secret(self, request: Request, webhook_id: int) -> Response:
         """The secret before signs too, until it is ended."""
-        return Response({"secret": webhook_rotate(self.get_object())})
+        return Response({"secret": rotate_webhook_secret(self.get_object())})
 
     @extend_schema(summary="End the former secret", responses={204: None})
     def webhook_secret_end(self, request: Request, webhook_id: int) -> Response:
         """The new one alone signs then; repeating it changes nothing."""
-        webhook_end_former(self.get_object())
+        end_former_secret(self.get_object())
         return Response(status=204)
 
 
@@ -192,4 +192,4 @@ class WebhookDeliveries(ApiListView):
     )
     def post(self, request: Request, webhook_id: int) -> Response:
         """Call it with an event `test`; what becomes of it stands in the list."""
-        return Response(DeliveryAnswer(webhook_test(self.webhook())).data, status=201)
+        return Response(DeliveryAnswer(send_test_delivery(self.webhook())).data, status=201)

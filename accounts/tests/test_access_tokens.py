@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import AccessToken, AuditEntry
-from accounts.tokens.access import TOKENS_LIMIT, token_issue, token_revoke, user_of_secret
+from accounts.tokens.access import TOKENS_LIMIT, issue_token, revoke_token, user_of_secret
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def make_token(user, **changes):
-    return token_issue(user, **{"name": "ci", "scopes": ["read"], "days": 30} | changes)
+    return issue_token(user, **{"name": "ci", "scopes": ["read"], "days": 30} | changes)
 
 
 def test_a_secret_leads_to_its_token_and_is_not_in_the_database():
@@ -46,8 +46,8 @@ def test_a_part_of_a_secret_or_one_with_more_leads_nowhere():
 def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
     user = make_user()
     revoked, revoked_secret = make_token(user)
-    assert token_revoke(revoked, by=revoked.user)
-    assert not token_revoke(revoked, by=revoked.user)
+    assert revoke_token(revoked, by=revoked.user)
+    assert not revoke_token(revoked, by=revoked.user)
     expired, expired_secret = make_token(user)
     AccessToken.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
     _, secret = make_token(user)
@@ -104,14 +104,14 @@ def test_a_user_keeps_a_limited_number_of_usable_tokens():
     tokens = [make_token(user)[0] for _ in range(TOKENS_LIMIT)]
     with pytest.raises(DomainError, match="token_limit"):
         make_token(user)
-    token_revoke(tokens[0], by=tokens[0].user)
+    revoke_token(tokens[0], by=tokens[0].user)
     make_token(user)
 
 
 def test_making_and_revoking_is_in_the_audit_log_without_the_secret():
     user = make_user()
     token, secret = make_token(user)
-    token_revoke(token, by=token.user)
+    revoke_token(token, by=token.user)
     entries = AuditEntry.objects.order_by("id")
     assert [entry.action for entry in entries] == ["access_token.issue", "access_token.revoke"]
     assert all(entry.actor == user for entry in entries)

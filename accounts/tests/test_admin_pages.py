@@ -10,11 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import services
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import AuditEntry, User
 from tasks.tests.make import just_before_writing, make_user, make_worker
 from webprofile.admin.entries import ACTIONS
-from workers.grants import grants_add
+from workers.grants import add_grants
 from workers.models import Grant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -42,7 +42,7 @@ def act(client, name: str, *users: User, **data) -> str:
 
 def test_the_list_tells_role_devices_and_sessions(client, root):
     bob = make_user("bob")
-    grants_add(users=[bob.pk], workers=[make_worker("board", is_public=False).pk], by=root)
+    add_grants(users=[bob.pk], workers=[make_worker("board", is_public=False).pk], by=root)
     Client().post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
     row = page(client, f"{USERS}?q=bob")
     assert "bob@example.com" in row
@@ -230,8 +230,8 @@ def test_who_ends_their_own_sessions_keeps_the_one_they_ask_from(client, root):
 
 def test_a_users_page_tells_what_was_done_to_them(client, root):
     bob, worker = make_user("bob"), make_worker("board", is_public=False)
-    services.user_promote(bob, by=root)
-    grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+    services.promote_user(bob, by=root)
+    add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     shown = page(client, f"{USERS}{bob.pk}/change/")
     assert "Made administrator" in shown
     assert "Device granted" in shown
@@ -252,7 +252,7 @@ def test_a_list_takes_as_many_queries_for_many_rows_as_for_few(client, root, url
     def fill(names: range) -> None:
         for number in names:
             user = make_user(f"user{number}")
-            grants_add(users=[user.pk], workers=[worker.pk], by=root)
+            add_grants(users=[user.pk], workers=[worker.pk], by=root)
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
@@ -273,7 +273,7 @@ def test_a_list_takes_as_many_queries_for_many_rows_as_for_few(client, root, url
 def entry(root):
     before, after = {"administrator": False}, {"administrator": True}
     bob = make_user("bob")
-    return audit_record("user.promote", bob, by=root, before=before, after=after)
+    return record_audit_entry("user.promote", bob, by=root, before=before, after=after)
 
 
 def test_an_entry_shows_before_and_after_side_by_side(client, entry):
@@ -306,7 +306,7 @@ def test_the_log_is_searched_by_who_what_whom_and_when(client, entry, query, fou
 
 def test_a_grant_is_found_by_the_user_who_got_it(client, root):
     bob, worker = make_user("bob"), make_worker("board", is_public=False)
-    grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+    add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     assert "Device granted" in page(client, f"{LOG}?q=bob@example.com").split("result_list")[1]
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts import services
 from accounts.models import AccessToken, AuditEntry, User
-from accounts.sessions import sessions_of, user_end_session, user_end_sessions
+from accounts.sessions import end_one_session, end_user_sessions, sessions_of
 from accounts.system_user import system_user
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
@@ -52,7 +52,7 @@ def last_entry() -> AuditEntry:
 
 def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
     root, bob = make_administrator(), make_user("bob")
-    assert services.user_promote(bob, by=root)
+    assert services.promote_user(bob, by=root)
     assert (bob.is_staff, bob.is_superuser) == (True, True)
     entry = last_entry()
     assert (entry.action, entry.actor, entry.target_name) == ("user.promote", root, bob.email)
@@ -61,16 +61,16 @@ def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
 
 def test_what_changes_nothing_leaves_no_entry():
     root, bob = make_administrator(), make_user("bob")
-    assert not services.user_promote(root, by=root)
-    assert not services.user_demote(bob, by=root)
-    assert not services.user_reactivate(bob, by=root)
+    assert not services.promote_user(root, by=root)
+    assert not services.demote_user(bob, by=root)
+    assert not services.reactivate_user(bob, by=root)
     assert not AuditEntry.objects.exists()
 
 
 def test_somebody_who_is_shut_out_does_not_become_administrator():
     root, bob = make_administrator(), make_user("bob", is_active=False)
     with refused("user_inactive"):
-        services.user_promote(bob, by=root)
+        services.promote_user(bob, by=root)
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
@@ -79,9 +79,9 @@ def test_the_last_administrator_stays_one(by_hand):
     make_user("gone", is_staff=True, is_superuser=True, is_active=False)
     by = None if by_hand else root
     with refused("last_administrator"):
-        services.user_demote(root, by=by)
+        services.demote_user(root, by=by)
     with refused("last_administrator" if by_hand else "user_is_oneself"):
-        services.user_deactivate(root, by=by)
+        services.deactivate_user(root, by=by)
     root.refresh_from_db()
     assert root.is_staff
     assert root.is_active
@@ -91,7 +91,7 @@ def test_the_last_administrator_stays_one(by_hand):
 def test_an_administrator_who_was_shut_out_can_be_demoted():
     root = make_administrator()
     gone = make_user("gone", is_staff=True, is_superuser=True, is_active=False)
-    assert services.user_demote(gone, by=root)
+    assert services.demote_user(gone, by=root)
     gone.refresh_from_db()
     assert not gone.is_staff
 
@@ -100,20 +100,20 @@ def test_nobody_shuts_out_oneself():
     make_administrator("other")
     root = make_administrator()
     with refused("user_is_oneself"):
-        services.user_deactivate(root, by=root)
+        services.deactivate_user(root, by=root)
 
 
 def test_who_was_demoted_meanwhile_changes_nothing_any_more():
     root, other, bob = make_administrator(), make_administrator("other"), make_user("bob")
-    services.user_demote(other, by=root)
-    for act in (services.user_promote, services.user_demote, services.user_deactivate):
+    services.demote_user(other, by=root)
+    for act in (services.promote_user, services.demote_user, services.deactivate_user):
         with refused("not_administrator"):
             act(bob, by=other)
     with refused("not_administrator"):
-        services.user_set_password(bob, password=GOOD, by=other)
+        services.set_user_password(bob, password=GOOD, by=other)
 
 
-@pytest.mark.parametrize("act", [services.user_demote, services.user_deactivate])
+@pytest.mark.parametrize("act", [services.demote_user, services.deactivate_user])
 def test_of_administrators_who_remove_each_other_at_once_one_stays(transactional_db, act):
     for round_ in range(5):
         ((a, b),) = at_once(lambda r=round_: [make_administrator(f"{x}{r}") for x in "ab"])
@@ -126,7 +126,7 @@ def test_of_administrators_who_remove_each_other_at_once_one_stays(transactional
 
 def test_of_administrators_whom_a_command_removes_at_once_one_stays(transactional_db):
     ((a, b, c),) = at_once(lambda: [make_administrator(x) for x in "abc"])
-    answers = at_once(*[lambda u=u: services.user_demote(u, by=None) for u in (a, b, c)])
+    answers = at_once(*[lambda u=u: services.demote_user(u, by=None) for u in (a, b, c)])
     assert sorted(map(str, answers)) == ["True", "True", "last_administrator"]
 
 
@@ -136,13 +136,13 @@ def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
     monkeypatch.setattr(services, "_administrators_lock", lambda by: None)
     stale = User.objects.get(pk=root.pk)
     with refused("last_administrator"):
-        services.user_demote(stale, by=make_user("nobody"))
+        services.demote_user(stale, by=make_user("nobody"))
 
 
 def test_a_demoted_administrators_tokens_lose_the_right_to_administer():
     root, other = make_administrator(), make_administrator("other")
     grand, plain = make_token(other, "read", "admin"), make_token(other, "read")
-    services.user_demote(other, by=root)
+    services.demote_user(other, by=root)
     grand.refresh_from_db()
     plain.refresh_from_db()
     assert grand.revoked_at is not None
@@ -153,7 +153,7 @@ def test_a_new_password_ends_sessions_and_tokens_and_lets_in(client):
     root, bob = make_administrator(), make_user("bob")
     assert log_in(client, bob)
     token = make_token(bob, "read")
-    services.user_set_password(bob, password=GOOD, by=root)
+    services.set_user_password(bob, password=GOOD, by=root)
     assert client.get("/tasks/").status_code == 302
     token.refresh_from_db()
     assert token.revoked_at is not None
@@ -174,7 +174,7 @@ def test_a_weak_password_is_refused_and_nothing_ends(client, password):
     root, bob = make_administrator(), make_user("bob")
     client.force_login(bob)
     with refused("password_weak"):
-        services.user_set_password(bob, password=password, by=root)
+        services.set_user_password(bob, password=password, by=root)
     assert client.get("/tasks/").status_code == 200
 
 
@@ -182,10 +182,10 @@ def test_a_deactivated_user_is_out_at_once_and_comes_back_with_the_old_password(
     root, bob = make_administrator(), make_user("bob")
     assert log_in(client, bob)
     token = make_token(bob, "read")
-    assert services.user_deactivate(bob, by=root)
+    assert services.deactivate_user(bob, by=root)
     assert client.get("/tasks/").status_code == 302
     assert not Client().login(email=bob.email, password="correct horse battery")
-    assert services.user_reactivate(bob, by=root)
+    assert services.reactivate_user(bob, by=root)
     token.refresh_from_db()
     assert token.revoked_at is not None
     assert client.get("/tasks/").status_code == 302
@@ -202,13 +202,13 @@ def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
     sessions = sessions_of(bob)
     assert len(sessions) == 3
     phone = next(s for s in sessions if s.user_agent == "phone")
-    user_end_session(bob, session_id=phone.pk, by=root)
+    end_one_session(bob, session_id=phone.pk, by=root)
     assert other.get("/tasks/").status_code == 302
     with refused("session_unknown"):
-        user_end_session(bob, session_id=phone.pk, by=root)
+        end_one_session(bob, session_id=phone.pk, by=root)
     with refused("session_unknown"):
-        user_end_session(root, session_id=sessions_of(bob)[0].pk, by=root)
-    assert user_end_sessions(bob, by=root, keep=client.session.session_key) == 1
+        end_one_session(root, session_id=sessions_of(bob)[0].pk, by=root)
+    assert end_user_sessions(bob, by=root, keep=client.session.session_key) == 1
     assert client.get("/tasks/").status_code == 200
     assert third.get("/tasks/").status_code == 302
 
@@ -226,13 +226,13 @@ def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
 def test_a_user_that_cannot_be_is_not_made(email, password, code):
     make_user("bob")
     with refused(code):
-        services.user_create(email=email, password=password, by=None)
+        services.create_account(email=email, password=password, by=None)
     assert User.objects.count() == 1
 
 
 def test_a_user_made_by_an_administrator_can_log_in_at_once():
     root = make_administrator()
-    user = services.user_create(email=" New@Example.com ", password=GOOD, by=root)
+    user = services.create_account(email=" New@Example.com ", password=GOOD, by=root)
     assert user.email == "new@example.com"
     assert Client().login(email="new@example.com", password=GOOD)
     assert last_entry().action == "user.create"
@@ -245,16 +245,16 @@ def test_a_change_by_a_page_notes_the_address_it_came_from(client):
     client.post("/admin/accounts/user/", data, REMOTE_ADDR="192.0.2.7")
     entry = last_entry()
     assert (entry.action, entry.actor, entry.address) == ("user.promote", root, "192.0.2.7")
-    services.user_demote(bob, by=root)
+    services.demote_user(bob, by=root)
     assert last_entry().address is None
 
 
 def test_the_account_of_the_site_itself_is_not_for_administrators(client):
     root = make_administrator()
     own = system_user()
-    assert not services.user_reactivate(own, by=root)
+    assert not services.reactivate_user(own, by=root)
     with pytest.raises(DomainError, match="user_inactive"):
-        services.user_promote(own, by=root)
+        services.promote_user(own, by=root)
     client.force_login(root)
     page = client.get("/admin/accounts/user/").text
     assert "root@" in page

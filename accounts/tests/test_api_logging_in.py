@@ -19,9 +19,9 @@ from rest_framework.test import APIClient
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AccessToken as ScriptToken
-from accounts.sessions import sessions_end
+from accounts.sessions import end_sessions
 from accounts.tests.threads import at_once
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from accounts.tokens.refresh import AccessPart, pair_issue, pair_renew, refresh_tokens_revoke
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
@@ -246,7 +246,7 @@ def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it(
     (user,) = at_once(make_user)
     for _ in range(5):
         (pair,) = at_once(partial(pair_issue, user))
-        renewed, _ = at_once(partial(pair_renew, pair.refresh), partial(sessions_end, user))
+        renewed, _ = at_once(partial(pair_renew, pair.refresh), partial(end_sessions, user))
         if renewed != "token_invalid":  # it was first, and what it made was ended
             (again,) = at_once(partial(pair_renew, renewed.refresh))
             assert again == "token_invalid"
@@ -288,7 +288,7 @@ def test_a_token_that_cannot_be_is_refused(changes, code):
 
 def test_a_token_makes_no_tokens_but_may_end_itself():
     user = make_user("root", is_staff=True)
-    _, secret = token_issue(user, name="ci", scopes=["read", "write", "admin"], days=1)
+    _, secret = issue_token(user, name="ci", scopes=["read", "write", "admin"], days=1)
     script = APIClient()
     script.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
     body = {"name": "more", "scopes": ["read"], "days": 365}
@@ -309,7 +309,7 @@ def test_only_an_administrators_request_may_do_what_administrators_may(client):
 def test_logging_out_everywhere_on_the_page_ends_both_parts_of_pairs_and_no_scripts_token(client):
     user = make_user()
     pair = pair_issue(user)
-    secret = token_issue(user, name="ci", scopes=["read"], days=1)[1]
+    secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
     client.force_login(user)
     assert client.post(reverse("accounts:session-end-all")).status_code == 302
     refused(client.get("/api/v1/me/"), 401, "not_authenticated")

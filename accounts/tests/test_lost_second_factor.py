@@ -13,7 +13,7 @@ from django.urls import reverse
 from accounts import services
 from accounts.models import AuditEntry
 from accounts.tests.make import is_logged_in, login, make_protected_user
-from accounts.tokens.access import token_issue, user_of_secret
+from accounts.tokens.access import issue_token, user_of_secret
 from accounts.tokens.refresh import pair_issue, pair_renew
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
@@ -51,7 +51,7 @@ def gets_in_by_the_password(user):
 
 def test_who_lost_it_logs_in_by_the_password_and_the_log_says_what_went(root, alice):
     assert not gets_in_by_the_password(alice)
-    assert services.user_remove_second_factor(alice, by=root)
+    assert services.remove_second_factor(alice, by=root)
     assert gets_in_by_the_password(alice)
     entry = last_entry()
     assert (entry.action, entry.actor) == ("user.remove_second_factor", root)
@@ -65,8 +65,8 @@ def test_whoever_found_the_phone_is_logged_out_and_programs_too(root, alice):
     phone.post(reverse("mfa_authenticate"), {"code": codes.wrap().get_unused_codes()[0]})
     assert is_logged_in(phone)
     pair = pair_issue(alice)
-    _, secret = token_issue(alice, name="a script", scopes=["read"], days=1)
-    services.user_remove_second_factor(alice, by=root)
+    _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
+    services.remove_second_factor(alice, by=root)
     assert not is_logged_in(phone)
     assert user_of_secret(secret) is None
     with pytest.raises(DomainError, match="token_invalid"):
@@ -75,7 +75,7 @@ def test_whoever_found_the_phone_is_logged_out_and_programs_too(root, alice):
 
 def test_it_goes_even_where_the_key_of_its_secrets_was_lost(root, alice, settings):
     settings.SECRET_KEY = "another key, of the new year, long enough"
-    services.user_remove_second_factor(alice, by=root)
+    services.remove_second_factor(alice, by=root)
     assert gets_in_by_the_password(alice)
 
 
@@ -90,7 +90,7 @@ def test_it_is_refused_where_there_is_none_or_it_is_ones_own(root, alice, code):
     before = AuditEntry.objects.count()
     kept = Authenticator.objects.count()
     with pytest.raises(DomainError, match=code):
-        services.user_remove_second_factor(user, by=by)
+        services.remove_second_factor(user, by=by)
     assert (AuditEntry.objects.count(), Authenticator.objects.count()) == (before, kept)
 
 
@@ -150,7 +150,7 @@ def test_the_user_gets_a_mail_in_their_language_where_mail_is_sent(
     alice.language = "zh-hans"
     alice.save()
     with django_capture_on_commit_callbacks(execute=True):
-        services.user_remove_second_factor(alice, by=root)
+        services.remove_second_factor(alice, by=root)
     if not sends_mail:
         assert mail.outbox == []
         return

@@ -14,9 +14,9 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts.models import AuditEntry, User
-from accounts.services import user_create, user_ensure
+from accounts.services import create_account, ensure_user
 from accounts.tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
-from accounts.tokens.access import token_issue, user_of_secret
+from accounts.tokens.access import issue_token, user_of_secret
 from accounts.tokens.refresh import pair_issue, pair_renew
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
@@ -126,7 +126,7 @@ def test_who_registered_anothers_address_before_loses_the_password(client, provi
     SocialAccount.objects.create(user=taken, provider="oidc", uid="squatter")
     TOTP.activate(taken, generate_totp_secret())
     pair = pair_issue(taken)
-    _, secret = token_issue(taken, name="squatter's", scopes=["read"], days=1)
+    _, secret = issue_token(taken, name="squatter's", scopes=["read"], days=1)
     login(client)
     taken.refresh_from_db()
     assert not taken.has_usable_password()
@@ -145,7 +145,7 @@ def test_who_registered_anothers_address_before_loses_the_password(client, provi
 def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
-    _, secret = token_issue(alice, name="a script", scopes=["read"], days=1)
+    _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
     login(client)
     assert is_logged_in(client)
     assert user_of_secret(secret) is not None
@@ -156,11 +156,11 @@ def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(pro
     """Neither the password nor, above all, the second factor, which is asked for here too."""
     email = "alice@example.com"
     if made_by == "the server":
-        alice, _ = user_ensure(email=email)
+        alice, _ = ensure_user(email=email)
     else:
-        alice = user_create(email=email, password=GOOD, by=None)
+        alice = create_account(email=email, password=GOOD, by=None)
     TOTP.activate(alice, generate_totp_secret())
-    _, secret = token_issue(alice, name="a script", scopes=["read"], days=1)
+    _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
     assert login(Client()).url == reverse("mfa_authenticate")
     alice.refresh_from_db()
     assert alice.has_usable_password()
@@ -172,7 +172,7 @@ def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_ad
     """Else whoever took the operator's address would share the account with its owner."""
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form)
-    alice, password = user_ensure(email="Alice@Example.com", administrator=True)
+    alice, password = ensure_user(email="Alice@Example.com", administrator=True)
     assert (password, alice.is_staff) == (None, False)
     login(Client())
     alice.refresh_from_db()
@@ -183,7 +183,7 @@ def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_ad
 def test_an_address_that_somebody_proved_to_have_makes_no_second_user():
     bob = make_user("bob")
     EmailAddress.objects.create(user=bob, email="alice@example.com", verified=True)
-    for make in (user_ensure, partial(user_create, password=GOOD, by=None)):
+    for make in (ensure_user, partial(create_account, password=GOOD, by=None)):
         with pytest.raises(DomainError, match="email_taken"):
             make(email="Alice@example.com")
     assert User.objects.get() == bob

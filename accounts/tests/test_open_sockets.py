@@ -7,7 +7,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 
 from accounts.models import User
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.tests.make import make_user, make_waiting_task
 from webprofile.asgi import application
 
@@ -57,7 +57,7 @@ async def test_the_next_news_ends_the_socket_of_who_is_out(path, put_out):
         await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
         await socket.receive_json_from(timeout=5)
     await database_sync_to_async(put_out)()
-    await database_sync_to_async(task_cancel)(task)
+    await database_sync_to_async(cancel_task)(task)
     while (output := await socket.receive_output(timeout=5))["type"] != "websocket.close":
         assert b"cancelled" not in (output.get("bytes") or b"") + output.get("text", "").encode()
     assert output["code"] == NOT_LOGGED_IN
@@ -71,7 +71,7 @@ async def test_who_is_no_administrator_any_more_hears_nothing_of_others(path):
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
     await socket.receive_json_from(timeout=5)
     await database_sync_to_async(demote)()
-    await database_sync_to_async(task_cancel)(task)
+    await database_sync_to_async(cancel_task)(task)
     while (output := await socket.receive_output(timeout=5))["type"] != "websocket.close":
         assert "cancelled" not in output["text"]
     assert output["code"] == OTHER_RIGHTS

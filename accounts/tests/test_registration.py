@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.emails import email_canonical
+from accounts.emails import canonical_email
 from accounts.models import User
 from tasks.tests.make import make_user
 
@@ -66,8 +66,8 @@ def link_in(message):
     ],
 )
 def test_an_address_has_one_way_to_be_written(text, canonical):
-    assert email_canonical(text) == canonical
-    assert email_canonical(canonical) == canonical
+    assert canonical_email(text) == canonical
+    assert canonical_email(canonical) == canonical
 
 
 def test_registering_logs_in_where_there_is_no_mail(client):

@@ -21,12 +21,12 @@ from rest_framework.test import APIClient
 
 from accounts.adapters import SecondFactorAdapter
 from accounts.tokens.refresh import pair_issue, pair_renew
-from accounts.webhooks.registration import webhook_add, webhook_rotate
+from accounts.webhooks.registration import add_webhook, rotate_webhook_secret
 from accounts.webhooks.signatures import signature, signed_headers
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.settings.redis import patient
-from workers.tokens import code_issue, code_redeem, token_check
+from workers.tokens import check_token, issue_code, redeem_code
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 OLD, NEW = "the old key of this site", "the new key of this site"
@@ -68,8 +68,8 @@ def test_seeds_and_webhook_secrets_move_to_the_new_key_by_a_command(settings):
     use(settings, OLD)
     TOTP.activate(user, "ORSXG5A=")
     RecoveryCodes.activate(user)
-    webhook, secret = webhook_add(user, url="https://hooks.example.org/", events=["task.finished"])
-    webhook_rotate(webhook)
+    webhook, secret = add_webhook(user, url="https://hooks.example.org/", events=["task.finished"])
+    rotate_webhook_secret(webhook)
     use(settings, NEW)
     with pytest.raises(CommandError):
         call_command("reencrypt")
@@ -114,13 +114,13 @@ def test_servers_with_the_key_before_and_after_understand_each_other(settings):
 
 def test_a_device_gets_another_token_by_another_code_and_the_former_one_ends():
     worker = make_worker()
-    _, first = code_redeem(code_issue(worker))
-    code = code_issue(worker)
-    assert token_check(first) == worker  # until the agent has the new one
-    _, second = code_redeem(code)
-    assert token_check(second) == worker
+    _, first = redeem_code(issue_code(worker))
+    code = issue_code(worker)
+    assert check_token(first) == worker  # until the agent has the new one
+    _, second = redeem_code(code)
+    assert check_token(second) == worker
     with pytest.raises(DomainError) as caught:
-        token_check(first)
+        check_token(first)
     assert caught.value.code == "token_revoked"
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import AuditEntry, User
-from accounts.tokens.access import token_issue, tokens_usable
+from accounts.tokens.access import issue_token, usable_tokens
 from tasks.tests.make import make_user, make_worker
 from workers.models import Grant
 
@@ -133,12 +133,12 @@ def test_private_devices_are_granted_and_taken_back():
 
 def test_an_access_token_is_revoked_by_what_the_page_of_its_user_shows():
     alice, bob = make_user("alice"), make_user("bob")
-    lost, _ = token_issue(alice, name="lost", scopes=["read"], days=1)
-    kept, _ = token_issue(alice, name="kept", scopes=["read"], days=1)
+    lost, _ = issue_token(alice, name="lost", scopes=["read"], days=1)
+    kept, _ = issue_token(alice, name="kept", scopes=["read"], days=1)
     with pytest.raises(CommandError, match="no access token"):
         users("revoke-token", bob.email, lost.prefix)
     assert users("revoke-token", alice.email, f"{lost.prefix}…") == "lost revoked\n"
-    assert list(tokens_usable(alice)) == [kept]
+    assert list(usable_tokens(alice)) == [kept]
     assert AuditEntry.objects.get(action="access_token.revoke").actor is None
     with pytest.raises(CommandError, match="no access token"):
         users("revoke-token", alice.email, lost.prefix)

@@ -13,17 +13,17 @@ from prometheus_client import REGISTRY
 from accounts.models import AuditEntry, Webhook, WebhookDelivery
 from accounts.tests.webhook_receiver import make_certificate, receiving
 from accounts.webhooks import addresses, client, deliveries
-from accounts.webhooks.deliveries import MOST_CALLS, deliveries_sweep, delivery_try
+from accounts.webhooks.deliveries import MOST_CALLS, sweep_deliveries, try_delivery
 from accounts.webhooks.events import DeviceOccasion, device_events
 from accounts.webhooks.registration import (
-    webhook_add,
-    webhook_enable,
-    webhook_end_former,
-    webhook_rotate,
-    webhook_test,
+    add_webhook,
+    enable_webhook,
+    end_former_secret,
+    rotate_webhook_secret,
+    send_test_delivery,
 )
 from accounts.webhooks.signatures import sealed, signature, signed_headers
-from tasks.lifecycle.outcomes import task_abandon
+from tasks.lifecycle.outcomes import abandon_task
 from tasks.tests.make import make_task, make_user, make_worker
 from webprofile.errors import DomainError
 
@@ -65,14 +65,14 @@ def names(monkeypatch):
 
 
 def hook(receiver, user=None, events=("task.finished",)):
-    return webhook_add(
+    return add_webhook(
         user or make_user(), url=f"https://hooks.test:{receiver.port}/told?x=1", events=events
     )
 
 
 def deliver(delivery):
     WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=timezone.now())
-    delivery_try(delivery.pk)
+    try_delivery(delivery.pk)
     delivery.refresh_from_db()
     return delivery
 
@@ -80,7 +80,7 @@ def deliver(delivery):
 def test_a_finished_task_is_told_with_a_signature_that_its_secret_proves(receiver):
     webhook, secret = hook(receiver)
     task = make_task(owner=webhook.user, worker=make_worker())
-    task_abandon(task)
+    abandon_task(task)
     delivery = deliver(webhook.deliveries.get())
     assert (delivery.status, delivery.problem, delivery.next_at) == (204, "", None)
     ((path, headers, body),) = receiver.calls
@@ -119,14 +119,14 @@ def test_the_headers_of_two_secrets_are_these_bytes():
 
 def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
     webhook, first = hook(receiver)
-    second = webhook_rotate(webhook)
+    second = rotate_webhook_secret(webhook)
     for expected in ([second, first], [second]):
-        deliver(webhook_test(webhook))
+        deliver(send_test_delivery(webhook))
         _, headers, body = receiver.calls[-1]
         message, at = headers["webhook-id"], int(headers["webhook-timestamp"])
         proofs = [signature(each, message=message, at=at, body=body) for each in expected]
         assert headers["webhook-signature"].split() == proofs
-        webhook_end_former(webhook)
+        end_former_secret(webhook)
 
 
 def test_secrets_lie_encrypted_and_survive_a_new_key_of_the_site(receiver, settings):
@@ -134,13 +134,13 @@ def test_secrets_lie_encrypted_and_survive_a_new_key_of_the_site(receiver, setti
     assert secret not in json.dumps(list(Webhook.objects.values()), default=str)
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key of this site"
-    assert deliver(webhook_test(webhook)).status == 204
+    assert deliver(send_test_delivery(webhook)).status == 204
 
 
 def test_an_error_is_tried_again_later_and_given_up_in_the_end(receiver):
     receiver.status = 500
     webhook, _ = hook(receiver)
-    task_abandon(make_task(owner=webhook.user, worker=make_worker()))
+    abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     delivery = webhook.deliveries.get()
     pauses = []
     for _ in range(MOST_CALLS):
@@ -159,15 +159,15 @@ def test_a_webhook_that_fails_for_long_is_disabled_until_it_is_enabled(receiver,
     webhook, _ = hook(receiver)
     worker = make_worker()
     for _ in range(deliveries.MOST_FAILURES):
-        task_abandon(make_task(owner=webhook.user, worker=worker))
+        abandon_task(make_task(owner=webhook.user, worker=worker))
         deliver(webhook.deliveries.first())
     webhook.refresh_from_db()
     assert webhook.disabled_at
     assert AuditEntry.objects.filter(action="webhook.disable").count() == 1
-    task_abandon(make_task(owner=webhook.user, worker=worker))
+    abandon_task(make_task(owner=webhook.user, worker=worker))
     assert webhook.deliveries.count() == deliveries.MOST_FAILURES
-    webhook_enable(webhook)
-    task_abandon(make_task(owner=webhook.user, worker=worker))
+    enable_webhook(webhook)
+    abandon_task(make_task(owner=webhook.user, worker=worker))
     assert webhook.deliveries.count() == deliveries.MOST_FAILURES + 1
 
 
@@ -179,13 +179,13 @@ def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enable
     webhook, _ = hook(receiver)
     worker = make_worker()
     for _ in range(2):
-        task_abandon(make_task(owner=webhook.user, worker=worker))
+        abandon_task(make_task(owner=webhook.user, worker=worker))
     waits, fails = webhook.deliveries.all()
     WebhookDelivery.objects.filter(pk=fails.pk).update(attempts=MOST_CALLS - 1)
     deliver(fails)
     webhook.refresh_from_db()
     assert webhook.disabled_at
-    webhook_enable(webhook)
+    enable_webhook(webhook)
     waits.refresh_from_db()
     assert (waits.next_at, waits.problem) == (None, "disabled")
 
@@ -194,38 +194,38 @@ def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypa
     hinted = []
     monkeypatch.setattr(deliveries, "enqueue", lambda _, *args, queue: hinted.append(args))
     webhook, _ = hook(receiver)
-    delivery = webhook_test(webhook)
-    delivery_try(delivery.pk)
-    delivery_try(delivery.pk)
+    delivery = send_test_delivery(webhook)
+    try_delivery(delivery.pk)
+    try_delivery(delivery.pk)
     assert len(receiver.calls) == 1
     WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=timezone.now(), ended_at=None)
-    deliveries_sweep()
+    sweep_deliveries()
     assert [args for args in hinted] == [(delivery.pk,)]
 
 
 def test_after_a_call_the_next_one_is_what_has_been_due_for_the_longest_time(receiver):
     webhook, _ = hook(receiver)
-    assert deliveries.delivery_next() is None
-    first, second = webhook_test(webhook), webhook_test(webhook)
-    assert deliveries.delivery_next() == first.pk
+    assert deliveries.next_delivery() is None
+    first, second = send_test_delivery(webhook), send_test_delivery(webhook)
+    assert deliveries.next_delivery() == first.pk
     deliver(first)
-    assert deliveries.delivery_next() == second.pk
+    assert deliveries.next_delivery() == second.pk
 
 
 def test_what_waits_for_an_actor_is_not_asked_for_in_each_round(receiver, monkeypatch):
     hinted = []
     monkeypatch.setattr(deliveries, "enqueue", lambda _, pk, queue: hinted.append(pk))
     webhook, _ = hook(receiver)
-    delivery = webhook_test(webhook)
+    delivery = send_test_delivery(webhook)
     for _ in range(3):
-        deliveries_sweep()
+        sweep_deliveries()
     assert hinted == [delivery.pk]
     long_ago = timezone.now() - deliveries.PATIENCE
     WebhookDelivery.objects.update(hinted_at=long_ago, next_at=long_ago)
-    deliveries_sweep()
+    sweep_deliveries()
     assert len(hinted) == 2
     WebhookDelivery.objects.update(next_at=timezone.now())  # the pause after a failure is over
-    deliveries_sweep()
+    sweep_deliveries()
     assert len(hinted) == 3
 
 
@@ -240,11 +240,11 @@ def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
 
     webhook, _ = hook(receiver)
     for _ in range(3):
-        webhook_test(webhook)
+        send_test_delivery(webhook)
     monkeypatch.setattr(dramatiq.get_broker(), "enqueue", silent)
     lost = ("mgw_hints_lost_total", {"hint": "deliver_webhook"})
     before = REGISTRY.get_sample_value(*lost) or 0
-    deliveries_sweep()
+    sweep_deliveries()
     assert len(sent) == 1
     assert REGISTRY.get_sample_value(*lost) == before + 1
     assert not WebhookDelivery.objects.exclude(hinted_at=None).exists()
@@ -253,7 +253,7 @@ def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
 def test_what_breaks_on_our_side_is_tried_so_often_and_disables_no_webhook(receiver, settings):
     webhook, _ = hook(receiver)
     settings.WEBHOOK_CA_FILE = "/nowhere"
-    task_abandon(make_task(owner=webhook.user, worker=make_worker()))
+    abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     delivery = webhook.deliveries.get()
     for _ in range(MOST_CALLS):
         assert deliver(delivery).problem == "broke"
@@ -264,7 +264,7 @@ def test_what_breaks_on_our_side_is_tried_so_often_and_disables_no_webhook(recei
 
 def test_calls_whose_actor_died_each_time_have_an_end(receiver):
     webhook, _ = hook(receiver)
-    task_abandon(make_task(owner=webhook.user, worker=make_worker()))
+    abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     webhook.deliveries.update(attempts=MOST_CALLS)
     delivery = deliver(webhook.deliveries.get())
     assert (delivery.problem, delivery.next_at, receiver.calls) == ("broke", None, [])
@@ -285,7 +285,7 @@ def test_a_redirect_is_not_followed(receiver, status):
     receiver.status = status
     receiver.headers = {"Location": f"https://hooks.test:{receiver.port}/elsewhere"}
     webhook, _ = hook(receiver)
-    assert deliver(webhook_test(webhook)).problem == "status"
+    assert deliver(send_test_delivery(webhook)).problem == "status"
     assert [path for path, _, _ in receiver.calls] == ["/told?x=1"]
 
 
@@ -302,7 +302,7 @@ def test_an_answer_without_end_keeps_nobody(receiver, monkeypatch):
 
     receiver.answer = drip
     webhook, _ = hook(receiver)
-    assert deliver(webhook_test(webhook)).problem == "timeout"
+    assert deliver(send_test_delivery(webhook)).problem == "timeout"
     assert len(sent) < 50
 
 
@@ -314,7 +314,7 @@ def test_a_large_answer_is_not_read(receiver):
 
     receiver.answer = flood
     webhook, _ = hook(receiver)
-    assert deliver(webhook_test(webhook)).status == 200
+    assert deliver(send_test_delivery(webhook)).status == 200
 
 
 def test_a_certificate_of_another_name_or_of_nobody_is_refused(receiver, settings, names):
@@ -342,7 +342,7 @@ def test_proxies_of_the_environment_are_not_asked(receiver, monkeypatch):
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     webhook, _ = hook(receiver)
-    assert deliver(webhook_test(webhook)).status == 204
+    assert deliver(send_test_delivery(webhook)).status == 204
 
 
 HOSTILE = [
@@ -386,5 +386,5 @@ def test_a_name_with_a_good_and_a_bad_address_is_not_called(settings, names):
 def test_an_address_that_may_never_be_one_is_refused_at_once(url, settings):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     with pytest.raises(DomainError) as caught:
-        webhook_add(make_user(), url=url, events=["task.finished"])
+        add_webhook(make_user(), url=url, events=["task.finished"])
     assert caught.value.code == "webhook_url"

@@ -5,8 +5,8 @@ from django.db import OperationalError, connection, transaction
 
 from accounts.models import Webhook
 from accounts.tests.threads import at_once
-from accounts.webhooks.registration import webhook_add
-from tasks.lifecycle.outcomes import task_abandon
+from accounts.webhooks.registration import add_webhook
+from tasks.lifecycle.outcomes import abandon_task
 from tasks.tests.make import make_task, make_user, make_worker
 
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
 
 def test_a_webhook_is_not_removed_between_being_told_and_the_commit():
     alice = make_user()
-    webhook, _ = webhook_add(alice, url="https://hooks.test/", events=["task.finished"])
+    webhook, _ = add_webhook(alice, url="https://hooks.test/", events=["task.finished"])
     task = make_task(owner=alice, worker=make_worker())
 
     def remove():
@@ -24,6 +24,6 @@ def test_a_webhook_is_not_removed_between_being_told_and_the_commit():
             Webhook.objects.get(pk=webhook.pk).delete()
 
     with transaction.atomic():
-        task_abandon(task)
+        abandon_task(task)
         at_once(remove)
     assert webhook.deliveries.count() == 1

@@ -8,12 +8,12 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from accounts.models import AuditEntry, Webhook
-from accounts.webhooks.registration import WEBHOOKS_LIMIT, webhook_add
+from accounts.webhooks.registration import WEBHOOKS_LIMIT, add_webhook
 from tasks.lifecycle.sweep import COMING_BACK
 from tasks.management.commands.sweep import Rounds
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
-from workers.health import check_close, check_open
+from workers.health import close_check, open_check
 from workers.heartbeats import devices_lost_tell
 from workers.models import HealthCheck, Pulse
 
@@ -43,7 +43,7 @@ def test_a_secret_is_shown_once_and_the_page_lists_the_webhook(client, alice):
 
 
 def test_the_page_tests_changes_the_secret_and_removes(client, alice):
-    webhook, _ = webhook_add(alice, url=URL, events=["task.finished"])
+    webhook, _ = add_webhook(alice, url=URL, events=["task.finished"])
 
     def act(name):
         return client.post(reverse("accounts:webhook-act", args=[webhook.pk, name]), follow=True)
@@ -61,7 +61,7 @@ def test_the_page_tests_changes_the_secret_and_removes(client, alice):
 
 
 def test_a_disabled_webhook_says_so_and_is_enabled(client, alice):
-    webhook, _ = webhook_add(alice, url=URL, events=["task.finished"])
+    webhook, _ = add_webhook(alice, url=URL, events=["task.finished"])
     Webhook.objects.update(disabled_at=timezone.now())
     page = reverse("accounts:webhook", args=[webhook.pk])
     assert "disabled" in client.get(page).content.decode()
@@ -78,12 +78,12 @@ def test_what_is_wrong_is_said_beside_the_form(client, alice):
 def test_users_hear_of_their_tasks_alone_and_have_so_many_webhooks_at_most():
     alice = make_user("alice")
     with pytest.raises(DomainError) as caught:
-        webhook_add(alice, url=URL, events=["device.lost"])
+        add_webhook(alice, url=URL, events=["device.lost"])
     assert caught.value.code == "webhook_events"
     for _ in range(WEBHOOKS_LIMIT):
-        webhook_add(alice, url=URL, events=["task.finished"])
+        add_webhook(alice, url=URL, events=["task.finished"])
     with pytest.raises(DomainError) as caught:
-        webhook_add(alice, url=URL, events=["task.finished"])
+        add_webhook(alice, url=URL, events=["task.finished"])
     assert caught.value.code == "webhook_limit"
 
 
@@ -106,7 +106,7 @@ def test_the_api_does_what_the_pages_do():
 
 def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
     root = make_user("root", is_staff=True)
-    webhook, _ = webhook_add(root, url=URL, events=["device.lost", "device.held"])
+    webhook, _ = add_webhook(root, url=URL, events=["device.lost", "device.held"])
     worker = make_worker("box")
     devices_lost_tell()
     assert not webhook.deliveries.exists()
@@ -123,7 +123,7 @@ def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
 
 
 def lost_webhook(settings, *names):
-    webhook, _ = webhook_add(make_user("root", is_staff=True), url=URL, events=["device.lost"])
+    webhook, _ = add_webhook(make_user("root", is_staff=True), url=URL, events=["device.lost"])
     for name in names:
         make_worker(name)
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
@@ -152,15 +152,15 @@ def test_devices_that_stay_away_cost_the_sweep_no_query_each(
 
 def test_an_administrator_is_told_of_a_device_that_was_held_back():
     root = make_user("root", is_staff=True)
-    webhook, _ = webhook_add(root, url=URL, events=["device.held"])
-    check = check_open(make_worker("box"), version="1.13.0", cause=HealthCheck.Cause.ASKED)
-    check_close(check, HealthCheck.Result.FAILED, reason="x", detail="", held_reason="ill")
+    webhook, _ = add_webhook(root, url=URL, events=["device.held"])
+    check = open_check(make_worker("box"), version="1.13.0", cause=HealthCheck.Cause.ASKED)
+    close_check(check, HealthCheck.Result.FAILED, reason="x", detail="", held_reason="ill")
     assert webhook.deliveries.get().event == "device.held"
 
 
 def test_who_administers_no_more_hears_of_no_device(settings):
     root = make_user("root", is_staff=True)
-    webhook, _ = webhook_add(root, url=URL, events=["device.lost"])
+    webhook, _ = add_webhook(root, url=URL, events=["device.lost"])
     root.is_staff = False
     root.save()
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import AccessToken, User
 from webprofile.errors import DomainError
 
@@ -27,7 +27,7 @@ USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 @transaction.atomic
-def token_issue(
+def issue_token(
     user: User, *, name: str, scopes: Iterable[str], days: int
 ) -> tuple[AccessToken, str]:
     """Make a token and its secret, which is nowhere kept and cannot be shown again.
@@ -48,7 +48,7 @@ def token_issue(
         raise DomainError("token_days", field="days")
     # the owner's row is the lock: two requests at once do not both find the last free place
     User.objects.select_for_update().get(pk=user.pk)
-    if tokens_usable(user).count() >= TOKENS_LIMIT:
+    if usable_tokens(user).count() >= TOKENS_LIMIT:
         raise DomainError("token_limit")
     secret = PREFIX + secrets.token_urlsafe(30)
     token = AccessToken.objects.create(
@@ -59,21 +59,21 @@ def token_issue(
         scopes=chosen,
         expires_at=timezone.now() + timedelta(days=days),
     )
-    audit_record("access_token.issue", token, by=user, after={"scopes": chosen, "days": days})
+    record_audit_entry("access_token.issue", token, by=user, after={"scopes": chosen, "days": days})
     return token, secret
 
 
 @transaction.atomic
-def token_revoke(token: AccessToken, *, by: User | None) -> bool:
+def revoke_token(token: AccessToken, *, by: User | None) -> bool:
     """End a token at once; False if it was revoked before."""
     live = AccessToken.objects.filter(pk=token.pk, revoked_at=None)
     if not live.update(revoked_at=timezone.now()):
         return False
-    audit_record("access_token.revoke", token, by=by)
+    record_audit_entry("access_token.revoke", token, by=by)
     return True
 
 
-def tokens_usable(user: User) -> QuerySet[AccessToken]:
+def usable_tokens(user: User) -> QuerySet[AccessToken]:
     """Neither revoked nor expired."""
     return user.access_tokens.filter(revoked_at=None, expires_at__gt=timezone.now())
 

@@ -23,12 +23,12 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
-from accounts.emails import email_canonical
+from accounts.emails import canonical_email
 from accounts.forms import PreferencesForm, TokenForm
 from accounts.models import AccessToken, User
 from accounts.selectors import reader_of
-from accounts.sessions import sessions_end
-from accounts.tokens.access import token_issue, token_revoke
+from accounts.sessions import end_sessions
+from accounts.tokens.access import issue_token, revoke_token
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
@@ -66,7 +66,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         wanted = form.cleaned_data
         try:
-            made, context["secret"] = token_issue(
+            made, context["secret"] = issue_token(
                 user, name=wanted["name"], scopes=wanted["scopes"], days=wanted["days"] or 0
             )
         except DomainError as error:
@@ -81,7 +81,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @login_required
 def token_end(request: HttpRequest, token_id: int) -> HttpResponse:
     token = get_object_or_404(AccessToken, pk=token_id, user=reader_of(request))
-    if token_revoke(token, by=token.user):
+    if revoke_token(token, by=token.user):
         messages.success(request, _("“%(name)s” is revoked.") % {"name": token.name})
     return redirect("accounts:tokens")
 
@@ -102,7 +102,7 @@ def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
 @login_required
 def session_end_all(request: HttpRequest) -> HttpResponse:
     """Log out everywhere, here too."""
-    sessions_end(reader_of(request))
+    end_sessions(reader_of(request))
     return _logged_out(request, None)
 
 
@@ -115,7 +115,7 @@ def password_check(request: HttpRequest) -> JsonResponse:
     password = request.POST.get("password", "")[:PASSWORD_LIMIT]
     user = request.user
     if not isinstance(user, User):
-        user = User(email=email_canonical(request.POST.get("email", "")))
+        user = User(email=canonical_email(request.POST.get("email", "")))
     try:
         validate_password(password, user)
     except ValidationError as error:

@@ -15,12 +15,12 @@ from accounts.forms import WebhookForm
 from accounts.models import Webhook
 from accounts.selectors import reader_of
 from accounts.webhooks.registration import (
-    webhook_add,
-    webhook_enable,
-    webhook_end_former,
-    webhook_remove,
-    webhook_rotate,
-    webhook_test,
+    add_webhook,
+    enable_webhook,
+    end_former_secret,
+    remove_webhook,
+    rotate_webhook_secret,
+    send_test_delivery,
 )
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -38,7 +38,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         try:
-            made, context["secret"] = webhook_add(user, **form.cleaned_data)
+            made, context["secret"] = add_webhook(user, **form.cleaned_data)
         except DomainError as error:
             form.add_error(error.field or None, word(error))
         else:
@@ -63,7 +63,7 @@ def webhook_act(request: HttpRequest, webhook_id: int, act: str) -> HttpResponse
     """Test it, change its secret, enable or remove it."""
     found = _own(request, webhook_id)
     if act == "rotate":
-        secret = webhook_rotate(found)
+        secret = rotate_webhook_secret(found)
         found.refresh_from_db()
         return _shown(request, found, secret=secret)
     if act not in _ACTS:
@@ -94,13 +94,13 @@ def _shown(request: HttpRequest, found: Webhook, **more: Any) -> HttpResponse:
 #: what each button does, and what is said then
 _ACTS: dict[str, tuple[Callable[[Webhook], object], Any]] = {
     "test": (
-        webhook_test,
+        send_test_delivery,
         _("The test is on its way; what becomes of it stands in the list below."),
     ),
-    "end-former": (webhook_end_former, _("The new secret alone signs now.")),
+    "end-former": (end_former_secret, _("The new secret alone signs now.")),
     "enable": (
-        webhook_enable,
+        enable_webhook,
         _("The webhook is enabled: it is told of what happens from now on."),
     ),
-    "remove": (webhook_remove, _("The webhook is removed.")),
+    "remove": (remove_webhook, _("The webhook is removed.")),
 }

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import Webhook, WebhookDelivery
 from accounts.webhooks.client import send
 from accounts.webhooks.signatures import signed_headers
@@ -34,7 +34,7 @@ PATIENCE = datetime.timedelta(minutes=2)
 DUE_LIMIT = 200
 
 
-def delivery_try(delivery_id: int) -> None:
+def try_delivery(delivery_id: int) -> None:
     """Call a webhook, if it is time and nobody else does. Idempotent."""
     delivery = _claim(delivery_id)
     if delivery is None:
@@ -59,13 +59,13 @@ def delivery_try(delivery_id: int) -> None:
     _note(delivery, status, problem)
 
 
-def delivery_next() -> int | None:
+def next_delivery() -> int | None:
     """The id of what has been due for the longest time."""
     due = WebhookDelivery.objects.filter(next_at__lte=timezone.now()).order_by("next_at")
     return due.values_list("pk", flat=True).first()
 
 
-def deliveries_sweep() -> None:
+def sweep_deliveries() -> None:
     """Forget what is old, and ask again for what is due; lost hints cost one round.
 
     A broker that does not answer is left alone until the next round.
@@ -150,4 +150,4 @@ def _count_failure(webhook: Webhook) -> None:
     if full.update(disabled_at=now):
         waiting = WebhookDelivery.objects.filter(webhook=webhook, next_at__isnull=False)
         waiting.update(next_at=None, ended_at=now, problem="disabled")
-        audit_record("webhook.disable", webhook, by=None)
+        record_audit_entry("webhook.disable", webhook, by=None)

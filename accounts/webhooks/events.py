@@ -28,7 +28,7 @@ def task_ended(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
         "api": f"{settings.SITE_URL}/api/v1/tasks/{task_id}/",
     }
     for webhook in _held(_listening(event).filter(user=owner_id)):
-        delivery_add(webhook, event.value, key=f"task {task_id}", data=data)
+        add_delivery(webhook, event.value, key=f"task {task_id}", data=data)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def device_events(
         }
         for webhook in webhooks:
             if (webhook.pk, key) not in told:
-                delivery_add(webhook, event.value, key=key, data=data)
+                add_delivery(webhook, event.value, key=key, data=data)
 
 
 def administrators_listening(event: Webhook.Event) -> QuerySet[Webhook]:
@@ -81,7 +81,7 @@ def _held(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
     return webhooks.order_by("pk").select_for_update(of=("self",), no_key=True)
 
 
-def delivery_add(
+def add_delivery(
     webhook: Webhook, event: str, *, key: str, data: Mapping[str, Any]
 ) -> WebhookDelivery:
     """The row of one event for one webhook; there already, if it was told before."""

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User, Webhook, WebhookDelivery
 from accounts.webhooks.addresses import url_check
-from accounts.webhooks.events import delivery_add
-from accounts.webhooks.signatures import sealed, secret_new
+from accounts.webhooks.events import add_delivery
+from accounts.webhooks.signatures import new_secret, sealed
 from webprofile.errors import DomainError
 
 WEBHOOKS_LIMIT = 10
@@ -18,7 +18,7 @@ TESTS_AT_ONCE = 5
 
 
 @transaction.atomic
-def webhook_add(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook, str]:
+def add_webhook(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook, str]:
     """Register an address and return it with its secret, which is shown this once.
 
     Raises DomainError: webhook_url, webhook_events, webhook_limit.
@@ -29,52 +29,54 @@ def webhook_add(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook
     User.objects.select_for_update().get(pk=user.pk)
     if user.webhooks.count() >= WEBHOOKS_LIMIT:
         raise DomainError("webhook_limit")
-    secret = secret_new()
+    secret = new_secret()
     webhook = Webhook.objects.create(user=user, url=url, events=chosen, secret=sealed(secret))
-    audit_record("webhook.add", webhook, by=user, after={"events": chosen})
+    record_audit_entry("webhook.add", webhook, by=user, after={"events": chosen})
     return webhook, secret
 
 
 @transaction.atomic
-def webhook_remove(webhook: Webhook) -> None:
+def remove_webhook(webhook: Webhook) -> None:
     """End a webhook with all that was to be told to it."""
-    audit_record("webhook.remove", webhook, by=webhook.user, before={"events": webhook.events})
+    record_audit_entry(
+        "webhook.remove", webhook, by=webhook.user, before={"events": webhook.events}
+    )
     webhook.delete()
 
 
 @transaction.atomic
-def webhook_rotate(webhook: Webhook) -> str:
+def rotate_webhook_secret(webhook: Webhook) -> str:
     """Return a new secret, shown this once; the one before signs too until it is ended."""
-    secret = secret_new()
+    secret = new_secret()
     row = Webhook.objects.select_for_update().get(pk=webhook.pk)
     row.former_secret, row.secret = row.secret, sealed(secret)
     row.save(update_fields=["secret", "former_secret"])
-    audit_record("webhook.rotate", row, by=row.user)
+    record_audit_entry("webhook.rotate", row, by=row.user)
     return secret
 
 
 @transaction.atomic
-def webhook_end_former(webhook: Webhook) -> bool:
+def end_former_secret(webhook: Webhook) -> bool:
     """Let the new secret alone sign; False if there is no other."""
     row = Webhook.objects.filter(pk=webhook.pk).exclude(former_secret="")
     if not row.update(former_secret=""):
         return False
-    audit_record("webhook.end_former", webhook, by=webhook.user)
+    record_audit_entry("webhook.end_former", webhook, by=webhook.user)
     return True
 
 
 @transaction.atomic
-def webhook_enable(webhook: Webhook) -> bool:
+def enable_webhook(webhook: Webhook) -> bool:
     """Tell it of what happens from now on; False if it was not disabled."""
     row = Webhook.objects.filter(pk=webhook.pk, disabled_at__isnull=False)
     if not row.update(disabled_at=None, failures=0):
         return False
-    audit_record("webhook.enable", webhook, by=webhook.user)
+    record_audit_entry("webhook.enable", webhook, by=webhook.user)
     return True
 
 
 @transaction.atomic
-def webhook_test(webhook: Webhook) -> WebhookDelivery:
+def send_test_delivery(webhook: Webhook) -> WebhookDelivery:
     """Tell it something that did not happen. Raises DomainError webhook_busy."""
     User.objects.select_for_update().get(pk=webhook.user_id)
     waiting = WebhookDelivery.objects.filter(
@@ -83,7 +85,7 @@ def webhook_test(webhook: Webhook) -> WebhookDelivery:
     if waiting.count() >= TESTS_AT_ONCE:
         raise DomainError("webhook_busy", status=429)
     moment = timezone.now().isoformat()
-    return delivery_add(webhook, "test", key=f"test {moment}", data={"at": moment})
+    return add_delivery(webhook, "test", key=f"test {moment}", data={"at": moment})
 
 
 def _events(user: User, events: Iterable[str]) -> list[str]:

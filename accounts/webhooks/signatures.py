@@ -17,7 +17,7 @@ PREFIX = "whsec_"
 _PURPOSE = "webhook secret"
 
 
-def secret_new() -> str:
+def new_secret() -> str:
     """192 random bits, written as receivers' libraries want them."""
     return PREFIX + base64.b64encode(secrets.token_bytes(24)).decode()
 

@@ -3,11 +3,11 @@
 import json
 import sys
 
-from accounts.services import user_ensure
-from accounts.tokens.access import token_issue
+from accounts.services import ensure_user
+from accounts.tokens.access import issue_token
 from bench.chaos.plan import AGENTS
-from workers.services import worker_ensure
-from workers.tokens import code_issue, code_redeem
+from workers.services import ensure_worker
+from workers.tokens import issue_code, redeem_code
 
 USERS = 4
 
@@ -16,10 +16,10 @@ def make() -> None:
     """Print {"agents": {name: token}, "users": [access token]} as one line of JSON."""
     agents = {}
     for name in AGENTS:
-        _, agents[name] = code_redeem(code_issue(worker_ensure(name=name)))
+        _, agents[name] = redeem_code(issue_code(ensure_worker(name=name)))
     users = []
     for number in range(USERS):
-        user, _ = user_ensure(email=f"user-{number}@example.com")
-        _, secret = token_issue(user, name="chaos", scopes=["read", "write"], days=30)
+        user, _ = ensure_user(email=f"user-{number}@example.com")
+        _, secret = issue_token(user, name="chaos", scopes=["read", "write"], days=30)
         users.append(secret)
     sys.stdout.write(json.dumps({"agents": agents, "users": users}) + "\n")

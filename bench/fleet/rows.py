@@ -10,13 +10,13 @@ from django.db.models import Max, Min
 from django.utils import timezone
 
 from accounts.models import AccessToken, User
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from agent.protocol.plan import Plan
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import TaskState
 from webprofile.storage import storage
 from workers.models import Worker
-from workers.tokens import code_issue
+from workers.tokens import issue_code
 
 USERS = 10
 MODEL = b"a simulated model"
@@ -31,7 +31,7 @@ def make_users() -> list[str]:
     """The users' access tokens; task n belongs to user n modulo their number."""
     users = [User.objects.create_user(f"user-{n}@example.org", None) for n in range(USERS)]
     return [
-        token_issue(user, name="bench", scopes=AccessToken.Scope.values[:2], days=1)[1]
+        issue_token(user, name="bench", scopes=AccessToken.Scope.values[:2], days=1)[1]
         for user in users
     ]
 
@@ -43,7 +43,7 @@ def users_made() -> list[User]:
 def make_workers(first: int, last: int) -> list[str]:
     """Register devices and return their enrolment codes."""
     workers = Worker.objects.bulk_create(Worker(name=f"device-{n}") for n in range(first, last))
-    return [code_issue(worker) for worker in workers]
+    return [issue_code(worker) for worker in workers]
 
 
 def make_tasks(number: int, *, leave: str) -> list[int]:

@@ -12,9 +12,9 @@ from profiles.analysis.errors import AnalysisError
 from profiles.formats.detection import FileKind
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
-from profiles.selectors import profiles_visible_to
+from profiles.selectors import visible_profiles
 from tasks.models import Task
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import visible_tasks
 from tasks.states import TaskState
 from webprofile.api.views import ApiView
 from webprofile.errors import DomainError
@@ -33,10 +33,10 @@ class ResultView(ApiView):
 
     def profile(self, profile_id: int) -> Profile:
         """The profile of this number, if it exists for the reader. Raises Http404."""
-        return get_object_or_404(profiles_visible_to(self.request.user), pk=profile_id)
+        return get_object_or_404(visible_profiles(self.request.user), pk=profile_id)
 
     def task(self, task_id: int) -> Task:
-        return get_object_or_404(tasks_visible_to(self.request.user), pk=task_id)
+        return get_object_or_404(visible_tasks(self.request.user), pk=task_id)
 
     def asked(self, query_class: type[Query]) -> dict[str, Any]:
         """The address's validated parameters; what is not known is refused.

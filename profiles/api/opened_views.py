@@ -20,10 +20,10 @@ from profiles.api.filters import OpenedFilters
 from profiles.api.parts import JoinBody, PartsBody, address_parts, join_parts
 from profiles.formats.detection import HEAD_BYTES
 from profiles.imports import uploads
-from profiles.imports.local_files import attempt_open, upload_submit, upload_targets
+from profiles.imports.local_files import import_attempt, submit_import, upload_targets
 from profiles.imports.uploads import FILES_LIMIT, FileToOpen
 from profiles.models import OpenedFile, ProfileUpload
-from profiles.selectors import uploads_visible_to
+from profiles.selectors import visible_imports
 from webprofile import fields
 from webprofile.api.schema import problems, redirect_to
 from webprofile.api.uploads import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
@@ -105,7 +105,7 @@ class OpenedList(ApiListView):
     filterset_class = OpenedFilters
 
     def get_queryset(self) -> QuerySet[ProfileUpload]:
-        return uploads_visible_to(self.request.user)
+        return visible_imports(self.request.user)
 
     @extend_schema(
         summary="Open a profile",
@@ -125,7 +125,7 @@ class OpenedList(ApiListView):
             for file in body.validated_data["files"]
         ]
         name = body.validated_data["name"]
-        upload = uploads.upload_create(owner=self.request.user, files=files, name=name)
+        upload = uploads.create_import(owner=self.request.user, files=files, name=name)
         answer = OpenedAnswer(upload).data | {"uploads": upload_targets(upload)}
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
         return Response(answer, status=201, headers=headers)
@@ -154,7 +154,7 @@ class Opened(ViewSetMixin, ResultView):
         upload = self.upload(upload_id)
         body = RenameBody(data=request.data)
         body.is_valid(raise_exception=True)
-        uploads.upload_rename(upload, body.validated_data["name"])
+        uploads.rename_import(upload, body.validated_data["name"])
         return Response(OpenedAnswer(upload).data)
 
     @extend_schema(
@@ -164,7 +164,7 @@ class Opened(ViewSetMixin, ResultView):
     )
     def destroy(self, request: Request, upload_id: int) -> Response:
         """It is gone at once; its files leave storage soon after."""
-        uploads.upload_delete(self.upload(upload_id), by=self.request.user)
+        uploads.delete_import(self.upload(upload_id), by=self.request.user)
         return Response(status=204)
 
     @extend_schema(
@@ -194,7 +194,7 @@ class Opened(ViewSetMixin, ResultView):
         Repeating it changes nothing.
         """
         upload = self.upload(upload_id)
-        upload_submit(upload)
+        submit_import(upload)
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
     @extend_schema(
@@ -205,7 +205,7 @@ class Opened(ViewSetMixin, ResultView):
     )
     def retry(self, request: Request, upload_id: int) -> Response:
         """After a failure that was not the files' own (`may_retry`); else nothing changes."""
-        uploads.upload_retry(self.upload(upload_id))
+        uploads.retry_import(self.upload(upload_id))
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
     @extend_schema(
@@ -237,7 +237,7 @@ class Opened(ViewSetMixin, ResultView):
         attempt = self.task(task_id).attempts.filter(number=number).first()
         if attempt is None:
             raise Http404
-        found = attempt_open(attempt, owner=self.request.user)
+        found = import_attempt(attempt, owner=self.request.user)
         upload = self.upload(found.upload.pk)
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
         status = 201 if found.is_new else 200
@@ -290,7 +290,7 @@ class Opened(ViewSetMixin, ResultView):
 
     def upload(self, upload_id: int) -> ProfileUpload:
         """The opened profile of this number, if the reader opened it. Raises Http404."""
-        return get_object_or_404(uploads_visible_to(self.request.user), pk=upload_id)
+        return get_object_or_404(visible_imports(self.request.user), pk=upload_id)
 
     def initiated_file(self, upload_id: int, number: int) -> OpenedFile:
         """Raises Http404; DomainError opened_gone."""

@@ -11,7 +11,7 @@ from rest_framework.viewsets import ViewSetMixin
 from agent.protocol.parts import MOST_PARTS
 from profiles.api.access import ResultView
 from profiles.models import OpenedFile
-from profiles.parts import SIGNED_AT_ONCE, part_targets, parts_join
+from profiles.parts import SIGNED_AT_ONCE, join_upload_parts, part_targets
 from tasks.models import TaskFile
 from tasks.submission.creation import initiated_check
 from webprofile import fields
@@ -67,7 +67,7 @@ def join_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
     """The file that parts make, of the data of a `JoinBody`."""
     body = JoinBody(data=data)
     body.is_valid(raise_exception=True)
-    parts_join(file, body.validated_data["md5s"])
+    join_upload_parts(file, body.validated_data["md5s"])
     return Response(JoinedAnswer(file).data)
 
 

@@ -18,8 +18,8 @@ from profiles.api.questions import TasksQuery
 from profiles.exports.bulk import task_columns
 from profiles.exports.many import ROWS, WRITERS
 from profiles.models import Profile
-from profiles.selectors import profile_of, profiles_visible_to
-from tasks.selectors import tasks_visible_to
+from profiles.selectors import profile_of, visible_profiles
+from tasks.selectors import visible_tasks
 from webprofile.api.schema import problems
 from webprofile.api.views import ApiListView
 
@@ -33,7 +33,7 @@ class ProfileList(ApiListView):
     filterset_class = ProfileFilters
 
     def get_queryset(self) -> QuerySet[Profile]:
-        return profiles_visible_to(self.request.user).prefetch_related("attempt__task__files")
+        return visible_profiles(self.request.user).prefetch_related("attempt__task__files")
 
 
 class Profiles(ViewSetMixin, ResultView):
@@ -80,7 +80,7 @@ class TasksTable(ResultView):
         Tasks that the reader does not see are left out.
         """
         asked = self.asked(TasksQuery)
-        tasks = tasks_visible_to(self.request.user).filter(pk__in=asked["task"])
+        tasks = visible_tasks(self.request.user).filter(pk__in=asked["task"])
         stream = io.BytesIO()
         writer = WRITERS[asked["format"]](stream, ROWS["task"])
         for columns in task_columns(tasks):

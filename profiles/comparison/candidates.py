@@ -16,7 +16,7 @@ from profiles.comparison.comparison import FEWEST, MOST
 from profiles.comparison.messages import letter, origin_of
 from profiles.exports.provenance import title_of
 from profiles.models import Profile, ProfileUpload
-from profiles.selectors import profiles_visible_to
+from profiles.selectors import visible_profiles
 from tasks.models import TaskFile
 
 PAGE_SIZE = 20
@@ -96,7 +96,7 @@ def candidates(
 
 def _ready(reader: User) -> QuerySet[Profile]:
     """Profiles with all that a comparison tells of them."""
-    found = profiles_visible_to(reader).filter(
+    found = visible_profiles(reader).filter(
         Q(upload__isnull=True) | Q(upload__state=ProfileUpload.State.READY)
     )
     return found.select_related("attempt__measurement").prefetch_related("attempt__task__files")

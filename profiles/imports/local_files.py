@@ -10,10 +10,10 @@ from agent.protocol.artifacts import TRACE_NAMES, profile_number
 from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of, other_kind
 from profiles.imports.uploads import (
     FileToOpen,
+    confirm_import,
+    create_import,
+    delete_import,
     in_order_of_passes,
-    upload_confirm,
-    upload_create,
-    upload_delete,
 )
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parts import target_of
@@ -38,12 +38,12 @@ def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
     ]
 
 
-def upload_submit(upload: ProfileUpload) -> None:
+def submit_import(upload: ProfileUpload) -> None:
     """Have the files read if storage holds all of them as they were announced.
 
-    Raises DomainError as `upload_confirm`, and storage_unreachable.
+    Raises DomainError as `confirm_import`, and storage_unreachable.
     """
-    upload_confirm(upload, {row.number: what_is_stored(row) for row in upload.files.all()})
+    confirm_import(upload, {row.number: what_is_stored(row) for row in upload.files.all()})
 
 
 def _filled(
@@ -54,9 +54,9 @@ def _filled(
     """Store the files of an upload and have them read. If that fails, nothing is left of it."""
     try:
         pairs = zip(upload.files.all(), sources, strict=True)
-        upload_confirm(upload, {row.number: put(row, source) for row, source in pairs})
+        confirm_import(upload, {row.number: put(row, source) for row, source in pairs})
     except BaseException:  # also Ctrl-C, or of a server that stops
-        upload_delete(upload)
+        delete_import(upload)
         raise
     return upload
 
@@ -126,7 +126,7 @@ class Imported:
     is_new: bool
 
 
-def profile_import(owner: User, files: Sequence[Path], *, again: bool = False) -> Imported:
+def import_profile(owner: User, files: Sequence[Path], *, again: bool = False) -> Imported:
     """Store the passes of one profile and have them read; the same files not twice.
 
     again: store them also if they are there
@@ -155,7 +155,7 @@ def _stored(owner: User, files: Sequence[Path], looked: Mapping[Path, LocalFile]
             head = file.read(HEAD_BYTES)
         found = looked[path]
         described.append(FileToOpen(path.name, found.size_bytes, found.md5, head))
-    return _filled(upload_create(owner=owner, files=described), files, _put)
+    return _filled(create_import(owner=owner, files=described), files, _put)
 
 
 def _put(row: OpenedFile, path: Path) -> StoredObject | None:
@@ -182,13 +182,13 @@ def attempts_to_open(task: Task) -> set[int]:
     return found - ({max(found)} if found and task.is_live else set())
 
 
-def attempt_open(attempt: Attempt, *, owner: User) -> Imported:
+def import_attempt(attempt: Attempt, *, owner: User) -> Imported:
     """Copy the recorded files of an attempt inside storage and have them read as one run.
 
     They count to what `owner` keeps opened, and the same files are not opened twice. A file that
     is surely none of a run, as an empty one, is left out if there is another.
     Raises DomainError attempt_has_result, attempt_recorded_nothing, removed_by_rule,
-    object_missing, storage_unreachable, and as `upload_create`.
+    object_missing, storage_unreachable, and as `create_import`.
     """
     recorded = _recorded(attempt)
     described = [_described(each) for each in recorded]
@@ -198,7 +198,7 @@ def attempt_open(attempt: Attempt, *, owner: User) -> Imported:
         described = [described[place] for place in usable]
     if found := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
         return Imported(found, is_new=False)
-    upload = upload_create(owner=owner, files=described, name=_name_of(attempt))
+    upload = create_import(owner=owner, files=described, name=_name_of(attempt))
     return Imported(_filled(upload, recorded, _copied), is_new=True)
 
 

@@ -7,13 +7,13 @@ from profiles.formats.detection import HEAD_BYTES, kind_of, other_kind
 from profiles.formats.errors import ProfileFormatError
 from profiles.imports.progress import Noting
 from profiles.imports.uploads import (
-    file_is_of,
-    upload_claim,
-    upload_fail,
-    upload_ready,
-    upload_release,
+    claim_import,
+    fail_import,
+    finish_import,
+    release_import,
+    set_file_kind,
 )
-from profiles.ingest.build import Derived, derive, derived_store, profile_row
+from profiles.ingest.build import Derived, derive, profile_row, store_derived
 from profiles.models import Profile, ProfileUpload
 from webprofile.errors import DomainError
 from webprofile.storage import storage
@@ -24,13 +24,13 @@ log = structlog.get_logger()
 _LOST = {"object_missing": "storage_lost", "object_too_large": "too_large"}
 
 
-def upload_build(upload: ProfileUpload) -> None:
+def read_import(upload: ProfileUpload) -> None:
     """Make the profile of an upload, or note why there is none. May be repeated.
 
     Only one caller at a time does it. DomainError storage_unreachable passes through, so that the
     caller tries again.
     """
-    if not upload_claim(upload):
+    if not claim_import(upload):
         return
     try:
         derived = _derived(upload)
@@ -38,9 +38,9 @@ def upload_build(upload: ProfileUpload) -> None:
             _keep(upload, derived)
     except DomainError as error:
         if error.code in _LOST:
-            upload_fail(upload, _LOST[error.code])
+            fail_import(upload, _LOST[error.code])
             return
-        upload_release(upload)
+        release_import(upload)
         raise
 
 
@@ -51,19 +51,19 @@ def _derived(upload: ProfileUpload) -> Derived | None:
         # a browser told the first bytes before; it may have told others
         head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
         if other := other_kind(head):
-            upload_fail(upload, other, file.name)
+            fail_import(upload, other, file.name)
             return None
-        file_is_of(file, kind_of(head))
+        set_file_kind(file, kind_of(head))
     try:
         return derive(files, Noting(upload).told)
     except (ProfileFormatError, AnalysisError) as error:
-        upload_fail(upload, error.code, error.detail)
+        fail_import(upload, error.code, error.detail)
         return None
 
 
 def _keep(upload: ProfileUpload, derived: Derived) -> None:
     profile = profile_row(derived.data, Profile(upload=upload))
-    derived_store(profile, derived)
+    store_derived(profile, derived)
     # where it was deleted meanwhile, the sweep comes back for what was just written
-    if upload_ready(upload, profile):
+    if finish_import(upload, profile):
         log.info("upload_read", upload=upload.pk, operators=profile.operators)

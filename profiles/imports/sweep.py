@@ -7,7 +7,7 @@ import structlog
 from django.db.models import Q
 from django.utils import timezone
 
-from profiles.imports.uploads import upload_delete, upload_fail, upload_purged
+from profiles.imports.uploads import delete_import, fail_import, forget_import
 from profiles.models import ProfileUpload, upload_prefix
 from webprofile.background import enqueue
 from webprofile.errors import DomainError
@@ -23,32 +23,32 @@ PURGE_LIMIT = 50
 State = ProfileUpload.State
 
 
-def opened_sweep() -> None:
+def sweep_imports() -> None:
     """One round; one row that cannot be moved keeps no other waiting."""
     now = timezone.now()
     found = ProfileUpload.objects.all()
     late = Q(deadline_at__lt=now)
-    _each(found.filter(late, state=State.PROCESSING), lambda u: upload_fail(u, "timed_out"))
-    _each(found.filter(late, state=State.INITIATED), upload_delete)
+    _each(found.filter(late, state=State.PROCESSING), lambda u: fail_import(u, "timed_out"))
+    _each(found.filter(late, state=State.INITIATED), delete_import)
     unread = found.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
     _hint(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)).order_by("hinted_at"))
     gone = found.filter(late | Q(deadline_at=None), state=State.DELETED)
     # in any order: the first that storage refuses ends the round, and is not always the same
     for upload in gone.order_by("?")[:PURGE_LIMIT]:
         try:
-            upload_purge(upload)
+            purge_import(upload)
         except DomainError:  # storage is away
             log.warning("removal_failed", prefix=upload_prefix(upload.pk))
             return
 
 
-def upload_purge(upload: ProfileUpload) -> None:
+def purge_import(upload: ProfileUpload) -> None:
     """Remove the files of a deleted profile. Raises DomainError storage_unreachable.
 
     While its row stands, the sweep comes back for what is left or arrives late.
     """
     storage.delete_below(upload_prefix(upload.pk))
-    upload_purged(upload)
+    forget_import(upload)
 
 
 def _hint(unread: Iterable[ProfileUpload]) -> None:

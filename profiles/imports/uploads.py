@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import Q, Sum
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol.parts import part_bytes_of
 from profiles.formats.detection import FileKind, kind_of, other_kind
@@ -87,7 +87,7 @@ def initiated_check(upload: ProfileUpload) -> None:
 
 
 @transaction.atomic
-def upload_create(*, owner: User, files: Sequence[FileToOpen], name: str = "") -> ProfileUpload:
+def create_import(*, owner: User, files: Sequence[FileToOpen], name: str = "") -> ProfileUpload:
     """Register a profile in state initiated; its passes are in the order given.
 
     Raises DomainError if these files cannot be one, or the owner keeps too many.
@@ -149,7 +149,7 @@ def _check_room(owner: User, size_bytes: int) -> None:
 
 
 @transaction.atomic
-def upload_confirm(upload: ProfileUpload, stored: Mapping[int, StoredObject | None]) -> None:
+def confirm_import(upload: ProfileUpload, stored: Mapping[int, StoredObject | None]) -> None:
     """Have the files read, if they are what was announced. Repeating it changes nothing.
 
     `stored` maps numbers of files to what storage holds (None: nothing). Raises DomainError
@@ -173,7 +173,7 @@ def upload_confirm(upload: ProfileUpload, stored: Mapping[int, StoredObject | No
 
 
 @transaction.atomic
-def upload_retry(upload: ProfileUpload) -> None:
+def retry_import(upload: ProfileUpload) -> None:
     """Read the files once more after a failure that was not theirs."""
     if upload.problem in RETRIED:
         _queue(upload, State.FAILED)
@@ -195,7 +195,7 @@ def _queue(upload: ProfileUpload, source: State) -> None:
 
 
 @transaction.atomic
-def upload_claim(upload: ProfileUpload) -> bool:
+def claim_import(upload: ProfileUpload) -> bool:
     """Whether the caller is the one who reads this upload now."""
     now = timezone.now()
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
@@ -203,20 +203,20 @@ def upload_claim(upload: ProfileUpload) -> bool:
     return bool(processing.update(claimed_until=now + CLAIM))
 
 
-def file_is_of(file: OpenedFile, kind: FileKind) -> None:
+def set_file_kind(file: OpenedFile, kind: FileKind) -> None:
     """Note of which kind a file turned out to be, which its sender may not have told."""
     if file.kind != kind:
         OpenedFile.objects.filter(pk=file.pk).update(kind=kind)
 
 
 @transaction.atomic
-def upload_release(upload: ProfileUpload) -> None:
+def release_import(upload: ProfileUpload) -> None:
     """Let another one read it: the caller could not, for a cause that may pass."""
     ProfileUpload.objects.filter(pk=upload.pk).update(claimed_until=None)
 
 
 @transaction.atomic
-def upload_ready(upload: ProfileUpload, profile: Profile) -> bool:
+def finish_import(upload: ProfileUpload, profile: Profile) -> bool:
     """Keep the profile of an upload. Returns whether it was this call that moved it."""
     if not _move(upload, State.READY, [State.PROCESSING], deadline_at=None):
         return False
@@ -226,7 +226,7 @@ def upload_ready(upload: ProfileUpload, profile: Profile) -> bool:
 
 
 @transaction.atomic
-def upload_fail(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
+def fail_import(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
     """End an upload that cannot become a profile; its files stay."""
     return _move(
         upload,
@@ -239,7 +239,7 @@ def upload_fail(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
 
 
 @transaction.atomic
-def upload_delete(upload: ProfileUpload, *, by: User | None = None) -> None:
+def delete_import(upload: ProfileUpload, *, by: User | None = None) -> None:
     """Take a profile and what was made of it from everybody's sight; the sweep removes the files.
 
     So a storage that is away keeps nobody from deleting.
@@ -248,12 +248,12 @@ def upload_delete(upload: ProfileUpload, *, by: User | None = None) -> None:
     if _move(upload, State.DELETED, _LIVE, deadline_at=None):
         if by is not None and by.pk != upload.owner_id:
             before = {"name": upload.name, "owner": upload.owner.email}
-            audit_record("profile.delete", upload, by=by, before=before)
+            record_audit_entry("profile.delete", upload, by=by, before=before)
         Profile.objects.filter(upload=upload).delete()
 
 
 @transaction.atomic
-def upload_purged(upload: ProfileUpload) -> None:
+def forget_import(upload: ProfileUpload) -> None:
     """Note that nothing of a deleted profile is in storage any more.
 
     The row stays until nobody can write there: until then a presigned address may bring a file
@@ -269,7 +269,7 @@ def upload_purged(upload: ProfileUpload) -> None:
 
 
 @transaction.atomic
-def upload_rename(upload: ProfileUpload, name: str) -> None:
+def rename_import(upload: ProfileUpload, name: str) -> None:
     """Raises DomainError opened_name for a name without a character to be seen."""
     clean = _name(name)
     if not clean:

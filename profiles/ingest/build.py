@@ -90,7 +90,7 @@ def derive(files: Sequence[tuple[str, str]], told: Told = untold) -> Derived:
     return Derived(archive, data, index if "trace" in data.beside else b"")
 
 
-def derived_store(profile: Profile, derived: Derived) -> None:
+def store_derived(profile: Profile, derived: Derived) -> None:
     """Write what `derive` made. Raises DomainError storage_unreachable."""
     # first what the archive needs: a page looks for it as soon as that is there
     if derived.spans:

@@ -39,7 +39,7 @@ class MeasurementFormatError(ValueError):
     """A measurement that is none."""
 
 
-def measurement_read(attempt: Attempt) -> Measurement | None:
+def read_measurement(attempt: Attempt) -> Measurement | None:
     """An attempt's measurement, None if its agent stored none.
 
     Raises MeasurementFormatError, DomainError storage_unreachable.

@@ -11,9 +11,9 @@ from django.db import transaction
 from profiles.analysis.errors import AnalysisError
 from profiles.formats.detection import HEAD_BYTES, kind_of, other_kind
 from profiles.formats.errors import ProfileFormatError
-from profiles.imports.uploads import file_is_of
-from profiles.ingest.build import derive, derived_store, profile_row
-from profiles.ingest.results import Results, UnusableError, results_read
+from profiles.imports.uploads import set_file_kind
+from profiles.ingest.build import derive, profile_row, store_derived
+from profiles.ingest.results import Results, UnusableError, read_results
 from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
 from tasks.models import Attempt
 from webprofile.errors import DomainError
@@ -33,14 +33,14 @@ class RebuildError(Exception):
         super().__init__(f"{code}: {detail}" if detail else code)
 
 
-def profile_rebuild(profile: Profile) -> None:
+def rebuild_derived(profile: Profile) -> None:
     """Make a profile's derived data and rows anew. May be repeated.
 
     Raises RebuildError, which its row notes; DomainError storage_unreachable.
     """
     try:
         if profile.attempt is not None:
-            attempt_rebuild(profile.attempt)
+            rebuild_attempt(profile.attempt)
         elif profile.upload is not None:
             _upload_rebuild(profile, profile.upload)
     except RebuildError as error:
@@ -48,17 +48,17 @@ def profile_rebuild(profile: Profile) -> None:
         raise
 
 
-def attempt_rebuild(attempt: Attempt) -> None:
+def rebuild_attempt(attempt: Attempt) -> None:
     """Make what an attempt's artifacts say anew: its profile, its measurement, or both.
 
     Raises RebuildError, DomainError storage_unreachable.
     """
     try:
-        results = results_read(attempt, Profile.objects.filter(attempt=attempt).first())
+        results = read_results(attempt, Profile.objects.filter(attempt=attempt).first())
     except UnusableError as error:
         raise RebuildError(error.reason.value, error.detail) from error
     if results.profile is not None and results.derived is not None:
-        derived_store(results.profile, results.derived)
+        store_derived(results.profile, results.derived)
     _keep(attempt, results)
     if results.profile is not None:
         storage.delete(results.profile.object_key(_FORMER))
@@ -86,7 +86,7 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
         if error.code in {"storage_unreachable", "reading_stopped"}:
             raise
         raise RebuildError(error.code, "") from error
-    derived_store(profile, derived)
+    store_derived(profile, derived)
     _note_kinds(files)
     _save_if_there(profile)
 
@@ -101,7 +101,7 @@ def _note_kinds(files: Iterable[OpenedFile]) -> None:
                 raise
         else:
             if other_kind(head) is None:
-                file_is_of(file, kind_of(head))
+                set_file_kind(file, kind_of(head))
 
 
 @transaction.atomic

@@ -23,7 +23,7 @@ from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.run_log import RunSummary, parse_run_log, parse_warnings
 from profiles.ingest.build import Derived, Told, derive, profile_row, untold
-from profiles.ingest.measurements import MeasurementFormatError, measurement_read, measurement_row
+from profiles.ingest.measurements import MeasurementFormatError, measurement_row, read_measurement
 from profiles.models import AttemptMeasurement, Profile
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task, artifact_key
@@ -51,14 +51,14 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Results:
-    """What an attempt's artifacts say. `derived` goes to storage (`deriving.derived_store`)."""
+    """What an attempt's artifacts say. `derived` goes to storage (`deriving.store_derived`)."""
 
     profile: Profile | None
     derived: Derived | None
     measurement: AttemptMeasurement | None
 
 
-def results_read(attempt: Attempt, profile: Profile | None = None, told: Told = untold) -> Results:
+def read_results(attempt: Attempt, profile: Profile | None = None, told: Told = untold) -> Results:
     """Read an attempt's artifacts; fills `profile` if one is given.
 
     Raises UnusableError, DomainError storage_unreachable.
@@ -103,7 +103,7 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
 def _measurement(attempt: Attempt) -> Measurement | None:
     """None for an agent that left none, which is no fault while there is a profile."""
     try:
-        measurement = measurement_read(attempt)
+        measurement = read_measurement(attempt)
     except MeasurementFormatError as error:
         raise UnusableError(Reason.MEASUREMENT_UNREADABLE, str(error)) from error
     if measurement is None and not wants_profile(attempt.task):

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from profiles.models import RemovedObjects
 from tasks.lifecycle.wakeups import task_changed_on_commit
@@ -30,7 +30,7 @@ REMOVAL_LIMIT = 50
 
 
 @transaction.atomic
-def task_delete(task: Task, *, by: User | None) -> None:
+def delete_task(task: Task, *, by: User | None) -> None:
     """Remove a task that has ended, with its files, history and results. Repeating it is fine.
 
     by: who asks for it; deleting another one's task is noted in the audit log
@@ -43,22 +43,22 @@ def task_delete(task: Task, *, by: User | None) -> None:
         raise DomainError("task_live", status=409)
     if by is None or by.pk != row.owner_id:
         before = {"owner": row.owner.email, "title": row.title, "outcome": row.outcome}
-        audit_record("task.delete", row, by=by, before=before)
-    task_erase(row)
+        record_audit_entry("task.delete", row, by=by, before=before)
+    erase_task(row)
 
 
-def task_erase(row: Task) -> None:
+def erase_task(row: Task) -> None:
     """Remove a task that no device holds, in the caller's transaction, without further checks."""
     prefixes = [f"tasks/{row.pk}/"]
     prefixes += [artifact_key(str(pk), "") for pk in row.attempts.values_list("pk", flat=True)]
-    objects_remove_soon(prefixes)
+    schedule_removal(prefixes)
     task_changed_on_commit(row)
     log.info("task_deleted", task=row.pk)
     row.delete()
 
 
 @transaction.atomic
-def draft_discard(task: Task) -> None:
+def discard_draft(task: Task) -> None:
     """Remove a task that never entered the queue, with its files. Repeating it changes nothing.
 
     For a request that is refused after its files were uploaded: the reader corrects the form and
@@ -66,7 +66,7 @@ def draft_discard(task: Task) -> None:
     """
     row = Task.objects.select_for_update().filter(pk=task.pk, submitted_at=None).first()
     if row is not None:
-        task_erase(row)
+        erase_task(row)
 
 
 def refuse_removed(row: Artifact | TaskFile | None) -> None:
@@ -79,7 +79,7 @@ def refuse_removed(row: Artifact | TaskFile | None) -> None:
 
 
 @transaction.atomic
-def task_keep_files(task: Task, *, keep: bool) -> None:
+def keep_task_files(task: Task, *, keep: bool) -> None:
     """Have retention leave a task's files alone, or not any more. Repeating it changes nothing."""
     moved = Task.objects.filter(pk=task.pk).exclude(keeps_files=keep)
     if moved.update(keeps_files=keep, updated_at=F("updated_at")):
@@ -87,7 +87,7 @@ def task_keep_files(task: Task, *, keep: bool) -> None:
     task.refresh_from_db()
 
 
-def objects_remove_soon(
+def schedule_removal(
     prefixes: Iterable[str], *, after: datetime.timedelta = datetime.timedelta()
 ) -> None:
     """Have the sweep empty these prefixes (or remove the objects of these keys, without a slash).

@@ -31,9 +31,9 @@ from agent.protocol.artifacts import (
     TRACE_NAMES,
     artifact_of,
 )
-from profiles.imports.uploads import upload_delete
+from profiles.imports.uploads import delete_import
 from profiles.models import AttemptMeasurement, Profile, ProfileUpload
-from profiles.retention.deletion import objects_remove_soon, task_erase
+from profiles.retention.deletion import erase_task, schedule_removal
 from tasks.models import (
     Artifact,
     Attempt,
@@ -267,7 +267,7 @@ def _remove_profiles(keys: Sequence[Any], before: datetime.datetime, days: int) 
 
 def _objects_remove(keys: Iterable[str]) -> None:
     # an address for reading that was given a moment ago is good for so long
-    objects_remove_soon(keys, after=datetime.timedelta(seconds=settings.PRESIGN_EXPIRY_S))
+    schedule_removal(keys, after=datetime.timedelta(seconds=settings.PRESIGN_EXPIRY_S))
 
 
 def _tasks(before: datetime.datetime) -> QuerySet[Task]:
@@ -283,7 +283,7 @@ def _health(before: datetime.datetime) -> QuerySet[Task]:
 def _remove_tasks(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
     rows = Task.objects.select_for_update().filter(pk__in=keys, state=TaskState.FINISHED)
     for row in rows:
-        task_erase(row)
+        erase_task(row)
     return len(rows)
 
 
@@ -302,7 +302,7 @@ def _opened(before: datetime.datetime) -> QuerySet[ProfileUpload]:
 def _remove_opened(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
     rows = ProfileUpload.objects.filter(pk__in=keys)
     for row in rows:
-        upload_delete(row)
+        delete_import(row)
     return len(rows)
 
 

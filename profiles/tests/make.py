@@ -14,7 +14,7 @@ from agent.protocol import Plan, Script
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.models import Profile, RemovedObjects
 from profiles.retention.deletion import removed_sweep
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task, TaskFile
 from tasks.tests.make import make_user
@@ -140,7 +140,7 @@ def ran(files: dict[str, bytes], owner=None, **asked) -> Attempt:
 
 def built(files: dict[str, bytes], owner=None) -> Profile:
     attempt = ran(files, owner)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("succeeded", "")
     return Profile.objects.get(attempt=attempt)

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from profiles.actors import build_opened
-from profiles.imports.uploads import FileToOpen, upload_confirm, upload_create
+from profiles.imports.uploads import FileToOpen, confirm_import, create_import
 from profiles.models import ProfileUpload
 from tasks.submission.submit import StoredObject
 from webprofile.storage import storage as object_store
@@ -31,7 +31,7 @@ def file_body(data: bytes, name: str = "profile.json") -> dict[str, Any]:
 def make_upload(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
     """An upload in state initiated, whose files lie in storage."""
     files = [file_to_open(data, f"p{n}.json", head=b"") for n, data in enumerate(contents)]
-    upload = upload_create(owner=owner, files=files, name=name)
+    upload = create_import(owner=owner, files=files, name=name)
     for row, data in zip(upload.files.all(), contents, strict=True):
         object_store.write(row.object_key, data)
     return upload
@@ -47,7 +47,7 @@ def make_opened(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
 
 
 def confirm(upload: ProfileUpload) -> None:
-    upload_confirm(
+    confirm_import(
         upload, {row.number: StoredObject(row.size_bytes, row.md5) for row in upload.files.all()}
     )
 

@@ -10,8 +10,8 @@ from django.utils import timezone
 from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import profile_build
-from tasks.lifecycle.artifacts import artifacts_record
+from profiles.services import build_attempt_profile
+from tasks.lifecycle.artifacts import record_artifacts
 from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported
@@ -32,7 +32,7 @@ def make_result(*profiles: bytes, owner=None) -> Profile:
     files = dict(zip(names, profiles, strict=True)) | {"log.txt": LOG}
     attempt = ended_attempt(files, owner)
     attempt.task.refresh_from_db()
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     return Profile.objects.get(attempt=attempt)
 
 
@@ -46,7 +46,7 @@ def ended_attempt(
         storage.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record(attempt, offers)
+    record_artifacts(attempt, offers)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     reported(attempt, report)
     return attempt

@@ -13,8 +13,8 @@ from profiles.analysis.io_dump import compare
 from profiles.presenters.attempt_messages import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
 from tasks.dispatch import gateway
-from tasks.lifecycle.artifacts import artifacts_record
-from tasks.lifecycle.attempts import attempt_lose
+from tasks.lifecycle.artifacts import record_artifacts
+from tasks.lifecycle.attempts import lose_attempt
 from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.selectors import files_with_sums
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
@@ -85,14 +85,14 @@ def test_a_file_counts_as_there_only_when_the_agent_says_so(client):
 
 def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
     first = make_attempt()
-    artifacts_record(first, [offer("log.txt", 1)])
-    attempt_lose(first, reason="lease_expired")
+    record_artifacts(first, [offer("log.txt", 1)])
+    lose_attempt(first, reason="lease_expired")
     second = make_attempt(Task.objects.get(pk=first.task_id))
     second = first.task.attempts.order_by("-number").first() or second
     if second.pk == first.pk:
-        from tasks.lifecycle.attempts import attempt_assign
+        from tasks.lifecycle.attempts import assign_attempt
 
-        second = attempt_assign(Task.objects.get(pk=first.task_id), slot=0)
+        second = assign_attempt(Task.objects.get(pk=first.task_id), slot=0)
     finish(second, offer("log.txt", 2), offer("algo_cache.bin", 3))
     client.force_login(first.task.owner)
     page = client.get(f"/tasks/{first.task_id}/").content.decode()

@@ -9,7 +9,7 @@ from profiles.analysis.select import select
 from profiles.analysis.table import rows
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import LOG, finished_attempt
 from tasks.models import Attempt, artifact_key
 from tasks.tests.make import make_user
@@ -27,7 +27,7 @@ def resnet(testdata) -> bytes:
 def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, resnet, testdata):
     alice = make_user()
     attempt = finished_attempt(resnet, owner=alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "succeeded"
     profile = Profile.objects.get(attempt=attempt)
@@ -47,9 +47,9 @@ def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, res
 
 def test_building_twice_changes_nothing_the_second_time(storage, resnet):
     attempt = finished_attempt(resnet)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     events = attempt.task.events.count()
-    profile_build(Attempt.objects.get(pk=attempt.pk))
+    build_attempt_profile(Attempt.objects.get(pk=attempt.pk))
     assert (attempt.task.events.count(), Profile.objects.count()) == (events, 1)
 
 
@@ -57,7 +57,7 @@ def test_building_twice_changes_nothing_the_second_time(storage, resnet):
 def test_a_profile_that_cannot_be_read_fails_the_task_with_the_reason(storage, testdata, bad):
     data = (testdata / "bad" / "profiles" / f"{bad}.json").read_bytes()
     attempt = finished_attempt(data)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
     assert attempt.task.detail
@@ -66,7 +66,7 @@ def test_a_profile_that_cannot_be_read_fails_the_task_with_the_reason(storage, t
 
 def test_a_profile_that_never_arrived_fails_the_task(storage):
     attempt = finished_attempt(None)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
 
@@ -102,11 +102,11 @@ def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(DomainError, match="storage_unreachable"):
-        profile_build(attempt)
+        build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.state == "processing"
     settings.S3_ENDPOINT_URL = address
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "succeeded"
 
@@ -114,7 +114,7 @@ def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
 def test_what_load_and_run_warned_of_stands_on_the_result_page(client, alice, resnet):
     log = '[20 22:51:34 a@b.py:1][WARN] input "mask" <b>is</b> not given\n' + LOG
     attempt = finished_attempt(resnet, log=log, owner=alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
     assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
 
@@ -122,7 +122,7 @@ def test_what_load_and_run_warned_of_stands_on_the_result_page(client, alice, re
 def test_a_run_below_the_clock_s_resolution_succeeds_with_its_latency_and_a_note(client, storage):
     alice = make_user()
     attempt = finished_attempt(bad_profile("time_all_zero"), owner=alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "succeeded"
     profile = Profile.objects.get()
@@ -136,13 +136,13 @@ def test_a_run_below_the_clock_s_resolution_succeeds_with_its_latency_and_a_note
 
 def test_a_run_with_times_has_no_note_about_the_clock(client, alice, resnet):
     attempt = finished_attempt(resnet, owner=alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     assert "below-clock" not in client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
 
 
 def test_opencl_that_took_no_times_fails_and_says_what_to_call(storage):
     attempt = finished_attempt(bad_profile("time_all_zero_opencl"))
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "nothing_timed")
     assert "enable_opencl_profile" in attempt.task.detail
@@ -150,5 +150,5 @@ def test_opencl_that_took_no_times_fails_and_says_what_to_call(storage):
 
 def test_a_log_of_another_version_leaves_out_the_iteration_time(storage, resnet):
     attempt = finished_attempt(resnet, log="nothing that is known\n")
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     assert Profile.objects.get().mean_ms is None

@@ -15,7 +15,7 @@ from profiles.exports import many
 from profiles.exports.fields import FIELDS
 from profiles.exports.many import ROWS, WRITERS
 from profiles.models import Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     finished_attempt,
     make_profile,
@@ -47,7 +47,7 @@ def tasks() -> list[Task]:
     names = make_profile({"1": 1.0, "2": 0.5}, names={"1": HOSTILE})
     hostile = finished_attempt(to_json(names), owner=alice)
     for attempt in (measured, hostile):
-        profile_build(attempt)
+        build_attempt_profile(attempt)
     Task.objects.filter(pk=hostile.task_id).update(title=HOSTILE)
     return [measured.task, hostile.task, make_task(alice)]
 

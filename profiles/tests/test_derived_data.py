@@ -20,7 +20,7 @@ from profiles.analysis.data import ProfileData
 from profiles.ingest import loading, results
 from profiles.ingest.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass, changed
@@ -41,7 +41,7 @@ def _nothing_was_asked_for_yet():
 
 def built_profile(name: str = "lstm", owner=None) -> Profile:
     attempt = finished_attempt(good_profile(name), owner=owner or somebody())
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     return Profile.objects.get(attempt=attempt)
 
 
@@ -226,7 +226,7 @@ def test_reprofile_makes_a_measurement_anew_with_and_without_a_profile():
     clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
     alone = ended_attempt(clean, somebody(), plan=CLEAN_ONLY)
     for attempt in (both, alone):
-        profile_build(attempt)
+        build_attempt_profile(attempt)
     before = [
         AttemptMeasurement.objects.filter(attempt=each).values().get() for each in (both, alone)
     ]
@@ -278,7 +278,7 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
 def test_a_measurement_of_before_histograms_says_nothing_wrong_of_its_iterations(client, alice):
     clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
     attempt = ended_attempt(clean, alice, plan=CLEAN_ONLY)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     AttemptMeasurement.objects.update(histogram={}, derived_version=0)
     text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
     assert "there is no histogram" not in text
@@ -329,7 +329,7 @@ def test_a_pass_that_was_not_merged_is_named_on_the_page(client):
         "measurement.json": measurement(plan=plan),
     }
     attempt = ended_attempt(files, alice, plan=plan)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     client.force_login(alice)
     text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
     for shown in ("2 files could not be used", "other operators", "profile-3.json"):

@@ -17,7 +17,7 @@ from profiles.analysis.text import profile_text
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import finished_attempt, make_profile, to_json
 from profiles.tests.opened import make_opened
 from profiles.tests.passes import another_pass
@@ -35,7 +35,7 @@ def opened(alice) -> Profile:
 @pytest.fixture
 def of_task(alice) -> Profile:
     attempt = finished_attempt(good_profile("resnet18"), owner=alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     return Profile.objects.get(attempt=attempt)
 
 
@@ -129,7 +129,7 @@ def test_each_row_of_csv_says_which_task_it_is_of(client, opened, of_task):
 def long_profile(alice, operators=1_500):
     times = {str(number): 1.0 / number for number in range(1, operators + 1)}
     attempt = finished_attempt(to_json(make_profile(times)), owner=alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     return Profile.objects.get(attempt=attempt), profile_text(
         parse(to_json(make_profile(times))), top=0, show_host=True
     )

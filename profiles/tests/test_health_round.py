@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
-from profiles.health import health_begin, health_round
+from profiles.health import begin_health_checks, run_health_checks
 from tasks.dispatch.gateway import desired_state
 from tasks.health_checks import MODEL
 from tasks.lifecycle.transitions import transition_if
@@ -41,30 +41,30 @@ def finish(reason: EndReason, exit_code: int | None) -> None:
 
 
 def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
-    health_round()
+    run_health_checks()
     wake(worker)
     (check,) = HealthCheck.objects.all()
     attempt = Attempt.objects.get()
     assert (check.task_id, check.cause) == (attempt.task_id, "schedule")
     (file,) = attempt.task.files.all()
     assert objects.read(file.object_key, limit_bytes=10_000) == MODEL.read_bytes()
-    health_round()
+    run_health_checks()
     assert HealthCheck.objects.count() == 1
 
 
 def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, settings):
     settings.HEALTH_RECHECK_S = 0
-    health_round()
+    run_health_checks()
     wake(worker)
     finish(EndReason.EXITED, 139)
-    health_round()
+    run_health_checks()
     worker.refresh_from_db()
     assert worker.held_at is not None
     assert "MegEngine 1.13.0" in worker.held_reason
     first = HealthCheck.objects.get(result="failed")
     assert (first.reason, first.detail) == ("crashed", "SIGSEGV")
 
-    health_round()
+    run_health_checks()
     wake(worker)
     task = Task.objects.latest("pk")
     assert task.purpose == "health"
@@ -72,7 +72,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
     finish(EndReason.EXITED, 0)
     task.refresh_from_db()
     transition_if(task, "finished", {"processing"}, outcome="succeeded")
-    health_round()
+    run_health_checks()
     worker.refresh_from_db()
     assert (worker.held_at, worker.held_reason) == (None, "")
 
@@ -80,7 +80,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
 def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
     last_seen(None)
     worker.refresh_from_db()
-    check = health_begin(worker, cause=HealthCheck.Cause.ASKED)
+    check = begin_health_checks(worker, cause=HealthCheck.Cause.ASKED)
     check.refresh_from_db()
     assert (check.result, check.reason) == ("abandoned", "worker_is_offline")
     worker.refresh_from_db()
@@ -89,10 +89,10 @@ def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
 
 def test_a_check_that_a_restart_cut_short_is_given_up(storage, worker):
     HealthCheck.objects.create(worker=worker, runtime_version="1.13.0", cause="schedule")
-    health_round()
+    run_health_checks()
     assert HealthCheck.objects.get().result == ""
     HealthCheck.objects.update(created_at=timezone.now() - datetime.timedelta(minutes=3))
-    health_round()
+    run_health_checks()
     assert HealthCheck.objects.order_by("pk").first().result == "abandoned"
 
 

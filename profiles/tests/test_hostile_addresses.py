@@ -3,9 +3,9 @@
 import pytest
 
 from profiles.actors import build_opened
-from profiles.imports.uploads import upload_delete
+from profiles.imports.uploads import delete_import
 from profiles.ingest.loading import profile_data
-from profiles.ingest.rebuild import profile_rebuild
+from profiles.ingest.rebuild import rebuild_derived
 from profiles.models import Profile, ProfileUpload
 from profiles.tests.opened import confirm, make_opened, make_upload
 from profiles.tests.pages import make_result
@@ -150,7 +150,7 @@ def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypat
 
     def deleted_meanwhile(*given):
         found = derive(*given)
-        upload_delete(ProfileUpload.objects.get(pk=upload.pk))
+        delete_import(ProfileUpload.objects.get(pk=upload.pk))
         return found
 
     monkeypatch.setattr(reading, "derive", deleted_meanwhile)
@@ -165,7 +165,7 @@ def test_a_reader_who_looks_while_it_is_read_anew_keeps_a_page(client, alice):
     profile = make_opened(alice, good_profile("tiny")).profile
     before = client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json()
     held = profile_data(profile)
-    profile_rebuild(profile)
+    rebuild_derived(profile)
     profile.refresh_from_db()
     assert profile_data(profile) is not held
     assert client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json() == before

@@ -5,8 +5,8 @@ import os
 import pytest
 from django.core.management import CommandError, call_command
 
-from profiles.imports.local_files import profile_import
-from profiles.imports.reading import upload_build
+from profiles.imports.local_files import import_profile
+from profiles.imports.reading import read_import
 from profiles.management.commands import import_profiles as importing
 from profiles.models import ProfileUpload
 from profiles.tests.make import make_profile, to_json
@@ -34,7 +34,7 @@ def actor(monkeypatch):
     """The site's actor reads one profile whenever the command sleeps."""
 
     def read_one(seconds: float) -> None:
-        upload_build(ProfileUpload.objects.filter(state="processing").first())
+        read_import(ProfileUpload.objects.filter(state="processing").first())
 
     monkeypatch.setattr(importing.time, "sleep", read_one)
 
@@ -82,7 +82,7 @@ def test_a_run_that_is_repeated_opens_nothing_twice(alice, folder, actor, capsys
 
 def test_what_another_user_opened_is_not_this_ones(alice, folder, actor):
     bob = make_user("bob")
-    profile_import(bob, [folder / "profile-2.json"])
+    import_profile(bob, [folder / "profile-2.json"])
     run(folder / "profile-2.json")
     assert {upload.owner for upload in ProfileUpload.objects.all()} == {alice, bob}
 

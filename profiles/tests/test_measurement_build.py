@@ -11,7 +11,7 @@ from agent.protocol import Plan
 from agent.protocol.measurement import Contamination
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
     CLEAN_ONLY,
@@ -41,7 +41,7 @@ DEVICE = {
 
 
 def built(attempt: Attempt):
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     return attempt.task
 

@@ -12,7 +12,7 @@ from profiles.formats.memory_flow import presenter
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
 from profiles.presenters.memory_flow_file import IMAGE_LIMIT_BYTES
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.make import built
@@ -260,7 +260,7 @@ def test_a_file_without_tensors_says_so(client, alice):
 def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
     files = {"profile.json": good_profile("tiny"), "memory_flow.svg": MLP.read_bytes()}
     attempt = ended_attempt(files, alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     found = original_of(Profile.objects.get(attempt=attempt))
     answer = client.get(found["download"])
     assert httpx2.get(answer["Location"]).content == MLP.read_bytes()

@@ -7,7 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from profiles.actors import build_opened
-from profiles.imports.uploads import in_order_of_passes, upload_create, upload_delete
+from profiles.imports.uploads import create_import, delete_import, in_order_of_passes
 from profiles.models import Profile, ProfileUpload
 from profiles.tests.opened import (
     file_body,
@@ -137,7 +137,7 @@ def test_a_picture_of_another_program_is_refused_and_memory_flow_named(client):
 def test_no_real_profile_is_taken_for_another_file(testdata):
     for path in (DATA / "profiles").glob("*.json"):
         alice = make_user(path.stem)
-        assert upload_create(owner=alice, files=[file_to_open(path.read_bytes())])
+        assert create_import(owner=alice, files=[file_to_open(path.read_bytes())])
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ PART = b'{"profiler": {'
 )
 def test_files_that_cannot_be_a_profile_are_refused(files, code):
     with pytest.raises(DomainError, match=code):
-        upload_create(owner=make_user(), files=files)
+        create_import(owner=make_user(), files=files)
 
 
 @pytest.mark.parametrize("data", [b"[1, 2, 3]", b'{"a": 1}'])
@@ -235,15 +235,15 @@ def test_json_of_something_else_is_refused_at_once_with_all_that_can_be_opened(c
 def test_a_user_keeps_a_limited_number_and_size(settings):
     alice = make_user()
     settings.OPENED_PROFILES_LIMIT, settings.OPENED_BYTES_LIMIT = 2, 100
-    first = upload_create(owner=alice, files=[file_to_open(PART, size_bytes=60)])
+    first = create_import(owner=alice, files=[file_to_open(PART, size_bytes=60)])
     with pytest.raises(DomainError, match="opened_too_much"):
-        upload_create(owner=alice, files=[file_to_open(PART, size_bytes=60)])
-    upload_create(owner=alice, files=[file_to_open(PART)])
+        create_import(owner=alice, files=[file_to_open(PART, size_bytes=60)])
+    create_import(owner=alice, files=[file_to_open(PART)])
     with pytest.raises(DomainError, match="opened_too_many"):
-        upload_create(owner=alice, files=[file_to_open(PART)])
-    upload_create(owner=make_user("bob"), files=[file_to_open(PART, size_bytes=60)])
-    upload_delete(first)
-    upload_create(owner=alice, files=[file_to_open(PART, size_bytes=60)])
+        create_import(owner=alice, files=[file_to_open(PART)])
+    create_import(owner=make_user("bob"), files=[file_to_open(PART, size_bytes=60)])
+    delete_import(first)
+    create_import(owner=alice, files=[file_to_open(PART, size_bytes=60)])
 
 
 def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):

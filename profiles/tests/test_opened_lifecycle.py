@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from profiles.actors import build_opened
 from profiles.imports import sweep
-from profiles.imports.sweep import opened_sweep
-from profiles.imports.uploads import upload_delete
+from profiles.imports.sweep import sweep_imports
+from profiles.imports.uploads import delete_import
 from profiles.models import Profile, ProfileUpload
 from profiles.tests.opened import (
     confirm,
@@ -48,11 +48,11 @@ def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
     url, headers = object_store.presign_put(
         key, size_bytes=size, md5=upload.files.get().md5, is_browser=True
     )
-    upload_delete(upload)
-    opened_sweep()
+    delete_import(upload)
+    sweep_imports()
     assert objects_of(upload.pk) == []
     assert httpx2.put(url, content=good_profile("tiny"), headers=headers).status_code == 200
-    opened_sweep()
+    sweep_imports()
     assert objects_of(upload.pk) == [key]  # its address is still good: one more may come
     after_presigned(upload, settings)
     assert objects_of(upload.pk) == []
@@ -65,7 +65,7 @@ def after_presigned(upload, settings) -> None:
     row = ProfileUpload.objects.filter(pk=upload.pk)
     assert row.get().deadline_at > timezone.now() + ages / 2
     row.update(deadline_at=row.get().deadline_at - ages)
-    opened_sweep()
+    sweep_imports()
 
 
 def test_only_what_lies_below_is_removed_from_storage(storage):
@@ -82,11 +82,11 @@ def test_storage_that_is_away_keeps_nobody_from_deleting(storage, settings):
     upload = make_opened(make_user(), good_profile("tiny"))
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
-    upload_delete(upload)
-    opened_sweep()
+    delete_import(upload)
+    sweep_imports()
     assert ProfileUpload.objects.get().state == State.DELETED
     settings.S3_ENDPOINT_URL = address
-    opened_sweep()
+    sweep_imports()
     assert objects_of(upload.pk) == []
 
 
@@ -109,8 +109,8 @@ def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, mo
     write = object_store.write
 
     def write_late(key, data):
-        upload_delete(ProfileUpload.objects.get(pk=upload.pk))
-        opened_sweep()
+        delete_import(ProfileUpload.objects.get(pk=upload.pk))
+        sweep_imports()
         write(key, data)
 
     monkeypatch.setattr(ObjectStorage, "write", staticmethod(write_late))
@@ -131,10 +131,10 @@ def test_renaming_needs_a_name(client, alice):
 
 def test_an_upload_never_completed_is_removed_after_its_time(storage, settings):
     upload = make_upload(make_user(), good_profile("tiny"))
-    opened_sweep()
+    sweep_imports()
     assert ProfileUpload.objects.get().state == State.INITIATED
     ProfileUpload.objects.update(deadline_at=timezone.now())
-    opened_sweep()
+    sweep_imports()
     assert objects_of(upload.pk) == []
     after_presigned(upload, settings)
     assert not ProfileUpload.objects.exists()
@@ -153,11 +153,11 @@ def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
     monkeypatch.setattr(sweep, "enqueue", away)
-    opened_sweep()
+    sweep_imports()
     assert len(asked) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
     monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: asked.append(upload))
-    opened_sweep()
+    sweep_imports()
     assert len(asked) == 3
 
 
@@ -167,11 +167,11 @@ def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch)
     sent = []
     monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: sent.append(upload))
 
-    opened_sweep()
+    sweep_imports()
     assert sent == []
     ProfileUpload.objects.update(hinted_at=timezone.now() - datetime.timedelta(seconds=21))
-    opened_sweep()
-    opened_sweep()
+    sweep_imports()
+    sweep_imports()
     assert sent == [upload.pk]
     build_opened(upload.pk)
     build_opened(upload.pk)
@@ -183,7 +183,7 @@ def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, alice
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
     ProfileUpload.objects.update(deadline_at=timezone.now())
-    opened_sweep()
+    sweep_imports()
     upload.refresh_from_db()
     assert (upload.state, upload.problem) == (State.FAILED, "timed_out")
     assert "Read it once more" in client.get(f"/profiles/opened/{upload.pk}/").content.decode()

@@ -7,9 +7,9 @@ import pytest
 from agent.protocol import AttemptFinished, EndReason, FileOffer, Script
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.pages import ended_attempt
-from tasks.lifecycle.artifacts import artifacts_record
+from tasks.lifecycle.artifacts import record_artifacts
 from tasks.models import Artifact, artifact_key
 from tasks.tests.make import make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
@@ -34,7 +34,7 @@ def failed_attempt(files, owner):
         object_store.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    artifacts_record(attempt, offers)
+    record_artifacts(attempt, offers)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.TIMED_OUT)
     reported(attempt, report)
     attempt.refresh_from_db()
@@ -111,7 +111,7 @@ def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, 
     answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
     assert (answer.status_code, answer.json()["code"]) == (409, "attempt_recorded_nothing")
     ended.task.refresh_from_db()
-    profile_build(ended)
+    build_attempt_profile(ended)
     assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
     answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
     assert (answer.status_code, answer.json()["code"]) == (409, "attempt_has_result")

@@ -10,10 +10,10 @@ from django.test import RequestFactory
 
 from agent.protocol.parts import Checksum, md5_of_parts, part_bytes_of, part_sizes
 from profiles.models import PartedUpload
-from profiles.parts import parts_of, parts_sweep
-from profiles.retention.deletion import removed_sweep, task_delete
+from profiles.parts import parts_of, sweep_parts
+from profiles.retention.deletion import delete_task, removed_sweep
 from profiles.tests.make import verify
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task, TaskFile
 from tasks.tests.make import make_user, make_worker
 from webprofile.storage import PartsRefusedError
@@ -255,7 +255,7 @@ def test_a_file_whose_joining_nobody_noted_is_found_whole(client):
     row = PartedUpload.objects.get()
     # the process died between storage's answer and the commit
     PartedUpload.objects.filter(pk=row.pk).update(md5=md5_of_parts(SUMS))
-    object_store.parts_join(row.object_key, row.upload_id, SUMS)
+    object_store.join_upload_parts(row.object_key, row.upload_id, SUMS)
     assert renewed(client, task) == []
     assert client.post(f"{task}submit/").json()["status"] == "waiting"
 
@@ -282,12 +282,12 @@ def test_what_nobody_sends_to_the_end_leaves_storage(client, alice):
     send(client, cancelled, target, [1])
     going, _ = announce(client)
     deleted, _ = announce(client)
-    task_cancel(Task.objects.get(pk=cancelled.split("/")[-2]))
+    cancel_task(Task.objects.get(pk=cancelled.split("/")[-2]))
     gone = Task.objects.get(pk=deleted.split("/")[-2])
-    task_cancel(gone)
+    cancel_task(gone)
     gone.refresh_from_db()
-    task_delete(gone, by=alice)
-    parts_sweep()
+    delete_task(gone, by=alice)
+    sweep_parts()
     row = PartedUpload.objects.get()
     assert [found.upload_id for found in object_store.unfinished()] == [row.upload_id]
     assert row.task_file.task_id == int(going.split("/")[-2])
@@ -319,14 +319,14 @@ def test_after_a_restore_what_came_in_parts_is_whole_in_one_piece(client):
     object_store.write(file.object_key, CONTENT)
     assert object_store.head(file.object_key)[1] == md5(CONTENT)
     assert verify() == []
-    task_cancel(task)
+    cancel_task(task)
     answer = client.post(f"{TASKS}{task.pk}/retry/")
     assert answer.status_code == 201, answer.content
 
 
 def test_a_task_whose_model_came_in_parts_can_be_repeated(client):
     task = upload(client)
-    task_cancel(task)
+    cancel_task(task)
     answer = client.post(f"{TASKS}{task.pk}/retry/")
     assert answer.status_code == 201, answer.content
     copy = TaskFile.objects.get(task=answer.json()["id"])
@@ -363,7 +363,7 @@ def test_an_opened_profile_may_come_in_parts(client):
     assert client.post(f"{place}submit/").json()["state"] == "processing"
     again = client.post(opened, {"name": "night", "files": files}).json()
     client.delete(f"{opened}{again['id']}/")
-    parts_sweep()
+    sweep_parts()
     assert list(object_store.unfinished()) == []
 
 

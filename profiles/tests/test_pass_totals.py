@@ -11,7 +11,7 @@ from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Contamination, PassRecord
 from agent.protocol.plan import Plan
 from profiles.models import Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import NODE, make_profile, measurement, profiled, to_json
 from profiles.tests.pages import ended_attempt
 from webprofile.tests.documented_api import caller
@@ -80,7 +80,7 @@ def made(
         "measurement.json": measurement(*records, plan=PLAN, contaminations=load),
     }
     attempt = ended_attempt(files, owner, plan=PLAN)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     return Profile.objects.get(attempt=attempt)
 
 

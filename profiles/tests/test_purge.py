@@ -14,10 +14,10 @@ from accounts.models import AuditEntry
 from accounts.tokens.refresh import RefreshPart
 from profiles.models import Profile, ProfileUpload, RemovedObjects
 from profiles.retention import policy
-from profiles.retention.deletion import task_delete, task_keep_files
+from profiles.retention.deletion import delete_task, keep_task_files
 from profiles.tests.make import make_profile, objects_gone, to_json
 from profiles.tests.opened import make_opened
-from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.attempts import assign_attempt
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, IdempotencyKey, LogChunk, Purpose, Task, TaskFile, artifact_key
 from tasks.states import TaskState
@@ -38,7 +38,7 @@ def purge(*arguments: str) -> str:
 def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
     """A task with files, an artifact, a profile and a log, ended so long ago."""
     task = make_waiting_task(**changes)
-    attempt = task.attempts.first() or attempt_assign(task, slot=0)
+    attempt = task.attempts.first() or assign_attempt(task, slot=0)
     attempt.ended_at = timezone.now() - ago
     attempt.save()
     Artifact.objects.create(attempt=attempt, name="profile.json", size_bytes=5000, md5="0" * 32)
@@ -124,7 +124,7 @@ def test_sessions_and_refresh_tokens_that_expired_go_and_others_stay(client):
 
 def test_what_waits_or_runs_is_never_touched():
     waiting, running = make_waiting_task(), make_waiting_task()
-    attempt_assign(running, slot=0)
+    assign_attempt(running, slot=0)
     Task.objects.update(created_at=timezone.now() - LONG_AGO, finished_at=timezone.now() - LONG_AGO)
     before = what_is_left()
     purge("--yes", "--only", *policy.POLICIES)
@@ -191,7 +191,7 @@ def test_one_entry_of_the_audit_log_tells_what_went():
 
 def test_of_what_its_owner_keeps_only_the_whole_task_goes():
     task = make_ended()
-    task_keep_files(task, keep=True)
+    keep_task_files(task, keep=True)
     purge("--yes")
     assert (Profile.objects.count(), LogChunk.objects.count()) == (1, 1)
     assert task.files.filter(purged_at=None).count() == 2
@@ -202,7 +202,7 @@ def test_of_what_its_owner_keeps_only_the_whole_task_goes():
 def test_a_task_whose_files_are_on_their_way_out_can_still_be_deleted():
     task = make_ended()
     purge("--yes")
-    task_delete(task, by=task.owner)
+    delete_task(task, by=task.owner)
     assert not Task.objects.exists()
 
 

@@ -10,7 +10,7 @@ from profiles.analysis.select import select
 from profiles.analysis.table import rows
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import make_opened
@@ -158,7 +158,7 @@ def test_a_text_that_nothing_contains_can_be_removed(client, alice):
 def test_the_header_names_what_tells_the_run_from_others(client, alice):
     asked = {"title": "Nightly <b>", "options": {"fast_run": True, "iter": 20}}
     attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **asked)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     html = text_of(client.get(f"/tasks/{attempt.task_id}/result/"))
     head = html[html.index("<h1") : html.index('<nav class="parts"')]
     for text in ("Nightly &lt;b&gt;", "net.mge", "--fast_run", "--iter=20", "MegEngine 1.13.0"):
@@ -186,7 +186,7 @@ def test_what_is_looked_for_comes_first(client, alice):
 def test_the_list_of_profiles_names_title_and_changed_options(client, alice):
     asked = {"title": "with fast run", "options": {"fast_run": True}}
     attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **asked)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     html = text_of(client.get("/profiles/"))
     results = html[html.index('id="results"') :]
     assert "with fast run" in results and ">--fast_run<" in results

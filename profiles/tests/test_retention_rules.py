@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
-from profiles.retention.deletion import removed_sweep, task_keep_files
+from profiles.retention.deletion import keep_task_files, removed_sweep
 from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, objects_gone, put_files, to_json, verify
 from profiles.tests.pages import make_result
@@ -198,10 +198,10 @@ def test_what_became_no_result_goes_by_its_own_rule_and_its_log_stays(ended, set
     apply_all()
     assert before - names_left(ended) == {"bin_io_dump.zip"}
     AttemptMeasurement.objects.all().delete()
-    task_keep_files(ended, keep=True)
+    keep_task_files(ended, keep=True)
     apply_all()
     assert before - names_left(ended) == {"bin_io_dump.zip"}
-    task_keep_files(ended, keep=False)
+    keep_task_files(ended, keep=False)
     apply_all()
     assert names_left(ended) == {"log.txt", "algo_cache.bin"}
     objects_gone()
@@ -231,11 +231,11 @@ def test_a_cache_that_a_new_task_takes_over_stays(ended, settings):
 
 
 def test_what_its_owner_keeps_stays_until_he_lets_it_go(ended):
-    task_keep_files(ended, keep=True)
+    keep_task_files(ended, keep=True)
     before = rows_of_everything()[:-1]
     apply_all()
     assert rows_of_everything()[:-1] == before
-    task_keep_files(ended, keep=False)
+    keep_task_files(ended, keep=False)
     apply_all()
     assert "bin_io_dump.zip" not in names_left(ended)
 
@@ -245,7 +245,7 @@ def test_what_somebody_begins_to_keep_in_the_last_moment_stays(ended):
     before = timezone.now() - datetime.timedelta(days=30)
     keys = list(policy.found(before).values_list("pk", flat=True))
     assert keys
-    task_keep_files(ended, keep=True)
+    keep_task_files(ended, keep=True)
     assert policy.remove(keys, before, 30) == 0
     assert "bin_io_dump.zip" in names_left(ended)
 
@@ -372,7 +372,7 @@ def test_a_repeat_of_what_went_is_refused_in_words(reader, ended):
 
 def test_comparing_with_a_dump_that_went_says_so(reader, ended):
     other = make_ended(ended.owner)
-    task_keep_files(other, keep=True)
+    keep_task_files(other, keep=True)
     apply_all()
     for pair in (f"{ended.pk}/compare-io/{other.pk}", f"{other.pk}/compare-io/{ended.pk}"):
         page = reader.get(f"/tasks/{pair}/")

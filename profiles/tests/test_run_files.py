@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from profiles.formats.detection import kind_of, other_kind
 from profiles.ingest import results
-from profiles.ingest.rebuild import profile_rebuild
+from profiles.ingest.rebuild import rebuild_derived
 from profiles.models import OpenedFile, ProfileUpload
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.opened import file_body, make_opened
 from profiles.tests.pages import ended_attempt
 from tasks.models import Task
@@ -127,7 +127,7 @@ def test_a_trace_of_before_kinds_is_drawn_and_known_once_it_is_read_anew(client,
     OpenedFile.objects.update(kind="profile")
     place = f"/profiles/{opened.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
-    profile_rebuild(opened.profile)
+    rebuild_derived(opened.profile)
     assert kinds(opened) == ["trace"]
     assert "Each row is one execution of an operator" in client.get(place).text
 
@@ -157,5 +157,5 @@ def test_a_result_that_is_being_read_is_given_to_nobody_else(storage, monkeypatc
         return derive(files, told)
 
     monkeypatch.setattr("profiles.ingest.results.derive", reads)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     assert seen[0] > asked_at + timedelta(seconds=50)

@@ -4,7 +4,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from profiles.actors import build_opened
-from profiles.imports.uploads import upload_create
+from profiles.imports.uploads import create_import
 from profiles.models import ProfileUpload
 from profiles.tests.opened import confirm, file_to_open
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
@@ -28,7 +28,7 @@ def traces(testdata):
 
 def page_of(client, owner, *files: tuple[str, bytes]) -> str:
     """The result's page of files opened together."""
-    upload = upload_create(owner=owner, files=[file_to_open(data, name) for name, data in files])
+    upload = create_import(owner=owner, files=[file_to_open(data, name) for name, data in files])
     for row, (_name, data) in zip(upload.files.all(), files, strict=True):
         object_store.write(row.object_key, data)
     confirm(upload)

@@ -3,10 +3,10 @@
 import pytest
 
 from agent.protocol import AttemptFinished, AttemptLog, EndReason, Script
-from profiles.ingest.rebuild import profile_rebuild
+from profiles.ingest.rebuild import rebuild_derived
 from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import MEMORY, TIMELINE, built, ran
 from tasks.tests.make import keep_log, make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, program_file
@@ -85,14 +85,14 @@ def test_it_is_made_anew_from_its_files(storage, left):
     profile = built({TIMELINE: left[TIMELINE]})
     before = profile.operators
     Profile.objects.update(operators=0, derived_version=0)
-    profile_rebuild(Profile.objects.get())
+    rebuild_derived(Profile.objects.get())
     assert Profile.objects.get().operators == before
     assert not AttemptMeasurement.objects.exists()
 
 
 def test_a_script_that_left_nothing_is_told_as_such(client, alice, storage):
     attempt = ran({}, alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
     page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
@@ -101,7 +101,7 @@ def test_a_script_that_left_nothing_is_told_as_such(client, alice, storage):
 
 def test_a_trace_that_is_none_ends_in_words_of_a_script(client, alice, storage):
     attempt = ran({TIMELINE: b'{"traceEvents": ['}, alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "failed"
     assert (

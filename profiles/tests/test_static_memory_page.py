@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from profiles.ingest.loading import run_data
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests import hostile
 from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement
 from profiles.tests.opened import make_opened
@@ -166,7 +166,7 @@ def test_a_graph_alone_and_a_damaged_plan_say_what_to_do(client, alice):
 
 def built(owner, files, **asked) -> Profile:
     attempt = ended_attempt({"log.txt": LOG, **files}, owner, **asked)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "succeeded"
     return Profile.objects.get(attempt=attempt)
@@ -211,11 +211,11 @@ def test_a_plan_that_unpacks_to_more_than_is_read_costs_no_result(client, alice,
 
 def test_a_plan_makes_no_result_of_a_run_whose_profile_cannot_be_read(alice):
     attempt = ended_attempt({"log.txt": LOG, "profile.json": b"{}", ZIP: packed("tiny")}, alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
     attempt = ended_attempt({"log.txt": LOG, ZIP: packed("tiny")}, alice)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
 

@@ -5,12 +5,12 @@ import datetime
 import pytest
 from django.utils import timezone
 
-from profiles.health import health_round
-from profiles.imports.sweep import opened_sweep
-from profiles.imports.uploads import upload_delete
+from profiles.health import run_health_checks
+from profiles.imports.sweep import sweep_imports
+from profiles.imports.uploads import delete_import
 from profiles.models import PartedUpload, ProfileUpload
-from profiles.parts import parts_sweep
-from profiles.retention.deletion import objects_remove_soon, removed_sweep
+from profiles.parts import sweep_parts
+from profiles.retention.deletion import removed_sweep, schedule_removal
 from profiles.tests.opened import make_upload
 from tasks.tests.make import make_user, make_worker
 from testdata import good_profile
@@ -40,7 +40,7 @@ def asked(storage, monkeypatch):
 
 def test_removals_stop_at_the_first_and_begin_with_another_one_next_time(asked):
     questions = asked()
-    objects_remove_soon(["tasks/1/", "tasks/2/"])
+    schedule_removal(["tasks/1/", "tasks/2/"])
     removed_sweep()
     removed_sweep()
     assert questions == ["tasks/1/", "tasks/2/"]
@@ -50,7 +50,7 @@ def test_uploads_in_parts_are_given_up_until_the_first_fails(asked):
     questions = asked()
     for number in range(3):
         PartedUpload.objects.create(object_key=f"tasks/{number}/1", upload_id="x")
-    parts_sweep()
+    sweep_parts()
     assert len(questions) == 1
     assert PartedUpload.objects.count() == 3
 
@@ -58,10 +58,10 @@ def test_uploads_in_parts_are_given_up_until_the_first_fails(asked):
 def test_deleted_profiles_are_removed_until_the_first_fails(asked):
     alice = make_user()
     for _ in range(3):
-        upload_delete(make_upload(alice, good_profile("tiny")))
+        delete_import(make_upload(alice, good_profile("tiny")))
     ProfileUpload.objects.update(deadline_at=None)
     questions = asked()
-    opened_sweep()
+    sweep_imports()
     assert len(questions) == 1
     assert ProfileUpload.objects.count() == 3
 
@@ -71,6 +71,6 @@ def test_health_checks_begin_until_the_first_cannot(asked):
     for name in ("a", "b", "c"):
         make_worker(name)
     Worker.objects.update(created_at=timezone.now() - datetime.timedelta(hours=7))
-    health_round()
+    run_health_checks()
     assert len(questions) == 1
     assert HealthCheck.objects.count() == 1

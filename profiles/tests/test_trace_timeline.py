@@ -16,7 +16,7 @@ from profiles.actors import build_opened, rebuild_profile
 from profiles.formats.chrome_trace import timeline_presenter
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.imports import progress
-from profiles.imports.sweep import upload_purge
+from profiles.imports.sweep import purge_import
 from profiles.ingest import cuts, readers
 from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects
@@ -310,7 +310,7 @@ def test_what_is_kept_of_a_trace_is_no_orphan_and_goes_with_it(alice):
     key = upload.profile.spans_key
     assert key in objects_of(upload.pk)
     assert list(broken_objects(grace=datetime.timedelta(seconds=-60))) == []
-    upload_purge(upload)
+    purge_import(upload)
     assert objects_of(upload.pk) == []
 
 

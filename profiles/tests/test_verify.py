@@ -9,12 +9,12 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles.models import OpenedFile, Profile
-from profiles.retention.deletion import task_delete
+from profiles.retention.deletion import delete_task
 from profiles.retention.policy import POLICIES, purge
 from profiles.tests.make import make_profile, put_files, to_json, verify
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from tasks.lifecycle.attempts import attempt_lose
+from tasks.lifecycle.attempts import lose_attempt
 from tasks.models import Artifact, Attempt, Task, TaskFile, artifact_key
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store
@@ -45,7 +45,7 @@ def test_a_site_at_work_holds_its_promises(profile):
     make_task()
     put_files(make_waiting_task())
     make_held("a")
-    attempt_lose(make_held("b"), reason="lease_expired")
+    lose_attempt(make_held("b"), reason="lease_expired")
     assert verify() == []
     out = io.StringIO()
     call_command("verify", stdout=out)
@@ -166,7 +166,7 @@ def test_what_is_to_be_removed_is_no_orphan_until_it_should_be_gone(profile):
     task = profile.attempt.task
     other = make_waiting_task()
     put_files(other)
-    task_delete(task, by=None)
+    delete_task(task, by=None)
     Task.objects.filter(pk=other.pk).update(
         state="finished", outcome="failed", finished_at=task.created_at
     )

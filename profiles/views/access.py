@@ -4,14 +4,14 @@ from django.http import Http404, HttpRequest
 
 from accounts.selectors import reader_of
 from profiles.models import Profile, ProfileUpload
-from profiles.selectors import profiles_visible_to, uploads_visible_to
+from profiles.selectors import visible_imports, visible_profiles
 from tasks.models import Task
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import visible_tasks
 
 
 def task_or_404(request: HttpRequest, task_id: int) -> Task:
     """The reader's task of this number. Raises Http404."""
-    task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
+    task = visible_tasks(reader_of(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
     return task
@@ -19,7 +19,7 @@ def task_or_404(request: HttpRequest, task_id: int) -> Task:
 
 def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
     """The profile of this number, if the reader may see its task or opened it. Raises Http404."""
-    profile = profiles_visible_to(reader_of(request)).filter(pk=profile_id).first()
+    profile = visible_profiles(reader_of(request)).filter(pk=profile_id).first()
     if profile is None:
         raise Http404
     return profile
@@ -27,7 +27,7 @@ def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
 
 def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
     """The opened profile of this number, if the reader opened it. Raises Http404."""
-    upload = uploads_visible_to(reader_of(request)).filter(pk=upload_id).first()
+    upload = visible_imports(reader_of(request)).filter(pk=upload_id).first()
     if upload is None:
         raise Http404
     return upload

@@ -6,7 +6,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import reader_of
-from profiles.imports.local_files import attempt_open
+from profiles.imports.local_files import import_attempt
 from profiles.retention.deletion import refuse_removed
 from profiles.views.access import task_or_404
 from tasks.models import Artifact
@@ -37,4 +37,4 @@ def artifact(
 def attempt_open_profile(request: HttpRequest, task_id: int, number: int) -> HttpResponse:
     """Open what an attempt without a result recorded, as a profile of the reader's own."""
     attempt = get_object_or_404(task_or_404(request, task_id).attempts, number=number)
-    return redirect("profiles:opened", attempt_open(attempt, owner=reader_of(request)).upload.pk)
+    return redirect("profiles:opened", import_attempt(attempt, owner=reader_of(request)).upload.pk)

@@ -17,11 +17,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts.selectors import reader_of
 from profiles.formats.detection import HEAD_BYTES
 from profiles.imports import uploads
-from profiles.imports.local_files import upload_submit
+from profiles.imports.local_files import submit_import
 from profiles.imports.progress import reading_of
 from profiles.imports.uploads import FILES_LIMIT, FileToOpen
 from profiles.models import ProfileUpload
-from profiles.selectors import results_latest, uploads_visible_to
+from profiles.selectors import latest_results, visible_imports
 from profiles.size_limits import most_bytes, size_limit
 from profiles.views.access import upload_or_404
 from webprofile.errors import DomainError
@@ -66,16 +66,16 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
     try:
         described = [_described(file) for file in files]
         name = request.POST.get("name", "")
-        upload = uploads.upload_create(owner=reader_of(request), files=described, name=name)
+        upload = uploads.create_import(owner=reader_of(request), files=described, name=name)
     except DomainError as error:
         return _list_page(request, error)
     try:
         for row, file in zip(upload.files.all(), files, strict=True):
             file.seek(0)
             storage.write_from(row.object_key, file)
-        upload_submit(upload)
+        submit_import(upload)
     except DomainError as error:
-        uploads.upload_delete(upload)
+        uploads.delete_import(upload)
         return _list_page(request, error)
     return redirect("profiles:opened", upload.pk)
 
@@ -120,7 +120,7 @@ def status(request: HttpRequest, upload_id: int) -> HttpResponse:
 @require_POST
 def retry(request: HttpRequest, upload_id: int) -> HttpResponse:
     upload = upload_or_404(request, upload_id)
-    uploads.upload_retry(upload)
+    uploads.retry_import(upload)
     return redirect("profiles:opened", upload.pk)
 
 
@@ -128,7 +128,7 @@ def retry(request: HttpRequest, upload_id: int) -> HttpResponse:
 @require_POST
 def rename(request: HttpRequest, upload_id: int) -> HttpResponse:
     upload = upload_or_404(request, upload_id)
-    uploads.upload_rename(upload, request.POST.get("name", ""))
+    uploads.rename_import(upload, request.POST.get("name", ""))
     messages.success(request, _("Renamed."))
     if upload.state == ProfileUpload.State.READY:
         return redirect("profiles:detail", upload.profile.pk)
@@ -140,7 +140,7 @@ def rename(request: HttpRequest, upload_id: int) -> HttpResponse:
 def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Remove a profile with all its files."""
     upload = upload_or_404(request, upload_id)
-    uploads.upload_delete(upload, by=reader_of(request))
+    uploads.delete_import(upload, by=reader_of(request))
     messages.success(request, _("“%(name)s” was deleted.") % {"name": upload.name})
     return redirect("profiles:list")
 
@@ -158,12 +158,12 @@ def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
 
 def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpResponse:
     reader = reader_of(request)
-    found = uploads_visible_to(reader)
+    found = visible_imports(reader)
     page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
     context = {
         "page": page,
         "uploads": [(upload, _problem(upload)) for upload in page.object_list],
-        "results": results_latest(reader),
+        "results": latest_results(reader),
         "files_limit": FILES_LIMIT,
         "size_limit": size_limit("profile"),
         "trace_limit": size_limit("trace"),

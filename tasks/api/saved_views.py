@@ -51,7 +51,9 @@ class SavedViewList(ApiListView):
         body.is_valid(raise_exception=True)
         form = TaskFilterForm(QueryDict(body.validated_data["query"]), reader=user)
         query = form.query if form.is_valid() else ""
-        view, before = saved_views.view_save(user, name=body.validated_data["name"], query=query)
+        view, before = saved_views.save_task_view(
+            user, name=body.validated_data["name"], query=query
+        )
         answer = SavedViewAnswer(view).data | {"replaced_query": before}
         return Response(answer, status=200 if before else 201)
 

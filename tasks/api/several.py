@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tasks.api.views import LONG_OF_WORKER
-from tasks.lifecycle.cancel import tasks_cancel, tasks_cancel_own
+from tasks.lifecycle.cancel import cancel_own_tasks, cancel_tasks
 from tasks.scheduling.serializers import RefusalAnswer
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import visible_tasks
 from tasks.states import Status
 from tasks.submission.copies import end_refused
-from tasks.submission.uploads import task_confirm
+from tasks.submission.uploads import confirm_task
 from webprofile import fields
 from webprofile.api.schema import problems
 from webprofile.api.views import ApiViewSet
@@ -100,13 +100,13 @@ class TasksViewSet(ApiViewSet):
         body = SubmitBody(data=request.data)
         body.is_valid(raise_exception=True)
         asked = list(dict.fromkeys(body.validated_data["tasks"]))
-        rows = tasks_visible_to(self.request.user).defer(*LONG_OF_WORKER)
+        rows = visible_tasks(self.request.user).defer(*LONG_OF_WORKER)
         found = {task.pk: task for task in rows.filter(pk__in=asked)}
         tasks = [found[number] for number in asked if number in found]
         refused = dict[int, DomainError]()
         for task in tasks:
             try:
-                task_confirm(task)
+                confirm_task(task)
             except DomainError as error:
                 if error.code == "storage_unreachable":
                     raise
@@ -131,7 +131,7 @@ class TasksViewSet(ApiViewSet):
         body = CancelBody(data=request.data)
         body.is_valid(raise_exception=True)
         if body.validated_data["all_mine"]:
-            report = tasks_cancel_own(owner=self.request.user)
+            report = cancel_own_tasks(owner=self.request.user)
         else:
-            report = tasks_cancel(body.validated_data["tasks"], by=self.request.user)
+            report = cancel_tasks(body.validated_data["tasks"], by=self.request.user)
         return Response(CancelledAnswer(report).data)

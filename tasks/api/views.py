@@ -13,23 +13,23 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from profiles.parts import target_of
-from profiles.retention.deletion import draft_discard, task_delete, task_keep_files
+from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
 from tasks.api.serializers import CreatedTask, TaskAnswer, TaskRow
 from tasks.filters import TaskFilters
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.eligibility import RULES, SCRIPT
 from tasks.scheduling.fair_share import ANY_PRIORITY
 from tasks.scheduling.queue_status import QueueFacts, facts_of, outlook
 from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer
-from tasks.selectors import tasks_listed_for, tasks_visible_to
+from tasks.selectors import listed_tasks, visible_tasks
 from tasks.states import TaskState
-from tasks.submission.copies import copy_confirm, copy_sources, end_refused, task_repeat
-from tasks.submission.creation import initiated_check, task_copy_failed, task_create
+from tasks.submission.copies import confirm_copy, copy_sources, end_refused, repeat_task
+from tasks.submission.creation import create_task, fail_copy, initiated_check
 from tasks.submission.drafts import Draft, draft_of
 from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
-from tasks.submission.uploads import sources_check, task_confirm
+from tasks.submission.uploads import confirm_task, sources_check
 from tasks.submission.validation import Admitted, allowed_priority, quota_of
 from webprofile import fields
 from webprofile.api import idempotency
@@ -93,7 +93,7 @@ class TaskList(ApiListView):
     filterset_class = TaskFilters
 
     def get_queryset(self) -> QuerySet[Task]:
-        return tasks_listed_for(self.request.user)
+        return listed_tasks(self.request.user)
 
     @extend_schema(
         summary="Ask for a task",
@@ -119,7 +119,7 @@ class TaskList(ApiListView):
         body.is_valid(raise_exception=True)
         with idempotency.once(self.request) as use:
             task = use.task or self._make(body.validated_data, use)
-        shown = tasks_visible_to(self.request.user).get(pk=task.pk)
+        shown = visible_tasks(self.request.user).get(pk=task.pk)
         is_open = shown.state == TaskState.INITIATED
         answer = TaskAnswer(shown).data | {"uploads": upload_targets(shown) if is_open else []}
         headers = {"Location": reverse("api:task", args=[task.pk])}
@@ -131,7 +131,7 @@ class TaskList(ApiListView):
         worker = worker_asked(body["worker"])
         sources_check(asked.files)
         with transaction.atomic():
-            task = task_create(owner=user, worker=worker, request=asked)
+            task = create_task(owner=user, worker=worker, request=asked)
             use.keep(task)
         copy_sources(task, asked.files)
         return task
@@ -187,7 +187,7 @@ class OneTask(ApiViewSet):
 
     def get_object(self) -> Task:
         """The task, if it exists for the user. Raises Http404."""
-        tasks = tasks_visible_to(self.request.user).defer(*LONG_OF_WORKER)
+        tasks = visible_tasks(self.request.user).defer(*LONG_OF_WORKER)
         return get_object_or_404(tasks, pk=self.kwargs["task_id"])
 
 
@@ -206,7 +206,7 @@ class TaskViewSet(OneTask):
     )
     def destroy(self, request: Request, task_id: int) -> Response:
         """A task that has ended, with its results; its files leave storage soon after."""
-        task_delete(self.get_object(), by=self.request.user)
+        delete_task(self.get_object(), by=self.request.user)
         return Response(status=204)
 
     @extend_schema(
@@ -245,10 +245,10 @@ class TaskViewSet(OneTask):
         task = self.get_object()
         is_open, events = task.state == TaskState.INITIATED, task.event_seq
         try:
-            task_confirm(task)
+            confirm_task(task)
         except DomainError as error:
             if query.validated_data["discard"] and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-                draft_discard(task)
+                discard_draft(task)
             else:
                 end_refused(task, error)
             raise
@@ -259,7 +259,7 @@ class TaskViewSet(OneTask):
     @extend_schema(summary="Cancel a task", request=None, responses=TaskAnswer)
     def cancel(self, request: Request, task_id: int) -> Response:
         """A task on a device ends within seconds; one that has ended stays as it is."""
-        task_cancel(self.get_object())
+        cancel_task(self.get_object())
         return self.retrieve(request, task_id)
 
     @extend_schema(
@@ -282,8 +282,8 @@ class TaskViewSet(OneTask):
         origin, user = self.get_object(), self.request.user
         with idempotency.once(self.request) as use:
             task = self._made(use.task, use) if use.task else None
-            task = task or task_repeat(origin, owner=user, keep=use.keep)[0]
-        shown = tasks_visible_to(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
+            task = task or repeat_task(origin, owner=user, keep=use.keep)[0]
+        shown = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
         return Response(TaskAnswer(shown).data, status=201)
 
     def _made(self, task: Task, use: idempotency.Once) -> Task | None:
@@ -291,10 +291,10 @@ class TaskViewSet(OneTask):
         if task.state == TaskState.INITIATED:
             if task.files.filter(stored_at=None).exists():
                 use.take_over()
-                task_copy_failed(task)
+                fail_copy(task)
                 return None
             use.go_on()
-            copy_confirm(task)
+            confirm_copy(task)
         return task
 
     @extend_schema(summary="Show the queue", responses=PlaceAnswer)
@@ -318,7 +318,7 @@ class TaskViewSet(OneTask):
         worker = worker_asked(body.validated_data["worker"])
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
-        rebinding.task_move(task, to=worker)
+        rebinding.move_task(task, to=worker)
         return self.retrieve(request, task_id)
 
     @extend_schema(
@@ -332,7 +332,7 @@ class TaskViewSet(OneTask):
         task = self.get_object()
         body = TaskChange(data=request.data)
         body.is_valid(raise_exception=True)
-        rebinding.task_prioritize(task, **body.validated_data, by=self.request.user)
+        rebinding.prioritize_task(task, **body.validated_data, by=self.request.user)
         return self.retrieve(request, task_id)
 
     @extend_schema(summary="Keep the files of a task", request=KeepBody, responses=TaskAnswer)
@@ -341,7 +341,7 @@ class TaskViewSet(OneTask):
         task = self.get_object()
         body = KeepBody(data=request.data)
         body.is_valid(raise_exception=True)
-        task_keep_files(task, **body.validated_data)
+        keep_task_files(task, **body.validated_data)
         return self.retrieve(request, task_id)
 
 

@@ -18,7 +18,7 @@ from structlog.contextvars import clear_contextvars
 
 from tasks.dispatch import gateway
 from workers.models import Worker
-from workers.tokens import digest, tokens_valid
+from workers.tokens import digest, valid_tokens
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,7 +109,7 @@ async def _answer_beats(
 ) -> None:
     """Look all tokens up, note all heartbeats, send orders to those who need some."""
     digests = {connection: digest(connection.token) for connection in held}
-    valid = await in_thread(tokens_valid)(digests.values())
+    valid = await in_thread(valid_tokens)(digests.values())
     alive = {each: each.worker.pk for each in held if digests[each] in valid and each.worker}
     running = {worker: held[each] for each, worker in alive.items()}
     replies = await in_thread(gateway.on_heartbeats)(running, said_at)

@@ -28,7 +28,7 @@ from webprofile.errors import DomainError
 from webprofile.observability.counters import AGENT_FRAMES
 from webprofile.realtime.consumers import ClosesOnce, Pace
 from workers.models import Worker
-from workers.tokens import bearer_of, token_check
+from workers.tokens import bearer_of, check_token
 from workers.wakeups import worker_group
 
 log = structlog.get_logger()
@@ -173,7 +173,7 @@ class AgentConsumer(ClosesOnce):
     async def authenticate(self) -> bool:
         """Look the token up; one that is not good ends the connection."""
         try:
-            self.worker = await in_thread(token_check)(self.token)
+            self.worker = await in_thread(check_token)(self.token)
         except DomainError as error:
             await self.close(code=_CLOSE_CODES[error.code])
             return False

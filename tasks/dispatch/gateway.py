@@ -39,11 +39,11 @@ from agent.protocol import (
     Welcome,
 )
 from tasks.lifecycle import attempts
-from tasks.lifecycle.artifacts import artifacts_judge, artifacts_offer, artifacts_record
-from tasks.lifecycle.attempts import attempts_revive
+from tasks.lifecycle.artifacts import judge_artifacts, offer_artifacts, record_artifacts
+from tasks.lifecycle.attempts import revive_attempts
 from tasks.lifecycle.outcomes import AGENT_FORGOT, SCRIPTS_WITHDRAWN
-from tasks.lifecycle.reports import Report, attempt_held, report_take
-from tasks.lifecycle.tracing import attempt_traced
+from tasks.lifecycle.reports import Report, apply_report, held_attempt
+from tasks.lifecycle.tracing import trace_attempt
 from tasks.lifecycle.wakeups import dispatch_on_commit
 from tasks.models import Attempt, artifact_key
 from tasks.scheduling.eligibility import is_script_forbidden
@@ -62,18 +62,18 @@ ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
     # before it counts as online, and gets the same task anew
-    attempts_revive(worker.pk, message.running)
-    services.worker_introduce(
+    revive_attempts(worker.pk, message.running)
+    services.introduce_worker(
         worker,
         facts=message.facts,
         agent_version=message.agent_version,
         runtimes=message.runtimes,
         features=message.features,
     )
-    attempts.leases_keep(_live(worker.pk).filter(pk__in=message.running))
+    attempts.keep_leases(_live(worker.pk).filter(pk__in=message.running))
     for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
         # it had the order on disk and does not know it any more: no report will ever come
-        attempts.attempt_lose(attempt, reason=AGENT_FORGOT)
+        attempts.lose_attempt(attempt, reason=AGENT_FORGOT)
     dispatch_on_commit([worker.pk])
     log.info("agent_connected", version=message.agent_version)
     welcome = Welcome(
@@ -109,18 +109,18 @@ def on_heartbeats(
             in_need.add(attempt.worker_id)
         if attempt.task.state == TaskState.CANCELLING:
             in_need.add(attempt.worker_id)
-    attempts.leases_keep(renewed)
+    attempts.keep_leases(renewed)
     gone = {worker: lost for worker, running in held.items() if (lost := running - live[worker])}
     # as after a hello: what counts as online before would get the same tasks anew
     failed = {worker for worker, lost in gone.items() if not _is_revived(worker, lost)}
-    services.workers_seen(held.keys() - failed)
+    services.mark_seen(held.keys() - failed)
     return {worker: _orders(worker, held[worker]) for worker in (in_need | gone.keys()) - failed}
 
 
 def _is_revived(worker: int, gone: frozenset[uuid.UUID]) -> bool:
     """Whether it went without an error, which is logged: others' heartbeats are not held up."""
     try:
-        attempts_revive(worker, gone)
+        revive_attempts(worker, gone)
     except Exception:
         log.exception("attempts_not_revived", worker=worker)
         return False
@@ -153,11 +153,11 @@ def on_report(worker: Worker, report: Report, token: str | None = None) -> Repli
 def _is_accepted(worker: Worker, report: AttemptAccepted, token: str | None) -> bool:
     """Note it, most often the first time that it is said: one statement.
 
-    Raises OperationalError as `attempt_held`.
+    Raises OperationalError as `held_attempt`.
     """
     new = _attempts(worker, report.attempt, token).filter(accepted_at=None, ended_at=None)
     locked = new.select_for_update(no_key=True, nowait=True).values("pk")
-    now, end = timezone.now(), attempts.lease_end()
+    now, end = timezone.now(), attempts.lease_deadline()
     rows = Attempt.objects.filter(pk__in=locked)
     return bool(rows.update(accepted_at=now, lease_expires_at=end))
 
@@ -168,15 +168,15 @@ def _take(worker: Worker, report: Report, token: str | None) -> None:
     if attempt is None or attempt.ended_at is not None:
         return
     if isinstance(report, AttemptFinished) and report.files:
-        artifacts_record(attempt, report.files)
-    if report_take(attempt, report) and isinstance(report, AttemptFinished):
-        attempt_traced(attempt, report.phases)
+        record_artifacts(attempt, report.files)
+    if apply_report(attempt, report) and isinstance(report, AttemptFinished):
+        trace_attempt(attempt, report.phases)
 
 
 def on_log(worker: Worker, message: AttemptLog, token: str | None = None) -> Replies:
-    found = attempts.attempt_log(_attempts(worker, message.attempt, token), message)
+    found = attempts.store_log(_attempts(worker, message.attempt, token), message)
     if found is None and token is not None:
-        tokens.token_check(token)
+        tokens.check_token(token)
     return []
 
 
@@ -192,8 +192,8 @@ def on_uploads(worker: Worker, message: AttemptUploads, token: str | None = None
     if attempt is None or attempt.ended_at is not None:
         targets = [UploadTarget(name=file.name, url="") for file in message.files]
     else:
-        judged = artifacts_judge(attempt, message.files)
-        artifacts_offer(attempt, [file for file, refused in judged if not refused])
+        judged = judge_artifacts(attempt, message.files)
+        offer_artifacts(attempt, [file for file, refused in judged if not refused])
         targets = [_target(attempt, file, refused) for file, refused in judged]
     return [Uploads(attempt=message.attempt, targets=tuple(targets))]
 
@@ -219,7 +219,7 @@ def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Repl
     """Do what a message asks for and return the frames to send back.
 
     token: is looked up together with what the message is about. Raises DomainError as
-    `token_check`; None: that was done
+    `check_token`; None: that was done
     Raises OperationalError at once if another transaction has locked the attempt of a report.
     """
     about = {"worker": worker.name}
@@ -244,7 +244,7 @@ def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> R
             continue
         elif is_script_forbidden(attempt.task, attempt.worker):
             # forbidden between the assignment and now: the task waits again, and says why
-            attempts.attempt_lose(attempt, reason=SCRIPTS_WITHDRAWN)
+            attempts.lose_attempt(attempt, reason=SCRIPTS_WITHDRAWN)
         else:
             orders.append(_start(attempt))
     return orders
@@ -310,10 +310,10 @@ def _attempts(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Query
 
 def _held(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Attempt | None:
     """The worker's attempt, locked with its task until the commit."""
-    found = attempt_held(_attempts(worker, attempt_id, token))
+    found = held_attempt(_attempts(worker, attempt_id, token))
     if found is not None:
         found.worker = worker
         bind_contextvars(task=found.task_id)
     elif token is not None:
-        tokens.token_check(token)
+        tokens.check_token(token)
     return found

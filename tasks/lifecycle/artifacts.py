@@ -15,7 +15,7 @@ from tasks.models import Artifact, Attempt
 log = structlog.get_logger()
 
 
-def artifacts_judge(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[FileOffer, str]]:
+def judge_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[FileOffer, str]]:
     """Each offered file with why it may not be stored, in one line; empty if it may.
 
     Each must have a known name and its size; with what is recorded already all must fit together.
@@ -47,13 +47,13 @@ def _why_refused(file: FileOffer, total_bytes: int) -> str:
 
 
 @transaction.atomic
-def artifacts_offer(attempt: Attempt, files: Iterable[FileOffer]) -> None:
+def offer_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> None:
     """Note the files that an agent was given places for. Repeating it changes nothing."""
     _note(attempt, files, is_stored=False)
 
 
 @transaction.atomic(savepoint=False)
-def artifacts_record(attempt: Attempt, files: Sequence[FileOffer]) -> None:
+def record_artifacts(attempt: Attempt, files: Sequence[FileOffer]) -> None:
     """Note the files that an agent says it stored; they are checked when they are read.
 
     Those that the attempt may not store are left out.
@@ -65,7 +65,7 @@ def artifacts_record(attempt: Attempt, files: Sequence[FileOffer]) -> None:
     offered = Artifact.objects.filter(reduce(or_, same), attempt=attempt)
     if offered.update(is_stored=True) == len(files):
         return
-    judged = artifacts_judge(attempt, files)
+    judged = judge_artifacts(attempt, files)
     _note(attempt, [file for file, refused in judged if not refused], is_stored=True)
 
 

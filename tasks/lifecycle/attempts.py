@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agent.protocol import AttemptLog
 from tasks.lifecycle import wakeups
-from tasks.lifecycle.outcomes import LEASE_EXPIRED, task_goes_on
+from tasks.lifecycle.outcomes import LEASE_EXPIRED, continue_task
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, LogChunk, Task
 from tasks.scheduling.eligibility import scripts_takers
@@ -28,12 +28,12 @@ from webprofile.observability.counters import DISPATCH_SECONDS, LOG_BYTES, LOG_P
 log = structlog.get_logger()
 
 
-def lease_end() -> datetime.datetime:
+def lease_deadline() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.LEASE_S)
 
 
 @transaction.atomic
-def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
+def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
     """Give a waiting task to its worker, and wake the worker's agent.
 
     None if it does not wait for this worker any more, or if somebody has locked it or the worker:
@@ -68,7 +68,7 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
         worker_id=task.worker_id,
         number=Coalesce(Subquery(before), 0) + 1,
         slot=slot,
-        lease_expires_at=lease_end(),
+        lease_expires_at=lease_deadline(),
     )
     # the database counted; read when somebody asks for it
     del attempt.number
@@ -81,7 +81,7 @@ def attempt_assign(task: Task, *, slot: int) -> Attempt | None:
 
 
 @transaction.atomic
-def attempt_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
+def store_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
     """Keep a piece of the log; a repeated one, a late one and one over the limit are dropped.
 
     attempts: the one that it is of, or none. Returns it.
@@ -121,12 +121,12 @@ def attempt_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | Non
     return attempt
 
 
-def leases_keep(live: Iterable[Attempt]) -> None:
+def keep_leases(live: Iterable[Attempt]) -> None:
     """Push leases out in one UPDATE, but for those that have most of their time left.
 
     So a heartbeat writes an attempt's row a few times in a lease at most.
     """
-    end = lease_end()
+    end = lease_deadline()
     enough = end - datetime.timedelta(seconds=settings.LEASE_S / 4)
     due = [attempt.pk for attempt in live if attempt.lease_expires_at < enough]
     if due:
@@ -134,7 +134,7 @@ def leases_keep(live: Iterable[Attempt]) -> None:
 
 
 @transaction.atomic
-def attempt_lose(
+def lose_attempt(
     attempt: Attempt, *, reason: str, lease_before: datetime.datetime | None = None
 ) -> bool:
     """End an attempt that its worker does not hold any more (`lease_expired`, `agent_forgot`).
@@ -149,10 +149,10 @@ def attempt_lose(
     # ever end the task; that of an attempt that had ended waits here for nothing but the lock
     rows = Attempt.objects.select_related("task", "worker")
     attempt.refresh_from_db(from_queryset=rows.select_for_update(of=("self", "task")))
-    return bool(ended) and task_goes_on(attempt, reason=reason)
+    return bool(ended) and continue_task(attempt, reason=reason)
 
 
-def attempts_revive(worker_id: int, running: Iterable[uuid.UUID]) -> None:
+def revive_attempts(worker_id: int, running: Iterable[uuid.UUID]) -> None:
     """Take up again those of the attempts that this worker holds, whose lease alone was over.
 
     A server that was away for longer than a lease finds all leases over, though every device may
@@ -177,7 +177,7 @@ def _take_up(attempt: Attempt) -> bool:
         return False
     # the claim is this task's alone; the row below may still break it, and then all of it
     Attempt.objects.filter(pk=attempt.pk).update(
-        ended_at=None, end_reason="", lease_expires_at=lease_end()
+        ended_at=None, end_reason="", lease_expires_at=lease_deadline()
     )
     if attempt.started_at is not None:
         transition_if(task, TaskState.RUNNING, {TaskState.ASSIGNED})

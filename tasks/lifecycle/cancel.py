@@ -9,7 +9,7 @@ from accounts.models import User
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Purpose, Task
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import visible_tasks
 from tasks.states import LIVE, Outcome, TaskState
 from webprofile.errors import DomainError
 
@@ -31,7 +31,7 @@ class CancelReport:
     unknown: tuple[int, ...] = ()
 
 
-def tasks_cancel(ids: Iterable[int], *, by: User) -> CancelReport:
+def cancel_tasks(ids: Iterable[int], *, by: User) -> CancelReport:
     """Cancel those of the tasks that `by` may see, each in a transaction of its own.
 
     Repeating it changes nothing. Raises DomainError no_ids, too_many_ids.
@@ -41,36 +41,36 @@ def tasks_cancel(ids: Iterable[int], *, by: User) -> CancelReport:
         raise DomainError("no_ids")
     if len(asked) > MOST_IDS:
         raise DomainError("too_many_ids", limit=MOST_IDS)
-    found = {task.pk: task for task in tasks_visible_to(by).filter(pk__in=asked)}
+    found = {task.pk: task for task in visible_tasks(by).filter(pk__in=asked)}
     cancelled, ended = list[int](), list[int]()
     for pk in asked:
         if pk in found:
-            (cancelled if task_is_cancelled(found[pk]) else ended).append(pk)
+            (cancelled if cancel_and_check(found[pk]) else ended).append(pk)
     return CancelReport(
         tuple(cancelled), tuple(ended), tuple(pk for pk in asked if pk not in found)
     )
 
 
-def tasks_cancel_own(*, owner: User) -> CancelReport:
+def cancel_own_tasks(*, owner: User) -> CancelReport:
     """Cancel all of a user's own tasks that have not ended; an administrator's too are only own."""
     own = Task.objects.filter(owner=owner, state__in=CANCELLABLE, purpose=Purpose.USER)
     # from the end of the queue: what is cancelled first should not start meanwhile
-    found = [(task.pk, task_is_cancelled(task)) for task in own.order_by("-pk")]
+    found = [(task.pk, cancel_and_check(task)) for task in own.order_by("-pk")]
     return CancelReport(
         cancelled=tuple(pk for pk, is_over in found if is_over),
         ended=tuple(pk for pk, is_over in found if not is_over),
     )
 
 
-def task_is_cancelled(task: Task) -> bool:
+def cancel_and_check(task: Task) -> bool:
     """Cancel it; returns whether the task is, or will be, cancelled."""
-    task_cancel(task)
+    cancel_task(task)
     task.refresh_from_db()
     return task.state == TaskState.CANCELLING or task.outcome == "cancelled"
 
 
 @transaction.atomic
-def task_cancel(task: Task) -> None:
+def cancel_task(task: Task) -> None:
     """Ask for an end. A task that no device holds ends at once; an ended one stays as it is."""
     # between the two moves below it must not go back from a device to the queue
     Task.objects.select_for_update().filter(pk=task.pk).first()

@@ -18,7 +18,7 @@ _BEGINNING = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @transaction.atomic
-def ends_count() -> int:
+def count_outcomes() -> int:
     """Add the attempts that ended since the last time; returns how many.
 
     The mark says until when they are counted; of two that count at once the row count decides.

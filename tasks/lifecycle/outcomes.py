@@ -73,7 +73,7 @@ def about(attempt: Attempt) -> dict[str, str]:
     return {"attempt": str(attempt.pk), "worker": attempt.worker.name}
 
 
-def task_goes_on(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
+def continue_task(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
     """End the task of an attempt that is over if it was cancelled; queue it again if that may help.
 
     False if neither: what the run left tells how the task ends. attempt: locked with its task
@@ -81,7 +81,7 @@ def task_goes_on(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
     # first in line on commit: the device should not wait for what browsers are told
     dispatch_on_commit({attempt.worker_id})
     if attempt.task.state == TaskState.CANCELLING:
-        task_end(attempt, Outcome.CANCELLED, Reason.CANCELLED_BY_USER.value)
+        end_task(attempt, Outcome.CANCELLED, Reason.CANCELLED_BY_USER.value)
     elif ENDS[reason].is_retried:
         _queue_again(attempt, reason, detail)
     else:
@@ -89,7 +89,7 @@ def task_goes_on(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
     return True
 
 
-def task_end(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") -> None:
+def end_task(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") -> None:
     """End the task of an attempt that is over."""
     transition_if(
         attempt.task,
@@ -107,7 +107,7 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
     task = attempt.task
     tried = task.attempts.count()
     if tried >= settings.MAX_ATTEMPTS:
-        task_end(attempt, Outcome.LOST, reason, detail)
+        end_task(attempt, Outcome.LOST, reason, detail)
         return
     # beyond ten attempts the power alone would be a year
     pause_s = settings.RETRY_PAUSE_S * 4 ** min(tried - 1, 10) if ENDS[reason].may_last else 0
@@ -121,7 +121,7 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
 
 
 @transaction.atomic(savepoint=False)
-def task_complete(task: Task) -> bool:
+def complete_task(task: Task) -> bool:
     """End a task whose profile is stored. Returns whether it was this call that ended it."""
     return transition_if(
         task, TaskState.FINISHED, {TaskState.PROCESSING}, outcome=Outcome.SUCCEEDED
@@ -129,7 +129,7 @@ def task_complete(task: Task) -> bool:
 
 
 @transaction.atomic
-def task_abandon(task: Task) -> bool:
+def abandon_task(task: Task) -> bool:
     """End a task whose upload was never completed."""
     return transition_if(
         task,
@@ -141,14 +141,14 @@ def task_abandon(task: Task) -> bool:
 
 
 @transaction.atomic
-def task_is_read(task: Task) -> None:
+def mark_being_read(task: Task) -> None:
     """Note that its result is being read, so that the sweep does not send the message again."""
     processing = Task.objects.filter(pk=task.pk, state=TaskState.PROCESSING)
     processing.update(hinted_at=timezone.now())
 
 
 @transaction.atomic
-def task_fail(task: Task, *, reason: str, detail: str = "") -> bool:
+def fail_task(task: Task, *, reason: str, detail: str = "") -> bool:
     """End a task that no device holds as failed."""
     sources = {TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING}
     return transition_if(

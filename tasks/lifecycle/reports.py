@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
 from tasks.lifecycle import wakeups
-from tasks.lifecycle.attempts import lease_end, log_tail
+from tasks.lifecycle.attempts import lease_deadline, log_tail
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
-from tasks.lifecycle.outcomes import about, task_end, task_goes_on
+from tasks.lifecycle.outcomes import about, continue_task, end_task
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, TaskFile
 from tasks.states import Outcome, TaskState
@@ -30,7 +30,7 @@ Report = AttemptAccepted | AttemptStarted | AttemptFinished
 _LONG = ("task__script", "task__options", "task__plan", "task__inputs", "task__target")
 
 
-def attempt_held(attempts: QuerySet[Attempt]) -> Attempt | None:
+def held_attempt(attempts: QuerySet[Attempt]) -> Attempt | None:
     """Return the one of these attempts, locked with its task until the commit.
 
     Raises OperationalError if another transaction has locked one of them (PostgreSQL): a thread
@@ -42,22 +42,22 @@ def attempt_held(attempts: QuerySet[Attempt]) -> Attempt | None:
 
 
 @transaction.atomic(savepoint=False)
-def report_take(attempt: Attempt, report: Report) -> bool:
+def apply_report(attempt: Attempt, report: Report) -> bool:
     """Note what is reported and move the task on; a repeated or late report changes nothing.
 
-    attempt: one that this transaction holds (`attempt_held`). Returns whether this ended it.
+    attempt: one that this transaction holds (`held_attempt`). Returns whether this ended it.
     """
     if attempt.ended_at is not None:
         return False
     now, task = timezone.now(), attempt.task
     match report:
         case AttemptAccepted() if attempt.accepted_at is None:
-            _write(attempt, accepted_at=now, lease_expires_at=lease_end())
+            _write(attempt, accepted_at=now, lease_expires_at=lease_deadline())
         case AttemptStarted() if attempt.started_at is None:
             _write(
                 attempt,
                 started_at=now,
-                lease_expires_at=lease_end(),
+                lease_expires_at=lease_deadline(),
                 download_s=report.download_s,
                 command=report.command,
                 passes=report.passes,
@@ -94,10 +94,10 @@ def _write(attempt: Attempt, **columns: Any) -> None:
 def _go_on(attempt: Attempt, report: AttemptFinished) -> None:
     """What becomes of the task of an attempt that ended."""
     _note_sums(attempt, report)
-    if task_goes_on(attempt, reason=report.reason.value, detail=report.detail):
+    if continue_task(attempt, reason=report.reason.value, detail=report.detail):
         return
     if report.reason != EndReason.EXITED or report.exit_code != 0:
-        task_end(attempt, Outcome.FAILED, *_diagnosed(attempt, report, log_tail(attempt)))
+        end_task(attempt, Outcome.FAILED, *_diagnosed(attempt, report, log_tail(attempt)))
         return
     now = timezone.now()
     deadline = now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)

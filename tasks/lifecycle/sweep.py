@@ -12,9 +12,9 @@ from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
 from agent.protocol import EndReason
-from tasks.lifecycle.attempts import attempt_lose
-from tasks.lifecycle.counters import ends_count
-from tasks.lifecycle.outcomes import LEASE_EXPIRED, task_abandon, task_fail
+from tasks.lifecycle.attempts import lose_attempt
+from tasks.lifecycle.counters import count_outcomes
+from tasks.lifecycle.outcomes import LEASE_EXPIRED, abandon_task, fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import rebind_strays, workers_with_work
@@ -84,7 +84,7 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
     yield "attempts_lost", expired, partial(_lose_expired, now=now)
     yield "attempts_overdue", live, partial(_lose_overdue, now=now)
     late = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
-    yield "uploads_abandoned", late, task_abandon
+    yield "uploads_abandoned", late, abandon_task
     late = tasks.filter(state=TaskState.WAITING, queue_deadline_at__lt=now)
     yield "tasks_timed_out", late, _fail(Reason.QUEUE_TIMED_OUT)
     # first: what another device can take does not end with the one where it waits
@@ -93,7 +93,7 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
         yield from _tasks_of_absent_workers(tasks.filter(state=TaskState.WAITING), now)
     late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
     yield "tasks_timed_out", late, _fail(Reason.PROFILE_TIMED_OUT)
-    yield _once("ends_counted", ends_count)
+    yield _once("ends_counted", count_outcomes)
     # at last: a broker that does not answer takes seconds, and leases and deadlines do not wait
     yield _once("devices_hinted", _hint_dispatcher)
     yield _once("results_hinted", partial(_hint_unread, now))
@@ -104,12 +104,12 @@ def _once(what: str, act: Callable[[], int]) -> Step:
 
 
 def _fail(reason: Reason) -> Callable[[Task], bool]:
-    return lambda task: task_fail(task, reason=reason.value)
+    return lambda task: fail_task(task, reason=reason.value)
 
 
 def _lose_expired(attempt: Attempt, now: datetime.datetime) -> bool:
     with bound_contextvars(worker=attempt.worker.name):
-        lost = attempt_lose(attempt, reason=LEASE_EXPIRED, lease_before=now)
+        lost = lose_attempt(attempt, reason=LEASE_EXPIRED, lease_before=now)
         if lost:
             log.warning("attempt_lost", task=attempt.task_id, attempt=str(attempt.pk))
     return lost
@@ -126,7 +126,7 @@ def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
         return False
     with bound_contextvars(worker=attempt.worker.name):
         log.warning("attempt_overdue", task=task.pk, attempt=str(attempt.pk))
-        return attempt_lose(attempt, reason=EndReason.AGENT_ERROR)
+        return lose_attempt(attempt, reason=EndReason.AGENT_ERROR)
 
 
 def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) -> Iterator[Step]:
@@ -150,10 +150,10 @@ def _fail_without_runtime(task: Task) -> bool:
     worker, version = task.worker, task.runtime_version
     placement = Placement(worker, version, find_runtime(worker, version), is_script=task.is_script)
     if not meets(placement, CONSENT):
-        return task_fail(task, reason=Reason.SCRIPTS_WITHDRAWN.value)
+        return fail_task(task, reason=Reason.SCRIPTS_WITHDRAWN.value)
     if meets(placement, (*VERSION, SCRIPT_WHEEL)):
         return False
-    return task_fail(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=version)
+    return fail_task(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=version)
 
 
 def _hint_dispatcher() -> int:

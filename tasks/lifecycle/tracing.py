@@ -16,7 +16,7 @@ from tasks.models import Attempt
 from webprofile.observability import trace_context
 
 
-def attempt_traced(attempt: Attempt, phases: Sequence[Phase]) -> None:
+def trace_attempt(attempt: Attempt, phases: Sequence[Phase]) -> None:
     """Tell of an attempt that has ended: the wait before it, itself, and what its agent did."""
     task = attempt.task
     if attempt.ended_at is None or not task.traceparent or not trace_context.are_kept():
@@ -53,7 +53,7 @@ def attempt_traced(attempt: Attempt, phases: Sequence[Phase]) -> None:
 
 
 @contextmanager
-def result_traced(attempt: Attempt) -> Iterator[None]:
+def trace_result(attempt: Attempt) -> Iterator[None]:
     """Tell how long the reading of an attempt's files took."""
     began, problem = time.time(), ""
     try:

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Attempt, Task
 from tasks.scheduling.eligibility import owner_may_use, runnable, startable, takes_tasks
 from tasks.scheduling.fair_share import (
@@ -23,7 +23,7 @@ from tasks.scheduling.fair_share import (
     next_turns,
 )
 from tasks.scheduling.queue_depth import history_of, usual_s_in
-from tasks.scheduling.rebinding import fits, task_rebind
+from tasks.scheduling.rebinding import fits, rebind_task
 from tasks.scheduling.targets import Candidate, candidates, match, pools_of, target_of
 from tasks.states import TaskState
 from workers.models import LONG, Worker
@@ -106,7 +106,7 @@ def _assign(workers: Sequence[Worker], free: Mapping[int, list[int]]) -> Iterato
             for task in waiting:
                 task.worker = worker
                 try:
-                    attempt = attempt_assign(task, slot=slot)
+                    attempt = assign_attempt(task, slot=slot)
                 except IntegrityError:
                     slots.remove(slot)  # who was faster also finds what we leave
                 except Exception:  # one task must not keep the others waiting
@@ -196,8 +196,8 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
                 row = Task.objects.filter(pk=task.pk).values_list("pk")
                 # what somebody else has locked is left alone
                 unlocked = bool(row.select_for_update(no_key=True, skip_locked=True))
-                if unlocked and task_rebind(task, to=candidate, because="slot_free"):
-                    attempt = attempt_assign(task, slot=free[0])
+                if unlocked and rebind_task(task, to=candidate, because="slot_free"):
+                    attempt = assign_attempt(task, slot=free[0])
                     transaction.set_rollback(attempt is None)  # it waits where it was
         except IntegrityError:
             attempt = None
@@ -229,7 +229,7 @@ def rebind_strays() -> int:
             places[key] = candidates(target, user=task.owner)
         better = [each for each in places[key] if each.worker.pk != task.worker_id]
         candidate = next((each for each in better if fits(task, each)), None)
-        if candidate and task_rebind(task, to=candidate, because="worker_away"):
+        if candidate and rebind_task(task, to=candidate, because="worker_away"):
             moved += 1
             # the next one of the same kind goes to the next device
             places[key].remove(candidate)

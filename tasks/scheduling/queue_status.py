@@ -39,7 +39,7 @@ from tasks.scheduling.targets import (
 )
 from tasks.states import TaskState
 from workers.models import Runtime, Worker
-from workers.selectors import labels_of, workers_visible_to
+from workers.selectors import labels_of, visible_workers
 
 #: fewer ended attempts are no history
 ENOUGH_RUNS = 3
@@ -282,7 +282,7 @@ def _hints(
         limit_s = loads_of([here])[here.pk].wait_s * MUCH_SOONER
     else:
         limit_s = float("inf")  # here it does not begin at all
-    there = workers_visible_to(user).filter(takes_tasks()).exclude(pk=here.pk)
+    there = visible_workers(user).filter(takes_tasks()).exclude(pk=here.pk)
     alike = [
         (worker, *found)
         for worker in there.prefetch_related("pools", "runtimes__worker").order_by("name")

@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 @transaction.atomic
-def task_rebind(task: Task, *, to: Candidate, because: str) -> bool:
+def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
     """Let a waiting task wait for another device; False if it does not wait where it was read.
 
     because: `slot_free`, `worker_away` or `asked`, for the history. Always refreshes `task`.
@@ -63,7 +63,7 @@ def _arrays(task: Task) -> list[Mapping[str, Any]]:
 
 
 @transaction.atomic
-def task_move(task: Task, *, to: Worker) -> None:
+def move_task(task: Task, *, to: Worker) -> None:
     """Let a waiting task wait for the device that its owner names, with the same version.
 
     What was a target is none any more. Repeating it changes nothing. Raises DomainError if the
@@ -72,7 +72,7 @@ def task_move(task: Task, *, to: Worker) -> None:
     runtime = runtime_of(task.owner, to, task.runtime_version)
     check_fits(Candidate(to, runtime), request_of(task), _arrays(task))
     is_there = task.worker_id == to.pk and task.state == TaskState.WAITING
-    if not is_there and not task_rebind(task, to=Candidate(to, runtime), because="asked"):
+    if not is_there and not rebind_task(task, to=Candidate(to, runtime), because="asked"):
         raise DomainError("not_waiting", status=409)
     Task.objects.filter(pk=task.pk).update(target=None)
     task.target = None
@@ -80,7 +80,7 @@ def task_move(task: Task, *, to: Worker) -> None:
 
 
 @transaction.atomic
-def task_prioritize(task: Task, *, priority: int, by: User) -> None:
+def prioritize_task(task: Task, *, priority: int, by: User) -> None:
     """Change the place of a task that has not started. Repeating it changes nothing.
 
     Raises DomainError priority_bad beyond what `by` may set, not_waiting if it has started.

@@ -13,7 +13,7 @@ from tasks.scheduling.eligibility import can_run, takes_tasks
 from tasks.scheduling.queue_depth import loads_of
 from webprofile.errors import DomainError
 from workers.models import Runtime, Worker
-from workers.selectors import labels_of, workers_visible_to
+from workers.selectors import labels_of, visible_workers
 from workers.status import status_of
 
 MOST_LABELS = 10
@@ -144,7 +144,7 @@ def pools_of(worker: Worker) -> set[str]:
 
 
 def _visible(user: User) -> Any:
-    return workers_visible_to(user).prefetch_related("pools", "runtimes__worker").order_by("name")
+    return visible_workers(user).prefetch_related("pools", "runtimes__worker").order_by("name")
 
 
 def refusal_of(target: Target, *, user: User) -> DomainError:

@@ -16,7 +16,7 @@ from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.batchfile.matrix import Cell, newest_first
 from webprofile.errors import DomainError
 from workers.models import Worker
-from workers.selectors import workers_visible_to
+from workers.selectors import visible_workers
 
 #: why a request cannot be met: it breaks a rule, or is none
 Refusal = DomainError | ValidationError
@@ -46,7 +46,7 @@ def devices_of(user: User) -> dict[str, list[str]]:
     """The versions that can be used on each device that a user may choose, newest first."""
     return {
         worker.name: newest_first([r.version for r in worker.runtimes.all() if not r.problem])
-        for worker in workers_visible_to(user)
+        for worker in visible_workers(user)
     }
 
 
@@ -77,7 +77,7 @@ def batch_plan(
 
 
 def _judge(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> Planned:
-    """Raises ValidationError, DomainError; also what `task_submit` would after the upload."""
+    """Raises ValidationError, DomainError; also what `submit_task` would after the upload."""
     announced = [asked.body(files[asked.path]) for asked in cell.files]
     body = TaskBody(data=cell.body(announced, cell.worker))
     body.is_valid(raise_exception=True)

@@ -12,14 +12,14 @@ from django.utils import translation
 from accounts.models import User
 from agent.protocol.artifacts import artifact_of
 from agent.protocol.options import OPTIONS
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.outcomes import fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Artifact, Task, TaskFile
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import visible_tasks
 from tasks.states import TaskState
-from tasks.submission.creation import file_stored, task_copy_failed, task_rerun
+from tasks.submission.creation import fail_copy, mark_file_stored, rerun_task
 from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
-from tasks.submission.uploads import sources_check, task_confirm
+from tasks.submission.uploads import confirm_task, sources_check
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.storage import storage
@@ -54,39 +54,39 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             if file.source:
                 _, etag = storage.copy(file.source, row.object_key)
                 # a copy may be in one piece where its source came in parts
-                file_stored(row, etag=etag if file.part_bytes else "")
+                mark_file_stored(row, etag=etag if file.part_bytes else "")
     except Exception as error:
         end_copy(task, error)
         raise
 
 
-def task_repeat(
+def repeat_task(
     task: Task, *, owner: User, keep: Callable[[Task], object] = lambda copy: None
 ) -> tuple[Task, bool]:
     """Ask for the same once more, with copies of its files, and put it into the queue.
 
     Returns the new task, and whether this call made it: a double click makes one only. `keep` gets
     it in the transaction that makes it. Raises DomainError as `sources_check`, before anything is
-    made, as `tasks.submission.creation.task_rerun` and `task_confirm`; whatever fails once it is
+    made, as `tasks.submission.creation.rerun_task` and `confirm_task`; whatever fails once it is
     made, the new task ends.
     """
-    if task.state == TaskState.FINISHED:  # of others `task_rerun` says what is wrong
+    if task.state == TaskState.FINISHED:  # of others `rerun_task` says what is wrong
         for file in task.files.all():
             check_stored(file)
         sources_check(request_of(task).files)
     with transaction.atomic():
-        copy, asked = task_rerun(task, owner=owner)
+        copy, asked = rerun_task(task, owner=owner)
         keep(copy)
     if asked is not None:
         copy_sources(copy, asked.files)
-        copy_confirm(copy)
+        confirm_copy(copy)
     return copy, asked is not None
 
 
-def copy_confirm(task: Task) -> None:
+def confirm_copy(task: Task) -> None:
     """Put a task whose files were copied into the queue; whatever fails, it ends."""
     try:
-        task_confirm(task)
+        confirm_task(task)
     except Exception as error:
         end_copy(task, error)
         raise
@@ -100,14 +100,14 @@ def end_refused(task: Task, error: DomainError) -> None:
     reason = _UNUSABLE.get(error.code.partition("_")[0])
     if reason is not None:
         with translation.override("en"):  # as all details
-            task_fail(task, reason=reason.value, detail=str(word(error)))
+            fail_task(task, reason=reason.value, detail=str(word(error)))
 
 
 def end_copy(task: Task, error: Exception) -> None:
     """End a task whose files could not be copied; its detail is the text of the error."""
     with translation.override("en"):  # as all details
         detail = word(error) if isinstance(error, DomainError) else ""
-    task_copy_failed(task, detail=detail)
+    fail_copy(task, detail=detail)
 
 
 def cache_choices(reader: User) -> dict[str, list[Artifact]]:
@@ -169,7 +169,7 @@ def announced(file: Mapping[str, Any]) -> FileRequest:
 def _taken_over(file: Mapping[str, Any], reader: User) -> FileRequest:
     """A file of an earlier task, for the same purpose or another variable."""
     row = TaskFile.objects.filter(
-        pk=file["from_file"], kind=file["kind"], task__in=tasks_visible_to(reader)
+        pk=file["from_file"], kind=file["kind"], task__in=visible_tasks(reader)
     ).first()
     if row is None:
         raise DomainError("file_unknown", field=file["option"] or file["kind"])

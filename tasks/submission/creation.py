@@ -41,7 +41,7 @@ def initiated_check(task: Task) -> None:
 
 
 @transaction.atomic
-def task_create(*, owner: User, worker: Worker | None = None, request: TaskRequest) -> Task:
+def create_task(*, owner: User, worker: Worker | None = None, request: TaskRequest) -> Task:
     """Register a task in state initiated, with one row for each of its files.
 
     Without `worker` the request's target chooses the device. Raises DomainError if the request
@@ -109,7 +109,7 @@ def _part_bytes(file: FileRequest) -> int:
     return part_bytes_of(file.size_bytes)
 
 
-def file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
+def mark_file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
     """Note that storage holds a file already, so that nobody is asked to upload it.
 
     md5, etag: of one that came in parts
@@ -121,12 +121,12 @@ def file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
 
 
 @transaction.atomic
-def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
+def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
     """Register a task with the request of one that has ended.
 
     Returns the new task, in state initiated, and its request, whose files name the objects to copy.
     Asked twice in a moment (a double click) it is one task; the second time it comes without a
-    request: who made it copies its files. Raises DomainError as `task_create`, file_gone or
+    request: who made it copies its files. Raises DomainError as `create_task`, file_gone or
     file_not_uploaded if a row says that storage does not hold a file, not_ended while the task
     lives, task_gone if it was deleted meanwhile.
     """
@@ -150,7 +150,7 @@ def task_rerun(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
     request = request_of(task)
     request = replace(request, priority=allowed_priority(owner, request.priority))
     worker = task.worker if request.target is None else None
-    return task_create(owner=owner, worker=worker, request=request), request
+    return create_task(owner=owner, worker=worker, request=request), request
 
 
 def _asked(task: Task) -> tuple[Any, ...]:
@@ -159,7 +159,7 @@ def _asked(task: Task) -> tuple[Any, ...]:
 
 
 @transaction.atomic
-def task_copy_failed(task: Task, *, detail: str = "") -> bool:
+def fail_copy(task: Task, *, detail: str = "") -> bool:
     """End a task whose files could not be taken over from an earlier one."""
     return transition_if(
         task,

@@ -19,7 +19,7 @@ from agent.protocol.script import MAX_ARGUMENTS
 from tasks.models import Task, TaskFile
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.targets import Target, read_target
-from tasks.selectors import tasks_visible_to
+from tasks.selectors import visible_tasks
 from tasks.submission.copies import announced, completed
 from tasks.submission.inputs import read_shape
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
@@ -431,7 +431,7 @@ def _target(body: dict[str, Any]) -> Target | None:
 def _origin(number: int | None, reader: User) -> Task | None:
     if number is None:
         return None
-    task = tasks_visible_to(reader).filter(pk=number).first()
+    task = visible_tasks(reader).filter(pk=number).first()
     if task is None:
         raise DomainError("source_unknown", field="copied_from", task=number)
     return task

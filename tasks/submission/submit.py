@@ -29,7 +29,7 @@ class StoredObject:
 
 
 @transaction.atomic
-def task_submit(
+def submit_task(
     task: Task,
     stored: Mapping[int, StoredObject | None],
     heads: Mapping[int, bytes] | None = None,

@@ -8,7 +8,7 @@ from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from tasks.submission.contents import head_bytes_of
 from tasks.submission.request import FileRequest
-from tasks.submission.submit import StoredObject, task_submit
+from tasks.submission.submit import StoredObject, submit_task
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -63,16 +63,16 @@ def sources_check(files: Iterable[FileRequest]) -> None:
             raise DomainError(code, field=file.option or file.kind, name=file.name)
 
 
-def task_confirm(task: Task) -> None:
+def confirm_task(task: Task) -> None:
     """Put a task into the queue if storage holds all its files as they were announced.
 
-    Repeating it changes nothing. Raises DomainError as `tasks.submission.submit.task_submit`, and
+    Repeating it changes nothing. Raises DomainError as `tasks.submission.submit.submit_task`, and
     storage_unreachable.
     """
     rows = list(task.files.all())
     stored = {row.pk: what_is_stored(row) for row in rows}
     whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.stored_md5)]
-    task_submit(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
+    submit_task(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
 
 
 def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:

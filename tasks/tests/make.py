@@ -24,12 +24,12 @@ from agent.protocol import (
     Facts,
     RuntimeInfo,
 )
-from tasks.lifecycle.attempts import attempt_assign, attempt_log
-from tasks.lifecycle.reports import Report, attempt_held, report_take
+from tasks.lifecycle.attempts import assign_attempt, store_log
+from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.models import Attempt, Task
 from tasks.scheduling.targets import Target
 from tasks.submission import submit
-from tasks.submission.creation import task_create
+from tasks.submission.creation import create_task
 from tasks.submission.request import FileRequest, TaskRequest, request_of
 from workers.models import Pulse, Runtime, Worker
 
@@ -75,13 +75,13 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
     worker = worker or Worker.objects.first() or make_worker()
     files = changes.pop("files", [model_file(), data_file()])
     request = TaskRequest(**{"runtime_version": "1.13.0", "files": tuple(files)} | changes)
-    return task_create(owner=owner, worker=worker, request=request)
+    return create_task(owner=owner, worker=worker, request=request)
 
 
 def make_changed_copy(task: Task, **changes: Any) -> Task:
     """A task in state initiated that repeats another one with changes to its request."""
     request = replace(request_of(task), **changes)
-    return task_create(owner=task.owner, worker=task.worker, request=request)
+    return create_task(owner=task.owner, worker=task.worker, request=request)
 
 
 def stored(task: Task) -> dict[int, submit.StoredObject | None]:
@@ -91,7 +91,7 @@ def stored(task: Task) -> dict[int, submit.StoredObject | None]:
 
 def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
     task = make_task(*args, **kwargs)
-    submit.task_submit(task, stored(task))
+    submit.submit_task(task, stored(task))
     return task
 
 
@@ -107,8 +107,8 @@ def ask_for_any(
         target=Target(labels or {}, pool, versions),
         **{"files": (model_file(), data_file())} | changes,
     )
-    task = task_create(owner=owner, request=request)
-    submit.task_submit(task, stored(task))
+    task = create_task(owner=owner, request=request)
+    submit.submit_task(task, stored(task))
     task.refresh_from_db()
     return task
 
@@ -116,7 +116,7 @@ def ask_for_any(
 def occupy(worker: Worker, owner: User) -> Attempt:
     """A live attempt in a device's first slot."""
     version = worker.runtimes.get().version
-    attempt = attempt_assign(make_waiting_task(owner, worker, runtime_version=version), slot=0)
+    attempt = assign_attempt(make_waiting_task(owner, worker, runtime_version=version), slot=0)
     assert attempt is not None
     return attempt
 
@@ -145,7 +145,7 @@ def change_worker(key: int, **columns: Any) -> None:
 def make_attempt(task: Task | None = None) -> Attempt:
     """A live attempt of a waiting task; where transactions commit, it was assigned already."""
     task = task or make_waiting_task()
-    attempt = task.attempts.first() or attempt_assign(task, slot=0)
+    attempt = task.attempts.first() or assign_attempt(task, slot=0)
     assert attempt is not None
     return attempt
 
@@ -175,16 +175,16 @@ def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]
 def reported(attempt: Attempt, report: Report) -> bool:
     """Let its device report something of an attempt; whether that ended it."""
     with transaction.atomic():
-        held = attempt_held(Attempt.objects.filter(pk=attempt.pk))
+        held = held_attempt(Attempt.objects.filter(pk=attempt.pk))
         assert held is not None
-        ended = report_take(held, report)
+        ended = apply_report(held, report)
     attempt.refresh_from_db(from_queryset=Attempt.objects.select_related("task"))
     return ended
 
 
 def keep_log(attempt: Attempt, chunk: AttemptLog) -> None:
     """Let its device send a piece of an attempt's log."""
-    attempt_log(Attempt.objects.filter(pk=attempt.pk), chunk)
+    store_log(Attempt.objects.filter(pk=attempt.pk), chunk)
 
 
 def accepted(attempt: Attempt) -> None:

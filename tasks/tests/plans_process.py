@@ -73,12 +73,12 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     from profiles.retention.deletion import removed_sweep
     from profiles.services import abandoned_uploads_purge
     from tasks.dispatch import gateway
-    from tasks.lifecycle.counters import ends_count
+    from tasks.lifecycle.counters import count_outcomes
     from tasks.lifecycle.sweep import sweep
     from tasks.models import Attempt, Task
     from tasks.scheduling.assignment import assign_waiting
     from workers.models import Worker
-    from workers.tokens import tokens_valid
+    from workers.tokens import valid_tokens
 
     user, admin = Client(), Client()
     user.force_login(User.objects.get(email="user-1@example.org"))
@@ -91,7 +91,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     digests = [f"{number:064x}" for number in range(400)]
     held = dict.fromkeys(some, frozenset[uuid.UUID]())
     # a site counts its whole history once, in its first round
-    ends_count()
+    count_outcomes()
 
     def page(client: Client, address: str) -> Callable[[], Any]:
         def ask() -> None:
@@ -112,7 +112,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         "the sweep": (sweep, HISTORY),
         "the sweep's files": (lambda: (removed_sweep(), abandoned_uploads_purge()), HISTORY),
         "heartbeats": (
-            lambda: (tokens_valid(digests), gateway.on_heartbeats(held)),
+            lambda: (valid_tokens(digests), gateway.on_heartbeats(held)),
             HISTORY | FLEET,
         ),
         "what a device should do": (

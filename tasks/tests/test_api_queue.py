@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import MD5, make_task, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
@@ -24,7 +24,7 @@ def test_a_waiting_task_has_a_place_and_a_cause(client, alice):
     assert (queue["position"], queue["worker"]) == (2, first.worker_id)
     assert queue["causes"][0]["code"] == "behind"
     assert queue["causes"][0]["text"]
-    task_cancel(first)
+    cancel_task(first)
     assert client.get(f"{TASKS}{first.pk}/queue/").json() == {"queue": None}
     refused(caller(make_user("bob")).get(f"{TASKS}{second.pk}/queue/"), 404, "not_found")
 
@@ -56,7 +56,7 @@ def test_a_waiting_task_is_moved_to_another_device(client, alice):
     hidden = make_worker(is_public=False)
     for worker in (hidden.pk, 9**9):
         refused(client.post(address, {"worker": worker}), 422, "worker_unknown")
-    task_cancel(task)
+    cancel_task(task)
     refused(client.post(address, {"worker": here.pk}), 409, "not_waiting")
 
 
@@ -70,7 +70,7 @@ def test_a_priority_is_changed_as_far_as_one_may(client, alice):
         caller(make_user("root", is_staff=True)).post(address, {"priority": 99}).json()["priority"]
         == 99
     )
-    task_cancel(task)
+    cancel_task(task)
     refused(client.post(address, {"priority": 1}), 409, "not_waiting")
 
 

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from agent.protocol import PRESETS
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import make_waiting_task, make_worker
 from tasks.tests.scripts import PROGRAM, announced, make_script_task, make_script_worker, zip_of
@@ -43,7 +43,7 @@ def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
         httpx2.put(target["url"], content=PROGRAM, headers=target["headers"])
     done = client.post(f"{TASKS}{made['id']}/submit/").json()
     assert (done["status"], done["model_name"]) == ("waiting", "train.py")
-    task_cancel(Task.objects.get())
+    cancel_task(Task.objects.get())
     # the default of an earlier version
     Task.objects.update(plan=PRESETS["quick"].model_dump(mode="json"))
     again = client.post(f"{TASKS}{made['id']}/retry/").json()

@@ -7,7 +7,7 @@ from tasks.api import views as rest_views
 from tasks.models import Task, TaskEvent
 from tasks.scheduling.assignment import assign_waiting
 from tasks.submission import uploads
-from tasks.submission.submit import task_submit
+from tasks.submission.submit import submit_task
 from tasks.tests.make import FILES, TASKS, asked, make_task, make_user, make_worker, stored, upload
 from webprofile.tests.documented_api import caller, refused
 
@@ -78,7 +78,7 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
     for each in made:
         upload(each)
     gone = Task.objects.get(pk=made[0]["id"])
-    submit = uploads.task_submit
+    submit = uploads.submit_task
 
     def deleted_first(*arrived):
         Task.objects.filter(pk=gone.pk).delete()
@@ -100,7 +100,7 @@ def test_the_answer_shows_what_another_request_started_meanwhile(client, storage
     make_worker("board")
     made = client.post(TASKS, asked(worker="board")).json()
     upload(made)
-    confirm = rest_views.task_confirm
+    confirm = rest_views.confirm_task
 
     def slowly(task):
         confirm(Task.objects.get(pk=task.pk))
@@ -128,7 +128,7 @@ def test_the_same_task_twice_at_once_is_submitted_once():
     task, files = at_once(lambda: (made := make_task(), stored(made)))[0]
 
     def submit():
-        task_submit(Task.objects.get(pk=task.pk), files)
+        submit_task(Task.objects.get(pk=task.pk), files)
 
     at_once(submit, submit)
 

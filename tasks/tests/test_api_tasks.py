@@ -7,7 +7,7 @@ from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
 from profiles.models import RemovedObjects
 from profiles.retention.deletion import removed_sweep
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
 from tasks.tests.make import (
     FILES,
@@ -62,7 +62,7 @@ def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, s
     assert (made["time_limit_s"], made["timeout_s"]) == (45, 45)
     upload(made)
     client.post(f"{TASKS}{made['id']}/submit/")
-    task_cancel(Task.objects.get(pk=made["id"]))
+    cancel_task(Task.objects.get(pk=made["id"]))
     again = client.post(f"{TASKS}{made['id']}/retry/").json()
     assert (again["time_limit_s"], again["timeout_s"]) == (45, 45)
 
@@ -197,7 +197,7 @@ def test_a_deleted_task_is_gone_and_its_files_leave_storage(client, alice, stora
 def test_storage_that_is_away_keeps_nobody_from_deleting(client, alice, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:1"
     task = make_task(owner=alice)
-    task_cancel(task)
+    cancel_task(task)
     assert client.delete(f"{TASKS}{task.pk}/").status_code == 204
     removed_sweep()
     assert RemovedObjects.objects.get().is_last is False
@@ -205,7 +205,7 @@ def test_storage_that_is_away_keeps_nobody_from_deleting(client, alice, settings
 
 def test_deleting_another_users_task_is_written_down(alice):
     task = make_task(owner=alice)
-    task_cancel(task)
+    cancel_task(task)
     assert caller(make_user("root", is_staff=True)).delete(f"{TASKS}{task.pk}/").status_code == 204
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.before["owner"]) == ("task.delete", alice.email)
@@ -213,7 +213,7 @@ def test_deleting_another_users_task_is_written_down(alice):
 
 def test_events_follow_each_other_without_gaps(client, alice):
     task = make_waiting_task(owner=alice)
-    task_cancel(task)
+    cancel_task(task)
     address = f"{TASKS}{task.pk}/events/"
     first = client.get(f"{address}?limit=1").json()
     assert (first["last_seq"], first["is_complete"]) == (1, False)
@@ -267,7 +267,7 @@ def test_a_list_is_narrowed_by_what_all_filters_say(client, alice):
     x86, pi = make_worker("x86"), make_worker("pi", version="1.12.0")
     first = make_task(owner=alice, worker=x86, title="Night run")
     second = make_task(owner=alice, worker=pi, runtime_version="1.12.0", title="day run")
-    task_cancel(second)
+    cancel_task(second)
 
     def found(query):
         return [row["id"] for row in client.get(f"{TASKS}?{query}").json()["results"]]

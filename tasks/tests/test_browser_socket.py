@@ -6,7 +6,7 @@ from channels.testing import WebsocketCommunicator
 from django.db import OperationalError
 
 from agent.protocol import AttemptLog, AttemptStarted
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.wakeups import owner_group
 from tasks.models import Task
 from tasks.submission import submit
@@ -32,12 +32,12 @@ async def test_the_states_arrive_as_they_change():
     await in_thread(last_seen)(None)  # nobody takes the task
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0})
-    await in_thread(lambda: submit.task_submit(task, stored(task)))()
+    await in_thread(lambda: submit.submit_task(task, stored(task)))()
     (event,) = await events(socket, 1)
     assert event == {
         "type": "event", "task": task.pk, "seq": 1, "state": "waiting", "outcome": "",
     }  # fmt: skip
-    await in_thread(task_cancel)(task)
+    await in_thread(cancel_task)(task)
     (event,) = await events(socket, 1)
     assert (event["seq"], event["state"], event["outcome"]) == (2, "finished", "cancelled")
     await socket.disconnect()
@@ -56,7 +56,7 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
         for seq, text in ((1, "one\n"), (2, "two\n")):
             chunk = AttemptLog(attempt=attempt.pk, seq=seq, offset=4 * seq - 4, size=4, text=text)
             keep_log(attempt, chunk)
-        task_cancel(Task.objects.get(pk=attempt.task_id))
+        cancel_task(Task.objects.get(pk=attempt.task_id))
 
     await in_thread(while_away)()
     socket = await browser(path, alice)
@@ -93,7 +93,7 @@ async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
-    await in_thread(lambda: submit.task_submit(task, stored(task)))()
+    await in_thread(lambda: submit.submit_task(task, stored(task)))()
     assert await socket.receive_nothing(0.2)
     await socket.disconnect()
 
@@ -186,7 +186,7 @@ async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings,
         raise OperationalError("the database is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tasks.consumers.tasks_visible_to", hiccup)
+        patched.setattr("tasks.consumers.visible_tasks", hiccup)
         socket = await browser(f"/ws/tasks/{task.pk}/", alice)
         with pytest.raises(OperationalError):
             await socket.wait(5)

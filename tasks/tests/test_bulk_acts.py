@@ -5,7 +5,7 @@ import re
 import pytest
 from django.utils import timezone
 
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.submission import submit
 from tasks.tests.make import make_task, make_user, make_waiting_task, many, model_file
@@ -38,7 +38,7 @@ def test_ticked_tasks_are_cancelled_and_the_list_stays_where_it_was(client, alic
 
 def test_deleting_asks_first_and_leaves_what_has_not_ended(client, alice):
     gone, live = make_waiting_task(alice), make_waiting_task(alice)
-    task_cancel(gone)
+    cancel_task(gone)
     answer = act(client, "delete", gone, live)
     assert "Delete 2 tasks?" in answer.content.decode()
     assert Task.objects.count() == 2
@@ -74,7 +74,7 @@ def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice
 @pytest.mark.parametrize("wanted", ["cancel", "retry", "delete"])
 def test_others_tasks_cannot_be_acted_on(client, alice, wanted):
     theirs = make_waiting_task(make_user("bob"))
-    task_cancel(theirs)
+    cancel_task(theirs)
     answer = act(client, wanted, theirs, sure="1")
     assert f"#{theirs.pk}: There is no such task of yours." in answer.content.decode()
     assert list(Task.objects.all()) == [theirs]
@@ -102,8 +102,8 @@ def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
 
     task = make_task(alice, files=[model_file()])
     objects.write(task.files.get().object_key, b"hello world")
-    submit.task_submit(task, {f.pk: submit.StoredObject(11, f.md5) for f in task.files.all()})
-    task_cancel(task)
+    submit.submit_task(task, {f.pk: submit.StoredObject(11, f.md5) for f in task.files.all()})
+    cancel_task(task)
     answer = act(client, "retry", task).content.decode()
     assert "1 task asked for once more." in answer
     copy = Task.objects.get(copied_from=task)
@@ -118,7 +118,7 @@ def test_bulk_acts_say_of_each_task_why_it_was_left_out_and_make_none_for_it(
 ):
     purged, lost, never, live = (make_waiting_task(alice, files=[model_file()]) for _ in range(4))
     for task in (purged, lost, never):
-        task_cancel(task)
+        cancel_task(task)
     purged.files.update(purged_at=timezone.now())
     never.files.update(stored_at=None)
     answer = act(client, "retry", purged, lost, never, live, 987654).content.decode()

@@ -8,7 +8,7 @@ from django.db import connection
 
 from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle import attempts, reports
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import accepted, make_attempt, reported
 
@@ -24,7 +24,7 @@ class Cancel(threading.Thread):
 
     def run(self) -> None:
         try:
-            task_cancel(self.row)
+            cancel_task(self.row)
         finally:
             connection.close()
 
@@ -66,6 +66,6 @@ def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
     task = ended_meanwhile(
         attempts,
         "task_goes_on",
-        lambda attempt: attempts.attempt_lose(attempt, reason="lease_expired"),
+        lambda attempt: attempts.lose_attempt(attempt, reason="lease_expired"),
     )
     assert (task.state, task.outcome) == ("finished", "cancelled")

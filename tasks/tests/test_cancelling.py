@@ -5,11 +5,11 @@ import json
 import pytest
 from django.utils import timezone
 
-from tasks.lifecycle.cancel import task_cancel, tasks_cancel
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.cancel import cancel_task, cancel_tasks
+from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Purpose, Task
 from tasks.scheduling.targets import Target
-from tasks.submission.creation import task_create, task_rerun
+from tasks.submission.creation import create_task, rerun_task
 from tasks.submission.request import TaskRequest
 from tasks.tests.make import (
     data_file,
@@ -43,24 +43,24 @@ def test_several_are_cancelled_and_each_is_accounted_for(alice):
     waiting = make_waiting_task(alice, worker)
     running = make_attempt(make_waiting_task(alice, worker)).task
     done = make_waiting_task(alice, worker)
-    task_fail(done, reason="queue_timed_out")
+    fail_task(done, reason="queue_timed_out")
     foreign = make_waiting_task(make_user("bob"), worker)
     ids = [waiting.pk, running.pk, done.pk, foreign.pk, 10**15, waiting.pk]
-    report = tasks_cancel(ids, by=alice)
+    report = cancel_tasks(ids, by=alice)
     assert report.cancelled == (waiting.pk, running.pk)
     assert (report.ended, report.unknown) == ((done.pk,), (foreign.pk, 10**15))
     assert state_of(waiting) == ("finished", "cancelled")
     assert state_of(running)[0] == "cancelling"
     assert state_of(foreign) == ("waiting", "")
     # twice: nothing changes, and the answer is the same
-    assert tasks_cancel(ids, by=alice) == report
+    assert cancel_tasks(ids, by=alice) == report
     assert waiting.events.filter(kind="task.finished").count() == 1
 
 
 @pytest.mark.parametrize(("ids", "code"), [([], "no_ids"), (range(1, 1002), "too_many_ids")])
 def test_none_and_too_many_are_refused(alice, ids, code):
     with pytest.raises(DomainError, match=code):
-        tasks_cancel(ids, by=alice)
+        cancel_tasks(ids, by=alice)
 
 
 def test_all_of_ones_own_are_cancelled_also_an_administrators(client):
@@ -90,7 +90,7 @@ def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(c
 
 def test_a_copy_keeps_target_priority_and_title(alice):
     make_worker(labels={"chip": "A"})
-    task = task_create(
+    task = create_task(
         owner=alice,
         request=TaskRequest(
             target=Target({"chip": "A"}, versions=">=1.12"),
@@ -100,8 +100,8 @@ def test_a_copy_keeps_target_priority_and_title(alice):
         ),
     )
     task.files.update(stored_at=timezone.now())
-    task_cancel(task)
-    copy, request = task_rerun(task, owner=alice)
+    cancel_task(task)
+    copy, request = rerun_task(task, owner=alice)
     assert request is not None
     kept = ("target", "priority", "title", "runtime_version")
     assert [getattr(copy, name) for name in kept] == [getattr(task, name) for name in kept]
@@ -116,7 +116,7 @@ def test_a_copy_keeps_target_priority_and_title(alice):
         "before the change",
     )
     # a double click is one task
-    assert task_rerun(task, owner=alice) == (copy, None)
+    assert rerun_task(task, owner=alice) == (copy, None)
 
 
 def test_a_task_for_any_device_is_asked_for_over_http(client, alice):

@@ -151,7 +151,7 @@ def test_a_draft_that_cannot_be_read_would_be_refused(client, alice, body):
 
 def finished_task(owner, name="algo_cache.bin") -> Task:
     task = make_task(owner)
-    submit.task_submit(task, {f.pk: submit.StoredObject(11, MD5) for f in task.files.all()})
+    submit.submit_task(task, {f.pk: submit.StoredObject(11, MD5) for f in task.files.all()})
     attempt = make_attempt(task)
     transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
     key = artifact_key(str(attempt.pk), name)

@@ -259,7 +259,7 @@ def test_what_is_missing_is_said_before_what_is_wrong(storage):
     task = make_task()
     data = task.files.get(kind="data")
     with pytest.raises(DomainError, match="upload_missing"):
-        submit.task_submit(task, {data.pk: None}, {data.pk: b"junk"})
+        submit.submit_task(task, {data.pk: None}, {data.pk: b"junk"})
 
 
 @pytest.mark.django_db
@@ -292,7 +292,7 @@ def test_a_variable_that_json_and_something_else_give_is_refused(other):
     data = task.files.filter(kind="data")
     found = {file.pk: head for file, head in zip(data, heads, strict=True)}
     with pytest.raises(DomainError, match="input_given_twice") as caught:
-        submit.task_submit(task, stored(task), found)
+        submit.submit_task(task, stored(task), found)
     assert "all.json" in word(caught.value)
     task.refresh_from_db()
     assert task.state == "initiated"

@@ -9,9 +9,9 @@ from django.apps import apps
 from django.utils import timezone
 
 from profiles.services import abandoned_uploads_purge
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import IdempotencyKey, Task, TaskFile
-from tasks.submission.creation import DOUBLE_CLICK_S, task_rerun
+from tasks.submission.creation import DOUBLE_CLICK_S, rerun_task
 from tasks.submission.plans import PRESETS
 from tasks.submission.request import InputRequest, request_of
 from tasks.tests.make import (
@@ -58,7 +58,7 @@ def done(client, storage) -> Task:
         object_store.write(file.object_key, content)
     client.force_login(alice)
     assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
-    task_cancel(task)
+    cancel_task(task)
     return Task.objects.get(pk=task.pk)
 
 
@@ -196,7 +196,7 @@ def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
 
 def test_a_click_after_the_copy_ended_makes_another_task(client, done):
     client.post(f"/tasks/{done.pk}/rerun/")
-    task_cancel(Task.objects.latest("pk"))
+    cancel_task(Task.objects.latest("pk"))
     client.post(f"/tasks/{done.pk}/rerun/")
     assert Task.objects.count() == 3
 
@@ -270,7 +270,7 @@ def test_a_task_that_is_deleted_under_ones_hands_is_not_repeated(done):
     stale = Task.objects.get(pk=done.pk)
     done.delete()
     with pytest.raises(DomainError, match="task_gone"):
-        task_rerun(stale, owner=stale.owner)
+        rerun_task(stale, owner=stale.owner)
 
 
 @pytest.mark.parametrize("origin", ["deleted", "foreign", "nonsense", "-1", "9" * 30, "²"])

@@ -13,7 +13,7 @@ from tasks.actors import Joined, dispatch
 from tasks.dispatch import gateway
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
-from tasks.submission.submit import task_submit
+from tasks.submission.submit import submit_task
 from tasks.tests.make import (
     FACTS,
     finished,
@@ -92,7 +92,7 @@ def test_the_dispatcher_is_asked_before_pages_are_told(
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()
     with django_capture_on_commit_callbacks(execute=True):
-        task_submit(task, stored(task))
+        submit_task(task, stored(task))
     assert told == ["task.changed", [task.worker_id], "task.changed"]
 
 

@@ -16,9 +16,9 @@ from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_wor
 from webprofile.errors import DomainError
 from webprofile.messages.errors import WORDINGS
 from workers.models import Grant, Pulse, Runtime, Worker, WorkerSecret
-from workers.services import worker_revoke
+from workers.services import revoke_worker
 from workers.status import DeviceStatus, status_of, with_shut_out_at
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -163,8 +163,8 @@ def test_every_obstacle_has_its_sentences():
 @pytest.fixture
 def shut_out():
     worker = make_worker("desk")
-    code_redeem(code_issue(worker))
-    worker_revoke(worker, by=None)
+    redeem_code(issue_code(worker))
+    revoke_worker(worker, by=None)
     return Worker.objects.get()
 
 

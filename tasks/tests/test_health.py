@@ -6,14 +6,14 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEntry
-from tasks.health_checks import checks_due, health_task_create, runtime_to_check, verdict_of
+from tasks.health_checks import checks_due, create_health_task, runtime_to_check, verdict_of
 from tasks.models import Attempt, Purpose, Task
-from tasks.selectors import tasks_listed_for
+from tasks.selectors import listed_tasks
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import change_worker, last_seen, make_user, make_waiting_task, make_worker
-from workers.health import check_close, check_open, recheck_at
+from workers.health import close_check, open_check, recheck_at
 from workers.models import HealthCheck, Runtime, Worker
-from workers.services import worker_resume
+from workers.services import resume_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -34,9 +34,9 @@ def make_old(worker: Worker, hours: float = 7) -> Worker:
 
 
 def make_check(worker: Worker, result: str = Result.PASSED, **facts: str) -> HealthCheck:
-    check = check_open(worker, version="1.13.0", cause=Cause.SCHEDULE)
+    check = open_check(worker, version="1.13.0", cause=Cause.SCHEDULE)
     assert check is not None
-    check_close(check, Result(result), **facts)
+    close_check(check, Result(result), **facts)
     worker.refresh_from_db()
     return check
 
@@ -108,8 +108,8 @@ def test_a_device_with_work_is_not_disturbed():
 
 def test_a_check_under_way_is_not_begun_twice():
     worker = make_old(make_worker())
-    assert check_open(worker, version="1.13.0", cause=Cause.ASKED) is not None
-    assert check_open(worker, version="1.13.0", cause=Cause.ASKED) is None
+    assert open_check(worker, version="1.13.0", cause=Cause.ASKED) is not None
+    assert open_check(worker, version="1.13.0", cause=Cause.ASKED) is None
     assert due() == {}
 
 
@@ -187,7 +187,7 @@ def test_an_administrator_may_override_and_old_failures_do_not_hold_it_again():
     worker = make_worker()
     make_ended(worker, "agent_error", 2)
     make_check(worker, Result.FAILED, held_reason="x")
-    worker_resume(worker, by=make_user("root", is_staff=True))
+    resume_worker(worker, by=make_user("root", is_staff=True))
     worker.refresh_from_db()
     assert worker.held_at is None
     assert due() == {}
@@ -196,7 +196,7 @@ def test_an_administrator_may_override_and_old_failures_do_not_hold_it_again():
 def test_a_check_is_closed_once():
     worker = make_worker()
     check = make_check(worker)
-    assert not check_close(check, Result.FAILED, held_reason="late")
+    assert not close_check(check, Result.FAILED, held_reason="late")
     worker.refresh_from_db()
     assert worker.held_at is None
 
@@ -227,7 +227,7 @@ def test_each_version_gets_its_turn():
     seen = []
     for _ in range(4):
         version = runtime_to_check(worker).version
-        check_close(check_open(worker, version=version, cause=Cause.SCHEDULE), Result.PASSED)
+        close_check(open_check(worker, version=version, cause=Cause.SCHEDULE), Result.PASSED)
         seen.append(version)
     assert sorted(seen[:2]) == sorted(seen[2:]) == ["1.13.0", "1.9.0"]
 
@@ -235,10 +235,10 @@ def test_each_version_gets_its_turn():
 def test_a_health_task_is_nobodys_and_in_no_list():
     admin = make_user("root", is_staff=True)
     worker = make_worker(is_public=False)
-    check = check_open(worker, version="1.13.0", cause=Cause.SCHEDULE)
-    task = health_task_create(check)
+    check = open_check(worker, version="1.13.0", cause=Cause.SCHEDULE)
+    task = create_health_task(check)
     assert (task.purpose, task.owner.is_active) == (Purpose.HEALTH, False)
     assert not task.owner.has_usable_password()
-    assert not tasks_listed_for(admin).filter(pk=task.pk).exists()
-    another = health_task_create(check_open(make_worker(), version="1.13.0", cause=Cause.SCHEDULE))
+    assert not listed_tasks(admin).filter(pk=task.pk).exists()
+    another = create_health_task(open_check(make_worker(), version="1.13.0", cause=Cause.SCHEDULE))
     assert another.owner == task.owner

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agent.protocol import AttemptStarted
 from profiles.services import abandoned_uploads_purge
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, Task
 from tasks.submission import submit
 from tasks.tests.make import (
@@ -116,8 +116,8 @@ def test_the_list_shows_the_columns_of_the_guide(client, alice):
 
 def test_a_failed_task_says_why_and_what_to_do(client, alice):
     task = make_task(alice)
-    submit.task_submit(task, stored(task))
-    task_fail(task, reason="worker_went_offline")
+    submit.submit_task(task, stored(task))
+    fail_task(task, reason="worker_went_offline")
     page = client.get(f"/tasks/{task.pk}/").content.decode()
     assert "went offline" in page
     assert "Choose another device" in page
@@ -127,7 +127,7 @@ def test_a_failed_task_without_a_log_says_that_there_is_none(client, alice):
     task = make_waiting_task(alice)
     address = f"/tasks/{task.pk}/"
     assert "Nothing yet. The log appears here" in client.get(address).text
-    task_fail(task, reason="timed_out")
+    fail_task(task, reason="timed_out")
     page = client.get(address).text
     assert "The task has ended without a log." in page
     assert "Nothing yet. The log" not in page
@@ -135,7 +135,7 @@ def test_a_failed_task_without_a_log_says_that_there_is_none(client, alice):
 
 def test_the_message_of_a_failure_is_introduced_in_the_readers_language(client, alice):
     task = make_waiting_task(alice)
-    task_fail(task, reason="timed_out", detail="stopped after 60 s")
+    fail_task(task, reason="timed_out", detail="stopped after 60 s")
     client.cookies["django_language"] = "zh-hans"
     page = client.get(f"/tasks/{task.pk}/").text
     label, _, message = page.partition('<pre class="code code--wrap" lang="en">')

@@ -178,7 +178,7 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
         seed=2**63 - 1,
     )
     task.files.update(sha256="a" * 64, size_bytes=2**40)
-    submit.task_submit(task, stored(task))
+    submit.submit_task(task, stored(task))
     attempt = make_attempt(task)
     (order,) = [each for each in gateway.desired_state(attempt.worker_id) if each.type == "start"]
     frame = encode(order).encode()

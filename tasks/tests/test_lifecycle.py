@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from agent.protocol import AttemptLog, EndReason
 from tasks.lifecycle import attempts
-from tasks.lifecycle.cancel import task_cancel
-from tasks.lifecycle.outcomes import task_complete
+from tasks.lifecycle.cancel import cancel_task
+from tasks.lifecycle.outcomes import complete_task
 from tasks.lifecycle.reasons import Blame, wording_of
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
@@ -37,14 +37,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 def test_a_task_goes_all_the_way():
     task = make_task()
     assert task.status == Status.INITIATED
-    submit.task_submit(task, stored(task))
+    submit.submit_task(task, stored(task))
     (attempt,) = assign_waiting()
     accepted(attempt)
     reported(attempt, started(attempt))
     task.refresh_from_db()
     assert task.status == Status.RUNNING
     assert reported(attempt, finished(attempt))
-    assert task_complete(Task.objects.get(pk=task.pk))
+    assert complete_task(Task.objects.get(pk=task.pk))
     task.refresh_from_db()
     assert (task.status, task.outcome) == (Status.SUCCEEDED, Outcome.SUCCEEDED)
     assert [(e.seq, e.kind) for e in task.events.all()] == [
@@ -80,7 +80,7 @@ def test_a_file_of_other_size_or_checksum_is_refused(arrived):
     what = stored(task)
     what[file.pk] = submit.StoredObject(arrived[0], arrived[1] or file.md5)
     with pytest.raises(DomainError, match="upload_damaged"):
-        submit.task_submit(task, what)
+        submit.submit_task(task, what)
 
 
 def test_one_device_slot_holds_one_live_attempt():
@@ -89,7 +89,7 @@ def test_one_device_slot_holds_one_live_attempt():
     assert [a.task_id for a in assign_waiting()] == [first.pk]
     assert assign_waiting() == []
     with pytest.raises(IntegrityError), transaction.atomic():
-        attempts.attempt_assign(second, slot=0)
+        attempts.assign_attempt(second, slot=0)
     second.refresh_from_db()
     assert second.state == TaskState.WAITING
 
@@ -115,14 +115,14 @@ def test_nothing_is_assigned_to_a_device_that_is_offline_disabled_or_lacks_the_v
 def test_a_stale_copy_loses_the_race():
     task = make_waiting_task()
     stale = Task.objects.get(pk=task.pk)
-    assert attempts.attempt_assign(task, slot=0)
-    assert attempts.attempt_assign(stale, slot=1) is None
+    assert attempts.assign_attempt(task, slot=0)
+    assert attempts.assign_attempt(stale, slot=1) is None
     assert Attempt.objects.count() == 1
 
 
 def test_a_late_report_of_a_lost_attempt_changes_nothing():
     attempt = make_attempt()
-    attempts.attempt_lose(attempt, reason="lease_expired")
+    attempts.lose_attempt(attempt, reason="lease_expired")
     task = attempt.task
     events = task.events.count()
     reported(attempt, started(attempt))
@@ -148,7 +148,7 @@ def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_time
     task = make_waiting_task()
     for _ in range(settings.MAX_ATTEMPTS):
         (attempt,) = assign_waiting()
-        attempts.attempt_lose(attempt, reason="lease_expired")
+        attempts.lose_attempt(attempt, reason="lease_expired")
     assert assign_waiting() == []
     task.refresh_from_db()
     assert (task.status, task.outcome, task.reason) == ("failed", "lost", "lease_expired")
@@ -210,7 +210,7 @@ def test_a_message_names_the_file_as_the_user_did():
 
 def test_cancelling_a_waiting_task_ends_it_at_once():
     task = make_waiting_task()
-    task_cancel(task)
+    cancel_task(task)
     assert (task.status, task.reason) == ("cancelled", "cancelled_by_user")
     assert assign_waiting() == []
 
@@ -218,7 +218,7 @@ def test_cancelling_a_waiting_task_ends_it_at_once():
 def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
     attempt = make_attempt()
     reported(attempt, started(attempt))
-    task_cancel(Task.objects.get(pk=attempt.task_id))
+    cancel_task(Task.objects.get(pk=attempt.task_id))
     reported(attempt, finished(attempt))
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.outcome) == ("finished", "cancelled")
@@ -228,7 +228,7 @@ def test_cancelling_an_ended_task_leaves_it_as_it_is():
     attempt = make_attempt()
     reported(attempt, finished(attempt, exit_code=1))
     task = Task.objects.get(pk=attempt.task_id)
-    task_cancel(task)
+    cancel_task(task)
     assert task.outcome == "failed"
 
 
@@ -254,7 +254,7 @@ def test_a_log_over_the_limit_is_not_kept(settings):
 @pytest.mark.parametrize("state", TaskState)
 def test_nothing_leads_out_of_finished(state):
     task = make_task()
-    task_cancel(task)
+    cancel_task(task)
     assert not transition_if(task, state, set(TaskState))
     assert task.outcome == "cancelled"
 
@@ -299,7 +299,7 @@ def test_snapshot_plus_events_gives_the_new_snapshot():
     """Whoever saw the status at event n and reads the events after it knows the status now."""
     task = make_task(make_user("dora"))
     seen, status = task.event_seq, task.status.value
-    submit.task_submit(task, stored(task))
+    submit.submit_task(task, stored(task))
     (attempt,) = assign_waiting()
     reported(attempt, started(attempt))
     for event in task.events.filter(seq__gt=seen):

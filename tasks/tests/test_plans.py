@@ -70,7 +70,7 @@ def test_the_device_is_told_plan_seed_inputs_and_limits():
     task = make_task(
         plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
     )
-    submit.task_submit(task, stored(task))
+    submit.submit_task(task, stored(task))
     attempt = make_attempt(task)
     (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling.messages import cause_words, rough, wait_words
 from tasks.scheduling.queue_depth import loads_of
@@ -28,7 +28,7 @@ def bob():
 
 
 def start(task: Task, *, ago_s: float = 0.0) -> Attempt:
-    attempt = attempt_assign(task, slot=0)
+    attempt = assign_attempt(task, slot=0)
     begun = timezone.now() - datetime.timedelta(seconds=ago_s)
     Attempt.objects.filter(pk=attempt.pk).update(created_at=begun)
     return attempt

@@ -22,8 +22,8 @@ from tasks.tests.make import (
 from webprofile.errors import DomainError
 from workers.admin import columns
 from workers.models import Grant, HealthCheck, Runtime, Worker
-from workers.services import worker_revoke
-from workers.tokens import code_issue, code_redeem
+from workers.services import revoke_worker
+from workers.tokens import issue_code, redeem_code
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -75,10 +75,10 @@ def told(task: Task, reader) -> list[str]:
 def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
     root = make_user("root", is_staff=True)
     worker = make_worker("desk")
-    code_redeem(code_issue(worker))
+    redeem_code(issue_code(worker))
     task = make_waiting_task(alice, worker)
     assert causes(task) == ["next"]
-    worker_revoke(worker, by=root)
+    revoke_worker(worker, by=root)
     # its last heartbeat is a moment old: it still counts as online
     assert causes(task) == ["shut_out"]
     assert "shut out since" in told(task, alice)[0]
@@ -87,7 +87,7 @@ def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
     assert assign_waiting() == []
     with pytest.raises(DomainError, match="target_away"):
         ask_for_any(alice)
-    code_redeem(code_issue(worker))
+    redeem_code(issue_code(worker))
     assert causes(task) == ["next"]
     assert [attempt.task for attempt in assign_waiting()] == [task]
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from agent.protocol import AttemptFinished, EndReason
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.sweep import sweep
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
@@ -25,7 +25,7 @@ from tasks.tests.make import (
     reported,
 )
 from workers.models import Grant, Runtime, Worker
-from workers.services import worker_retire
+from workers.services import retire_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -127,7 +127,7 @@ def test_a_task_that_waited_long_moves_on_instead_of_failing(alice, loss):
     if loss == "version":
         task.worker.runtimes.update(problem="broken")
     elif loss == "retired":
-        worker_retire(task.worker, by=None)
+        retire_worker(task.worker, by=None)
     else:
         change = {
             "drained": {"is_enabled": False, "disabled_at": long_ago},
@@ -246,9 +246,9 @@ def test_of_two_devices_that_take_over_one_task_one_gets_it(pair):
     task, there = pair
     third = make_worker("third")
     seen_by_both = Task.objects.get(pk=task.pk)
-    assert rebinding.task_rebind(task, to=there, because="slot_free")
+    assert rebinding.rebind_task(task, to=there, because="slot_free")
     late = Candidate(third, third.runtimes.get())
-    assert not rebinding.task_rebind(seen_by_both, to=late, because="slot_free")
+    assert not rebinding.rebind_task(seen_by_both, to=late, because="slot_free")
     assert seen_by_both.worker == there.worker
     assert task.events.filter(kind="task.moved").count() == 1
 
@@ -256,23 +256,23 @@ def test_of_two_devices_that_take_over_one_task_one_gets_it(pair):
 def test_a_task_that_was_cancelled_meanwhile_does_not_move(pair):
     task, there = pair
     stale = Task.objects.get(pk=task.pk)
-    task_cancel(task)
-    assert not rebinding.task_rebind(stale, to=there, because="slot_free")
+    cancel_task(task)
+    assert not rebinding.rebind_task(stale, to=there, because="slot_free")
     assert (stale.state, stale.worker.name) == ("finished", "here")
 
 
 def test_a_task_that_moved_meanwhile_can_be_cancelled(pair):
     task, there = pair
     stale = Task.objects.get(pk=task.pk)
-    rebinding.task_rebind(task, to=there, because="slot_free")
-    task_cancel(stale)
+    rebinding.rebind_task(task, to=there, because="slot_free")
+    cancel_task(stale)
     assert (stale.state, stale.outcome) == ("finished", "cancelled")
     assert assign_waiting([there.worker.pk]) == []
 
 
 def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
     task, there = pair
-    rebinding.task_rebind(task, to=there, because="slot_free")
+    rebinding.rebind_task(task, to=there, because="slot_free")
     go_offline(there.worker)
     assert assign_waiting() == []
     sweep()
@@ -306,7 +306,7 @@ def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair
 
 def test_events_of_moves_have_numbers_without_gaps(pair):
     task, there = pair
-    rebinding.task_rebind(task, to=there, because="slot_free")
+    rebinding.rebind_task(task, to=there, because="slot_free")
     transition_if(task, "finished", {"waiting"}, outcome="cancelled")
     assert list(task.events.values_list("seq", flat=True)) == [1, 2, 3]
 
@@ -342,6 +342,6 @@ def test_a_task_cannot_be_moved_by_others_nor_to_where_it_cannot_run(client, ali
     for nonsense in ("", "x", "9" * 30, "²"):
         answer = client.post(f"/tasks/{task.pk}/move/", {"worker": nonsense})
         assert answer.status_code == 422
-    task_cancel(task)
+    cancel_task(task)
     Runtime.objects.create(worker=there, version="1.13.0", kind="wheel")
     assert client.post(f"/tasks/{task.pk}/move/", {"worker": there.pk}).status_code == 409

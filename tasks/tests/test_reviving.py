@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, AttemptStarted, EndReason
 from tasks.lifecycle import attempts
-from tasks.lifecycle.attempts import attempts_revive
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.attempts import revive_attempts
+from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.sweep import COMING_BACK, sweep
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
@@ -21,12 +21,12 @@ LONG_AGO = timezone.now() - datetime.timedelta(minutes=10)
 
 def lost_attempt(**fields) -> Attempt:
     attempt = make_attempt(**fields)
-    attempts.attempt_lose(attempt, reason="lease_expired")
+    attempts.lose_attempt(attempt, reason="lease_expired")
     return attempt
 
 
 def come_back(attempt: Attempt) -> None:
-    attempts_revive(attempt.worker_id, {attempt.pk})
+    revive_attempts(attempt.worker_id, {attempt.pk})
     attempt.refresh_from_db()
     attempt.task.refresh_from_db()
 
@@ -45,7 +45,7 @@ def test_a_run_that_goes_on_is_where_it_was(started, state):
     attempt = make_attempt()
     if started:
         reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
-    attempts.attempt_lose(attempt, reason="lease_expired")
+    attempts.lose_attempt(attempt, reason="lease_expired")
     come_back(attempt)
     assert (attempt.ended_at, attempt.end_reason, attempt.task.state) == (None, "", state)
     assert attempt.lease_expires_at > timezone.now()
@@ -58,7 +58,7 @@ def test_what_another_attempt_has_taken_stays_given_up():
     come_back(attempt)
     assert attempt.end_reason == "lease_expired"
     assert [each.pk for each in attempt.task.attempts.filter(ended_at=None)] == [second.pk]
-    attempts.attempt_lose(second, reason="lease_expired")
+    attempts.lose_attempt(second, reason="lease_expired")
     come_back(attempt)
     assert attempt.end_reason == "lease_expired"
 
@@ -72,7 +72,7 @@ def test_what_waits_for_another_device_by_now_stays_given_up():
 
 def test_a_device_that_has_begun_another_task_does_not_get_the_former_one_back():
     attempt = lost_attempt()
-    task_cancel(attempt.task)
+    cancel_task(attempt.task)
     other = make_waiting_task(worker=attempt.worker)
     assert [each.task_id for each in assign_waiting()] == [other.pk]
     come_back(attempt)
@@ -91,7 +91,7 @@ def test_a_full_slot_leaves_the_task_waiting():
 @pytest.mark.parametrize("reason", ["agent_forgot", "agent_error"])
 def test_only_silence_can_be_made_good(reason):
     attempt = make_attempt()
-    attempts.attempt_lose(attempt, reason=reason)
+    attempts.lose_attempt(attempt, reason=reason)
     come_back(attempt)
     assert attempt.end_reason == reason
 

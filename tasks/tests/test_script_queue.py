@@ -7,17 +7,17 @@ from django.utils import timezone, translation
 
 from agent.protocol import Script
 from tasks.dispatch import gateway
-from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.attempts import assign_attempt
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_strays
 from tasks.scheduling.messages import STUCK, cause_words, queue_rows
 from tasks.scheduling.queue_status import facts_of, outlook
-from tasks.scheduling.rebinding import task_move
+from tasks.scheduling.rebinding import move_task
 from tasks.scheduling.targets import Target
-from tasks.submission.creation import task_create
+from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
-from tasks.submission.submit import task_submit
+from tasks.submission.submit import submit_task
 from tasks.tests.make import make_waiting_task, make_worker, stored
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
 from webprofile.errors import DomainError
@@ -32,8 +32,8 @@ def any_script(owner, **target) -> Task:
     request = TaskRequest(
         target=Target(scripts=True, **target), script=Script(), files=(program_file(),)
     )
-    task = task_create(owner=owner, request=request)
-    task_submit(task, stored(task))
+    task = create_task(owner=owner, request=request)
+    submit_task(task, stored(task))
     task.refresh_from_db()
     return task
 
@@ -111,7 +111,7 @@ def test_a_script_waits_for_a_version_that_is_a_python_package(alice):
 def test_a_claim_that_comes_after_the_withdrawal_fails(alice):
     task = make_script_task(alice)
     Worker.objects.update(allows_scripts=False)
-    assert attempt_assign(task, slot=0) is None
+    assert assign_attempt(task, slot=0) is None
     assert not Attempt.objects.exists()
 
 
@@ -119,7 +119,7 @@ def test_an_order_that_was_not_given_yet_is_taken_back(alice, storage):
     worker = make_script_worker()
     task = make_script_task(alice, worker)
     (attempt,) = assign_waiting([worker.pk])
-    services.worker_forbid_scripts(worker, by=None)
+    services.forbid_worker_scripts(worker, by=None)
     assert gateway.desired_state(worker.pk) == []
     task.refresh_from_db()
     attempt.refresh_from_db()
@@ -132,7 +132,7 @@ def test_a_script_that_runs_goes_on_when_it_is_forbidden(alice, storage):
     make_script_task(alice, worker)
     assign_waiting([worker.pk])
     Attempt.objects.update(accepted_at=timezone.now())
-    services.worker_forbid_scripts(worker, by=None)
+    services.forbid_worker_scripts(worker, by=None)
     gateway.desired_state(worker.pk)
     assert Attempt.objects.get().ended_at is None
 
@@ -205,9 +205,9 @@ def test_a_free_device_takes_over_only_what_it_may_run(alice):
 def test_a_waiting_script_is_moved_to_where_it_may_run_alone(alice):
     task = make_script_task(alice, make_script_worker("a"))
     with pytest.raises(DomainError) as told:
-        task_move(task, to=make_worker("b"))
+        move_task(task, to=make_worker("b"))
     assert told.value.code == "scripts_not_allowed"
-    task_move(task, to=make_script_worker("c"))
+    move_task(task, to=make_script_worker("c"))
     task.refresh_from_db()
     assert task.worker.name == "c"
 

@@ -13,10 +13,10 @@ from agent.execution.watchdog import WatchLimits
 from agent.link.log_tail import END_BYTES
 from agent.protocol import Script
 from tasks.kinds import program_name
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
 from tasks.submission.contents import check_model, check_program
-from tasks.submission.creation import task_rerun
+from tasks.submission.creation import rerun_task
 from tasks.submission.request import TaskRequest
 from tasks.submission.scripts import read_script, split_arguments
 from tasks.tests.make import (
@@ -343,8 +343,8 @@ def test_a_task_says_what_of_a_long_log_can_be_downloaded(client):
 def test_a_script_is_repeated_as_it_was_and_fills_the_form():
     task = make_script_task(script=Script(arguments=("--name", "two words")))
     task.files.update(stored_at=task.created_at)
-    task_fail(task, reason="timed_out")
-    copy, request = task_rerun(task, owner=task.owner)
+    fail_task(task, reason="timed_out")
+    copy, request = rerun_task(task, owner=task.owner)
     assert (copy.script, copy.kind) == (task.script, "script")
     assert request.script == Script(arguments=("--name", "two words"))
     found = form_data(task)
@@ -355,9 +355,9 @@ def test_a_script_is_repeated_as_it_was_and_fills_the_form():
 def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():
     task = make_script_task()
     task.files.update(stored_at=task.created_at)
-    task_fail(task, reason="timed_out")
+    fail_task(task, reason="timed_out")
     other = make_changed_copy(task, script=Script(arguments=("--other",)))
-    copy, _ = task_rerun(task, owner=task.owner)
+    copy, _ = rerun_task(task, owner=task.owner)
     assert copy != other
 
 

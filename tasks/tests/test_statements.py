@@ -20,7 +20,7 @@ from django.db import connection
 import profiles.actors  # noqa: F401
 import tasks.actors  # noqa: F401
 from accounts.models import AccessToken
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from agent.protocol import (
     AttemptAccepted,
     AttemptFinished,
@@ -76,9 +76,9 @@ def worked_off(queue: str) -> None:
 @pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(storage, testdata):
-    worker, token = tokens.code_redeem(tokens.code_issue(make_worker()))
+    worker, token = tokens.redeem_code(tokens.issue_code(make_worker()))
     scopes = AccessToken.Scope.values[:2]
-    _, secret = token_issue(make_user(), name="script", scopes=scopes, days=1)
+    _, secret = issue_token(make_user(), name="script", scopes=scopes, days=1)
     client = DocumentedClient(headers={"Authorization": f"Bearer {secret}"})
     body = asked(worker=worker.pk)
     made = client.post(TASKS, body | {"files": body["files"][:1]}, format="json").json()

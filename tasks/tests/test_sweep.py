@@ -11,8 +11,8 @@ from django.utils import timezone
 from agent.protocol import AttemptFinished, EndReason
 from profiles.actors import build_profile
 from tasks.lifecycle import attempts
-from tasks.lifecycle.cancel import task_cancel
-from tasks.lifecycle.outcomes import task_abandon
+from tasks.lifecycle.cancel import cancel_task
+from tasks.lifecycle.outcomes import abandon_task
 from tasks.lifecycle.sweep import sweep
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
@@ -28,7 +28,7 @@ from tasks.tests.make import (
 from webprofile.errors import DomainError
 from webprofile.storage.s3 import ObjectStorage
 from workers.models import Worker
-from workers.services import worker_drain, worker_resume
+from workers.services import drain_worker, resume_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -170,7 +170,7 @@ def test_a_profile_that_is_never_read_ends_its_task():
 
 def test_a_heartbeat_between_look_and_deed_saves_the_attempt():
     attempt = make_attempt()  # its lease was renewed after the sweep had looked
-    assert not attempts.attempt_lose(attempt, reason="lease_expired", lease_before=LONG_AGO)
+    assert not attempts.lose_attempt(attempt, reason="lease_expired", lease_before=LONG_AGO)
     attempt.refresh_from_db()
     assert attempt.ended_at is None
 
@@ -199,7 +199,7 @@ def test_an_order_that_never_becomes_a_run_is_given_up():
 def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled(started_at):
     attempt = make_attempt()
     Attempt.objects.update(started_at=started_at)
-    task_cancel(Task.objects.get(pk=attempt.task_id))
+    cancel_task(Task.objects.get(pk=attempt.task_id))
     Task.objects.update(updated_at=LONG_AGO)
     sweep()
     attempt.task.refresh_from_db()
@@ -211,14 +211,14 @@ def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
     Task.objects.update(upload_deadline_at=LONG_AGO)
     waiting = make_waiting_task()
     Task.objects.filter(pk=waiting.pk).update(queue_deadline_at=LONG_AGO)
-    abandon = task_abandon
+    abandon = abandon_task
 
     def break_on_one(task):
         if task.pk == bad.pk:
             raise RuntimeError
         return abandon(task)
 
-    monkeypatch.setattr("tasks.lifecycle.sweep.task_abandon", break_on_one)
+    monkeypatch.setattr("tasks.lifecycle.sweep.abandon_task", break_on_one)
     sweep()
     good.refresh_from_db()
     waiting.refresh_from_db()
@@ -237,7 +237,7 @@ def test_a_device_that_was_taken_out_of_service_fails_its_waiting_tasks():
 def test_a_device_that_is_drained_keeps_what_waits_long_already_for_a_while(settings):
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
-    worker_drain(task.worker, by=None)
+    drain_worker(task.worker, by=None)
     sweep()
     task.refresh_from_db()
     assert task.state == "waiting"  # it may be resumed
@@ -252,11 +252,11 @@ def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
     task = make_waiting_task()
     occupant = make_attempt(make_waiting_task())
     Task.objects.filter(pk=task.pk).update(submitted_at=LONG_AGO)
-    worker_drain(task.worker, by=None)
+    drain_worker(task.worker, by=None)
     Worker.objects.update(disabled_at=LONG_AGO)
-    worker_resume(task.worker, by=None)
+    resume_worker(task.worker, by=None)
     assert Worker.objects.get().disabled_at is None
-    worker_drain(task.worker, by=None)
+    drain_worker(task.worker, by=None)
     sweep()
     task.refresh_from_db()
     assert (task.state, occupant.ended_at) == ("waiting", None)

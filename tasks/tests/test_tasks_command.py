@@ -6,7 +6,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
@@ -36,7 +36,7 @@ def some():
     files = [model_file(name="Other.mge")]
     second = make_waiting_task(alice, pi, files=files, runtime_version="1.12.4")
     third = make_task(bob, x86)
-    task_cancel(third)
+    cancel_task(third)
     return first, second, third
 
 

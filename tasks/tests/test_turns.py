@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tasks.lifecycle.attempts import attempt_assign
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.attempts import assign_attempt
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.fair_share import Group, Turn, count_before, next_turns
 from tasks.scheduling.queue_status import facts_of
-from tasks.submission.creation import task_rerun
+from tasks.submission.creation import rerun_task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
 from webprofile.errors import DomainError
 
@@ -116,9 +116,9 @@ def test_a_task_that_cannot_be_assigned_keeps_no_other_waiting(monkeypatch):
     def assign(task, *, slot):
         if task.pk == broken.pk:
             raise ValueError("a row that nobody expected")
-        return attempt_assign(task, slot=slot)
+        return assign_attempt(task, slot=slot)
 
-    monkeypatch.setattr("tasks.scheduling.assignment.attempt_assign", assign)
+    monkeypatch.setattr("tasks.scheduling.assignment.assign_attempt", assign)
     assert {each.task_id for each in assign_waiting()} == {next_one.pk, elsewhere.pk}
 
 
@@ -174,7 +174,7 @@ def test_a_user_may_have_so_many_live_tasks_and_no_more(settings):
     with pytest.raises(DomainError) as caught:
         make_task(owner)
     assert (caught.value.code, caught.value.data) == ("quota_reached", {"live": 2, "limit": 2})
-    task_cancel(first)
+    cancel_task(first)
     make_task(owner)
     make_task(make_user("bob"))
 
@@ -219,9 +219,9 @@ def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy(
     owner = make_user()
     task = make_waiting_task(owner)
     task.files.update(stored_at=timezone.now())
-    rebinding.task_prioritize(task, priority=80, by=make_user("root", is_staff=True))
-    task_cancel(task)
-    copy, _ = task_rerun(task, owner=owner)
+    rebinding.prioritize_task(task, priority=80, by=make_user("root", is_staff=True))
+    cancel_task(task)
+    copy, _ = rerun_task(task, owner=owner)
     assert copy.priority == 10
     assert stored(copy)
 

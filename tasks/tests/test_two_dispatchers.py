@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_strays
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
@@ -81,7 +81,7 @@ def make_queues() -> None:
         assign_waiting,
         a_slot_gets_free,
         rebind_strays,
-        lambda: [task_cancel(task) for task in Task.objects.filter(state="waiting")[::2]],
+        lambda: [cancel_task(task) for task in Task.objects.filter(state="waiting")[::2]],
         lambda: Worker.objects.filter(name="shelf").update(is_enabled=False),
     ],
     ids=[

@@ -14,14 +14,14 @@ from django.utils.translation import ngettext
 
 from accounts.models import User
 from profiles.comparison.comparison import FEWEST, MOST
-from profiles.retention.deletion import task_delete
+from profiles.retention.deletion import delete_task
 from profiles.selectors import profile_of
-from tasks.lifecycle.cancel import MOST_IDS, CancelReport, task_is_cancelled
+from tasks.lifecycle.cancel import MOST_IDS, CancelReport, cancel_and_check
 from tasks.models import Task
 from tasks.pagination import PAGE_SIZE
-from tasks.selectors import tasks_listed_for
+from tasks.selectors import listed_tasks
 from tasks.states import Status, TaskState
-from tasks.submission.copies import task_repeat
+from tasks.submission.copies import repeat_task
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
@@ -61,7 +61,7 @@ def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> Chosen:
 
     Of those that wait, which nobody ticks, as many as one request may cancel.
     """
-    tasks = tasks_listed_for(reader)
+    tasks = listed_tasks(reader)
     if act is Act.CANCEL_WAITING:
         waiting = [TaskState.INITIATED, TaskState.WAITING, TaskState.ASSIGNED]
         own = tasks.filter(owner=reader, state__in=waiting).order_by("-pk")
@@ -149,11 +149,11 @@ def _act_on_one(act: Act, task: Task, by: User) -> None:
     """Raises DomainError if there was nothing to be done, or it cannot be."""
     match act:
         case Act.DELETE:
-            task_delete(task, by=by)
+            delete_task(task, by=by)
         case Act.RETRY:
-            copy, is_new = task_repeat(task, owner=by)
+            copy, is_new = repeat_task(task, owner=by)
             if not is_new:
                 raise DomainError("repeated_just_now", status=409, task=copy.pk)
         case Act.CANCEL | Act.CANCEL_WAITING:
-            if task.state == TaskState.FINISHED or not task_is_cancelled(task):
+            if task.state == TaskState.FINISHED or not cancel_and_check(task):
                 raise DomainError("run_over", status=409)

@@ -19,7 +19,7 @@ from accounts.selectors import reader_of
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from profiles.presenters.attempt_messages import rules_shown
-from profiles.retention.deletion import refuse_removed, task_keep_files
+from profiles.retention.deletion import keep_task_files, refuse_removed
 from profiles.selectors import (
     artifacts_of,
     dump_of,
@@ -28,7 +28,7 @@ from profiles.selectors import (
     measurement_view,
     plan_title,
 )
-from tasks.lifecycle.cancel import task_cancel, tasks_cancel_own
+from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
 from tasks.lifecycle.script_reasons import wording_for
 from tasks.models import Task
 from tasks.options import rows as option_rows
@@ -42,10 +42,10 @@ from tasks.selectors import (
     last_attempt,
     log_after,
     progress_words,
-    tasks_visible_to,
+    visible_tasks,
 )
 from tasks.states import TaskState
-from tasks.submission.copies import cache_choices, task_repeat
+from tasks.submission.copies import cache_choices, repeat_task
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
 from tasks.views.bulk_actions import cancel_words
 from tasks.views.task_form import file_words, form_data, outlook_of, read_priority, where_rows
@@ -67,7 +67,7 @@ def new(request: HttpRequest) -> HttpResponse:
     reader = reader_of(request)
     wanted = request.GET.get("from", "")
     number = parse_int(wanted, maximum=LARGEST_KEY)
-    origin = None if number is None else tasks_visible_to(reader).filter(pk=number).first()
+    origin = None if number is None else visible_tasks(reader).filter(pk=number).first()
     context = {
         "origin": form_data(origin) if origin else None,
         "is_origin_gone": bool(wanted) and origin is None,
@@ -129,7 +129,7 @@ def status(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """The same once more, at once: device, version, options, plan, inputs, seed and files."""
-    copy, is_new = task_repeat(_task(request, task_id), owner=reader_of(request))
+    copy, is_new = repeat_task(_task(request, task_id), owner=reader_of(request))
     if not is_new:
         text = _("Task #%(id)s was run again a moment ago, as this task: no other one was made.")
         messages.info(request, text % {"id": task_id})
@@ -140,7 +140,7 @@ def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     task = _task(request, task_id)
-    task_cancel(task)
+    cancel_task(task)
     return redirect("tasks:detail", task.pk)
 
 
@@ -148,7 +148,7 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def cancel_all(request: HttpRequest) -> HttpResponse:
     """Cancel every task of the reader's own, also those on a device."""
-    messages.info(request, cancel_words(tasks_cancel_own(owner=reader_of(request))))
+    messages.info(request, cancel_words(cancel_own_tasks(owner=reader_of(request))))
     return redirect("tasks:list")
 
 
@@ -161,7 +161,7 @@ def move(request: HttpRequest, task_id: int) -> HttpResponse:
     worker = None if number is None else Worker.objects.filter(pk=number).first()
     if worker is None:
         raise DomainError("worker_unknown", field="worker")
-    rebinding.task_move(task, to=worker)
+    rebinding.move_task(task, to=worker)
     return redirect("tasks:detail", task.pk)
 
 
@@ -171,7 +171,7 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
     """Change the place of a task among its owner's: `priority`."""
     task = _task(request, task_id)
     priority = read_priority(request.POST.get("priority", ""))
-    rebinding.task_prioritize(task, priority=priority, by=reader_of(request))
+    rebinding.prioritize_task(task, priority=priority, by=reader_of(request))
     return redirect("tasks:detail", task.pk)
 
 
@@ -180,7 +180,7 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
 def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
     """Have rules leave the task's files alone (`keep`: yes), or not any more."""
     task = _task(request, task_id)
-    task_keep_files(task, keep=request.POST.get("keep") == "yes")
+    keep_task_files(task, keep=request.POST.get("keep") == "yes")
     # a long page: back to where the button stands
     return redirect(f"{reverse('tasks:detail', args=[task.pk])}#retention")
 
@@ -223,7 +223,7 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
 
 def _task(request: HttpRequest, task_id: int) -> Task:
     """The task, if the reader may see it; to others it does not exist."""
-    task = tasks_visible_to(reader_of(request)).filter(pk=task_id).first()
+    task = visible_tasks(reader_of(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
     return task

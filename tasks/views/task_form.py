@@ -21,7 +21,7 @@ from tasks.submission.validation import allowed_priority, candidates_or_refuse, 
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
-from workers.selectors import labels_of, named_runtime, workers_visible_to
+from workers.selectors import labels_of, named_runtime, visible_workers
 
 #: texts of files that the form alone refuses (`static/js/file_heads.js`)
 _FORM_ONLY: dict[str, Any] = {
@@ -70,7 +70,7 @@ _OF_THE_SERVER = ("input_", "script_is_", "script_not_", "script_zip_")
 
 def where_rows(reader: User) -> dict[str, Any]:
     """What the form offers to choose from: devices with their queues, and what they have."""
-    workers = list(workers_visible_to(reader).filter(retired_at=None).prefetch_related("pools"))
+    workers = list(visible_workers(reader).filter(retired_at=None).prefetch_related("pools"))
     loads = loads_of(workers)
     labels: dict[str, set[str]] = {}
     for worker in workers:

@@ -16,12 +16,12 @@ from tasks.lifecycle.cancel import MOST_IDS
 from tasks.lifecycle.script_reasons import wording_for
 from tasks.models import SavedView
 from tasks.pagination import MOST_COUNTED, page_of
-from tasks.saved_views import view_save
-from tasks.selectors import tasks_listed_for
+from tasks.saved_views import save_task_view
+from tasks.selectors import listed_tasks
 from tasks.views.bulk_actions import Act, act_on, chosen_tasks, compare_address, tell
 from tasks.views.list_filters import TaskFilterForm, place_of
 from workers.models import Runtime
-from workers.selectors import workers_visible_to
+from workers.selectors import visible_workers
 
 #: names that a field offers while one types
 MOST_OFFERED = 200
@@ -81,7 +81,9 @@ def save_view(request: HttpRequest) -> HttpResponse:
     """Keep the list's filters under a name; says so of one that was there before."""
     form = TaskFilterForm(QueryDict(request.POST.get("query", "")), reader=reader_of(request))
     query = form.query if form.is_valid() else ""
-    view, before = view_save(reader_of(request), name=request.POST.get("name", ""), query=query)
+    view, before = save_task_view(
+        reader_of(request), name=request.POST.get("name", ""), query=query
+    )
     if before == query:
         text = _("The saved view “%(name)s” has these filters already.")
     elif before:
@@ -107,7 +109,7 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
     form = TaskFilterForm(request.GET, reader=reader)
     if not form.is_valid():
         return {"form": form, "tasks": [], "is_filtered": True}
-    page = page_of(tasks_listed_for(reader), form.wanted(), place_of(request.GET))
+    page = page_of(listed_tasks(reader), form.wanted(), place_of(request.GET))
     return {
         "form": form,
         "page": page,
@@ -122,7 +124,7 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
 def _frame_context(request: HttpRequest) -> dict[str, Any]:
     """What stands around the rows, and is not fetched again with them."""
     reader = reader_of(request)
-    visible = workers_visible_to(reader).prefetch_related(None)
+    visible = visible_workers(reader).prefetch_related(None)
     there = Runtime.objects.filter(worker__in=visible.order_by().values("pk"))
     versions = there.order_by("-version").values_list("version", flat=True).distinct()
     return {

@@ -13,7 +13,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from accounts.selectors import reader_of
 
@@ -92,7 +92,7 @@ class AuditedAdmin(admin.ModelAdmin):
         else:
             changed = {name: after[name] for name in after if after[name] != before.get(name)}
         if changed or not change:
-            audit_record(
+            record_audit_entry(
                 f"{self.audit_noun}.{'change' if change else 'create'}",
                 form.instance,
                 by=reader_of(request),
@@ -102,7 +102,7 @@ class AuditedAdmin(admin.ModelAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         values = self.audit_values(obj)
-        audit_record(f"{self.audit_noun}.delete", obj, by=reader_of(request), before=values)
+        record_audit_entry(f"{self.audit_noun}.delete", obj, by=reader_of(request), before=values)
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:

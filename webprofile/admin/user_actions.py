@@ -5,14 +5,14 @@ from django.utils.translation import ngettext_lazy
 
 from accounts import services
 from accounts.selectors import has_second_factor
-from accounts.sessions import user_end_sessions
+from accounts.sessions import end_user_sessions
 from webprofile.admin.actions import Act
 
 USER_ACTS = (
     Act(
         "promote",
         _("Make administrator"),
-        services.user_promote,
+        services.promote_user,
         done=ngettext_lazy(
             "%(names)s is an administrator now.", "%(names)s are administrators now.", "count"
         ),
@@ -27,7 +27,7 @@ USER_ACTS = (
     Act(
         "demote",
         _("Take administrator's rights"),
-        services.user_demote,
+        services.demote_user,
         done=ngettext_lazy(
             "%(names)s is no administrator any more.",
             "%(names)s are no administrators any more.",
@@ -49,7 +49,7 @@ USER_ACTS = (
     Act(
         "end_sessions",
         _("End sessions"),
-        user_end_sessions,
+        end_user_sessions,
         done=ngettext_lazy("%(names)s is logged out.", "%(names)s are logged out.", "count"),
         unchanged=ngettext_lazy(
             "There was no session of %(names)s to end.",
@@ -64,7 +64,7 @@ USER_ACTS = (
     Act(
         "remove_second_factor",
         _("Remove the second factor"),
-        services.user_remove_second_factor,
+        services.remove_second_factor,
         done=ngettext_lazy(
             "%(names)s logs in by the password alone now.",
             "%(names)s log in by the password alone now.",
@@ -85,7 +85,7 @@ USER_ACTS = (
     Act(
         "deactivate",
         _("Shut out"),
-        services.user_deactivate,
+        services.deactivate_user,
         done=ngettext_lazy("%(names)s is shut out.", "%(names)s are shut out.", "count"),
         unchanged=ngettext_lazy(
             "%(names)s was shut out before.", "%(names)s were shut out before.", "count"
@@ -103,7 +103,7 @@ USER_ACTS = (
     Act(
         "reactivate",
         _("Let in again"),
-        services.user_reactivate,
+        services.reactivate_user,
         done=ngettext_lazy("%(names)s may log in again.", "%(names)s may log in again.", "count"),
         unchanged=ngettext_lazy(
             "%(names)s was not shut out.", "%(names)s were not shut out.", "count"

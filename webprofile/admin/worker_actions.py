@@ -3,7 +3,7 @@
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from profiles.health import health_ask
+from profiles.health import request_health_checks
 from tasks.scheduling.eligibility import starts_checks
 from webprofile.admin.actions import Act
 from workers import services
@@ -11,7 +11,7 @@ from workers import services
 HEALTH_CHECK = Act(
     "health_check",
     _("Run a health check"),
-    health_ask,
+    request_health_checks,
     done=ngettext_lazy(
         "Health check asked for: %(names)s. It runs when the device is free.",
         "Health checks asked for: %(names)s. Each runs when its device is free.",
@@ -23,7 +23,7 @@ WORKER_ACTS = (
     Act(
         "drain",
         _("Drain"),
-        services.worker_drain,
+        services.drain_worker,
         done=ngettext_lazy(
             "%(names)s is drained: it gets no new tasks, and what runs there goes on.",
             "%(names)s are drained: they get no new tasks, and what runs there goes on.",
@@ -37,7 +37,7 @@ WORKER_ACTS = (
     Act(
         "resume",
         _("Resume"),
-        services.worker_resume,
+        services.resume_worker,
         done=ngettext_lazy("%(names)s gets tasks again.", "%(names)s get tasks again.", "count"),
         unchanged=ngettext_lazy(
             "%(names)s was in service before.", "%(names)s were in service before.", "count"
@@ -48,7 +48,7 @@ WORKER_ACTS = (
     Act(
         "publish",
         _("Make public"),
-        services.worker_publish,
+        services.publish_worker,
         done=ngettext_lazy(
             "%(names)s is public: every user may choose it.",
             "%(names)s are public: every user may choose them.",
@@ -63,7 +63,7 @@ WORKER_ACTS = (
     Act(
         "hide",
         _("Make private"),
-        services.worker_hide,
+        services.hide_worker,
         done=ngettext_lazy(
             "%(names)s is private: only those may choose it to whom it is granted.",
             "%(names)s are private: only those may choose them to whom they are granted.",
@@ -81,7 +81,7 @@ WORKER_ACTS = (
     Act(
         "allow_scripts",
         _("Let users run scripts"),
-        services.worker_allow_scripts,
+        services.allow_worker_scripts,
         done=ngettext_lazy(
             "%(names)s may run scripts, as soon as its agent's configuration allows them too.",
             "%(names)s may run scripts, as soon as their agents' configurations allow them too.",
@@ -107,7 +107,7 @@ WORKER_ACTS = (
     Act(
         "forbid_scripts",
         _("Run no more scripts"),
-        services.worker_forbid_scripts,
+        services.forbid_worker_scripts,
         done=ngettext_lazy(
             "%(names)s starts no more scripts.", "%(names)s start no more scripts.", "count"
         ),
@@ -126,7 +126,7 @@ WORKER_ACTS = (
     Act(
         "revoke",
         _("Revoke the agent's token"),
-        services.worker_revoke,
+        services.revoke_worker,
         done=ngettext_lazy(
             "The agent of %(names)s is shut out until it is enrolled again.",
             "The agents of %(names)s are shut out until they are enrolled again.",
@@ -147,7 +147,7 @@ WORKER_ACTS = (
     Act(
         "retire",
         _("Retire"),
-        services.worker_retire,
+        services.retire_worker,
         done=ngettext_lazy(
             "%(names)s is out of service for good.",
             "%(names)s are out of service for good.",

@@ -71,7 +71,7 @@ class Schema(AutoSchema):
     view: Any
 
     def get_operation_id(self) -> str:
-        """Of an action of a viewset: `tasks_cancel` instead of `tasks_cancel_create`."""
+        """Of an action of a viewset: `cancel_tasks` instead of `cancel_tasks_create`."""
         if action := getattr(self.view, "action", ""):
             return f"{self.get_tags()[0]}_{action}"
         return str(super().get_operation_id())

@@ -405,7 +405,8 @@ class ObjectStorage(S3Storage):
     def parts_begin(self, key: str) -> str:
         """Begin an object that comes in parts; return storage's name for the upload.
 
-        Nobody sees anything of it before `parts_join`. Raises DomainError storage_unreachable.
+        Nobody sees anything of it before `join_upload_parts`. Raises DomainError
+        storage_unreachable.
         """
         with answering():
             begun = self.client.create_multipart_upload(
@@ -440,7 +441,7 @@ class ObjectStorage(S3Storage):
             raise
         return found
 
-    def parts_join(self, key: str, upload_id: str, md5s: Sequence[str]) -> str:
+    def join_upload_parts(self, key: str, upload_id: str, md5s: Sequence[str]) -> str:
         """Make the object of all parts, which must have these MD5s; returns its ETag.
 
         Raises PartsRefusedError; DomainError object_missing if there is no such upload (any more),

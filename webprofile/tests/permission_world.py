@@ -23,8 +23,8 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts.models import AuditEntry
-from accounts.tokens.access import token_issue
-from accounts.webhooks.registration import webhook_add
+from accounts.tokens.access import issue_token
+from accounts.webhooks.registration import add_webhook
 from profiles.models import Profile
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
@@ -41,7 +41,7 @@ from testdata import DATA, good_profile
 from webprofile.storage import storage
 from webprofile.tests.security_key import security_key
 from workers.models import Grant, Pool, Worker
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 
 PEOPLE = (
     "anonymous",
@@ -104,15 +104,15 @@ class World:
         alice, bob, gina = make_user("alice"), make_user("bob"), make_user("gina")
         root = make_user("root", is_staff=True, is_superuser=True)
         facts = {"hostname": HOST, "cores": 4}
-        box, token = code_redeem(
-            code_issue(make_worker(DEVICE, is_public=False, facts=facts, labels={"at": DEVICE}))
+        box, token = redeem_code(
+            issue_code(make_worker(DEVICE, is_public=False, facts=facts, labels={"at": DEVICE}))
         )
         granted = Grant.objects.create(worker=box, user=alice)
         Grant.objects.create(worker=box, user=gina)
         profile, other = (_make_result(alice) for _ in range(2))
         self.live = make_attempt(make_waiting_task(alice, box))
         granted.delete()  # its tasks stay alice's; the device does not
-        _, other_token = code_redeem(code_issue(make_worker(DISTANT, is_public=False)))
+        _, other_token = redeem_code(issue_code(make_worker(DISTANT, is_public=False)))
         public = make_worker("commonbox")
         bobs = _make_result(bob)
         self.box: Worker = box
@@ -125,7 +125,7 @@ class World:
             "agent": Asker(token=token),
             "other agent": Asker(token=other_token),
             # none of the seven: a script of an administrator that may read as a user does
-            "script": Asker(token=token_issue(root, name="reads", scopes=["read"], days=1)[1]),
+            "script": Asker(token=issue_token(root, name="reads", scopes=["read"], days=1)[1]),
         }
         self._clients = {person: Client() for person in self.asked}
         self._strict = Client(enforce_csrf_checks=True)
@@ -304,8 +304,8 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     assert other.attempt is not None
     task = profile.attempt.task
     upload = make_opened(alice, good_profile("tiny"), name=SECRET)
-    token, _ = token_issue(alice, name=SECRET, scopes=["read"], days=1)
-    webhook, _ = webhook_add(alice, url=f"https://{SECRET}.test/", events=["task.finished"])
+    token, _ = issue_token(alice, name=SECRET, scopes=["read"], days=1)
+    webhook, _ = add_webhook(alice, url=f"https://{SECRET}.test/", events=["task.finished"])
     view = SavedView.objects.create(owner=alice, name=SECRET, query="q=x")
     pool = _pool_of(box)
     entry = AuditEntry.objects.create(

@@ -8,7 +8,7 @@ from allauth.usersessions.models import UserSession
 from django.test import Client
 from django.utils import timezone
 
-from accounts.audit import audit_record
+from accounts.audit import record_audit_entry
 from accounts.models import AuditEntry, User
 from profiles.models import ProfileUpload
 from tasks.tests.make import last_seen, make_user, make_worker
@@ -46,7 +46,7 @@ def pages(root):
     Worker.objects.update(created_at=AT)
     upload = ProfileUpload.objects.create(owner=bob, name="run", size_bytes=1)
     ProfileUpload.objects.update(created_at=AT)
-    entry = audit_record("worker.drain", worker, by=root, after={"enabled": False})
+    entry = record_audit_entry("worker.drain", worker, by=root, after={"enabled": False})
     AuditEntry.objects.update(at=AT)
     return {
         "/admin/": 1,
@@ -78,7 +78,7 @@ def test_a_reader_whose_zone_nobody_knows_gets_utc(client, root):
     root.time_zone = ""
     root.save(update_fields=["time_zone"])
     worker = make_worker("box")
-    audit_record("worker.drain", worker, by=root, after={"enabled": False})
+    record_audit_entry("worker.drain", worker, by=root, after={"enabled": False})
     AuditEntry.objects.update(at=AT)
     last_seen(timezone.now())
     page = client.get("/admin/accounts/auditentry/").content.decode()

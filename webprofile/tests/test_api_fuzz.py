@@ -22,7 +22,7 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from accounts.models import User
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from accounts.tokens.refresh import pair_issue
 from tasks.tests.make import make_task, make_worker
 from webprofile.tests.permission_world import rolled_back
@@ -89,7 +89,7 @@ def credentials(name):
     user = User.objects.get(email=f"{name}@example.com")
     if name == "alice":
         return pair_issue(user).access
-    return token_issue(user, name="fuzz", scopes=["read", "write", "admin"], days=1)[1]
+    return issue_token(user, name="fuzz", scopes=["read", "write", "admin"], days=1)[1]
 
 
 def is_sent(case):

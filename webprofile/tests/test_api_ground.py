@@ -15,7 +15,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from accounts.models import AccessToken
-from accounts.tokens.access import token_issue, token_revoke
+from accounts.tokens.access import issue_token, revoke_token
 from accounts.tokens.refresh import pair_issue
 from tasks.tests.make import make_task, make_user
 from webprofile.api.throttling import CallerThrottle
@@ -33,7 +33,7 @@ def bearer(secret):
 
 
 def issued(user, *scopes):
-    return token_issue(user, name="script", scopes=scopes or ("read", "write"), days=1)[1]
+    return issue_token(user, name="script", scopes=scopes or ("read", "write"), days=1)[1]
 
 
 def problem(answer, status, code):
@@ -75,7 +75,7 @@ def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
     jwt = pair_issue(user).access
     first, second, _ = AccessToken.objects.order_by("id")
     AccessToken.objects.filter(pk=first.pk).update(expires_at=timezone.now())
-    token_revoke(second, by=second.user)
+    revoke_token(second, by=second.user)
     bodies = [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (expired, revoked)]
     type(user).objects.filter(pk=user.pk).update(is_active=False)
     bodies += [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (live, jwt)]

@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from rest_framework.test import APIClient
 
 from accounts.models import AccessToken
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from tasks.tests.make import make_user
 from webprofile.messages.errors import WORDINGS
 
@@ -179,7 +179,7 @@ def asked(client, method, path):
 def code_of(user, scopes, method, path):
     """The code of the error, or None."""
     AccessToken.objects.all().delete()  # a user may have so many
-    secret = token_issue(user, name="script", scopes=scopes, days=1)[1]
+    secret = issue_token(user, name="script", scopes=scopes, days=1)[1]
     answer = asked(bearer(secret), method, path)
     is_problem = answer.headers.get("Content-Type") == "application/problem+json"
     return answer.json()["code"] if is_problem else None

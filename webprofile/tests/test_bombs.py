@@ -6,9 +6,9 @@ import json
 import pytest
 from django.test import Client
 
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from tasks.tests.make import make_user, make_worker
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 
 pytestmark = pytest.mark.django_db
 #: below the limits of length, far beyond those of depth and width
@@ -27,8 +27,8 @@ def entrances():
     alice, root = make_user("alice"), make_user("root", is_staff=True)
     page, script = Client(), Client()
     page.force_login(alice)
-    _, token = code_redeem(code_issue(make_worker("box")))
-    secret = token_issue(root, name="x", scopes=["read", "write", "admin"], days=1)[1]
+    _, token = redeem_code(issue_code(make_worker("box")))
+    secret = issue_token(root, name="x", scopes=["read", "write", "admin"], days=1)[1]
     agent, bearer = {"Authorization": f"Bearer {token}"}, {"Authorization": f"Bearer {secret}"}
     return {
         "/api/v1/tasks/cancel/": (page, {}),

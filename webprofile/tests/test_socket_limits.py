@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tasks.tests.make import make_user, make_worker
 from webprofile.realtime.consumers import Pace, Places, is_own_page
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SITE = "https://profile.example.org"
@@ -58,7 +58,7 @@ def _port(running, log):
 
 
 def enrolled():
-    _, token = code_redeem(code_issue(make_worker("box", online=False)))
+    _, token = redeem_code(issue_code(make_worker("box", online=False)))
     return {"Authorization": f"Bearer {token}"}
 
 

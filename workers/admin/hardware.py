@@ -27,7 +27,7 @@ from workers import releases, services
 from workers.admin import columns
 from workers.admin.filters import BeatFilter, StateFilter
 from workers.admin.forms import UsersForm, WorkerForm
-from workers.grants import grants_add, grants_remove
+from workers.grants import add_grants, remove_grants
 from workers.heartbeats import beats_count
 from workers.models import Worker
 from workers.status import with_shut_out_at
@@ -100,7 +100,7 @@ class WorkerAdmin(ActsAdmin):
         data = form.cleaned_data
         changes = {name: data[name] for name in ("name", "slots", "labels")}
         changes["pools"] = [pool.name for pool in data["pools"]]
-        services.worker_change(obj, by=reader_of(request), changes=changes)
+        services.update_worker(obj, by=reader_of(request), changes=changes)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         if not change:  # of a change the service wrote all, and the log
@@ -143,7 +143,7 @@ class WorkerAdmin(ActsAdmin):
         codes = []
         for worker in workers:
             try:
-                codes.append((worker.pk, services.worker_enrol(worker, by=reader_of(request))))
+                codes.append((worker.pk, services.enrol_worker(worker, by=reader_of(request))))
             except DomainError as error:
                 messages.error(request, word(error))
         if not codes:
@@ -188,9 +188,9 @@ class WorkerAdmin(ActsAdmin):
         if emails is None:
             given = (parse_int(pk, maximum=LARGEST_KEY) for pk in request.POST.getlist("remove"))
             chosen = [pk for pk in given if pk is not None]
-            count = grants_remove(users=chosen, workers=[worker.pk], by=by)
+            count = remove_grants(users=chosen, workers=[worker.pk], by=by)
         else:
-            count = grants_add(users=emails, workers=[worker.pk], by=by)
+            count = add_grants(users=emails, workers=[worker.pk], by=by)
         tell = messages.success if count else messages.info
         tell(request, grant_words(count, adds=emails is not None))
 

@@ -35,7 +35,7 @@ from workers.api.serializers import (
     WorkerRow,
 )
 from workers.models import Pool, Runtime, Worker
-from workers.selectors import workers_visible_to
+from workers.selectors import visible_workers
 
 
 class QueueQuery(fields.Query):
@@ -60,7 +60,7 @@ class WorkerList(ApiListView):
     filterset_class = WorkerFilters
 
     def get_queryset(self) -> QuerySet[Worker]:
-        return workers_visible_to(self.request.user).prefetch_related("pools")
+        return visible_workers(self.request.user).prefetch_related("pools")
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
         if args:  # none where the schema is made
@@ -73,7 +73,7 @@ class WorkerViewSet(ApiViewSet):
 
     def get_object(self) -> Worker:
         """The device of this name, if the user may see it. Raises Http404."""
-        workers = workers_visible_to(self.request.user)
+        workers = visible_workers(self.request.user)
         workers = workers.prefetch_related("pools", "runtimes__worker")
         return get_object_or_404(workers, name=self.kwargs["name"])
 
@@ -126,7 +126,7 @@ class PoolList(ApiListView):
 
     def get_queryset(self) -> QuerySet[Pool]:
         user = self.request.user
-        visible = workers_visible_to(user).prefetch_related(None)
+        visible = visible_workers(user).prefetch_related(None)
         pools = Pool.objects.prefetch_related(Prefetch("workers", visible, to_attr="seen"))
         return pools if user.is_staff else pools.filter(workers__in=visible.values("pk")).distinct()
 

@@ -18,7 +18,7 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import FACTS, RUNTIMES, make_user, make_waiting_task, make_worker
 from webprofile.asgi import application
 from workers.models import Worker
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 
 
 class FakeAgent:
@@ -53,7 +53,7 @@ class FakeAgent:
 
 @database_sync_to_async
 def enrolled(name: str = "box") -> tuple[Worker, str]:
-    return code_redeem(code_issue(make_worker(name, online=False)))
+    return redeem_code(issue_code(make_worker(name, online=False)))
 
 
 @database_sync_to_async

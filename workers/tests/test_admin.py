@@ -22,8 +22,8 @@ from tasks.tests.make import (
 )
 from webprofile.tests.admin_messages import messages_in
 from workers.models import Grant, Pool, Worker
-from workers.services import worker_introduce
-from workers.tokens import code_redeem, token_check
+from workers.services import introduce_worker
+from workers.tokens import check_token, redeem_code
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -58,9 +58,9 @@ def test_a_new_device_shows_its_enrolment_code_once(client, admin):
     form = FORM | {"name": "jetson", "is_public": "on"}
     answer = client.post(f"{LIST}add/", form, follow=True)
     assert "no-store" in answer.headers["Cache-Control"]
-    worker, token = code_redeem(code_in(answer.content.decode()))
+    worker, token = redeem_code(code_in(answer.content.decode()))
     assert (worker.name, worker.is_public) == ("jetson", True)
-    assert token_check(token) == worker
+    assert check_token(token) == worker
     for url in (f"{LIST}enrolled/", LIST, page_of(worker)):
         assert "mge_" not in client.get(url).content.decode()
 
@@ -70,19 +70,19 @@ def test_several_devices_are_enrolled_at_once_each_with_its_line(client, admin):
     data = {"action": "enrol", "_selected_action": [worker.pk for worker in workers]}
     page = client.post(LIST, data, follow=True).content.decode()
     codes = set(re.findall(r"mge_[\w-]+", page))
-    assert {code_redeem(code)[0].name for code in codes} == {"box", "board"}
+    assert {redeem_code(code)[0].name for code in codes} == {"box", "board"}
     assert "curl -fsS" in page
 
 
 def test_revoking_a_device_asks_first_shuts_it_out_and_a_new_code_lets_it_in_again(client, admin):
     worker = make_worker("box")
-    _, token = code_redeem(code_in(act(client, worker, "enrol")))
+    _, token = redeem_code(code_in(act(client, worker, "enrol")))
     assert "shut out at once" in act(client, worker, "revoke")
-    assert token_check(token) == worker
+    assert check_token(token) == worker
     act(client, worker, "revoke", confirm="yes")
     with pytest.raises(Exception, match="token_revoked"):
-        token_check(token)
-    code_redeem(code_in(act(client, worker, "enrol")))
+        check_token(token)
+    redeem_code(code_in(act(client, worker, "enrol")))
 
 
 def test_several_devices_are_drained_and_one_that_was_is_told_apart(client, admin):
@@ -240,7 +240,7 @@ def test_the_list_tells_what_runs_and_how_much_waits(client, admin):
 def test_a_device_is_found_by_name_host_and_pool(client, admin, term):
     worker = make_worker("box")
     make_worker("other")
-    worker_introduce(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
+    introduce_worker(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
     Pool.objects.create(name="arm").workers.add(worker)
     page = client.get(f"{LIST}?q={term}").content.decode()
     assert "1 device" in page
@@ -283,7 +283,7 @@ def test_a_new_device_is_private_unless_the_administrator_says_otherwise(client,
 
 def test_the_devices_page_shows_its_hardware(client, admin):
     worker = make_worker("box")
-    worker_introduce(worker, facts=FACTS, agent_version="0.1.0", runtimes=RUNTIMES)
+    introduce_worker(worker, facts=FACTS, agent_version="0.1.0", runtimes=RUNTIMES)
     page = client.get(f"/admin/workers/worker/{worker.pk}/change/").content.decode()
     for text in (FACTS.hostname, "1.0 GiB", "1.13.0", "0.1.0"):
         assert text in page
@@ -356,7 +356,7 @@ def test_a_device_without_a_usable_version_says_why(client):
 
 def test_where_a_device_stands_in_the_network_is_for_administrators(client):
     worker = make_worker("box")
-    worker_introduce(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
+    introduce_worker(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
     client.force_login(make_user())
     for path in ("/workers/", "/api/v1/workers/"):
         assert FACTS.hostname not in client.get(path).content.decode()

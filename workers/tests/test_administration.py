@@ -13,10 +13,10 @@ from tasks.models import Task
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from workers import services
-from workers.grants import grants_add, grants_remove
+from workers.grants import add_grants, remove_grants
 from workers.models import Grant, Pool, Worker
 from workers.selectors import may_use_worker
-from workers.tokens import code_issue, code_redeem, token_check
+from workers.tokens import check_token, issue_code, redeem_code
 from workers.wakeups import worker_group
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -33,8 +33,8 @@ def actions() -> list[str]:
 @pytest.mark.parametrize(
     ("act", "back", "field"),
     [
-        (services.worker_drain, services.worker_resume, "is_enabled"),
-        (services.worker_publish, services.worker_hide, "is_public"),
+        (services.drain_worker, services.resume_worker, "is_enabled"),
+        (services.publish_worker, services.hide_worker, "is_public"),
     ],
 )
 def test_a_switch_changes_and_is_noted_once_and_goes_back(root, act, back, field):
@@ -54,7 +54,7 @@ def test_a_switch_changes_and_is_noted_once_and_goes_back(root, act, back, field
 def test_a_drained_device_finishes_what_it_runs_and_gets_nothing_new(root):
     worker = make_worker()
     running = make_attempt(make_waiting_task(worker=worker))
-    services.worker_drain(worker, by=root)
+    services.drain_worker(worker, by=root)
     running.refresh_from_db()
     assert running.ended_at is None
     with refused("worker_disabled"):
@@ -64,7 +64,7 @@ def test_a_drained_device_finishes_what_it_runs_and_gets_nothing_new(root):
 def test_resuming_lifts_a_hold_too(root):
     worker = make_worker()
     Worker.objects.filter(pk=worker.pk).update(held_at=timezone.now(), held_reason="timed_out")
-    assert services.worker_resume(worker, by=root)
+    assert services.resume_worker(worker, by=root)
     worker.refresh_from_db()
     assert (worker.held_at, worker.held_reason) == (None, "")
     assert actions() == ["worker.release"]
@@ -72,16 +72,16 @@ def test_resuming_lifts_a_hold_too(root):
 
 def test_revoking_voids_tokens_and_unused_codes(root):
     worker = make_worker()
-    _, token = code_redeem(code_issue(worker))
-    code = services.worker_enrol(worker, by=root)
-    assert services.worker_revoke(worker, by=root) == 1
+    _, token = redeem_code(issue_code(worker))
+    code = services.enrol_worker(worker, by=root)
+    assert services.revoke_worker(worker, by=root) == 1
     with refused("token_revoked"):
-        token_check(token)
+        check_token(token)
     with refused("code_used"):
-        code_redeem(code)
+        redeem_code(code)
     assert actions() == ["worker.revoke", "worker.enrol"]
     assert code not in str(list(AuditEntry.objects.values()))
-    assert services.worker_revoke(worker, by=root) == 0
+    assert services.revoke_worker(worker, by=root) == 0
     assert actions() == ["worker.revoke", "worker.enrol"]
 
 
@@ -89,7 +89,7 @@ async def test_a_revoked_agents_connection_is_told_at_once(transactional_db):
     worker = await database_sync_to_async(make_worker)()
     layer = get_channel_layer()
     await layer.group_add(worker_group(worker.pk), "agent-connection")
-    await database_sync_to_async(services.worker_revoke)(worker, by=None)
+    await database_sync_to_async(services.revoke_worker)(worker, by=None)
     assert await layer.receive("agent-connection") == {"type": "worker.revoked"}
 
 
@@ -97,11 +97,11 @@ def test_retiring_frees_the_name_and_keeps_the_history(root):
     worker = make_worker("box")
     Pool.objects.create(name="arm").workers.add(worker)
     task = make_waiting_task(worker=worker)
-    assert services.worker_retire(worker, by=root)
-    assert not services.worker_retire(worker, by=root)
+    assert services.retire_worker(worker, by=root)
+    assert not services.retire_worker(worker, by=root)
     assert worker.name == f"box.retired-{worker.pk}"
     assert not worker.pools.exists()
-    again = services.worker_register(name="box", by=root)
+    again = services.register_worker(name="box", by=root)
     assert again.pk != worker.pk
     task.refresh_from_db()
     assert task.worker == worker
@@ -110,7 +110,7 @@ def test_retiring_frees_the_name_and_keeps_the_history(root):
 
 def test_a_long_name_leaves_room_for_the_mark(root):
     worker = make_worker("x" * 60)
-    services.worker_retire(worker, by=root)
+    services.retire_worker(worker, by=root)
     assert len(worker.name) == 60
     worker.full_clean()
 
@@ -118,7 +118,7 @@ def test_a_long_name_leaves_room_for_the_mark(root):
 def test_what_waits_for_a_retired_device_fails_at_the_next_sweep_with_the_reason(root):
     worker = make_worker()
     task = make_waiting_task(worker=worker)
-    services.worker_retire(worker, by=root)
+    services.retire_worker(worker, by=root)
     sweep()
     task.refresh_from_db()
     assert (task.state, task.outcome, task.reason) == ("finished", "failed", "worker_retired")
@@ -127,7 +127,7 @@ def test_what_waits_for_a_retired_device_fails_at_the_next_sweep_with_the_reason
 def test_what_runs_on_a_retired_device_is_lost_with_its_lease_and_not_tried_there_again(root):
     worker = make_worker()
     attempt = make_attempt(make_waiting_task(worker=worker))
-    services.worker_retire(worker, by=root)
+    services.retire_worker(worker, by=root)
     late = timezone.now() - datetime.timedelta(seconds=1)
     type(attempt).objects.update(lease_expires_at=late)
     sweep()
@@ -139,47 +139,47 @@ def test_what_runs_on_a_retired_device_is_lost_with_its_lease_and_not_tried_ther
 @pytest.mark.parametrize(
     "act",
     [
-        services.worker_drain,
-        services.worker_resume,
-        services.worker_publish,
-        services.worker_hide,
-        services.worker_enrol,
+        services.drain_worker,
+        services.resume_worker,
+        services.publish_worker,
+        services.hide_worker,
+        services.enrol_worker,
     ],
 )
 def test_a_retired_device_takes_no_other_change(root, act):
     worker = make_worker()
-    services.worker_retire(Worker.objects.get(pk=worker.pk), by=root)
+    services.retire_worker(Worker.objects.get(pk=worker.pk), by=root)
     with refused("worker_retired"):
         act(worker, by=root)  # read before it was retired
 
 
 def test_a_code_that_was_issued_before_retirement_lets_nobody_in(root):
     worker = make_worker()
-    code = services.worker_enrol(worker, by=root)
-    services.worker_retire(worker, by=root)
+    code = services.enrol_worker(worker, by=root)
+    services.retire_worker(worker, by=root)
     with refused("code_used"):
-        code_redeem(code)
+        redeem_code(code)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 61, "a\nb"])
 def test_a_name_that_is_none_is_refused(name):
     with refused("worker_name_bad"):
-        services.worker_register(name=name, by=None)
+        services.register_worker(name=name, by=None)
 
 
 def test_a_name_that_is_taken_is_refused():
     make_worker("box")
     with refused("worker_name_taken"):
-        services.worker_register(name="box", by=None)
+        services.register_worker(name="box", by=None)
 
 
 def test_several_users_get_several_devices_at_once_and_lose_them(root):
     users = [make_user(name) for name in ("bob", "carol")]
     workers = [make_worker(is_public=False) for _ in range(2)]
     ids = [user.pk for user in users]
-    assert grants_add(users=ids, workers=[w.name for w in workers], by=root) == 4
+    assert add_grants(users=ids, workers=[w.name for w in workers], by=root) == 4
     assert all(may_use_worker(user, worker) for user in users for worker in workers)
-    assert grants_remove(users=ids, workers=[workers[0].pk], by=root) == 2
+    assert remove_grants(users=ids, workers=[workers[0].pk], by=root) == 2
     assert not may_use_worker(users[0], workers[0])
     assert may_use_worker(users[0], workers[1])
     entry = AuditEntry.objects.get(action="grant.remove")
@@ -191,12 +191,12 @@ def test_several_users_get_several_devices_at_once_and_lose_them(root):
 def test_granting_twice_and_naming_twice_changes_nothing(root):
     bob, worker = make_user("bob"), make_worker(is_public=False)
     twice = [bob.pk, bob.email, " BOB@Example.com "]
-    assert grants_add(users=twice, workers=[worker.pk, worker.name], by=root) == 1
-    assert grants_add(users=[bob.pk], workers=[worker.pk], by=root) == 0
+    assert add_grants(users=twice, workers=[worker.pk, worker.name], by=root) == 1
+    assert add_grants(users=[bob.pk], workers=[worker.pk], by=root) == 0
     assert Grant.objects.count() == 1
     assert actions() == ["grant.add"]
-    assert grants_remove(users=twice, workers=[worker.pk], by=root) == 1
-    assert grants_remove(users=twice, workers=[worker.pk], by=root) == 0
+    assert remove_grants(users=twice, workers=[worker.pk], by=root) == 1
+    assert remove_grants(users=twice, workers=[worker.pk], by=root) == 0
     assert actions() == ["grant.remove", "grant.add"]
 
 
@@ -206,7 +206,7 @@ def test_users_that_are_gone_are_refused_by_name_and_nobody_is_granted_anything(
     number = gone.pk
     gone.delete()
     with pytest.raises(DomainError) as caught:
-        grants_add(users=[bob.pk, number, "eve@example.com"], workers=[worker.pk], by=root)
+        add_grants(users=[bob.pk, number, "eve@example.com"], workers=[worker.pk], by=root)
     assert caught.value.code == "users_unknown"
     assert caught.value.data["names"] == f"{number}, eve@example.com"
     assert not Grant.objects.exists()
@@ -216,24 +216,24 @@ def test_users_that_are_gone_are_refused_by_name_and_nobody_is_granted_anything(
 def test_users_who_are_shut_out_get_nothing_but_can_lose_it(root):
     bob, worker = make_user("bob", is_active=False), make_worker(is_public=False)
     with refused("users_inactive"):
-        grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+        add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     Grant.objects.create(user=bob, worker=worker)
-    assert grants_remove(users=[bob.pk], workers=[worker.pk], by=root) == 1
+    assert remove_grants(users=[bob.pk], workers=[worker.pk], by=root) == 1
 
 
 def test_devices_that_are_unknown_or_retired_are_refused_by_name(root):
     bob, worker = make_user("bob"), make_worker("box", is_public=False)
     with refused("workers_unknown"):
-        grants_add(users=[bob.pk], workers=["no-such", worker.pk], by=root)
-    services.worker_retire(worker, by=root)
+        add_grants(users=[bob.pk], workers=["no-such", worker.pk], by=root)
+    services.retire_worker(worker, by=root)
     with refused("workers_retired"):
-        grants_add(users=[bob.pk], workers=[worker.pk], by=root)
+        add_grants(users=[bob.pk], workers=[worker.pk], by=root)
 
 
 def test_the_names_of_devices_tell_case_apart(root):
     bob = make_user("bob")
     small, large = make_worker("box", is_public=False), make_worker("BOX", is_public=False)
-    grants_add(users=[bob.pk], workers=["BOX"], by=root)
+    add_grants(users=[bob.pk], workers=["BOX"], by=root)
     assert may_use_worker(bob, large)
     assert not may_use_worker(bob, small)
 
@@ -243,9 +243,9 @@ def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
     box, other = make_worker("box"), make_worker("other")
     monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda rows: False)
     with refused("worker_name_taken"):
-        services.worker_register(name=box.name, by=root)
+        services.register_worker(name=box.name, by=root)
     with refused("worker_name_taken"):
-        services.worker_change(other, by=root, changes={"name": box.name})
+        services.update_worker(other, by=root, changes={"name": box.name})
     assert (Worker.objects.count(), actions()) == (2, [])
 
 
@@ -269,15 +269,15 @@ def test_a_change_that_cannot_be_changes_nothing(root, changes, code):
     worker = make_worker("box", labels={"chip": "old"})
     before = Worker.objects.values().get(pk=worker.pk)
     with refused(code):
-        services.worker_change(worker, by=root, changes=changes)
+        services.update_worker(worker, by=root, changes=changes)
     assert (Worker.objects.values().get(pk=worker.pk), actions()) == (before, [])
 
 
 def test_many_users_are_found_in_as_many_queries_as_few(root, django_assert_num_queries):
     worker = make_worker(is_public=False)
     users = [make_user(f"user{number}") for number in range(20)]
-    grants_add(users=[root.pk, root.email], workers=[worker.pk, worker.name], by=root)
+    add_grants(users=[root.pk, root.email], workers=[worker.pk, worker.name], by=root)
     with django_assert_num_queries(7):
-        grants_add(users=[users[0].email], workers=[worker.name], by=root)
+        add_grants(users=[users[0].email], workers=[worker.name], by=root)
     with django_assert_num_queries(7):
-        grants_add(users=[user.email for user in users[1:]], workers=[worker.name], by=root)
+        add_grants(users=[user.email for user in users[1:]], workers=[worker.name], by=root)

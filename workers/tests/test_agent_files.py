@@ -9,7 +9,7 @@ from django.test import AsyncClient, Client
 
 from tasks.tests.make import make_worker
 from workers.releases import enrol_line, is_behind
-from workers.tokens import code_issue
+from workers.tokens import issue_code
 
 VERSION = "0.1.0+1a2b3c4d"
 NAME = f"agent-{VERSION}-linux-x86_64-cp311.pyz"
@@ -86,7 +86,7 @@ def test_only_reading_is_possible(built):
 @pytest.mark.django_db
 def test_the_lines_for_a_device_hold_its_code(built):
     worker = make_worker()
-    code = code_issue(worker)
+    code = issue_code(worker)
     lines = enrol_line(worker, code)
     assert lines["curl"] == (
         f"curl -fsS https://profile.example.org/agent/install.py | python3 - --code {code} --start"

@@ -19,14 +19,14 @@ from agent.protocol import (
 )
 from tasks.dispatch import gateway
 from tasks.dispatch.consumer import AgentConsumer
-from tasks.lifecycle.attempts import attempt_lose
+from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.outcomes import LEASE_EXPIRED
 from tasks.models import Attempt, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
-from workers.services import worker_revoke
+from workers.services import revoke_worker
 from workers.tests.make import FakeAgent, enrolled, greeted, waiting
-from workers.tokens import code_issue, code_redeem, tokens_revoke
+from workers.tokens import issue_code, redeem_code, revoke_tokens
 
 one_thread = pytest.mark.django_db
 threads = pytest.mark.django_db(transaction=True)
@@ -76,8 +76,8 @@ def test_a_token_that_is_void_reports_nothing():
 
 
 def void_token(attempt: Attempt) -> str:
-    worker, token = code_redeem(code_issue(attempt.worker))
-    tokens_revoke(worker)
+    worker, token = redeem_code(issue_code(attempt.worker))
+    revoke_tokens(worker)
     return token
 
 
@@ -128,7 +128,7 @@ def _end_of(order):
 @threads
 async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
     (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
-    take = gateway.report_take
+    take = gateway.apply_report
 
     def breaks(attempt, report):
         if attempt.pk == bad_order.attempt:
@@ -179,7 +179,7 @@ async def test_a_revoked_agent_reports_nothing_any_more():
 
 def _revoke_silently(attempt) -> None:
     worker = Attempt.objects.get(pk=attempt).worker
-    worker_revoke(worker, by=None)
+    revoke_worker(worker, by=None)
 
 
 @pytest.mark.production
@@ -248,7 +248,7 @@ async def test_an_acceptance_that_waited_for_the_end_of_its_attempt_changes_noth
     def ends() -> None:
         with transaction.atomic():
             attempt = Attempt.objects.select_for_update().get(pk=order.attempt)
-            attempt_lose(attempt, reason=LEASE_EXPIRED)
+            lose_attempt(attempt, reason=LEASE_EXPIRED)
             loop.call_soon_threadsafe(locked.set)
             asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
 

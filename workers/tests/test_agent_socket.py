@@ -19,15 +19,15 @@ from agent.protocol import (
     Heartbeat,
     Hello,
 )
-from tasks.lifecycle.attempts import attempt_lose
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.attempts import lose_attempt
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.tests.make import FACTS, MD5, RUNTIMES
 from workers.models import Worker
 from workers.selectors import labels_of
-from workers.services import worker_revoke
+from workers.services import revoke_worker
 from workers.tests.make import FakeAgent, dispatched, enrolled, greeted, waiting
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 from workers.wakeups import worker_group
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @database_sync_to_async
 def enrolled_again(worker: Worker) -> tuple[Worker, str]:
-    return code_redeem(code_issue(worker))
+    return redeem_code(issue_code(worker))
 
 
 async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(settings):
@@ -72,7 +72,7 @@ async def test_an_unknown_token_is_closed_with_its_code(token):
 
 async def test_a_revoked_token_is_closed_with_its_code():
     worker, token = await enrolled()
-    await database_sync_to_async(worker_revoke)(worker, by=None)
+    await database_sync_to_async(revoke_worker)(worker, by=None)
     agent = await FakeAgent(token).connect()
     assert await agent.closed_with() == 4403
 
@@ -80,7 +80,7 @@ async def test_a_revoked_token_is_closed_with_its_code():
 async def test_a_token_revoked_during_a_connection_ends_it_at_the_next_frame():
     worker, token = await enrolled()
     agent = await greeted(token)
-    await database_sync_to_async(worker_revoke)(worker, by=None)
+    await database_sync_to_async(revoke_worker)(worker, by=None)
     await agent.say(Heartbeat(sent_at=0))
     assert await agent.closed_with() == 4403
 
@@ -226,7 +226,7 @@ async def test_an_agent_is_told_to_stop_what_the_server_gave_up(how):
     await agent.say(AttemptAccepted(attempt=start.attempt))
     await agent.hear()
     attempt = await Attempt.objects.select_related("task").aget(pk=start.attempt)
-    await database_sync_to_async(attempt_lose)(attempt, reason="lease_expired")
+    await database_sync_to_async(lose_attempt)(attempt, reason="lease_expired")
     await dispatched(worker)
     assert (await agent.hear()).type == "start"  # the next attempt
     running = frozenset({start.attempt})
@@ -247,7 +247,7 @@ async def test_a_cancel_reaches_the_agent():
     start = await agent.hear()
     await agent.say(AttemptAccepted(attempt=start.attempt))
     await agent.hear()
-    await database_sync_to_async(task_cancel)(await Task.objects.aget(pk=task.pk))
+    await database_sync_to_async(cancel_task)(await Task.objects.aget(pk=task.pk))
     cancel = await agent.hear()
     assert (cancel.type, cancel.attempt) == ("cancel", start.attempt)
     await agent.say(AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.CANCELLED))

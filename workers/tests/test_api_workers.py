@@ -11,7 +11,7 @@ from tasks.models import Attempt
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
 from workers.models import Grant, Pool, Runtime
-from workers.services import worker_retire
+from workers.services import retire_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -180,7 +180,7 @@ def test_without_a_grant_a_private_device_exists_nowhere(alice):
     """Not by name, not in lists, pools, filters or hints; and neither does a retired one."""
     hidden = make_worker("hiddenbox", is_public=False, facts=FACTS, labels={"at": "hiddenlab"})
     retired = make_worker("oldbox")
-    worker_retire(retired, by=None)
+    retire_worker(retired, by=None)
     shown = make_worker("box", facts=FACTS)
     mixed, secret = Pool.objects.create(name="mixed"), Pool.objects.create(name="secret")
     mixed.workers.set([hidden, shown])

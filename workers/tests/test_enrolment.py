@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from tasks.tests.make import make_worker
 from workers.models import WorkerSecret
-from workers.services import worker_revoke
-from workers.tokens import code_issue
+from workers.services import revoke_worker
+from workers.tokens import issue_code
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -26,7 +26,7 @@ def check(client, token):
 
 def test_a_code_becomes_a_token_that_is_stored_only_as_a_digest(client):
     worker = make_worker("box")
-    answer = enrol(client, code_issue(worker)).json()
+    answer = enrol(client, issue_code(worker)).json()
     assert answer["worker"] == "box"
     assert answer["token"].startswith("mgw_")
     assert not WorkerSecret.objects.filter(sha256__contains=answer["token"]).exists()
@@ -36,7 +36,7 @@ def test_a_code_becomes_a_token_that_is_stored_only_as_a_digest(client):
 
 
 def test_a_code_works_once(client):
-    code = code_issue(make_worker())
+    code = issue_code(make_worker())
     assert enrol(client, code).status_code == 200
     again = enrol(client, code)
     assert (again.status_code, again.json()["error"]) == (403, "code_used")
@@ -45,13 +45,13 @@ def test_a_code_works_once(client):
 
 def test_a_new_code_voids_the_one_before(client):
     worker = make_worker()
-    first, second = code_issue(worker), code_issue(worker)
+    first, second = issue_code(worker), issue_code(worker)
     assert enrol(client, first).json()["error"] == "code_used"
     assert enrol(client, second).status_code == 200
 
 
 def test_an_expired_or_unknown_code_is_refused(client):
-    code = code_issue(make_worker())
+    code = issue_code(make_worker())
     WorkerSecret.objects.update(expires_at=timezone.now() - datetime.timedelta(seconds=1))
     assert enrol(client, code).json()["error"] == "code_expired"
     assert enrol(client, "mge_guess").json()["error"] == "code_unknown"
@@ -59,16 +59,16 @@ def test_an_expired_or_unknown_code_is_refused(client):
 
 def test_enrolling_again_revokes_the_old_token(client):
     worker = make_worker()
-    old = enrol(client, code_issue(worker)).json()["token"]
-    new = enrol(client, code_issue(worker)).json()["token"]
+    old = enrol(client, issue_code(worker)).json()["token"]
+    new = enrol(client, issue_code(worker)).json()["token"]
     assert check(client, old).status_code == 403
     assert check(client, new).status_code == 200
 
 
 def test_unknown_and_revoked_tokens_differ(client):
     worker = make_worker()
-    token = enrol(client, code_issue(worker)).json()["token"]
-    worker_revoke(worker, by=None)
+    token = enrol(client, issue_code(worker)).json()["token"]
+    revoke_worker(worker, by=None)
     assert (check(client, token).status_code, check(client, "mgw_x").status_code) == (403, 401)
     assert client.get("/api/agent/check/").status_code == 401
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from tasks.models import Attempt
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
-from workers.services import worker_revoke
-from workers.tokens import code_issue, code_redeem
+from workers.services import revoke_worker
+from workers.tokens import issue_code, redeem_code
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
 
 
 def token_of(worker):
-    return code_redeem(code_issue(worker))[1]
+    return redeem_code(issue_code(worker))[1]
 
 
 def running_on(worker):
@@ -67,7 +67,7 @@ def test_a_beat_leaves_attempts_alone_that_it_does_not_name_or_that_are_anothers
 def test_a_bad_token_is_told_as_at_the_check(client):
     worker = make_worker()
     token = token_of(worker)
-    worker_revoke(worker, by=None)
+    revoke_worker(worker, by=None)
     last_seen(None)
     assert (beat(client, token).status_code, beat(client, "mgw_x").status_code) == (403, 401)
     assert client.post("/api/agent/heartbeat/").status_code == 401

@@ -14,14 +14,14 @@ from structlog.contextvars import get_contextvars
 from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Heartbeat, decode_server
 from tasks.dispatch import gateway
 from tasks.dispatch.consumer import AgentConsumer
-from tasks.lifecycle.attempts import attempt_lose
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.attempts import lose_attempt
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
 from workers import services
 from workers.models import Worker
-from workers.services import worker_revoke
+from workers.services import revoke_worker
 from workers.tests.make import enrolled, greeted, long_since_ordered, waiting
 
 LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
@@ -104,8 +104,8 @@ def test_a_heartbeat_renews_no_lease_of_another_device():
 def test_a_device_that_comes_back_keeps_its_task_though_the_sweep_comes_at_once(monkeypatch):
     attempt = make_attempt()
     last_seen(LONG_AGO)
-    attempt_lose(attempt, reason="lease_expired")
-    seen = services.workers_seen
+    lose_attempt(attempt, reason="lease_expired")
+    seen = services.mark_seen
 
     def seen_and_swept(workers):
         seen(workers)
@@ -122,7 +122,7 @@ def in_need_of_orders(number: int) -> dict[int, frozenset]:
     held = {}
     for _ in range(number):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
-        attempt_lose(attempt, reason="agent_error")
+        lose_attempt(attempt, reason="agent_error")
         held[attempt.worker_id] = frozenset({attempt.pk})
     return held
 
@@ -180,7 +180,7 @@ async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
     assert start.type == "start"
     await agent.say(AttemptAccepted(attempt=start.attempt))
     await agent.hear()
-    await database_sync_to_async(task_cancel)(await Task.objects.aget(pk=task.pk))
+    await database_sync_to_async(cancel_task)(await Task.objects.aget(pk=task.pk))
     assert await agent.socket.receive_nothing(0.2)
     await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
     assert (await agent.hear()).type == "cancel"
@@ -238,7 +238,7 @@ async def test_of_agents_that_beat_at_once_only_the_revoked_one_is_closed(settin
     (_, token), (bad, bad_token) = await enrolled("good"), await enrolled("bad")
     staying, going = await greeted(token), await greeted(bad_token)
     await database_sync_to_async(last_seen)(LONG_AGO)
-    await database_sync_to_async(worker_revoke)(bad, by=None)
+    await database_sync_to_async(revoke_worker)(bad, by=None)
     for agent in (staying, going):
         await agent.say(Heartbeat(sent_at=0))
     assert await going.closed_with() == 4403
@@ -285,7 +285,7 @@ async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_order
     going, staying = await greeted(bad_token), await greeted(token)
     await assigned(good)
     await long_since_ordered()
-    await database_sync_to_async(worker_revoke)(bad, by=None)
+    await database_sync_to_async(revoke_worker)(bad, by=None)
     authenticate = AgentConsumer.authenticate
 
     async def fails(self):

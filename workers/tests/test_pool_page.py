@@ -10,7 +10,7 @@ from django.contrib.staticfiles import finders
 
 from tasks.tests.make import make_user, make_worker
 from workers.models import Pool
-from workers.services import worker_retire
+from workers.services import retire_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ def box_of(page: str, name: str) -> str:
 
 def test_devices_are_ticked_in_one_list_that_needs_no_script(client, pool):
     make_worker("board")
-    worker_retire(make_worker("old"), by=None)
+    retire_worker(make_worker("old"), by=None)
     page = client.get(f"{POOLS}{pool.pk}/change/").content.decode()
     assert 'type="checkbox"' in box_of(page, "box")
     assert "checked" in box_of(page, "box")

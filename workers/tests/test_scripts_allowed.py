@@ -28,7 +28,7 @@ def act(client, worker: Worker, name: str, **fields):
 
 
 def test_nobody_runs_scripts_unless_somebody_said_so(root):
-    worker = services.worker_register(name="box", by=root)
+    worker = services.register_worker(name="box", by=root)
     gateway.on_hello(worker, SCRIPTS_HELLO)
     worker.refresh_from_db()
     assert (worker.allows_scripts, worker.offers_scripts, worker.takes_scripts) == (

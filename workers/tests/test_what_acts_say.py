@@ -7,7 +7,7 @@ from accounts.models import AuditEntry
 from tasks.tests.make import make_user, make_worker
 from webprofile.tests.admin_messages import messages_in
 from workers.models import HealthCheck, Worker
-from workers.tokens import code_issue
+from workers.tokens import issue_code
 
 pytestmark = pytest.mark.django_db
 
@@ -107,7 +107,7 @@ def test_one_device_and_several_have_their_own_sentences(client, root, name, bef
 
 def test_a_code_that_was_not_used_is_something_to_revoke(client, root):
     worker = make_worker("box")
-    code_issue(worker)
+    issue_code(worker)
     assert told(client, "revoke", worker) == [
         "The agent of box is shut out until it is enrolled again."
     ]

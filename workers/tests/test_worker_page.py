@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Attempt
 from tasks.tests.make import change_worker, make_user, make_waiting_task, make_worker
 from tasks.usage import usage_of
@@ -155,7 +155,7 @@ def test_what_ran_until_it_was_lost_counts():
 
 def test_what_still_runs_counts_and_never_more_than_all():
     worker = make_worker()
-    attempt = attempt_assign(make_waiting_task(make_user(), worker), slot=0)
+    attempt = assign_attempt(make_waiting_task(make_user(), worker), slot=0)
     begin = timezone.now() - datetime.timedelta(days=9)
     Attempt.objects.filter(pk=attempt.pk).update(started_at=begin)
     usage = usage_of(worker)

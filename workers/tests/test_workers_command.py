@@ -26,7 +26,7 @@ def test_one_line_enrols_a_device_that_is_registered_with_it():
     assert line.count("\n") == 0
     assert line.startswith("curl ")
     code = line.split("--code ")[1].split()[0]
-    worker, _ = tokens.code_redeem(code)
+    worker, _ = tokens.redeem_code(code)
     assert (worker.name, worker.is_public) == ("pi-4", False)
     assert code not in str(list(AuditEntry.objects.values()))
 
@@ -35,7 +35,7 @@ def test_enrolling_once_more_voids_the_line_before():
     first = workers("enrol", "pi-4", "--public").split("--code ")[1].split()[0]
     assert "python -m agent enrol" in workers("enrol", "pi-4", "--with", "clone")
     with pytest.raises(Exception, match="code_used"):
-        tokens.code_redeem(first)
+        tokens.redeem_code(first)
     assert Worker.objects.get().is_public
     with pytest.raises(CommandError, match="publish"):
         workers("enrol", "pi-4", "--public")

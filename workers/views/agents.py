@@ -13,7 +13,7 @@ from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
 from tasks.dispatch.gateway import on_heartbeats
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
-from workers.tokens import bearer_of, code_redeem, token_check
+from workers.tokens import bearer_of, check_token, redeem_code
 
 
 @csrf_exempt  # no cookie is involved: the code itself is the credential
@@ -22,7 +22,7 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
     """Exchange {"code"} for {"worker", "token"}."""
     try:
         code = json.loads(request.body)["code"]
-        worker, token = code_redeem(str(code))
+        worker, token = redeem_code(str(code))
     except (ValueError, KeyError, TypeError, RecursionError):
         return _refuse(DomainError("bad_request", status=400))
     except DomainError as error:
@@ -35,7 +35,7 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
 def agent_check(request: HttpRequest) -> JsonResponse:
     """Tell an agent whether its token is good, and what time it is here."""
     try:
-        worker = token_check(bearer_of(request.headers.get("Authorization", "")))
+        worker = check_token(bearer_of(request.headers.get("Authorization", "")))
     except DomainError as error:
         return _refuse(error)
     return JsonResponse(
@@ -56,7 +56,7 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
     if len(length) > 9 or int(length) > MAX_FRAME_BYTES:
         return _refuse(DomainError("bad_request", status=413))
     try:
-        worker = token_check(bearer_of(request.headers.get("Authorization", "")))
+        worker = check_token(bearer_of(request.headers.get("Authorization", "")))
         message = Heartbeat.model_validate_json(request.body)
     except ValidationError:
         return _refuse(DomainError("bad_request", status=400))

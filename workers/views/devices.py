@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from accounts.selectors import reader_of
 from workers.models import Worker
 from workers.releases import is_behind
-from workers.selectors import workers_saying, workers_visible_to
+from workers.selectors import search_workers, visible_workers
 from workers.status import ONLINE
 
 PAGE_SIZE = 50
@@ -34,7 +34,7 @@ class DeviceFilterForm(forms.Form):
     def narrowed(self, workers: "QuerySet[Worker]") -> "QuerySet[Worker]":
         """Of a valid form. Where a device stands in the network is no part of the search."""
         if text := self.cleaned_data["q"]:
-            workers = workers_saying(workers, text)
+            workers = search_workers(workers, text)
         online = ONLINE.rows("")
         if state := self.cleaned_data["state"]:
             workers = workers.filter(online if state == "online" else ~online)
@@ -55,7 +55,7 @@ def rows(request: HttpRequest) -> HttpResponse:
 
 
 def _visible(request: HttpRequest) -> Any:
-    return workers_visible_to(reader_of(request))
+    return visible_workers(reader_of(request))
 
 
 def _context(request: HttpRequest) -> dict[str, Any]:

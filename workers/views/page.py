@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import reader_of
-from profiles.health import health_ask
+from profiles.health import request_health_checks
 from tasks.lifecycle.reasons import held_words, wording_of
 from tasks.scheduling.eligibility import starts_checks
 from tasks.scheduling.queue_depth import loads_of
@@ -19,7 +19,7 @@ from tasks.usage import recent_tasks, usage_of
 from webprofile.admin.worker_actions import HEALTH_CHECK
 from workers import releases
 from workers.models import Worker
-from workers.selectors import labels_of, workers_visible_to
+from workers.selectors import labels_of, visible_workers
 from workers.status import DeviceStatus, status_of
 
 CHECKS = 15
@@ -68,13 +68,13 @@ def worker_check(request: HttpRequest, name: str) -> HttpResponse:
     if not reader.is_staff:
         raise Http404
     worker = _worker(reader, name)
-    health_ask(worker, by=reader)
+    request_health_checks(worker, by=reader)
     messages.success(request, HEALTH_CHECK.words([worker.name]))
     return redirect("workers:detail", name=worker.name)
 
 
 def _worker(reader: User, name: str) -> Worker:
-    worker = workers_visible_to(reader).filter(name=name).first()
+    worker = visible_workers(reader).filter(name=name).first()
     if worker is None:
         raise Http404
     return worker

@@ -5,7 +5,7 @@ from typing import Any
 from cryptography.fernet import InvalidToken
 from django.core.management.base import BaseCommand, CommandError
 
-from accounts.encryption import secrets_reencrypt
+from accounts.encryption import reencrypt_secrets
 
 
 class Command(BaseCommand):
@@ -13,7 +13,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            count = secrets_reencrypt()
+            count = reencrypt_secrets()
         except InvalidToken as error:
             raise CommandError(
                 "A secret opens with none of the keys: add the former SECRET_KEY to "

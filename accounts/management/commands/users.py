@@ -11,13 +11,13 @@ from django.db.models import Count, Q
 from accounts import services
 from accounts.models import User
 from accounts.system_user import people
-from accounts.tokens.access import token_revoke, tokens_usable
+from accounts.tokens.access import revoke_token, usable_tokens
 from webprofile.admin.user_actions import USER_ACTS
 from webprofile.management.acts import act_on_rows, act_verbs
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
-from workers.grants import grants_add, grants_remove
+from workers.grants import add_grants, remove_grants
 
 FIELDS = ("e-mail", "role", "active", "joined", "last login", "private devices")
 LONGEST_PASSWORD = 4096
@@ -78,7 +78,7 @@ class Command(BaseCommand):
                 users = [user_named(email) for email in options["names"]]
                 act_on_rows(self.acts[verb], users, self.stdout)
             elif verb == "create":
-                user = services.user_create(
+                user = services.create_account(
                     email=options["email"],
                     password=_password(),
                     by=None,
@@ -87,21 +87,21 @@ class Command(BaseCommand):
                 self.stdout.write(f"{user.email} created")
             elif verb == "set-password":
                 user = user_named(options["email"])
-                services.user_set_password(user, password=_password(), by=None)
+                services.set_user_password(user, password=_password(), by=None)
                 self.stdout.write(f"{user.email} has a new password")
             elif verb == "revoke-token":
                 self._revoke_token(user_named(options["email"]), options["prefix"])
             else:
-                change = grants_add if verb == "grant" else grants_remove
+                change = add_grants if verb == "grant" else remove_grants
                 count = change(users=[options["email"]], workers=options["workers"], by=None)
                 self.stdout.write(f"{count} grants changed")
 
     def _revoke_token(self, user: User, prefix: str) -> None:
-        tokens = list(tokens_usable(user).filter(prefix=prefix.rstrip("…")))
+        tokens = list(usable_tokens(user).filter(prefix=prefix.rstrip("…")))
         if not tokens:
             raise CommandError(f"{user.email} has no access token {prefix}.", returncode=USAGE)
         for token in tokens:
-            token_revoke(token, by=None)
+            revoke_token(token, by=None)
             self.stdout.write(f"{token.name} revoked")
 
     def _list(self, options: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from profiles.exports.provenance import provenance
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from tasks.command_filters import add_filters, is_narrowed, tasks_chosen
+from tasks.command_filters import add_filters, filtered_tasks, is_narrowed
 from tasks.models import Task
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             raise CommandError("Say which: numbers, filters or --all.", returncode=USAGE)
         writer_of = WRITERS[_format(options, _TABLES)]
         with plain_errors():
-            tasks = tasks_chosen(options)
+            tasks = filtered_tasks(options)
             with _opened(options["output"]) as stream:
                 writer = writer_of(stream, fields)
                 skipped = self._write(writer, tasks, rows_of)

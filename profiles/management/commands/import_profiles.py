@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.models import User
-from profiles.imports.local_files import profile_import, profiles_below
+from profiles.imports.local_files import import_profile, profiles_below
 from profiles.models import ProfileUpload
 from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         with Progress(len(groups), "Storing", unit="profiles") as progress:
             for files in groups:
                 try:
-                    found = profile_import(owner, files, again=again)
+                    found = import_profile(owner, files, again=again)
                 except (DomainError, BatchError, OSError) as error:
                     if getattr(error, "code", "") == "storage_unreachable":
                         raise  # the next one would fare no better

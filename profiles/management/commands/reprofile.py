@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q, QuerySet
 
 from profiles.analysis.archive import VERSION
-from profiles.ingest.rebuild import RebuildError, attempt_rebuild, profile_rebuild
+from profiles.ingest.rebuild import RebuildError, rebuild_attempt, rebuild_derived
 from profiles.models import AttemptMeasurement, Profile
 from webprofile.errors import DomainError
 
@@ -80,12 +80,12 @@ class Command(BaseCommand):
         # a row may go, or be made by another, while this runs: each is read when its turn comes
         for number in list(profiles.order_by("pk").values_list("pk", flat=True)):
             if profile := Profile.objects.filter(pk=number).first():
-                yield f"profile {number} ({_source(profile)})", partial(profile_rebuild, profile)
+                yield f"profile {number} ({_source(profile)})", partial(rebuild_derived, profile)
         alone = measurements.filter(attempt__profile=None).order_by("pk")
         for number in list(alone.values_list("pk", flat=True)):
             if row := AttemptMeasurement.objects.filter(pk=number).first():
                 name = f"measurement {number} (task {row.attempt.task_id})"
-                yield name, partial(attempt_rebuild, row.attempt)
+                yield name, partial(rebuild_attempt, row.attempt)
 
 
 def _of_tasks(

@@ -14,8 +14,8 @@ from accounts.models import User
 from tasks.models import Task
 from tasks.states import Status
 from tasks.submission.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
-from tasks.submission.creation import task_copy_failed, task_create
-from tasks.submission.uploads import FileStore, task_confirm
+from tasks.submission.creation import create_task, fail_copy
+from tasks.submission.uploads import FileStore, confirm_task
 from tasks.submission.validation import quota_of
 from webprofile.api.problems import flattened
 from webprofile.client.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
@@ -162,18 +162,18 @@ def _going_on(made: Sequence[Made], planned: int) -> str:
 def _make(owner: User, planned: Planned, store: FileStore) -> Made:
     """One task on its way into the queue; whatever fails, no half of it stays in the way."""
     try:
-        task = task_create(owner=owner, worker=planned.worker, request=planned.request)
+        task = create_task(owner=owner, worker=planned.worker, request=planned.request)
     except DomainError as error:
         is_full = error.code == "quota_reached" and bool(error.data["limit"])
         return Made(planned, None, word(error), is_full)
     try:
         for row, asked in zip(task.files.all(), planned.cell.files, strict=True):
             store.store(row, asked.path)
-        task_confirm(task)
+        confirm_task(task)
     except (DomainError, OSError, KeyboardInterrupt) as error:
         code = error.code if isinstance(error, DomainError) else ""
         problem = word(error) if isinstance(error, DomainError) else str(error)
-        task_copy_failed(task, detail=problem)
+        fail_copy(task, detail=problem)
         if code == "storage_unreachable" or isinstance(error, KeyboardInterrupt):
             raise  # the next one would fare no better
         return Made(planned, None, problem)

@@ -13,10 +13,10 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 from django.utils import timezone
 
-from accounts.webhooks.deliveries import deliveries_sweep
-from profiles.health import health_round
-from profiles.imports.sweep import opened_sweep
-from profiles.parts import parts_sweep
+from accounts.webhooks.deliveries import sweep_deliveries
+from profiles.health import run_health_checks
+from profiles.imports.sweep import sweep_imports
+from profiles.parts import sweep_parts
 from profiles.retention.deletion import removed_sweep
 from profiles.retention.policy import retention_sweep
 from profiles.services import abandoned_uploads_purge
@@ -64,14 +64,14 @@ class Rounds:
         """What a round does now, in its order."""
         yield partial(sweep, self.began_at)
         yield abandoned_uploads_purge
-        yield opened_sweep
-        yield health_round
+        yield sweep_imports
+        yield run_health_checks
         yield retention_sweep
         yield removed_sweep
-        yield parts_sweep
+        yield sweep_parts
         if not is_coming_back(self.began_at, timezone.now()):
             yield devices_lost_tell
-        yield deliveries_sweep
+        yield sweep_deliveries
 
 
 class Command(BaseCommand):

@@ -8,12 +8,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
-from profiles.retention.deletion import task_delete
-from tasks.command_filters import add_filters, is_narrowed, tasks_chosen
-from tasks.lifecycle.cancel import task_is_cancelled
+from profiles.retention.deletion import delete_task
+from tasks.command_filters import add_filters, filtered_tasks, is_narrowed
+from tasks.lifecycle.cancel import cancel_and_check
 from tasks.models import Task
 from tasks.states import LIVE, TaskState
-from tasks.submission.copies import task_repeat
+from tasks.submission.copies import repeat_task
 from webprofile.errors import DomainError
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.messages.errors import word
@@ -71,7 +71,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
-            tasks = tasks_chosen(options)
+            tasks = filtered_tasks(options)
             if options["verb"] == "list":
                 self._list(tasks, options)
                 return
@@ -167,19 +167,19 @@ def _row(task: Task) -> dict[str, Any]:
 
 
 def _cancel(task: Task) -> str:
-    if not task_is_cancelled(task):
+    if not cancel_and_check(task):
         raise DomainError("run_over", status=409)
     return f"#{task.pk} {task.status.value}"
 
 
 def _retry(task: Task) -> str:
-    copy, _ = task_repeat(task, owner=task.owner)
+    copy, _ = repeat_task(task, owner=task.owner)
     return f"#{task.pk} again as #{copy.pk}"
 
 
 def _delete(task: Task) -> str:
     number = task.pk
-    task_delete(task, by=None)
+    delete_task(task, by=None)
     return f"#{number} deleted"
 
 

@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 
 from accounts.models import User
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from agent.tests.http_sites import serving
 from tasks.tests.make import make_user, make_worker, npy_bytes
 
@@ -155,6 +155,6 @@ def alice(transactional_db, storage) -> User:
 @pytest.fixture
 def client(live_server, alice: User, stranger: Client) -> Client:
     """Alice's machine, as in a CI: site and token are in the environment."""
-    _, secret = token_issue(alice, name="CI", scopes=["read", "write"], days=1)
+    _, secret = issue_token(alice, name="CI", scopes=["read", "write"], days=1)
     stranger.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": secret}
     return stranger

@@ -10,7 +10,7 @@ import pytest
 from allauth.mfa.totp.internal import auth as totp
 
 from accounts.models import AccessToken
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from tasks.tests.make import make_user
 from webprofile.client.errors import UsageError
 from webprofile.client.login_file import is_open_to_listeners, site_checked
@@ -24,7 +24,7 @@ def kept(stranger):
 
 
 def test_a_token_from_standard_input_is_kept_for_its_user_alone(live_server, alice, stranger, kept):
-    _, secret = token_issue(alice, name="mine", scopes=["read"], days=1)
+    _, secret = issue_token(alice, name="mine", scopes=["read"], days=1)
     done = stranger.run("login", live_server.url + "/", "--token-stdin", stdin=secret + "\n")
     assert "alice@example.com" in done.stderr
     assert secret not in done.stdout + done.stderr
@@ -89,7 +89,7 @@ def test_a_page_that_is_no_such_site_is_told(live_server, proxy, alice, stranger
 
 
 def test_a_token_that_ended_can_still_be_forgotten(live_server, alice, stranger, kept):
-    _, secret = token_issue(alice, name="mine", scopes=["read", "write"], days=1)
+    _, secret = issue_token(alice, name="mine", scopes=["read", "write"], days=1)
     stranger.run("login", live_server.url, "--token-stdin", stdin=secret)
     AccessToken.objects.all().delete()
     stranger.run("list", code=3)
@@ -98,7 +98,7 @@ def test_a_token_that_ended_can_still_be_forgotten(live_server, alice, stranger,
 
 
 def test_a_kept_token_is_sent_to_no_other_site(live_server, alice, stranger, kept):
-    _, secret = token_issue(alice, name="mine", scopes=["read"], days=1)
+    _, secret = issue_token(alice, name="mine", scopes=["read"], days=1)
     stranger.run("login", live_server.url, "--token-stdin", stdin=secret)
     stranger.environment["WEBPROFILE_SITE"] = "http://127.0.0.1:9"
     assert "Not logged in" in stranger.run("list", code=2).stderr

@@ -11,7 +11,7 @@ from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Contamination
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
     finished_attempt,
@@ -37,7 +37,7 @@ def result(alice):
             "measurement.json": measurement(clean, profiled(2, 11.0), plan=plan),
         }
         attempt = ended_attempt(files, owner or alice, plan=plan)
-        profile_build(attempt)
+        build_attempt_profile(attempt)
         return attempt.task_id
 
     return make
@@ -60,7 +60,7 @@ def test_a_result_is_shown_with_latency_operators_and_its_address(client, result
 
 def test_the_exit_code_of_show_is_that_of_its_task(client, alice):
     failed = finished_attempt(b"{", owner=alice)
-    profile_build(failed)
+    build_attempt_profile(failed)
     assert "failed" in client.run("show", failed.task_id, code=1).stdout
     task = make_waiting_task(alice)
     assert "waiting" in client.run("show", task.pk, code=4).stdout
@@ -89,7 +89,7 @@ def steady(alice):
         attempt = ended_attempt(files, alice, plan=plan)
         # each duration is another model
         attempt.task.files.filter(kind="model").update(md5=f"{seconds:032.4f}")
-        profile_build(attempt)
+        build_attempt_profile(attempt)
         if not made:
             runs = [[seconds * (1 + number / 400)] * 5 for number in range(5)]
             make_equal_runs(Profile.objects.get(attempt=attempt), *runs)
@@ -222,7 +222,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(client, result, home):
 def test_a_matrix_is_exported_as_one_table(client, result, home, alice):
     done, waiting = result(0.25), make_task(alice, title="nightly")
     failed = finished_attempt(b"{", owner=alice)
-    profile_build(failed)
+    build_attempt_profile(failed)
     client.run("export", "--table", done, waiting.pk, failed.task_id, "-o", "matrix.csv")
     text = (home / "matrix.csv").read_bytes().decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))

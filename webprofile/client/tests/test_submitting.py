@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import AccessToken, User
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
@@ -134,7 +134,7 @@ def test_a_private_device_does_not_exist_for_others(client):
 
 
 def test_a_read_only_token_submits_nothing(client, alice, live_server):
-    _, client.environment["WEBPROFILE_TOKEN"] = token_issue(
+    _, client.environment["WEBPROFILE_TOKEN"] = issue_token(
         alice, name="r", scopes=["read"], days=1
     )
     client.run("submit", "-m", "net.mge", "-w", "x86-1", code=3)

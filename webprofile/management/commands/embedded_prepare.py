@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
-from accounts.services import user_ensure
-from workers.services import worker_ensure
-from workers.tokens import code_issue
+from accounts.services import ensure_user
+from workers.services import ensure_worker
+from workers.tokens import issue_code
 
 
 class Command(BaseCommand):
@@ -28,12 +28,12 @@ class Command(BaseCommand):
         made: dict[str, Any] = {"admin": _ensure(options["admin_email"], administrator=True)}
         if options["demo_user"]:
             made["demo"] = _ensure(options["demo_user"])
-        worker = worker_ensure(name=options["worker"])
-        code = code_issue(worker) if options["enrol"] else None
+        worker = ensure_worker(name=options["worker"])
+        code = issue_code(worker) if options["enrol"] else None
         made["enrolment"] = {"worker": worker.name, "code": code}
         self.stdout.write(json.dumps(made))
 
 
 def _ensure(email: str, *, administrator: bool = False) -> dict[str, str | None]:
-    user, password = user_ensure(email=email, administrator=administrator)
+    user, password = ensure_user(email=email, administrator=administrator)
     return {"email": user.email, "password": password}

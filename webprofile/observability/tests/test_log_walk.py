@@ -35,7 +35,7 @@ FOR_PROGRAMS = {"timestamp", "level", "event"}
 
 def walk(task):
     """As an agent does it, over the gateway, until its files are to be read; the attempt."""
-    submit.task_submit(task, stored(task))
+    submit.submit_task(task, stored(task))
     assign_waiting()
     attempt = Attempt.objects.get(task=task)
     worker = attempt.worker

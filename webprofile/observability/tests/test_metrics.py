@@ -9,8 +9,8 @@ from prometheus_client import REGISTRY
 
 from profiles.retention.policy import POLICIES, purge
 from tasks.lifecycle import attempts
-from tasks.lifecycle.cancel import task_cancel
-from tasks.lifecycle.counters import ends_count
+from tasks.lifecycle.cancel import cancel_task
+from tasks.lifecycle.counters import count_outcomes
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, EndTally, Mark, Task
 from tasks.tests.make import (
@@ -122,15 +122,15 @@ def end_some(settle=True):
     well, badly, silent = (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(3))
     reported(well, finished(well))
     reported(badly, finished(badly, exit_code=134))
-    attempts.attempt_lose(silent, reason="lease_expired")
+    attempts.lose_attempt(silent, reason="lease_expired")
     if settle:
         Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(seconds=20))
 
 
 def test_ends_of_attempts_are_counted_once_and_outlive_their_rows(read):
     end_some()
-    assert ends_count() == 3
-    assert ends_count() == 0
+    assert count_outcomes() == 3
+    assert count_outcomes() == 0
     Task.objects.all().delete()
     found = read()
     name = "mgw_attempts_ended_total"
@@ -141,12 +141,12 @@ def test_ends_of_attempts_are_counted_once_and_outlive_their_rows(read):
 
 def test_an_end_that_may_not_be_committed_yet_is_counted_later():
     end_some(settle=False)
-    assert ends_count() == 0
+    assert count_outcomes() == 0
     # some seconds pass
     passed = datetime.timedelta(seconds=20)
     Mark.objects.update(at=F("at") - passed)
     Attempt.objects.update(ended_at=F("ended_at") - passed)
-    assert ends_count() == 3
+    assert count_outcomes() == 3
 
 
 def test_what_is_purged_before_it_was_counted_does_not_disturb(read):
@@ -211,7 +211,7 @@ def test_a_lost_hint_is_counted_and_the_task_goes_on(
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()
     assert of() == before + 1
-    task_cancel(task)
+    cancel_task(task)
     assert task.status == "cancelled"
 
 

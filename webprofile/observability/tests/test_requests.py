@@ -7,7 +7,7 @@ import pytest
 from channels.testing import ApplicationCommunicator, WebsocketCommunicator
 from prometheus_client import REGISTRY
 
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from accounts.tokens.refresh import pair_issue
 from tasks.tests.make import make_task, make_user
 from webprofile.asgi import application
@@ -145,7 +145,7 @@ def test_a_request_with_a_token_names_the_user_too(client, monkeypatch):
     user = make_user("alice")
     secrets = (
         pair_issue(user).access,
-        token_issue(user, name="script", scopes=["read"], days=1)[1],
+        issue_token(user, name="script", scopes=["read"], days=1)[1],
     )
     noted = []
     monkeypatch.setattr(

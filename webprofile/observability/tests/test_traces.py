@@ -190,7 +190,7 @@ def test_an_address_with_a_key_is_told_as_its_pattern(client, collected):
 def test_a_request_that_breaks_the_site_is_a_failed_span_without_its_exception(
     client, collected, monkeypatch
 ):
-    monkeypatch.setattr("tasks.views.pages.services.task_cancel", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("tasks.views.pages.cancel_task", lambda *_, **__: 1 / 0)
     client.raise_request_exception = False
     task = make_task()
     client.force_login(task.owner)

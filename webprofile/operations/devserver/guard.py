@@ -4,8 +4,9 @@
 standard input ends, which happens when the supervisor ends in any way. Then it ends each process
 whose environment holds the supervisor's cookie, and all their descendants: sessions and process
 groups do not matter, so a load_and_run below the agent or a child of a dead actor process is found
-too. The input's lines name processes that count as well (pid, start time): Redis overwrites its environment with a title,
-and others clear it. Linux only: elsewhere there is no /proc, and the parts' own manners must do.
+too. The input's lines name processes that count as well (pid, start time): Redis overwrites its
+environment with a title, and others clear it. Linux only: elsewhere there is no /proc, and the
+parts' own manners must do.
 FOLDER is removed at the end.
 """
 

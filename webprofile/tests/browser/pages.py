@@ -14,15 +14,15 @@ from django.test import Client
 from accounts.models import User
 from agent.protocol.measurement import PassRecord
 from profiles.models import ProfileUpload
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP
 from profiles.tests.make import STANDARD, measurement, profiled
 from profiles.tests.opened import make_opened, make_upload
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.static_plans import graph_of, plan_of
-from tasks.lifecycle.cancel import task_cancel
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.cancel import cancel_task
+from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, SavedView, Task
 from tasks.tests.make import (
     make_attempt,
@@ -148,7 +148,7 @@ def make_measured(owner: User) -> None:
         "measurement.json": measurement(*passes, plan=STANDARD),
     }
     attempt = ended_attempt(files, owner, plan=STANDARD)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     Task.objects.filter(pk=attempt.task_id).update(title=MEASURED)
 
 
@@ -173,8 +173,8 @@ def _tasks_in_each_state(owner: User) -> Iterator[Task]:
     Task.objects.filter(pk=running.task_id).update(state="running")
     yield running.task
     failed, cancelled = make_waiting_task(owner), make_waiting_task(owner)
-    task_fail(failed, reason="worker_went_offline")
-    task_cancel(cancelled)
+    fail_task(failed, reason="worker_went_offline")
+    cancel_task(cancelled)
     yield from (failed, cancelled)
 
 

@@ -14,8 +14,8 @@ from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 from profiles.tests.opened import make_opened
-from tasks.lifecycle.cancel import task_cancel
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.cancel import cancel_task
+from tasks.lifecycle.outcomes import fail_task
 from tasks.models import SavedView, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
 from testdata import good_profile
@@ -94,8 +94,8 @@ def root(storage):
         make_measured(user)
     make_task(user)
     make_waiting_task(user, title="one that waits")
-    task_fail(make_waiting_task(user), reason="worker_went_offline")
-    task_cancel(make_waiting_task(user))
+    fail_task(make_waiting_task(user), reason="worker_went_offline")
+    cancel_task(make_waiting_task(user))
     make_opened(user, good_profile("lstm"), name="opened here")
     SavedView.objects.create(owner=user, name="failures", query="status=failed")
     return user

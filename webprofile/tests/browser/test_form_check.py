@@ -111,7 +111,7 @@ def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monk
     def refuse(*_args, **_fields):
         raise DomainError("storage_unreachable", status=503)
 
-    monkeypatch.setattr("tasks.api.views.task_create", refuse)
+    monkeypatch.setattr("tasks.api.views.create_task", refuse)
     form.click("#submit")
     form.until(lambda: form.text("#form-error"), "the refusal")
     form.until(lambda: not form.find("#transfer").is_displayed(), "the form again")

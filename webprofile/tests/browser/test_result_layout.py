@@ -7,7 +7,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from agent.protocol import Plan
 from agent.protocol.measurement import Contamination, PassRecord
 from profiles.models import Profile
-from profiles.services import profile_build
+from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP as FLOW
 from profiles.tests.make import measurement, profiled
 from profiles.tests.opened import make_opened
@@ -42,7 +42,7 @@ def make_measured(owner, *contaminations: Contamination) -> str:
     }
     options = {"fast_run": True, "iter": 20}
     attempt = ended_attempt(files, owner, plan=PLAN, title="Nightly resnet", options=options)
-    profile_build(attempt)
+    build_attempt_profile(attempt)
     return f"/tasks/{attempt.task_id}/result/"
 
 

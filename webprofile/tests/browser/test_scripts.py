@@ -4,7 +4,7 @@ import pytest
 from selenium.webdriver.support.ui import Select
 
 from agent.protocol import Script
-from tasks.lifecycle.cancel import task_cancel
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, program_file, zip_of
@@ -145,7 +145,7 @@ def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, ali
     )
     beside = program_file(kind="data", name="table.csv")
     task = make_script_task(alice, script=script, files=[program_file(name="all.zip"), beside])
-    task_cancel(task)
+    cancel_task(task)
     form.open(f"?from={task.pk}")
     form.until(lambda: "all.zip" in form.text("#program-taken"), "the program")
     assert form.find("#entry").get_attribute("value") == "train/main.py"

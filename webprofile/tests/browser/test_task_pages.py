@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from profiles.tests.pages import make_result
-from tasks.lifecycle.outcomes import task_fail
+from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
 from testdata import good_profile
@@ -58,7 +58,7 @@ def test_the_model_of_a_waiting_and_of_a_failed_task_opens_in_the_viewer(
     size = [model_file(size_bytes=len(content))]
     waiting = with_model(make_waiting_task(alice, files=size), content)
     failed = with_model(make_waiting_task(alice, files=size), content)
-    task_fail(failed, reason="model_invalid", detail="no such operator")
+    fail_task(failed, reason="model_invalid", detail="no such operator")
     for task in (waiting, failed):
         pages.open("/tasks/")
         pages.find(f"#model-{task.pk}").click()
@@ -73,7 +73,7 @@ def test_the_model_of_a_waiting_and_of_a_failed_task_opens_in_the_viewer(
 
 def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, alice, storage):
     failed = make_waiting_task(alice, title="with fast run", options={"fast_run": True})
-    task_fail(failed, reason="model_invalid", detail="no such operator")
+    fail_task(failed, reason="model_invalid", detail="no such operator")
     done = make_result(good_profile("tiny"), owner=alice).attempt.task
     resize(pages.browser, PHONE)
     pages.open("/tasks/")

@@ -3,11 +3,11 @@
 import pytest
 
 from tasks.dispatch.gateway import desired_state
-from tasks.lifecycle.attempts import attempt_assign
+from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.targets import Target
-from tasks.submission.creation import task_create
+from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
 from webprofile.storage import storage as object_store
@@ -34,7 +34,7 @@ def outlook(form: Form) -> str:
 def test_the_form_says_what_the_queue_is_like_before_anything_is_sent(form, alice):
     busy = make_worker("a-busy", labels={"chip": "Xeon"})
     task = make_waiting_task(alice, busy)
-    assert task.attempts.exists() or attempt_assign(task, slot=0)
+    assert task.attempts.exists() or assign_attempt(task, slot=0)
     make_worker("b-free", labels={"chip": "Xeon"})
     form.open()
     form.until(lambda: "a-busy is busy" in outlook(form), "the queue")
@@ -49,7 +49,7 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
 ):
     make_worker("plain", labels={"chip": "A"})
     wanted = make_worker("wanted", labels={"chip": "B"})
-    old = task_create(
+    old = create_task(
         owner=alice,
         request=TaskRequest(
             target=Target({"chip": "B"}, versions=">=1.12"),
@@ -95,7 +95,7 @@ def test_the_queue_of_the_earlier_tasks_device_is_told(form, alice):
 def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, browser):
     busy = make_worker("busy", labels={"chip": "Xeon"})
     running = make_waiting_task(alice, busy)
-    assert running.attempts.exists() or attempt_assign(running, slot=0)
+    assert running.attempts.exists() or assign_attempt(running, slot=0)
     task = make_waiting_task(alice, busy)
     free = make_worker("free", labels={"chip": "Xeon"})
     browser.get(f"{form.address}/tasks/{task.pk}/")

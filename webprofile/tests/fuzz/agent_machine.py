@@ -41,7 +41,7 @@ from tasks.tests.make import (
 from webprofile.errors import DomainError
 from webprofile.tests.fuzz.json_changes import change, nested
 from workers.models import Worker
-from workers.tokens import code_issue, code_redeem
+from workers.tokens import issue_code, redeem_code
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class AgentMachine(RuleBasedStateMachine):
 
     def _rows(self) -> None:
         self.owner = make_user("alice")
-        self.worker, self.token = code_redeem(code_issue(make_worker("own", online=True)))
+        self.worker, self.token = redeem_code(issue_code(make_worker("own", online=True)))
         other = make_worker("other")
         self.other = make_attempt(make_waiting_task(self.owner, other))
 
@@ -110,7 +110,7 @@ class AgentMachine(RuleBasedStateMachine):
     def a_task_is_cancelled(self) -> None:
         attempt = self._live()
         if attempt:
-            cancel.tasks_cancel([attempt.task_id], by=self.owner)
+            cancel.cancel_tasks([attempt.task_id], by=self.owner)
 
     @rule()
     def the_sweep_and_the_dispatcher_run(self) -> None:

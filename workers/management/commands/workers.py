@@ -69,10 +69,10 @@ class Command(BaseCommand):
         name = options["name"]
         worker = Worker.objects.filter(name=name, retired_at=None).first()
         if worker is None:
-            worker = services.worker_register(name=name, by=None, is_public=options["public"])
+            worker = services.register_worker(name=name, by=None, is_public=options["public"])
         elif options["public"]:
             raise CommandError(f"{name} is registered: “publish” opens it.", returncode=USAGE)
-        line = enrol_line(worker, services.worker_enrol(worker, by=None))[options["way"]]
+        line = enrol_line(worker, services.enrol_worker(worker, by=None))[options["way"]]
         if not line:
             raise CommandError("This site serves no agent: --with clone.")
         self.stdout.write(line)
