@@ -1,24 +1,19 @@
 """URL routes of the site."""
 
-from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
-from django.utils.translation import gettext_lazy as _
 from django.views.generic import RedirectView
 
 from accounts.views import own as account_views
 from profiles.views.viewers import netron, perfetto
 from tasks.views import pages as task_views
+from webprofile.admin.site import set_up_admin_site
 from webprofile.operations.views import metrics, readyz
 from webprofile.views import favicon, healthz
 from workers.views import agents, installing
 
-# imports each app's admin module (webprofile.apps.AdminConfig leaves that to this place)
-admin.autodiscover()
-# the same login page, with the same rate limits, in front of the administration
-admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
-admin.site.site_header = admin.site.site_title = _("MegEngine Web Profile")
-
+# webprofile.apps.AdminConfig leaves the admin modules to this place
+set_up_admin_site()
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="tasks:list"), name="home"),

@@ -68,7 +68,7 @@ class PairViewSet(ApiViewSet):
         request=RefreshBody,
         responses={204: None} | problems({401: ["token_invalid"]}),
     )
-    def revoke_token(self, request: Request) -> Response:
+    def token_revoke(self, request: Request) -> Response:
         """End a pair: its refresh token and, at once, its access part."""
         body = RefreshBody(data=request.data)
         body.is_valid(raise_exception=True)

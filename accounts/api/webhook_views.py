@@ -145,13 +145,13 @@ class WebhookViewSet(ApiViewSet):
         return Response(WebhookAnswer(self.get_object()).data)
 
     @extend_schema(summary="Enable a webhook", request=None, responses=WebhookAnswer)
-    def enable_webhook(self, request: Request, webhook_id: int) -> Response:
+    def webhook_enable(self, request: Request, webhook_id: int) -> Response:
         """After it was disabled; it is told of what happens from now on."""
         enable_webhook(self.get_object())
         return self.retrieve(request, webhook_id)
 
     @extend_schema(summary="Remove a webhook", responses={204: None})
-    def remove_webhook(self, request: Request, webhook_id: int) -> Response:
+    def webhook_remove(self, request: Request, webhook_id: int) -> Response:
         """With all that was still to be told to it."""
         remove_webhook(self.get_object())
         return Response(status=204)

@@ -238,9 +238,9 @@ class CompareExport(CompareView):
         """All rows that are asked for, as `csv` or `json`; columns of a profile begin with its
         letter.
         """
+        compared, asked, _ = self.compared(RowsQuery)
         if name not in ("csv", "json"):
             raise DomainError("export_unknown", status=404)
-        compared, asked, _ = self.compared(RowsQuery)
         answer = ask(compared.comparison, asked.question)
         if name == "csv":
             text = export.as_csv(compared, asked, answer)

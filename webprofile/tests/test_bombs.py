@@ -46,6 +46,9 @@ def entrances():
 def test_a_body_that_is_deep_or_wide_is_refused(body):
     for address, (client, headers) in entrances().items():
         answer = client.post(address, body, content_type="application/json", headers=headers)
+        if address.endswith("/judge/") and answer.status_code == 200:
+            assert answer.json()["problems"]  # it tells what is wrong with a request
+            continue
         assert 400 <= answer.status_code < 500, (address, answer.status_code)
 
 

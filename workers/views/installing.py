@@ -16,7 +16,7 @@ from webprofile.errors import DomainError
 from workers import releases
 
 #: read as text: the server runs nothing of the agent
-_SCRIPT = Path(settings.BASE_DIR) / "agent" / "bundle" / "install.py"
+_SCRIPT = Path(settings.BASE_DIR) / "agent" / "install" / "install.py"
 _PIECE_BYTES = 1 << 18
 
 
