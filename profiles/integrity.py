@@ -1,6 +1,6 @@
 """Whether the promises about tasks, attempts, results and files hold.
 
-The promises stand in ARCHITECTURE.md. Only the database and storage are read, nothing is changed,
+docs/architecture/integrity.md lists the promises. Only the database and storage are read, nothing is changed,
 and the site may go on meanwhile: what may be so for a moment is no break until it lasted.
 """
 
@@ -31,7 +31,7 @@ _WAITS_WITHOUT = (TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING)
 
 @dataclass(frozen=True)
 class Broken:
-    """One break. `promise`: the name of a promise, as ARCHITECTURE.md lists them."""
+    """One break. `promise`: the name of a promise in docs/architecture/integrity.md."""
 
     promise: str
     what: str

@@ -140,7 +140,7 @@ class _Run:
         return Verdict(self._done, lost, self._rows.doubles(), self._broken)
 
     async def _verify(self) -> None:
-        """The promises of ARCHITECTURE.md, by the site's own program."""
+        """The promises of docs/architecture/integrity.md, by the site's own program."""
         await asyncio.sleep(FOLDERS_KEPT_S + 1)  # then storage lists what is there
         try:
             told = await self._world.manage("verify", "--patience-s", "60", "--grace-hours", "0")

@@ -1,4 +1,4 @@
-"""`manage.py verify`: whether the promises of ARCHITECTURE.md hold, read from rows and objects."""
+"""`manage.py verify`: check the promises of docs/architecture/integrity.md."""
 
 import datetime
 import itertools
