@@ -1,7 +1,7 @@
-"""Whether the promises about tasks, attempts, results and files hold.
+"""Check the promises about tasks, attempts, results and files (docs/architecture/integrity.md).
 
-docs/architecture/integrity.md lists the promises. Only the database and storage are read, nothing is changed,
-and the site may go on meanwhile: what may be so for a moment is no break until it lasted.
+Reads the database and storage and changes nothing. The site may work meanwhile: what holds for a
+moment only is a violation if it lasts.
 """
 
 import datetime
