@@ -22,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
 	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-measure bench-verdicts bench-analyze bench-pages \
-	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket permissions requirements clean
+	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
@@ -52,7 +52,7 @@ help:
 	@echo 'make testdata         test models and inputs again (ARGS=--profiles: new profiles too)'
 	@echo 'make agent-bundle     the agent that devices install from a site (ARGS="--out FOLDER")'
 	@echo 'make locale           compile translations'
-	@echo 'make permissions      generate docs/reference/permissions.md'
+	@echo 'make reference        generate docs/reference'
 	@echo 'make requirements     resolve requirements/*.in again (UPGRADE=1: newer versions)'
 	@echo 'make clean            remove .venv, fetched scripts and caches; var/ (your data) stays'
 
@@ -248,9 +248,9 @@ requirements: setup
 			$$name.in -o $$name.txt || exit 1; \
 	done
 
-# the page of permissions, from the data that the tests read
-permissions: setup
-	@$(PY) -m webprofile.tests.permission_page
+# the pages of docs/reference, from the code and its data
+reference: setup
+	@$(PY) -m webprofile.tests.reference_pages
 
 clean:
 	rm -rf $(VENV) node_modules static/vendor .pytest_cache .mypy_cache .ruff_cache .hypothesis $(CATALOGUES)

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from tasks.models import Attempt, LogChunk
 from webprofile.tests import permission_sockets as sockets
-from webprofile.tests.permission_page import PAGE, page_of, read_table
+from webprofile.tests.permission_page import read_table
 from webprofile.tests.permission_questions import QUESTIONS, absent, things
 from webprofile.tests.permission_table import row_of, socket_routes, unused, web_routes
 from webprofile.tests.permission_world import PEOPLE, rolled_back, secrets_for
@@ -170,10 +170,6 @@ def test_every_name_in_the_table_is_that_of_a_route():
 def test_the_table_knows_the_people_who_ask_and_explains_every_answer():
     assert tuple(READ.people) == PEOPLE
     assert {word for row in TABLE for word in row.cells.values()} == set(READ.words)
-
-
-def test_the_page_is_what_the_table_says():
-    assert PAGE.read_text(encoding="utf-8") == page_of(READ), "run `make permissions`"
 
 
 def heard(world, *args, **more):

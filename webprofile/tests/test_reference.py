@@ -1,0 +1,15 @@
+"""The pages of docs/reference are what the code and its data say."""
+
+import pytest
+
+from webprofile.tests.reference_pages import FOLDER, PAGES, page_of
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_reference_is_current(name):
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert text == page_of(name), "run `make reference`"
+
+
+def test_every_page_of_the_reference_is_generated():
+    assert {path.stem for path in FOLDER.glob("*.md")} == set(PAGES)
