@@ -1,1 +1,1 @@
-"""What users ask for, where it stands, and which device does it."""
+"""Tasks that users submit: their life cycle, scheduling on devices, pages and API."""

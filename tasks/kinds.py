@@ -1,11 +1,11 @@
-"""What a task profiles: a model, or a Python program."""
+"""The two kinds of tasks: profiling a model, and profiling a Python script."""
 
 import re
 
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-#: what no device mistakes: as `agent.protocol.contents.FileName`
+#: file names that are safe on every device, as in `agent.protocol.contents.FileName`
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -15,9 +15,9 @@ class Kind(TextChoices):
 
 
 def program_name(name: str) -> str:
-    """What a script's program is called on the device: its own name, if that is plain.
+    """Return the file name of a script on the device: the uploaded name if it is safe.
 
-    It is what the program finds in `sys.argv[0]`, and its user in tracebacks.
+    The program sees it as `sys.argv[0]`, and it appears in tracebacks.
     """
     if PLAIN_NAME.fullmatch(name) and name.endswith((".py", ".zip")):
         return name

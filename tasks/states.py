@@ -1,4 +1,4 @@
-"""Where a task is (state), how it ended (outcome), and the only moves allowed."""
+"""States and outcomes of a task, and the transitions between states that are allowed."""
 
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
@@ -22,7 +22,7 @@ class Outcome(TextChoices):
 
 
 class Status(TextChoices):
-    """The words that users see."""
+    """The simplified state that users see, derived from state and outcome."""
 
     INITIATED = "initiated", _("initiated")
     WAITING = "waiting", _("waiting")
@@ -32,10 +32,10 @@ class Status(TextChoices):
     CANCELLED = "cancelled", _("cancelled")
 
 
-#: state -> states it may be entered from
+#: state -> states from which it may be entered
 ENTERED_FROM: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.INITIATED: frozenset(),  # a task begins there
-    # back to waiting: the device lost the attempt, which was no fault of the task
+    TaskState.INITIATED: frozenset(),  # the initial state
+    # back to waiting: the attempt failed because of the device or the infrastructure
     TaskState.WAITING: frozenset({TaskState.INITIATED, TaskState.ASSIGNED, TaskState.RUNNING}),
     TaskState.ASSIGNED: frozenset({TaskState.WAITING}),
     TaskState.RUNNING: frozenset({TaskState.ASSIGNED}),
@@ -46,12 +46,12 @@ ENTERED_FROM: dict[TaskState, frozenset[TaskState]] = {
 
 #: states of a task that has not ended
 LIVE = frozenset(TaskState) - {TaskState.FINISHED}
-#: states in which an attempt lives on a worker
+#: states in which a worker holds a live attempt of the task
 HELD_BY_WORKER = frozenset({TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING})
 
 
 def status_of(state: str, outcome: str) -> Status:
-    """Turn state and outcome into the user's word."""
+    """Return the status that users see for a state and an outcome."""
     if state == TaskState.FINISHED:
         return {
             Outcome.SUCCEEDED: Status.SUCCEEDED,

@@ -1,1 +1,1 @@
-"""Moves of tasks between states: attempts, reports of agents, cancelling, the sweep."""
+"""State transitions of tasks and attempts: agents' reports, cancellation and the periodic sweep."""

@@ -16,15 +16,16 @@ log = structlog.get_logger()
 
 
 def judge_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[FileOffer, str]]:
-    """Each offered file with why it may not be stored, in one line; empty if it may.
+    """Return each offered file with the reason why it is refused, or "" if it may be stored.
 
-    Each must have a known name and its size; with what is recorded already all must fit together.
+    A file needs a known name and a size within the limit of that name; together with the recorded
+    artifacts, all files must fit into `TOTAL_LIMIT_BYTES`.
     """
-    known = {each.name: each.size_bytes for each in attempt.artifacts.all()}
+    known = {artifact.name: artifact.size_bytes for artifact in attempt.artifacts.all()}
     total, judged = sum(known.values()), []
     for file in files:
         added = file.size_bytes - known.get(file.name, 0)
-        refused = _why_refused(file, total + added)
+        refused = _refusal_of(file, total + added)
         if refused:
             about = {"task": attempt.task_id, "attempt": str(attempt.pk), "name": file.name}
             log.warning("artifact_refused", **about, why=refused)
@@ -35,7 +36,7 @@ def judge_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[
     return judged
 
 
-def _why_refused(file: FileOffer, total_bytes: int) -> str:
+def _refusal_of(file: FileOffer, total_bytes: int) -> str:
     limit = limit_of(file.name)
     if limit is None:
         return "no file of this name is kept"
@@ -48,29 +49,29 @@ def _why_refused(file: FileOffer, total_bytes: int) -> str:
 
 @transaction.atomic
 def offer_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> None:
-    """Note the files that an agent was given places for. Repeating it changes nothing."""
-    _note(attempt, files, is_stored=False)
+    """Record the files for which an agent gets upload URLs. Idempotent."""
+    _upsert(attempt, files, is_stored=False)
 
 
 @transaction.atomic(savepoint=False)
 def record_artifacts(attempt: Attempt, files: Sequence[FileOffer]) -> None:
-    """Note the files that an agent says it stored; they are checked when they are read.
+    """Record the files that an agent reports as stored; they are verified when they are read.
 
-    Those that the attempt may not store are left out.
+    Files that the attempt may not store are ignored.
     """
     if not files:
         return
-    # most often all of them are what it was given places for, which was judged then
+    # fast path: all files were offered before, and were checked when their URLs were signed
     same = (Q(name=file.name, size_bytes=file.size_bytes, md5=file.md5) for file in files)
     offered = Artifact.objects.filter(reduce(or_, same), attempt=attempt)
     if offered.update(is_stored=True) == len(files):
         return
     judged = judge_artifacts(attempt, files)
-    _note(attempt, [file for file, refused in judged if not refused], is_stored=True)
+    _upsert(attempt, [file for file, refused in judged if not refused], is_stored=True)
 
 
-def _note(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
-    # by name, since one statement may not write a row twice
+def _upsert(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
+    # unique names: one INSERT ... ON CONFLICT may not affect a row twice
     rows = {
         file.name: Artifact(
             attempt=attempt,

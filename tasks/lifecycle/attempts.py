@@ -1,7 +1,7 @@
-"""Everything that changes an attempt but what its agent reports of it (`tasks.lifecycle.reports`).
+"""Services that change attempts, except for agents' reports (`tasks.lifecycle.reports`).
 
-An attempt that ended is fenced: each UPDATE here asks for `ended_at IS NULL` and the row count
-decides.
+An attempt that has ended is fenced: each UPDATE in this module requires `ended_at IS NULL`, and
+its row count decides whether the change took place.
 """
 
 import datetime
@@ -34,27 +34,27 @@ def lease_deadline() -> datetime.datetime:
 
 @transaction.atomic
 def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
-    """Give a waiting task to its worker, and wake the worker's agent.
+    """Create an attempt of a waiting task in a slot of its worker, and wake the worker's agent.
 
-    None if it does not wait for this worker any more, or if somebody has locked it or the worker:
-    the next round of the sweep tries again. Raises IntegrityError if the slot is taken: the caller
-    lost a race.
+    Returns None if the task no longer waits for this worker, or if another transaction has locked
+    the task or the worker; the next round of the sweep tries again. Raises IntegrityError if the
+    slot is taken, which means that a concurrent dispatcher was faster.
     """
     if task.is_script:
-        # its owner, or an administrator, may have withdrawn that since the task was read
+        # the device's owner or an administrator may have withdrawn the permission to run scripts
+        # since the task was read; the lock preserves the permission until the commit
         takers = scripts_takers().filter(pk=task.worker_id)
-        # it stays so until the commit
         takers = takers.select_for_update(no_key=True, skip_locked=True)
         if not takers.values_list("pk", flat=True):
             return None
-    # first in line on commit: the device should not wait for what browsers are told
+    # registered first, so that on commit the device is woken before the browsers
     wakeups.poke_worker_on_commit(task.worker_id)
     attempt_id = uuid.uuid4()
     is_moved = transition_if(
         task,
         TaskState.ASSIGNED,
         {TaskState.WAITING},
-        # another dispatcher may have moved it to another device since it was read
+        # another dispatcher may have moved the task to another device since it was read
         only={"worker_id": task.worker_id, "runtime_version": task.runtime_version},
         may_wait=False,
         about={"attempt": str(attempt_id), "worker": task.worker.name},
@@ -70,21 +70,23 @@ def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
         slot=slot,
         lease_expires_at=lease_deadline(),
     )
-    # the database counted; read when somebody asks for it
+    # the database computed the number: defer the field, so that the first access reads it
     del attempt.number
-    # one that was tried before has a moment before which it does not start again
+    # only first attempts: `not_before_at` is set when a task is queued again
     if task.not_before_at is None and task.submitted_at is not None:
         waited_s = (attempt.created_at - task.submitted_at).total_seconds()
-        # clocks of two machines may differ
+        # the two times may come from machines whose clocks differ
         DISPATCH_SECONDS.labels("assigned").observe(max(0.0, waited_s))
     return attempt
 
 
 @transaction.atomic
 def store_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
-    """Keep a piece of the log; a repeated one, a late one and one over the limit are dropped.
+    """Store a chunk of an attempt's log; drop repeated and late chunks and those over the limit.
 
-    attempts: the one that it is of, or none. Returns it.
+    attempts: a queryset that holds the attempt or is empty
+
+    Returns the attempt, or None if the queryset is empty.
     """
     pieces = LogChunk.objects.filter(attempt=OuterRef("pk")).order_by()
     kept = pieces.values("attempt").annotate(bytes=Sum("size")).values("bytes")
@@ -113,7 +115,7 @@ def store_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
         # PostgreSQL's text cannot hold a NUL
         text=chunk.text.replace("\x00", "\ufffd"),
     )
-    # two connections of one agent may say the same at the same moment
+    # two connections of one agent may send the same chunk concurrently
     LogChunk.objects.bulk_create([piece], ignore_conflicts=True)
     LOG_PIECES.labels("kept").inc()
     LOG_BYTES.inc(size)
@@ -122,9 +124,9 @@ def store_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
 
 
 def keep_leases(live: Iterable[Attempt]) -> None:
-    """Push leases out in one UPDATE, but for those that have most of their time left.
+    """Renew leases in one UPDATE, except those of which less than a quarter has passed.
 
-    So a heartbeat writes an attempt's row a few times in a lease at most.
+    This way heartbeats write an attempt's row only a few times per lease.
     """
     end = lease_deadline()
     enough = end - datetime.timedelta(seconds=settings.LEASE_S / 4)
@@ -137,45 +139,47 @@ def keep_leases(live: Iterable[Attempt]) -> None:
 def lose_attempt(
     attempt: Attempt, *, reason: str, lease_before: datetime.datetime | None = None
 ) -> bool:
-    """End an attempt that its worker does not hold any more (`lease_expired`, `agent_forgot`).
+    """End an attempt that its worker no longer holds; return whether its task was moved.
 
-    With `lease_before`, only if its lease still ends before then: a heartbeat may have come.
+    reason: for example `lease_expired` or `agent_forgot`
+    lease_before: end the attempt only if its lease expires before this time, since a heartbeat may
+        have renewed it meanwhile
     """
     live = Attempt.objects.filter(pk=attempt.pk, ended_at=None)
     if lease_before is not None:
         live = live.filter(lease_expires_at__lt=lease_before)
     ended = live.update(ended_at=timezone.now(), end_reason=reason)
-    # what follows is chosen by the task's state: a cancel must not come in between, or nobody would
-    # ever end the task; that of an attempt that had ended waits here for nothing but the lock
+    # the next step depends on the task's state, so lock the task: if a cancellation came between
+    # reading the state and moving the task, nothing would ever end the task
     rows = Attempt.objects.select_related("task", "worker")
     attempt.refresh_from_db(from_queryset=rows.select_for_update(of=("self", "task")))
     return bool(ended) and continue_task(attempt, reason=reason)
 
 
 def revive_attempts(worker_id: int, running: Iterable[uuid.UUID]) -> None:
-    """Take up again those of the attempts that this worker holds, whose lease alone was over.
+    """Resume attempts that this worker still runs and that ended only because their lease expired.
 
-    A server that was away for longer than a lease finds all leases over, though every device may
-    have gone on working. What nobody else has taken meanwhile need not be done twice.
+    After the server was down for longer than a lease, all leases have expired although the devices
+    may have continued to work. An attempt whose task no other device has taken meanwhile continues.
     """
-    given_up = Attempt.objects.filter(
+    expired = Attempt.objects.filter(
         worker=worker_id, pk__in=running, end_reason=LEASE_EXPIRED, ended_at__isnull=False
     )
-    for attempt in given_up.select_related("task"):
-        # its slot may be another attempt's by now
+    for attempt in expired.select_related("task"):
+        # another attempt may occupy its slot by now
         with suppress(IntegrityError), transaction.atomic():
-            if _take_up(attempt):
+            if _revive(attempt):
                 log.info("attempt_revived", attempt=str(attempt.pk), worker=worker_id)
 
 
-def _take_up(attempt: Attempt) -> bool:
-    """Let an attempt live again if its task still waits for this device; whether it did."""
-    task, here = attempt.task, {"worker_id": attempt.worker_id}
+def _revive(attempt: Attempt) -> bool:
+    """Resume an ended attempt if its task still waits for this device; return whether it did."""
+    task, same_worker = attempt.task, {"worker_id": attempt.worker_id}
     if task.attempts.filter(number__gt=attempt.number).exists():
         return False
-    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=here):
+    if not transition_if(task, TaskState.ASSIGNED, {TaskState.WAITING}, only=same_worker):
         return False
-    # the claim is this task's alone; the row below may still break it, and then all of it
+    # if the slot is taken, this UPDATE raises IntegrityError and rolls the transition back too
     Attempt.objects.filter(pk=attempt.pk).update(
         ended_at=None, end_reason="", lease_expires_at=lease_deadline()
     )
@@ -185,6 +189,6 @@ def _take_up(attempt: Attempt) -> bool:
 
 
 def log_tail(attempt: Attempt, chunks: int = 12) -> str:
-    """The last pieces of an attempt's log."""
+    """Return the text of the last chunks of an attempt's log."""
     last = list(attempt.log.order_by("-id")[:chunks])
     return "".join(chunk.text for chunk in reversed(last))

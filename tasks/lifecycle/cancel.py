@@ -1,4 +1,4 @@
-"""Cancelling several tasks at once."""
+"""Cancel one task, several tasks, or all tasks of a user."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ CANCELLABLE = LIVE - {TaskState.PROCESSING}
 
 @dataclass(frozen=True)
 class CancelReport:
-    """Ids by what became of them, each in the order asked for.
+    """The ids of a cancellation request, grouped by result, each in the order of the request.
 
-    cancelled: ended, or told to stop, now or by an earlier request; ended: it was too late;
-    unknown: there is no such task that the user may see
+    cancelled: tasks that are or will be cancelled, by this or by an earlier request
+    ended: tasks that had ended or were being processed already
+    unknown: tasks that do not exist or that the user may not see
     """
 
     cancelled: tuple[int, ...] = ()
@@ -32,38 +33,38 @@ class CancelReport:
 
 
 def cancel_tasks(ids: Iterable[int], *, by: User) -> CancelReport:
-    """Cancel those of the tasks that `by` may see, each in a transaction of its own.
+    """Cancel those of the tasks that `by` may see, each in its own transaction. Idempotent.
 
-    Repeating it changes nothing. Raises DomainError no_ids, too_many_ids.
+    Raises DomainError no_ids, too_many_ids.
     """
-    asked = list(dict.fromkeys(ids))
-    if not asked:
+    requested = list(dict.fromkeys(ids))
+    if not requested:
         raise DomainError("no_ids")
-    if len(asked) > MOST_IDS:
+    if len(requested) > MOST_IDS:
         raise DomainError("too_many_ids", limit=MOST_IDS)
-    found = {task.pk: task for task in visible_tasks(by).filter(pk__in=asked)}
+    tasks = {task.pk: task for task in visible_tasks(by).filter(pk__in=requested)}
     cancelled, ended = list[int](), list[int]()
-    for pk in asked:
-        if pk in found:
-            (cancelled if cancel_and_check(found[pk]) else ended).append(pk)
+    for pk in requested:
+        if pk in tasks:
+            (cancelled if cancel_and_check(tasks[pk]) else ended).append(pk)
     return CancelReport(
-        tuple(cancelled), tuple(ended), tuple(pk for pk in asked if pk not in found)
+        tuple(cancelled), tuple(ended), tuple(pk for pk in requested if pk not in tasks)
     )
 
 
 def cancel_own_tasks(*, owner: User) -> CancelReport:
-    """Cancel all of a user's own tasks that have not ended; an administrator's too are only own."""
+    """Cancel the user's own tasks that have not ended, even if they may cancel others' tasks."""
     own = Task.objects.filter(owner=owner, state__in=CANCELLABLE, purpose=Purpose.USER)
-    # from the end of the queue: what is cancelled first should not start meanwhile
-    found = [(task.pk, cancel_and_check(task)) for task in own.order_by("-pk")]
+    # from the end of the queue, so that a freed slot does not start a task that is cancelled next
+    results = [(task.pk, cancel_and_check(task)) for task in own.order_by("-pk")]
     return CancelReport(
-        cancelled=tuple(pk for pk, is_over in found if is_over),
-        ended=tuple(pk for pk, is_over in found if not is_over),
+        cancelled=tuple(pk for pk, is_cancelled in results if is_cancelled),
+        ended=tuple(pk for pk, is_cancelled in results if not is_cancelled),
     )
 
 
 def cancel_and_check(task: Task) -> bool:
-    """Cancel it; returns whether the task is, or will be, cancelled."""
+    """Cancel a task; return whether it is, or will be, cancelled."""
     cancel_task(task)
     task.refresh_from_db()
     return task.state == TaskState.CANCELLING or task.outcome == "cancelled"
@@ -71,8 +72,11 @@ def cancel_and_check(task: Task) -> bool:
 
 @transaction.atomic
 def cancel_task(task: Task) -> None:
-    """Ask for an end. A task that no device holds ends at once; an ended one stays as it is."""
-    # between the two moves below it must not go back from a device to the queue
+    """Cancel a task: one on a device is stopped by its agent, one in the queue ends immediately.
+
+    A task that has ended, or whose result is being processed, is left unchanged.
+    """
+    # lock the task, so that it cannot return from a device to the queue between the transitions
     Task.objects.select_for_update().filter(pk=task.pk).first()
     idle = {TaskState.INITIATED, TaskState.WAITING}
     if transition_if(

@@ -1,4 +1,7 @@
-"""How attempts ended, counted for good: what a process counts is gone with it."""
+"""Persistent counters of ended attempts by outcome and reason.
+
+They are stored in the database because counters in a process are lost when it restarts.
+"""
 
 import datetime
 
@@ -12,16 +15,17 @@ from tasks.models import Attempt, EndTally, Mark
 from tasks.states import Outcome
 
 COUNTED = "attempts_counted"
-#: an end is written some moments before it is committed
+#: count only ends that are this old: `ended_at` is set some time before the commit
 SETTLED = datetime.timedelta(seconds=15)
 _BEGINNING = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @transaction.atomic
 def count_outcomes() -> int:
-    """Add the attempts that ended since the last time; returns how many.
+    """Add the attempts that ended since the last call to the counters; return how many.
 
-    The mark says until when they are counted; of two that count at once the row count decides.
+    A `Mark` stores the time until which ends are counted. Of two concurrent callers, the one whose
+    UPDATE of the mark matches does the work.
     """
     mark, _ = Mark.objects.get_or_create(name=COUNTED, defaults={"at": _BEGINNING})
     until = timezone.now() - SETTLED
@@ -30,11 +34,12 @@ def count_outcomes() -> int:
     ended = Attempt.objects.filter(ended_at__gt=mark.at, ended_at__lte=until).order_by()
     good = Count("pk", filter=Q(end_reason=EndReason.EXITED.value, exit_code=0))
     counted = 0
-    for reason, every, well in ended.values_list("end_reason").annotate(Count("pk"), good=good):
-        counted += every
-        _add(Outcome.SUCCEEDED, reason, well)
-        # older versions wrote other reasons
-        _add(ENDS.get(reason, End()).outcome, reason, every - well)
+    counts = ended.values_list("end_reason").annotate(Count("pk"), good=good)
+    for reason, total, succeeded in counts:
+        counted += total
+        _add(Outcome.SUCCEEDED, reason, succeeded)
+        # older versions wrote reasons that are not in `ENDS`
+        _add(ENDS.get(reason, End()).outcome, reason, total - succeeded)
     return counted
 
 
@@ -45,5 +50,5 @@ def _add(outcome: str, reason: str, number: int) -> None:
 
 
 def counted_until() -> datetime.datetime | None:
-    """Until when ends are counted; a working sweep keeps it `SETTLED` behind the clock."""
+    """Return the time until which ends are counted: `SETTLED` ago while the sweep works."""
     return Mark.objects.filter(pk=COUNTED).values_list("at", flat=True).first()

@@ -1,8 +1,8 @@
-"""Why a run failed: from exit code and log to a reason that a reader can act on.
+"""Diagnose why a run failed: map its exit code and log to a reason that a user can act on.
 
-The patterns are what load_and_run 1.13 and MegEngine print (`terminate called after throwing an
-instance of 'mgb::...'`, then `what():`), and the two classes that our front end for the wheel adds
-(`lar::...`).
+The patterns match what load_and_run 1.13 and MegEngine print (`terminate called after throwing an
+instance of 'mgb::...'`, then `what():`), and the exceptions that our front end for the wheel
+raises (`lar::...`).
 """
 
 import re
@@ -13,7 +13,7 @@ from tasks.lifecycle.reasons import Reason
 
 SIGNAL_BASE = 128
 KILLED = SIGNAL_BASE + 9
-#: SIGXFSZ: past the limit on the size of a file
+#: SIGXFSZ: the process exceeded the limit on the size of a file
 FILE_TOO_LARGE = SIGNAL_BASE + 25
 SIGNALS = {
     132: "SIGILL",
@@ -31,7 +31,7 @@ def _compiled(*pairs: tuple[str, Reason]) -> Patterns:
     return tuple((re.compile(pattern), reason) for pattern, reason in pairs)
 
 
-#: what the agent found wrong with an input: codes of `agent.protocol.inputs`
+#: the agent's codes for invalid inputs (`agent.protocol.inputs`)
 _BY_CAUSE = {
     "unknown_input": Reason.INPUT_UNKNOWN,
     "wrong_dtype": Reason.INPUT_DTYPE,
@@ -44,7 +44,7 @@ _BY_CAUSE = {
     "size": Reason.INPUT_UNREADABLE,
     "json": Reason.INPUT_UNREADABLE,
 }
-#: what is wrong with an input, in the words of the wheel's front end
+#: messages of the wheel's front end about invalid inputs
 _BY_INPUT = _compiled(
     (r"is not an input of the model|the model has no inputs?\b", Reason.INPUT_UNKNOWN),
     (r"is not given|nothing feeds|has no data", Reason.INPUT_MISSING),
@@ -95,16 +95,16 @@ _BY_LOG = _compiled(
         r"|not supported for operator",
         Reason.OPERATOR_UNSUPPORTED,
     ),
-    # in a backtrace: the loader itself gave up
+    # in a backtrace: the model loader failed
     (r"mgb13serialization", Reason.MODEL_INVALID),
-    # shapes are inferred before anything runs: what fails there does not fit together
+    # shape inference precedes execution: its failure means that shapes do not match
     (
         r"get_output_var_shape|deduce_layout|static_infer|infer_conv_shape|bad input shape for"
         r"|shape mismatch",
         Reason.INPUT_SHAPE,
     ),
 )
-#: what ended a script, by the exception's own line
+#: the exception that ended a script, by the last line of its traceback
 _BY_EXCEPTION = _compiled(
     (
         r"out of memory while requesting|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
@@ -113,22 +113,23 @@ _BY_EXCEPTION = _compiled(
     (r"^MemoryError\b|bad_alloc|Cannot allocate memory|Unable to allocate", Reason.OUT_OF_MEMORY),
     (r"request gpu ?\d+ out of valid range|no CUDA-capable device", Reason.GPU_MISSING),
 )
-#: MegEngine's own line about a pass over the graph, before it throws what the pass met: shapes that
-#: the pass made do not fit then, whatever the inputs are
+#: MegEngine prints this before it rethrows an exception of a pass over the graph: shapes that the
+#: pass produced do not match, whatever the inputs are
 _FAILED_PASS = re.compile(r"error while applying optimization pass ([^:\n]{1,100}): ")
 _OPTIMIZING = re.compile(
     r"--(optimize_for_inference|layout_transform|fuse_grain|weight_preprocess|enable_\w)"
 )
-#: what such a failure looks like otherwise
+#: reasons by which such a failure would be diagnosed without `_FAILED_PASS`
 _BY_FAILED_PASS = {None, Reason.INPUT_SHAPE, Reason.INPUT_DTYPE}
 _SIGNAL = re.compile(r"SIG[A-Z0-9]+")
 _TRACEBACK_END = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)", re.MULTILINE
 )
-#: the loader warns of a newer model, and may well get through; only what fails then is due to it
+#: the loader's warning about a newer model, which it may load nevertheless: decides only if the
+#: run failed
 _NEWER = re.compile(r"loading model from future runtime")
 _NOT_GIVEN = re.compile(r'input "[^"\n]{1,300}" [^\n]{0,200}is not given')
-#: what an input that was not given explains
+#: reasons that a missing input explains
 _BY_GARBAGE = {Reason.INPUT_SHAPE, Reason.CRASHED, Reason.RUN_FAILED}
 _WHAT = re.compile(r"what\(\):\s*(.+)")
 _EXTRA = re.compile(r"^extra message: (.+)$", re.MULTILINE)
@@ -156,28 +157,32 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
 
 
 def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
-    """As `diagnose`, of a script: what it printed is its author's, so little is read from it."""
+    """Return (reason code, one line of detail) for a script's attempt that did not succeed.
+
+    Scripts print arbitrary text, so only the exception that ended the program is examined.
+    """
     if known := ENDS[report.reason].reason:
         return known.value, report.detail
-    if report.reason == EndReason.INPUT_WRONG:  # its zip, or a file that should lie beside it
+    # the script's zip, or a file that should lie beside it
+    if report.reason == EndReason.INPUT_WRONG:
         return Reason.SCRIPT_UNREADABLE.value, report.detail
     if report.exit_code == KILLED:
         return Reason.OUT_OF_MEMORY.value, report.detail
     if report.exit_code == FILE_TOO_LARGE:
         return Reason.OUTPUT_TOO_LARGE.value, report.detail
-    # an exception's traceback may be followed by more than a log's end holds
-    told = "" if _SIGNAL.fullmatch(report.detail) else report.detail
-    raised = told or _raised(log_tail)
-    reason = _first(_BY_EXCEPTION, raised)
+    # prefer the agent's detail: the traceback may lie before the part of the log that is kept
+    detail = "" if _SIGNAL.fullmatch(report.detail) else report.detail
+    exception = detail or _exception_line(log_tail)
+    reason = _first(_BY_EXCEPTION, exception)
     if reason is None and report.exit_code in SIGNALS:
-        return Reason.CRASHED.value, raised or SIGNALS[report.exit_code]
-    return (reason or Reason.RUN_FAILED).value, raised or report.detail
+        return Reason.CRASHED.value, exception or SIGNALS[report.exit_code]
+    return (reason or Reason.RUN_FAILED).value, exception or report.detail
 
 
-def _raised(log_tail: str) -> str:
-    """The line of an exception that ended a program, below its traceback; else the last line."""
-    if found := _TRACEBACK_END.findall(log_tail):
-        return str(found[-1]).strip()
+def _exception_line(log_tail: str) -> str:
+    """Return the exception's line of the last traceback, or the last line without a traceback."""
+    if matches := _TRACEBACK_END.findall(log_tail):
+        return str(matches[-1]).strip()
     lines = [line.strip() for line in log_tail.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
@@ -185,16 +190,16 @@ def _raised(log_tail: str) -> str:
 def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
     if "lar::InputError" in log_tail:
         return _of_input(cause)
-    # a log may hold names of operators, and warnings, that read like causes
-    found = _first(_BY_LOG, _end_of(log_tail)) or _first(_BY_LOG, log_tail)
-    if found in _BY_FAILED_PASS and _failed_to_optimize(report, log_tail):
+    # search the errors first: operator names and warnings elsewhere may match a pattern, too
+    reason = _first(_BY_LOG, _errors_of(log_tail)) or _first(_BY_LOG, log_tail)
+    if reason in _BY_FAILED_PASS and _failed_to_optimize(report, log_tail):
         return Reason.OPTIMIZATION_FAILED
-    if found in (None, Reason.MODEL_INVALID, Reason.OPERATOR_UNSUPPORTED) and _NEWER.search(
+    if reason in (None, Reason.MODEL_INVALID, Reason.OPERATOR_UNSUPPORTED) and _NEWER.search(
         log_tail
     ):
         return Reason.MODEL_TOO_NEW
-    if found:
-        return found
+    if reason:
+        return reason
     if report.exit_code == KILLED:
         return Reason.OUT_OF_MEMORY
     if report.exit_code == FILE_TOO_LARGE:
@@ -205,10 +210,10 @@ def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
 
 
 def _failed_to_optimize(report: AttemptFinished, log_tail: str) -> bool:
-    """Whether an option that optimizes the graph failed on the model, with inputs of its shapes."""
-    was_asked = not report.command or _OPTIMIZING.search(report.command)
+    """Whether a graph optimization failed although the inputs have the model's own shapes."""
+    is_enabled = not report.command or _OPTIMIZING.search(report.command)
     has_failed = _FAILED_PASS.search(log_tail) and not _OTHER_SHAPE.search(log_tail)
-    return bool(was_asked and has_failed)
+    return bool(is_enabled and has_failed)
 
 
 def _of_input(text: str) -> Reason:
@@ -219,17 +224,20 @@ def _first(patterns: Patterns, text: str) -> Reason | None:
     return next((reason for pattern, reason in patterns if pattern.search(text)), None)
 
 
-def _end_of(log_tail: str) -> str:
-    """What was said when it ended: the exception with its backtrace, and lines of errors."""
-    said = [match[0] for match in _ERROR.finditer(log_tail)]
+def _errors_of(log_tail: str) -> str:
+    """Return the error lines of a log, and the uncaught exception with its backtrace."""
+    parts = [match[0] for match in _ERROR.finditer(log_tail)]
     if thrown := _THROWN.search(log_tail):
-        said.append(log_tail[thrown.start() :])
-    return "\n".join(said)
+        parts.append(log_tail[thrown.start() :])
+    return "\n".join(parts)
 
 
 def _cause(log_tail: str) -> str:
-    """The library's own sentence, after what it may be due to; without C++ type and backtrace."""
-    said = _EXTRA.findall(log_tail) or _WHAT.findall(log_tail) or _ERROR.findall(log_tail)
-    if not said:
+    """Return MegEngine's error message without C++ type and backtrace, or "".
+
+    If inputs have other shapes than the model's, the lines about them precede it.
+    """
+    messages = _EXTRA.findall(log_tail) or _WHAT.findall(log_tail) or _ERROR.findall(log_tail)
+    if not messages:
         return ""
-    return "; ".join([*_OTHER_SHAPE.findall(log_tail), said[-1].strip()])
+    return "; ".join([*_OTHER_SHAPE.findall(log_tail), messages[-1].strip()])

@@ -1,4 +1,4 @@
-"""What the end of an attempt means, and how its task goes on: to an end, or to another attempt."""
+"""What the end of an attempt means for its task: the task ends, or it gets another attempt."""
 
 import datetime
 from typing import NamedTuple
@@ -14,19 +14,23 @@ from tasks.lifecycle.wakeups import dispatch_on_commit
 from tasks.models import Attempt, Task, TaskEvent
 from tasks.states import Outcome, TaskState
 
-#: ends that no agent reports: its worker was silent for longer than a lease, or came back without
-#: the attempt, or was forbidden to run scripts before this one began
+#: end reasons that the server sets itself: the worker sent no heartbeat for longer than a lease,
+#: the agent reconnected without the attempt, or the permission to run scripts was withdrawn before
+#: the attempt started
 LEASE_EXPIRED = "lease_expired"
 AGENT_FORGOT = "agent_forgot"
 SCRIPTS_WITHDRAWN = "scripts_withdrawn"
 
 
 class End(NamedTuple):
-    """reason: of its task, if that fails by this; None where exit code and log tell
-    is_retried: neither model nor user is to blame; the task gets another attempt
-    may_last: so may the cause (a storage that is away, a full disk): the next attempt waits
-    is_device_at_fault: it says something of the device, its agent or its network
-    outcome: what it is counted as
+    """The consequences of an end reason of an attempt.
+
+    reason: the reason of the task if it fails because of this; None if exit code and log decide
+    is_retried: neither the model nor the user is to blame, so the task gets another attempt
+    may_last: the cause may persist (unavailable storage, a full disk), so the next attempt is
+        delayed
+    is_device_at_fault: the cause lies in the device, its agent or its network
+    outcome: the outcome under which statistics count the attempt
     """
 
     reason: Reason | None = None
@@ -60,7 +64,7 @@ ENDS: dict[str, End] = {
     EndReason.AGENT_RESTARTED: _retried(Reason.AGENT_RESTARTED),
     EndReason.AGENT_ERROR: _retried(Reason.AGENT_ERROR, may_last=True),
     EndReason.KILLED: _retried(Reason.KILLED),
-    # nobody here asked for it, a cancelled task is in state cancelling; but users cancel theirs
+    # the agent stopped the run by itself: a task that its user cancelled is in state cancelling
     EndReason.CANCELLED: End(Reason.CANCELLED, is_retried=True, outcome=Outcome.CANCELLED),
     LEASE_EXPIRED: _retried(Reason.LEASE_EXPIRED, outcome=Outcome.LOST),
     AGENT_FORGOT: _retried(Reason.AGENT_FORGOT, outcome=Outcome.LOST),
@@ -69,16 +73,18 @@ ENDS: dict[str, End] = {
 
 
 def about(attempt: Attempt) -> dict[str, str]:
-    """What lines about an attempt's task say of the attempt."""
+    """Return the fields that identify an attempt in log records about its task."""
     return {"attempt": str(attempt.pk), "worker": attempt.worker.name}
 
 
 def continue_task(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
-    """End the task of an attempt that is over if it was cancelled; queue it again if that may help.
+    """After the end of an attempt, end its task if it was cancelled, or queue it again.
 
-    False if neither: what the run left tells how the task ends. attempt: locked with its task
+    attempt: locked together with its task
+
+    Returns False if neither applies; the caller then derives the outcome from the run's results.
     """
-    # first in line on commit: the device should not wait for what browsers are told
+    # registered first, so that on commit the device is woken before the browsers
     dispatch_on_commit({attempt.worker_id})
     if attempt.task.state == TaskState.CANCELLING:
         end_task(attempt, Outcome.CANCELLED, Reason.CANCELLED_BY_USER.value)
@@ -90,7 +96,7 @@ def continue_task(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
 
 
 def end_task(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") -> None:
-    """End the task of an attempt that is over."""
+    """End the task of an attempt that has ended."""
     transition_if(
         attempt.task,
         TaskState.FINISHED,
@@ -103,14 +109,17 @@ def end_task(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") 
 
 
 def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
-    """A bounded number of times, the next time later."""
+    """Queue the task for another attempt, or end it as lost after `MAX_ATTEMPTS` attempts.
+
+    If the cause may last, the task pauses first; each pause is four times as long as the last one.
+    """
     task = attempt.task
-    tried = task.attempts.count()
-    if tried >= settings.MAX_ATTEMPTS:
+    attempts = task.attempts.count()
+    if attempts >= settings.MAX_ATTEMPTS:
         end_task(attempt, Outcome.LOST, reason, detail)
         return
-    # beyond ten attempts the power alone would be a year
-    pause_s = settings.RETRY_PAUSE_S * 4 ** min(tried - 1, 10) if ENDS[reason].may_last else 0
+    # the exponent is limited: the result is cut to `RETRY_PAUSE_MOST_S` in any case
+    pause_s = settings.RETRY_PAUSE_S * 4 ** min(attempts - 1, 10) if ENDS[reason].may_last else 0
     pause = datetime.timedelta(seconds=min(pause_s, settings.RETRY_PAUSE_MOST_S))
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     next_at = timezone.now() + pause
@@ -122,7 +131,7 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
 
 @transaction.atomic(savepoint=False)
 def complete_task(task: Task) -> bool:
-    """End a task whose profile is stored. Returns whether it was this call that ended it."""
+    """End a task whose profile is stored as succeeded; return whether this call ended it."""
     return transition_if(
         task, TaskState.FINISHED, {TaskState.PROCESSING}, outcome=Outcome.SUCCEEDED
     )
@@ -130,7 +139,7 @@ def complete_task(task: Task) -> bool:
 
 @transaction.atomic
 def abandon_task(task: Task) -> bool:
-    """End a task whose upload was never completed."""
+    """End a task whose upload was not completed in time as cancelled."""
     return transition_if(
         task,
         TaskState.FINISHED,
@@ -142,14 +151,14 @@ def abandon_task(task: Task) -> bool:
 
 @transaction.atomic
 def mark_being_read(task: Task) -> None:
-    """Note that its result is being read, so that the sweep does not send the message again."""
+    """Record that the task's result is being read, so that the sweep sends no further message."""
     processing = Task.objects.filter(pk=task.pk, state=TaskState.PROCESSING)
     processing.update(hinted_at=timezone.now())
 
 
 @transaction.atomic
 def fail_task(task: Task, *, reason: str, detail: str = "") -> bool:
-    """End a task that no device holds as failed."""
+    """End a task that is not on a device as failed."""
     sources = {TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING}
     return transition_if(
         task,

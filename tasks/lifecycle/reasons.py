@@ -1,4 +1,4 @@
-"""Why a task ended otherwise than well: a code, who can mend it, and the reader's next step."""
+"""Reasons why a task did not succeed: code, blame, and the user-facing message with a fix."""
 
 from enum import Enum
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Wording(NamedTuple):
 
 
 class Reason(Enum):
-    """Codes as they stand in the database."""
+    """Reason codes, as the database stores them."""
 
     CANCELLED_BY_USER = "cancelled_by_user"
     UPLOAD_ABANDONED = "upload_abandoned"
@@ -354,7 +354,7 @@ WORDINGS: dict[Reason, Wording] = {
 
 
 def wording_of(code: str) -> Wording | None:
-    """Text for a reason code; None for the empty code."""
+    """Return the message for a reason code; None for the empty or an unknown code."""
     try:
         return WORDINGS[Reason(code)]
     except ValueError:
@@ -362,7 +362,11 @@ def wording_of(code: str) -> Wording | None:
 
 
 def held_words(worker: Worker) -> str:
-    """Why a device is held back, in the reader's language where the check can tell; else empty."""
+    """Return the user-facing reason why a device is held back, or "" if it is not.
+
+    The message is that of the last failed health check, if its reason code is known; otherwise it
+    is the text stored with the device.
+    """
     if worker.held_at is None:
         return ""
     last = worker.health_checks.filter(result=HealthCheck.Result.FAILED).first()

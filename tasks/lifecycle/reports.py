@@ -1,7 +1,7 @@
-"""What agents report of their attempts: accepted, started, finished.
+"""Apply agents' reports about their attempts: accepted, started, finished.
 
-Rows are locked first and judged then, so that what is written rests on what is true until the
-commit; an attempt that ended is fenced: reports that come later change nothing.
+The rows are locked before they are examined, so that decisions stay valid until the commit. An
+attempt that has ended is fenced: later reports change nothing.
 """
 
 import datetime
@@ -26,26 +26,28 @@ from webprofile.observability.counters import DISPATCH_SECONDS
 
 Report = AttemptAccepted | AttemptStarted | AttemptFinished
 
-#: what only the device needs to know of a task, and is long
+#: large columns of a task that reports do not need
 _LONG = ("task__script", "task__options", "task__plan", "task__inputs", "task__target")
 
 
 def held_attempt(attempts: QuerySet[Attempt]) -> Attempt | None:
-    """Return the one of these attempts, locked with its task until the commit.
+    """Return the only attempt of the queryset, locked together with its task until the commit.
 
-    Raises OperationalError if another transaction has locked one of them (PostgreSQL): a thread
-    that waited for it would be missing to other devices.
+    Does not wait for locks, since a waiting thread could not serve other devices: raises
+    OperationalError on PostgreSQL if another transaction has locked one of the rows.
     """
-    # new rows that refer to these need not wait
+    # FOR NO KEY UPDATE: inserting rows that refer to these need not wait
     rows = attempts.select_related("task", "worker").defer(*_LONG)
     return rows.select_for_update(of=("self", "task"), no_key=True, nowait=True).first()
 
 
 @transaction.atomic(savepoint=False)
 def apply_report(attempt: Attempt, report: Report) -> bool:
-    """Note what is reported and move the task on; a repeated or late report changes nothing.
+    """Store a report and move the task accordingly; a repeated or late report changes nothing.
 
-    attempt: one that this transaction holds (`held_attempt`). Returns whether this ended it.
+    attempt: locked by this transaction (`held_attempt`)
+
+    Returns whether the report ended the attempt.
     """
     if attempt.ended_at is not None:
         return False
@@ -80,7 +82,7 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
                 detail=report.detail,
                 command=report.command or attempt.command,
             )
-            _go_on(attempt, report)
+            _continue_after_end(attempt, report)
             return True
     return False
 
@@ -91,48 +93,48 @@ def _write(attempt: Attempt, **columns: Any) -> None:
     attempt.save(update_fields=columns)
 
 
-def _go_on(attempt: Attempt, report: AttemptFinished) -> None:
-    """What becomes of the task of an attempt that ended."""
-    _note_sums(attempt, report)
+def _continue_after_end(attempt: Attempt, report: AttemptFinished) -> None:
+    """Move the task of an attempt that has ended: queue it again, end it, or process its result."""
+    _store_checksums(attempt, report)
     if continue_task(attempt, reason=report.reason.value, detail=report.detail):
         return
     if report.reason != EndReason.EXITED or report.exit_code != 0:
-        end_task(attempt, Outcome.FAILED, *_diagnosed(attempt, report, log_tail(attempt)))
+        end_task(attempt, Outcome.FAILED, *_diagnose_end(attempt, report, log_tail(attempt)))
         return
     now = timezone.now()
     deadline = now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
-    facts: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}
+    columns: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
-    if transition_if(attempt.task, TaskState.PROCESSING, held, about=about(attempt), **facts):
+    if transition_if(attempt.task, TaskState.PROCESSING, held, about=about(attempt), **columns):
         enqueue_on_commit("build_profile", str(attempt.pk), queue="profiles")
 
 
-def _diagnosed(attempt: Attempt, report: AttemptFinished, log: str) -> tuple[str, str]:
-    """Reason and detail, in which files have the names that they were uploaded with.
+def _diagnose_end(attempt: Attempt, report: AttemptFinished, log: str) -> tuple[str, str]:
+    """Return reason and detail of a failed run, with files called by their uploaded names.
 
-    log: the end of what came piece by piece; the report may say the rest
+    log: the end of the log that arrived in chunks; `report.log_end` may continue it
     """
     task = attempt.task
-    judge = diagnose_script if task.is_script else diagnose
-    said = log if log.endswith(report.log_end) else f"{log}\n{report.log_end}"
-    reason, detail = judge(report, said)
+    diagnose_run = diagnose_script if task.is_script else diagnose
+    full_log = log if log.endswith(report.log_end) else f"{log}\n{report.log_end}"
+    reason, detail = diagnose_run(report, full_log)
     around = (r"(?<![\w./-])", r"(?![\w-])") if task.is_script else ('(?<=")', '(?=")')
     for file in task.files.all():
-        # the name is a user's: no backslash of it means anything
+        # the user chose the name: escape backslashes, which are special in a replacement
         name = file.name.replace("\\", r"\\")
         detail = re.sub(re.escape(file.device_name).join(around), name, detail)
     return reason, detail
 
 
-def _note_sums(attempt: Attempt, report: AttemptFinished) -> None:
-    """Keep the SHA-256 of each file as it arrived: with it the next device can use its cache."""
-    sums = {file.name: file.sha256 for file in report.received}
-    if not sums:
+def _store_checksums(attempt: Attempt, report: AttemptFinished) -> None:
+    """Store the SHA-256 of each file as the agent received it; devices use it as a cache key."""
+    checksums = {file.name: file.sha256 for file in report.received}
+    if not checksums:
         return
-    new = list[TaskFile]()
+    changed = list[TaskFile]()
     for file in attempt.task.files.all():
-        found = sums.get(file.device_name, "")
-        if found and found != file.sha256:
-            file.sha256 = found
-            new.append(file)
-    TaskFile.objects.bulk_update(new, ["sha256"])
+        sha256 = checksums.get(file.device_name, "")
+        if sha256 and sha256 != file.sha256:
+            file.sha256 = sha256
+            changed.append(file)
+    TaskFile.objects.bulk_update(changed, ["sha256"])

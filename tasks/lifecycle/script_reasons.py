@@ -1,11 +1,11 @@
-"""Why a task ended, in words that are true of what it profiled: a model or a script."""
+"""User-facing messages for reasons that read differently for scripts than for models."""
 
 from django.utils.translation import gettext_lazy as _
 
 from tasks.lifecycle.reasons import TRY_AGAIN, Blame, Reason, Wording, wording_of
 from tasks.models import Task
 
-#: where a model's words would not be true
+#: messages for scripts; reasons that are missing here use `reasons.WORDINGS`
 SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.RUN_FAILED: Wording(
         Blame.USER,
@@ -113,7 +113,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
 
 
 def wording_for(task: Task) -> Wording | None:
-    """Text for why the task ended otherwise than well; None if it did not."""
+    """Return the message why a task did not succeed, or None if it has no reason."""
     common = wording_of(task.reason)
     if common is None or not task.is_script:
         return common

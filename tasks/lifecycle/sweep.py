@@ -1,4 +1,8 @@
-"""What time alone brings about: deadlines passed, hints lost."""
+"""Periodic sweep: enforce deadlines, and repeat messages that may have been lost.
+
+`manage.py sweep` calls `sweep` every few seconds. The rows are the outbox: a message that was sent
+on commit and lost is sent again from here.
+"""
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator
@@ -35,46 +39,49 @@ from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_MOVED
 
 log = structlog.get_logger()
 
-#: a profile that is not built after this long has lost its hint
+#: the message to build a profile is sent again after this time
 HINT_PATIENCE = datetime.timedelta(seconds=20)
-#: an agent ends a run at its time limit; this much later the server does not believe in it any more
+#: the agent ends a run at its time limit; this much later the server ends the attempt itself
 OVERRUN = datetime.timedelta(minutes=30)
 CANCEL_PATIENCE = datetime.timedelta(minutes=5)
-#: a site that was away for so long heard nobody; its agents come back within `COMING_BACK`
+#: after a pause of the sweep of this length the site counts as having been down: its agents
+#: reconnect within `COMING_BACK`
 AWAY = datetime.timedelta(seconds=15)
-#: the longest wait between two tries of an agent (agent.link.retries), and the time to say hello
+#: the longest delay between two attempts to connect (agent.link.retries), plus the handshake
 COMING_BACK = datetime.timedelta(seconds=75)
 
 
-#: what a step is counted as, the rows that are due, and what is done to each, which says how many
-#: moved
+#: label of the metric, the rows that are due, and the function that is called with each row and
+#: returns how many rows it moved
 Step = tuple[str, Iterable[Any], Callable[[Any], int | bool]]
 
 
 def sweep(began_at: datetime.datetime | None = None) -> None:
-    """One round: everything that is due, each in a transaction of its own.
+    """Run one round: process every row that is due, each in its own transaction.
 
-    One row that cannot be moved must not keep the others waiting: its error is logged, the round
-    goes on. `began_at`: since when rounds are made; what was silent before is not judged at once.
+    An error with one row is logged and does not affect the other rows.
+
+    began_at: when the sweep started, or resumed after a pause; devices that were silent before
+        then get `COMING_BACK` to reconnect
     """
-    for what, rows, act in _steps(began_at, timezone.now()):
+    for label, rows, process in _steps(began_at, timezone.now()):
         for row in rows:
             try:
-                moved = int(act(row))
+                moved = int(process(row))
             except Exception:
                 SWEEP_FAILURES.inc()
                 log.exception("sweep_failed", row=repr(row))
             else:
-                SWEEP_MOVED.labels(what).inc(moved)
+                SWEEP_MOVED.labels(label).inc(moved)
 
 
 def is_coming_back(began_at: datetime.datetime | None, now: datetime.datetime) -> bool:
-    """Whether agents may still be silent only because the site was away before `began_at`."""
+    """Whether agents may still be reconnecting after the site was down before `began_at`."""
     return began_at is not None and now < began_at + COMING_BACK
 
 
 def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterator[Step]:
-    """All steps in their order; each reads its rows when its turn comes."""
+    """Yield the steps in order; a step's query runs when `sweep` iterates over its rows."""
     live = Attempt.objects.filter(ended_at=None).select_related("task", "worker")
     tasks = Task.objects.select_related("worker")
     was_away = is_coming_back(began_at, now)
@@ -87,20 +94,21 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
     yield "uploads_abandoned", late, abandon_task
     late = tasks.filter(state=TaskState.WAITING, queue_deadline_at__lt=now)
     yield "tasks_timed_out", late, _fail(Reason.QUEUE_TIMED_OUT)
-    # first: what another device can take does not end with the one where it waits
+    # before tasks of absent devices end: those that another device can take are moved
     yield _once("tasks_rebound", rebind_strays)
     if not was_away:
         yield from _tasks_of_absent_workers(tasks.filter(state=TaskState.WAITING), now)
     late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
     yield "tasks_timed_out", late, _fail(Reason.PROFILE_TIMED_OUT)
     yield _once("ends_counted", count_outcomes)
-    # at last: a broker that does not answer takes seconds, and leases and deadlines do not wait
-    yield _once("devices_hinted", _hint_dispatcher)
-    yield _once("results_hinted", partial(_hint_unread, now))
+    # last: each message to a broker that does not answer takes seconds, which must not delay leases
+    # and deadlines
+    yield _once("devices_hinted", _resend_dispatch)
+    yield _once("results_hinted", partial(_resend_build_profile, now))
 
 
-def _once(what: str, act: Callable[[], int]) -> Step:
-    return what, [what], lambda _: act()
+def _once(label: str, process: Callable[[], int]) -> Step:
+    return label, [label], lambda _: process()
 
 
 def _fail(reason: Reason) -> Callable[[Task], bool]:
@@ -116,7 +124,10 @@ def _lose_expired(attempt: Attempt, now: datetime.datetime) -> bool:
 
 
 def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
-    """End what an agent that is alive keeps for ever; the next heartbeat is told to stop it."""
+    """End an attempt that runs far over its time limit although its agent is online.
+
+    The reply to the next heartbeat orders the agent to stop the run.
+    """
     task = attempt.task
     fetching = datetime.timedelta(seconds=settings.AGENT_PRESIGN_EXPIRY_S)
     started_at = attempt.started_at or attempt.created_at + fetching
@@ -130,20 +141,23 @@ def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
 
 
 def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) -> Iterator[Step]:
-    """A device that stays away ends its waiting tasks: their owners can then pick another one."""
-    patience = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
+    """Fail waiting tasks whose device is retired, or drained or offline for `OFFLINE_GRACE_S`.
+
+    Their owners can then choose another device.
+    """
+    limit = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
     retired = waiting.filter(~RETIRED.rows("worker__"), target__isnull=True)
-    waiting = waiting.filter(submitted_at__lt=patience)
-    # None: it was drained when that moment was not kept yet
-    drained = Q(worker__disabled_at__lt=patience) | Q(worker__disabled_at=None)
-    absent = Q(worker__pulse__last_seen_at__lt=patience) | Q(worker__pulse__last_seen_at=None)
-    for rows, act in (
+    waiting = waiting.filter(submitted_at__lt=limit)
+    # None: the device was drained by a version that did not store the time
+    drained = Q(worker__disabled_at__lt=limit) | Q(worker__disabled_at=None)
+    absent = Q(worker__pulse__last_seen_at__lt=limit) | Q(worker__pulse__last_seen_at=None)
+    for rows, process in (
         (retired, _fail(Reason.WORKER_RETIRED)),
         (waiting.filter(drained, ~DRAINED.rows("worker__")), _fail(Reason.WORKER_DISABLED)),
         (waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE)),
-        (waiting.filter(worker__pulse__last_seen_at__gte=patience), _fail_without_runtime),
+        (waiting.filter(worker__pulse__last_seen_at__gte=limit), _fail_without_runtime),
     ):
-        yield "tasks_without_device", rows, act
+        yield "tasks_without_device", rows, process
 
 
 def _fail_without_runtime(task: Task) -> bool:
@@ -156,21 +170,21 @@ def _fail_without_runtime(task: Task) -> bool:
     return fail_task(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=version)
 
 
-def _hint_dispatcher() -> int:
-    """Ask the dispatcher again for devices that could start something; returns for how many."""
+def _resend_dispatch() -> int:
+    """Send `dispatch` again for devices that could start a task; return how many devices."""
     idle = workers_with_work()
     if idle:
         enqueue("dispatch", idle, queue="dispatch")
     return len(idle)
 
 
-def _hint_unread(now: datetime.datetime) -> int:
-    """Ask anew for results that nobody began to read; returns for how many.
+def _resend_build_profile(now: datetime.datetime) -> int:
+    """Send `build_profile` again for results that no actor has begun to read; return how many.
 
-    After the first question that a broker does not answer it is left alone for this round.
+    Stops for this round at the first message that the broker does not accept.
     """
     unread = Task.objects.filter(state=TaskState.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
-    hinted = 0
+    resent = 0
     for task in unread.order_by("hinted_at"):
         attempt = last_attempt(task)
         if attempt is None:
@@ -181,5 +195,5 @@ def _hint_unread(now: datetime.datetime) -> int:
             log.exception("result_not_hinted", task=task.pk)
             break
         Task.objects.filter(pk=task.pk).update(hinted_at=timezone.now())
-        hinted += 1
-    return hinted
+        resent += 1
+    return resent

@@ -1,10 +1,10 @@
-"""The spans of a task beyond its requests: the queue, each attempt, what the agent did, its result.
+"""OpenTelemetry spans of a task: queue, attempts, the agent's phases, building the profile.
 
-browser's submit (or the request that asked)
+submission request
   queue
-  attempt                     the span is known by the attempt's id, in every process
-    download, passes, upload  as the agent reports them, by the device's clock
-    build_profile             in the actor
+  attempt                     its span id derives from the attempt's id, the same in every process
+    download, passes, upload  reported by the agent, timed by the device's clock
+    build_profile             recorded by the actor
 """
 
 import time
@@ -17,7 +17,7 @@ from webprofile.observability import trace_context
 
 
 def trace_attempt(attempt: Attempt, phases: Sequence[Phase]) -> None:
-    """Tell of an attempt that has ended: the wait before it, itself, and what its agent did."""
+    """Export the spans of an ended attempt: its wait in the queue, itself, and its phases."""
     task = attempt.task
     if attempt.ended_at is None or not task.traceparent or not trace_context.are_kept():
         return
@@ -54,7 +54,7 @@ def trace_attempt(attempt: Attempt, phases: Sequence[Phase]) -> None:
 
 @contextmanager
 def trace_result(attempt: Attempt) -> Iterator[None]:
-    """Tell how long the reading of an attempt's files took."""
+    """Context manager that exports a `build_profile` span for the code that it encloses."""
     began, problem = time.time(), ""
     try:
         yield
@@ -62,10 +62,10 @@ def trace_result(attempt: Attempt) -> Iterator[None]:
         problem = type(error).__name__
         raise
     finally:
-        _result_told(attempt, began, problem)
+        _export_result_span(attempt, began, problem)
 
 
-def _result_told(attempt: Attempt, began: float, problem: str) -> None:
+def _export_result_span(attempt: Attempt, began: float, problem: str) -> None:
     if not attempt.task.traceparent or not trace_context.are_kept():
         return
     from webprofile.observability.tracing import place_of, place_within, tell

@@ -1,4 +1,4 @@
-"""The one function that moves a task: compare-and-swap in the database, and the move's event."""
+"""The only function that changes a task's state: a compare-and-swap that also writes the event."""
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +18,8 @@ from workers.models import Worker
 log = structlog.get_logger()
 
 
-@transaction.atomic(savepoint=False)  # what fails here fails as a whole: nobody goes on after it
+# no savepoint: no caller continues its transaction after an error in here
+@transaction.atomic(savepoint=False)
 def transition_if(
     task: Task,
     to: TaskState,
@@ -29,14 +30,16 @@ def transition_if(
     about: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> bool:
-    """Move a task if it is in one of `sources`, writing `changes` into its columns with the move.
+    """Move a task to state `to` if it is in one of `sources`; return whether it was moved.
 
-    only: columns that must have these values at that moment
-    may_wait: whether to wait while somebody has locked the task, or its device against references;
-        otherwise the task stays
-    about: what the line of the log says besides
-    Of two racing callers one wins: whose UPDATE found the row. `task` then has what was written;
-    of who lost it is read anew as a whole.
+    changes: columns written in the same UPDATE
+    only: columns that must have these values for the UPDATE to match
+    may_wait: whether to wait for locks that other transactions hold on the task or its worker;
+        if False, a locked task is not moved
+    about: further fields of the log record
+
+    Of two concurrent callers, the one whose UPDATE matches the row wins, and its `task` has the
+    written values. The other caller's `task` is refreshed from the database.
     """
     now = timezone.now()
     if to == TaskState.FINISHED:
@@ -51,12 +54,14 @@ def transition_if(
     task.state, task.event_seq = str(to), seq
     for name, value in changes.items():
         setattr(task, name, value)
-    _tell(task, to, changes, about or {})
+    _publish(task, to, changes, about or {})
     return True
 
 
-def _tell(task: Task, to: TaskState, changes: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Everybody who wants to know: the history, browsers, webhooks, the log and the meters."""
+def _publish(
+    task: Task, to: TaskState, changes: Mapping[str, Any], about: Mapping[str, Any]
+) -> None:
+    """Record a transition as a task event and in log and metrics; notify browsers and webhooks."""
     data = {"status": task.status.value}
     data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
     TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
@@ -76,11 +81,12 @@ def _update(
     may_wait: bool,
     **changes: Any,
 ) -> int | None:
-    """UPDATE the row if it is in one of `states` and as `only` says; its new `event_seq`, or None.
+    """UPDATE the row if its state is in `states` and its columns match `only`.
 
-    Written SQL, since `QuerySet.update` returns no columns (Django's ticket 32406 asks for that)
-    and to read the row after each of a task's five moves costs more than to write it. Names of
-    columns are those of the model's fields; every value is a parameter.
+    Returns the new `event_seq`, or None if no row matched. This is raw SQL because
+    `QuerySet.update` has no RETURNING clause (Django ticket 32406) and reading the row after each
+    of a task's five transitions costs more than writing it. Column names come from the model's
+    fields; every value is a parameter.
     """
     if not states:
         return None
@@ -88,7 +94,7 @@ def _update(
     quote = connection.ops.quote_name
     table = quote(Task._meta.db_table)
 
-    def written(columns: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+    def assignments(columns: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
         fields: list[Any] = [Task._meta.get_field(name) for name in columns]
         values = zip(fields, columns.values(), strict=True)
         return (
@@ -96,8 +102,8 @@ def _update(
             [field.get_db_prep_save(value, connection) for field, value in values],
         )
 
-    set_, set_to = written(changes)
-    where, equal_to = written(only)
+    set_, set_to = assignments(changes)
+    where, equal_to = assignments(only)
     row = "%s"
     if not may_wait and connection.features.has_select_for_update_skip_locked:
         workers = quote(Worker._meta.db_table)
@@ -117,5 +123,5 @@ def _update(
         connection.cursor() as cursor,
     ):
         cursor.execute(sql, [*set_to, pk, *map(str, states), *equal_to])
-        found = cursor.fetchone()
-    return None if found is None else int(found[0])
+        updated = cursor.fetchone()
+    return None if updated is None else int(updated[0])

@@ -1,6 +1,7 @@
-"""Wake-ups: over the channel layer for browsers and agents, as messages for the dispatcher.
+"""Notifications on commit: channel-layer messages to browsers and agents, actor messages.
 
-They carry no data: delivery is at most once, so listeners read rows.
+Channel-layer messages carry no data because they are delivered at most once: receivers read the
+rows. A notification that is lost is made good by the sweep or by the next heartbeat.
 """
 
 from collections.abc import Collection
@@ -25,30 +26,30 @@ def owner_group(user_id: int) -> str:
     return f"tasks.of.{user_id}"
 
 
-#: administrators' lists show everybody's tasks
+#: the task lists of administrators, which show all users' tasks
 ALL_TASKS_GROUP = "tasks.of.all"
 
 
 def task_changed_on_commit(task: Task) -> None:
-    """Tell browsers that show this task, or its owner's list, to read again."""
+    """Tell browsers that show this task, or its owner's task list, to reload it."""
     groups = {ALL_TASKS_GROUP, task_group(task.pk), owner_group(task.owner_id)}
     transaction.on_commit(lambda: _send(groups, "task.changed"), robust=True)
 
 
 def attempt_progressed_on_commit(task: Task) -> None:
-    """Tell the pages of this task, and no list, that its log grew or a pass ended."""
+    """Tell browsers that show this task's page that its log grew or a pass ended."""
     task_id = task.pk
     transaction.on_commit(lambda: _send({task_group(task_id)}, "task.changed"), robust=True)
 
 
 def poke_worker_on_commit(worker_id: int) -> None:
-    """Tell the connection of this worker's agent to compare its rows with what the agent does."""
+    """Tell the consumer of this worker's agent to send the orders that the rows require."""
     group = worker_group(worker_id)
     transaction.on_commit(lambda: _send({group}, "worker.poke"), robust=True)
 
 
 def dispatch_on_commit(worker_ids: Collection[int]) -> None:
-    """Have the dispatcher give these devices the next of their waiting tasks."""
+    """Enqueue the actor that assigns waiting tasks to these workers."""
     if worker_ids:
         enqueue_on_commit("dispatch", sorted(worker_ids), queue="dispatch")
 

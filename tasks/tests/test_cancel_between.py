@@ -59,7 +59,7 @@ def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, 
         )
         assert reported(attempt, report)
 
-    assert ended_meanwhile(reports, "_note_sums", end).state in ends
+    assert ended_meanwhile(reports, "_store_checksums", end).state in ends
 
 
 def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
