@@ -12,7 +12,7 @@ if not __package__:
     sys.path.append(os.path.dirname(_folder))
 
 from load_and_run.errors import NoMegEngine, die
-from load_and_run.waiting import WAIT, wait_for_arguments  # first: it notes the folder
+from load_and_run.prestarted import WAIT, wait_for_arguments  # first: it notes the folder
 
 try:
     from load_and_run.program import main

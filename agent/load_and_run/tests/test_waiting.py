@@ -70,7 +70,7 @@ def test_its_folder_may_be_renamed_while_it_waits(start, tmp_path):
     code = f"""
 import os, sys
 sys.path.append({str(FOLDER.parent)!r})
-from load_and_run.waiting import wait_for_arguments
+from load_and_run.prestarted import wait_for_arguments
 print(wait_for_arguments(), os.environ["HOME"], repr(sys.stdin.read()))
 """
     process = start(code=code)
