@@ -127,9 +127,8 @@ manage: setup
 # Python may keep what it compiled, each of hundreds compiles all modules anew.
 # 5 is pytest's word for "none chosen", which `ARGS="-k name"` makes true of some of several runs
 PYTEST := $(PY) -m pytest
-# one process more than two cores: a test in a browser or of a site waits for a third of its time
-PROCESSES := $(shell [ "$$(getconf _NPROCESSORS_ONLN)" -gt 3 ] && echo 4 || echo 3)
-PARALLEL := -n $(or $(WORKERS),$(PROCESSES)) --dist loadfile --no-loadscope-reorder
+# more processes than two cores: a test in a browser or of a site waits for a third of its time
+PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 test test-all test-postgres test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
 # the file makes its thousands of requests when it is collected, which takes seconds
 DAILY := -m 'not alone and not exhaustive' --ignore=webprofile/tests/test_api_fuzz.py
