@@ -2,7 +2,8 @@
 
 A leaf, so that cores may count too. Every label has few values that the code knows beforehand. What
 must survive a restart is a row (`tasks.lifecycle.counters`); what is in the database is read at
-the scrape (`webprofile.operations.metrics`). Names and units: docs/watching.md.
+the scrape (`webprofile.operations.metrics`). The documentation strings are
+the text of docs/reference/metrics.md (`make reference`).
 """
 
 import time
@@ -19,56 +20,101 @@ _SLOW = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 HTTP_SECONDS = Histogram(
     "mgw_http_request_seconds",
-    "From a request to the end of its answer.",
+    "Time from a request to the end of its response, by class of route.",
     ["route"],
     buckets=_QUICK,
 )
-HTTP_RESPONSES = Counter("mgw_http_responses", "Answers by status.", ["route", "status"])
-SOCKETS_OPEN = Gauge(
-    "mgw_sockets_open", "Websockets that are open now.", ["kind"], multiprocess_mode="livesum"
+HTTP_RESPONSES = Counter(
+    "mgw_http_responses",
+    "HTTP responses by class of route and status. 429: refused by a rate limit. 413: body too "
+    "large. 499: the client closed the connection first.",
+    ["route", "status"],
 )
-SOCKET_CLOSES = Counter("mgw_socket_closes", "Websockets closed by the server.", ["kind", "code"])
+SOCKETS_OPEN = Gauge(
+    "mgw_sockets_open",
+    "Open websockets; kind: agent, browser, other.",
+    ["kind"],
+    multiprocess_mode="livesum",
+)
+SOCKET_CLOSES = Counter(
+    "mgw_socket_closes",
+    "Websockets that the server closed, by kind and close code "
+    "(docs/architecture/agent-protocol.md).",
+    ["kind", "code"],
+)
 LOOP_LAG_SECONDS = Histogram(
     "mgw_event_loop_lag_seconds",
-    "How late the event loop came to what was due.",
+    "Delay of the event loop of a web process. Above 0.1 s something blocks it.",
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
-AGENT_FRAMES = Counter("mgw_agent_frames", "Frames from agents.", ["type", "fate"])
-LOG_PIECES = Counter("mgw_log_pieces", "Pieces of attempts' logs.", ["fate"])
+AGENT_FRAMES = Counter(
+    "mgw_agent_frames",
+    "Frames from agents by message type; fate: done, refused (not a valid frame), failed (storage "
+    "or the database did not answer; the agent sends it again).",
+    ["type", "fate"],
+)
+LOG_PIECES = Counter(
+    "mgw_log_pieces",
+    "Chunks of attempts' logs; fate: kept, dropped (beyond LOG_LIMIT_BYTES), repeated (received "
+    "before).",
+    ["fate"],
+)
 LOG_BYTES = Counter("mgw_log_bytes", "Bytes of attempts' logs that were kept.")
 TASK_MOVES = Counter(
-    "mgw_task_moves", "Moves of tasks, by where to and how they ended.", ["to", "outcome", "reason"]
+    "mgw_task_moves",
+    "State transitions of tasks by new state and, for tasks that ended, outcome and reason "
+    "(tasks/lifecycle/reasons.py).",
+    ["to", "outcome", "reason"],
 )
 DISPATCH_SECONDS = Histogram(
     "mgw_dispatch_seconds",
-    "Of a task's first attempt: submitted to assigned, and assigned to started.",
+    "Latency of a task's first attempt; stage: assigned (since the submission, includes the wait "
+    "for a device), started (since the assignment, includes the download of files).",
     ["stage"],
     buckets=(*_QUICK, 60, 300, 1800, 7200),
 )
 INGEST_SECONDS = Histogram(
     "mgw_ingest_seconds",
-    "Reading what an attempt left, or files that a user opened.",
+    "Run time of background actors; result: done, failed (is retried). A profile that cannot be "
+    "read is done: mgw_task_moves_total has its reason.",
     ["actor", "result"],
     buckets=_SLOW,
 )
 STORAGE_SECONDS = Histogram(
     "mgw_storage_seconds",
-    "One call of object storage, with all of its tries.",
+    "Duration of the server's own calls of object storage, with all retries. Transfers of browsers "
+    "and agents do not go through the server.",
     ["operation"],
     buckets=_QUICK,
 )
 STORAGE_ERRORS = Counter(
-    "mgw_storage_errors", "Calls of object storage that failed.", ["operation", "kind"]
+    "mgw_storage_errors",
+    "Calls of object storage that failed; kind: 4xx, 5xx, unreachable. A 404 is a valid "
+    "response and does not count.",
+    ["operation", "kind"],
 )
 HINTS_LOST = Counter(
-    "mgw_hints_lost", "Hints after a commit that could not be given; the sweep does it.", ["hint"]
+    "mgw_hints_lost",
+    "Messages after a commit that could not be sent because Redis or the broker did not answer. "
+    "The sweep does the work some seconds later.",
+    ["hint"],
 )
-SWEEP_SECONDS = Histogram("mgw_sweep_round_seconds", "One round of the sweep.", buckets=_QUICK)
-SWEEP_MOVED = Counter("mgw_sweep_moved", "Rows that the sweep found due.", ["what"])
-SWEEP_FAILURES = Counter("mgw_sweep_failures", "Rows or rounds that the sweep could not do.")
+SWEEP_SECONDS = Histogram(
+    "mgw_sweep_round_seconds", "Duration of one round of the sweep.", buckets=_QUICK
+)
+SWEEP_MOVED = Counter(
+    "mgw_sweep_moved",
+    "Rows that the sweep found due, by kind of work. More than a few devices_hinted (the "
+    "dispatcher was called again for a device with a free slot and a task that may start there) or "
+    "results_hinted (a result was queued again) mean that messages get lost.",
+    ["what"],
+)
+SWEEP_FAILURES = Counter(
+    "mgw_sweep_failures", "Rows or rounds that the sweep could not process; the log has the error."
+)
 SWEEP_LAST = Gauge(
     "mgw_sweep_last_round_timestamp_seconds",
-    "When the last round of the sweep ended.",
+    "Time at which the last round of the sweep ended, Unix time.",
     multiprocess_mode="max",
 )
 

@@ -44,7 +44,7 @@ def build_registry() -> CollectorRegistry:
         "python": platform.python_version(),
         "django": django.get_version(),
     }
-    Info("mgw_build", "What runs here.", registry=found).info(facts)
+    Info("mgw_build", "Versions of the site, Python and Django.", registry=found).info(facts)
     return found
 
 

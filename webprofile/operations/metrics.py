@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import structlog
 from django.conf import settings
@@ -32,6 +33,60 @@ log = structlog.get_logger()
 #: s
 GOOD_FOR_S = 5.0
 _TIERS = ("health", "raised", "usual", "put_back")
+
+
+class Description(NamedTuple):
+    """Documentation and label of a metric of this module."""
+
+    text: str
+    label: str = ""
+
+
+#: text of docs/reference/metrics.md (`make reference`)
+DESCRIPTIONS = {
+    "mgw_queue_tasks": Description(
+        "Tasks that wait for a device; tier: health (health checks), raised (by an administrator), "
+        "usual, put_back.",
+        "tier",
+    ),
+    "mgw_queue_oldest_age_seconds": Description("Age of the oldest task that waits.", "tier"),
+    "mgw_tasks_live": Description("Tasks that have not ended.", "state"),
+    "mgw_attempts_ended_total": Description(
+        "All attempts that ever ended. The sweep counts them in rows, so no restart and no removal "
+        "of old tasks resets the count; it lags by 15 s.",
+        "outcome, reason",
+    ),
+    "mgw_workers": Description(
+        "Devices in service by their last heartbeat; beat: on_time, late (counts as offline), lost "
+        "(its attempts were given up), never.",
+        "beat",
+    ),
+    "mgw_workers_out": Description(
+        "Devices that get no tasks; why: held (a health check failed), drained (by an "
+        "administrator).",
+        "why",
+    ),
+    "mgw_results_late": Description(
+        "Results that were queued for reading more than 20 s ago and are not read yet."
+    ),
+    "mgw_opened_unread": Description("Uploaded profiles that are not read yet."),
+    "mgw_removals_due": Description(
+        "Folders of object storage that the sweep should have emptied."
+    ),
+    "mgw_sweep_age_seconds": Description(
+        "Time since the last round of the sweep, which makes one every 5 s."
+    ),
+    "mgw_database_readable": Description(
+        "1 if the database answered this scrape. 0 if not: metrics from its rows are missing."
+    ),
+    "mgw_database_pool": Description(
+        "Connections of this process to PostgreSQL; state: open, idle, most (the limit), "
+        "waited_for (requests that wait for one).",
+        "state",
+    ),
+    "mgw_disk_free_bytes": Description("Free space of the disk with MGW_HOME."),
+    "mgw_disk_size_bytes": Description("Size of the disk with MGW_HOME."),
+}
 
 
 class Rows:
@@ -71,15 +126,16 @@ def _read() -> list[Metric]:
         *found,
         *_pool(),
         *_disk(),
-        _gauge("mgw_database_readable", "Whether the database answered this scrape.", readable),
+        _gauge("mgw_database_readable", readable),
     ]
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
+def _gauge(name: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, DESCRIPTIONS[name].text, value=value)
 
 
-def _by(name: str, text: str, label: str, values: dict[str, float]) -> Metric:
+def _by_label(name: str, values: dict[str, float]) -> Metric:
+    text, label = DESCRIPTIONS[name]
     family = GaugeMetricFamily(name, text, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
@@ -102,19 +158,18 @@ def _queue() -> Iterator[Metric]:
         number[word] += count
         if first_at is not None:
             age_s[word] = max(age_s[word], (now - first_at).total_seconds())
-    yield _by("mgw_queue_tasks", "Tasks that wait, by tier.", "tier", number)
-    text = "How long the oldest waiting task waits."
-    yield _by("mgw_queue_oldest_age_seconds", text, "tier", age_s)
+    yield _by_label("mgw_queue_tasks", number)
+    yield _by_label("mgw_queue_oldest_age_seconds", age_s)
 
 
 def _tasks() -> Iterator[Metric]:
     live = Task.objects.filter(state__in=LIVE).order_by()
     found = dict(live.values_list("state").annotate(Count("pk")))
     counts: dict[str, float] = {state.value: found.get(state.value, 0) for state in sorted(LIVE)}
-    yield _by("mgw_tasks_live", "Tasks that have not ended, by state.", "state", counts)
+    yield _by_label("mgw_tasks_live", counts)
     unread = Task.objects.filter(state=TaskState.PROCESSING)
     late = unread.filter(hinted_at__lt=timezone.now() - HINT_PATIENCE).count()
-    yield _gauge("mgw_results_late", "Results not read although asked for a while ago.", late)
+    yield _gauge("mgw_results_late", late)
 
 
 def _workers() -> Iterator[Metric]:
@@ -122,16 +177,16 @@ def _workers() -> Iterator[Metric]:
     beats: dict[str, float] = {
         beat.value: number for beat, number in beats_count(known.filter(ENABLED.rows(""))).items()
     }
-    yield _by("mgw_workers", "Devices in service, by their last heartbeat.", "beat", beats)
+    yield _by_label("mgw_workers", beats)
     why = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
     out = known.aggregate(**{name: Count("pk", filter=found) for name, found in why.items()})
-    yield _by("mgw_workers_out", "Devices that get no tasks, by why.", "why", out)
+    yield _by_label("mgw_workers_out", out)
 
 
 def _ends() -> Iterator[Metric]:
-    family = CounterMetricFamily(
-        "mgw_attempts_ended", "Attempts that ever ended.", labels=["outcome", "reason"]
-    )
+    name = "mgw_attempts_ended_total"
+    text, labels = DESCRIPTIONS[name]
+    family = CounterMetricFamily(name, text, labels=labels.split(", "))
     for row in EndTally.objects.order_by("outcome", "reason"):
         family.add_metric([row.outcome, row.reason], row.number)
     yield family
@@ -140,14 +195,14 @@ def _ends() -> Iterator[Metric]:
 def _sweep() -> Iterator[Metric]:
     if until := counted_until():
         age_s = max(0.0, (timezone.now() - until - SETTLED).total_seconds())
-        yield _gauge("mgw_sweep_age_seconds", "Since the sweep's last round.", age_s)
+        yield _gauge("mgw_sweep_age_seconds", age_s)
 
 
 def _outbox() -> Iterator[Metric]:
     due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).count()
-    yield _gauge("mgw_removals_due", "Folders of storage that are to be emptied.", due)
+    yield _gauge("mgw_removals_due", due)
     unread = ProfileUpload.objects.filter(state=ProfileUpload.State.PROCESSING).count()
-    yield _gauge("mgw_opened_unread", "Opened profiles that are not read yet.", unread)
+    yield _gauge("mgw_opened_unread", unread)
 
 
 def _pool() -> Iterator[Metric]:
@@ -162,16 +217,15 @@ def _pool() -> Iterator[Metric]:
         "most": figures.get("pool_max", 0),
         "waited_for": figures.get("requests_waiting", 0),
     }
-    text = "Connections to the database of this process."
-    yield _by("mgw_database_pool", text, "state", values)
+    yield _by_label("mgw_database_pool", values)
 
 
 def _disk() -> Iterator[Metric]:
     """Where this process writes: on one machine also where the files of tasks lie."""
     if settings.HOME.is_dir():
         found = shutil.disk_usage(settings.HOME)
-        yield _gauge("mgw_disk_free_bytes", "Free on the disk of MGW_HOME.", found.free)
-        yield _gauge("mgw_disk_size_bytes", "Size of the disk of MGW_HOME.", found.total)
+        yield _gauge("mgw_disk_free_bytes", found.free)
+        yield _gauge("mgw_disk_size_bytes", found.total)
 
 
 rows = Rows()
