@@ -33,7 +33,8 @@ _NODE_OF_EACH_OUTPUT = "} else if (op.type !== 'ImmutableTensor') {"
 _NODE_OF_FIRST_OUTPUT = (
     "} else if (op.type !== 'ImmutableTensor' && allOprAndTensor.get(op.outputs[0]) === op) {"
 )
-_COLOUR = re.compile(r"(--[\w-]+): (#\w+);")
+#: a colour of the palette: its token, its light and its dark value
+_COLOUR = re.compile(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);")
 _COLOUR_PLACE = re.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
 #: theme that a reader chose -> what stands in the place of the question what the system's is
@@ -81,15 +82,18 @@ def _our_style(name: str) -> str:
 
 
 def _heat_style() -> str:
-    """The rules of colours with the values of both themes, since saved pictures know no var()."""
-    light, _, dark = _our_style("heat").partition("@media")
+    """Return the rules of colours with the values of both themes written out.
+
+    Pictures that Netron saves know neither var() nor light-dark().
+    """
+    palette = _COLOUR.findall(_our_style("heat"))
     rules = _our_style("netron-heat")
-    dark_rules = _coloured(rules, dark)
-    return f"{_coloured(rules, light)}\n@media {_DARK} {{\n{dark_rules}}}\n"
+    light = _coloured(rules, {token: value for token, value, _ in palette})
+    dark = _coloured(rules, {token: value for token, _, value in palette})
+    return f"{light}\n@media {_DARK} {{\n{dark}}}\n"
 
 
-def _coloured(rules: str, theme: str) -> str:
-    values = dict(_COLOUR.findall(theme))
+def _coloured(rules: str, values: dict[str, str]) -> str:
     return _COLOUR_PLACE.sub(lambda place: values[place[1]], rules)
 
 

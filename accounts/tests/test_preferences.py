@@ -166,14 +166,6 @@ def test_no_template_calls_a_local_date_utc():
         assert not re.search(r"\|date:[^}]*\}\}\s*UTC", path.read_text(encoding="utf-8")), path
 
 
-def test_forced_and_asked_for_dark_are_the_same_colours():
-    css = (ROOT / "static/css/tokens.css").read_text(encoding="utf-8")
-    blocks = re.findall(r'(?:not\(\[data-theme="light"\]\)|="dark"\]) \{(.*?)\}', css, re.DOTALL)
-    asked, forced = (set(re.findall(r"(--[\w-]+): ([^;]+);", block)) for block in blocks)
-    assert asked == forced
-    assert len(asked) > 20
-
-
 @pytest.mark.parametrize(
     ("headers", "proxies", "address"),
     [

@@ -22,14 +22,36 @@ const TOKENS = {
   live: "--live",
   warn: "--warn",
   bad: "--bad",
-  sans: "--sans",
 };
 
-/** The page's colours as they are now, light or dark. */
-export function readColours() {
-  const style = getComputedStyle(document.documentElement);
-  const read = Object.entries(TOKENS).map(([name, token]) => [name, style.getPropertyValue(token).trim()]);
+/**
+ * The values of tokens in the page's current theme, by the same names; colours as `#rrggbb`.
+ * @param {Record<string, string>} tokens
+ */
+export function readTokens(tokens) {
+  // a custom property alone keeps its light-dark(): an element that uses it resolves it
+  const probe = document.createElement("span");
+  probe.hidden = true;
+  document.body.append(probe);
+  const style = getComputedStyle(probe);
+  const read = Object.entries(tokens).map(([name, token]) => {
+    probe.style.color = `var(${token})`;
+    return [name, hexOf(style.color)];
+  });
+  probe.remove();
   return Object.fromEntries(read);
+}
+
+/** `#rrggbb` of a computed colour, `rgb(r, g, b)`. */
+export function hexOf(colour) {
+  const parts = colour.match(/\d+/g).slice(0, 3);
+  return `#${parts.map((part) => Number(part).toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** The page's colours in its current theme, and its font. */
+export function readColours() {
+  const sans = getComputedStyle(document.documentElement).getPropertyValue("--sans").trim();
+  return { ...readTokens(TOKENS), sans };
 }
 
 /** Call `listener` when the reader changes between light and dark. */

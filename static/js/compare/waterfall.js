@@ -1,7 +1,7 @@
 // Where the difference of two totals went, as a waterfall; the table beside it has the same numbers.
 
 import { loadECharts, makeChart } from "../charts/echarts.js";
-import { onColours, readColours } from "../charts/palette.js";
+import { onColours, readColours, readTokens } from "../charts/palette.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { seconds } from "../format.js";
 import { amountOf, heightOf, isTotal, lowerEnd, unitOf } from "./steps.js";
@@ -11,6 +11,8 @@ const NARROW = 600;
 /** px, of a step; of the axis and what surrounds it */
 const ROW = 28;
 const AROUND = 48;
+/** colours of steps that are slower or faster */
+const TONES = { slower: "--bad", faster: "--good" };
 let shown = null;
 let observer = null;
 
@@ -62,7 +64,7 @@ function paint() {
 
 /** What ECharts draws, a row for each step: an unseen bar up to its lower end, and the step after it. */
 function optionOf(steps, box) {
-  const colours = { ...readColours(), ...readTones() };
+  const colours = { ...readColours(), ...readTokens(TONES) };
   const names = steps.map((step) => clean(step.name, 40));
   const nameWidth = box.clientWidth < NARROW ? 110 : 240;
   const unit = unitOf(steps);
@@ -118,11 +120,6 @@ function optionOf(steps, box) {
 function colourOf(step, colours) {
   if (isTotal(step)) return colours.bar;
   return colours[step.tone] ?? colours.strong;
-}
-
-function readTones() {
-  const style = getComputedStyle(document.documentElement);
-  return { slower: style.getPropertyValue("--bad").trim(), faster: style.getPropertyValue("--good").trim() };
 }
 
 function describe(step, name, { box, unit }) {

@@ -4,7 +4,7 @@ import test from "node:test";
 import { cumulativePicture, thinned } from "../charts/cumulative.js";
 import { nextItem } from "../charts/keys.js";
 import { withTypes } from "../charts/operators.js";
-import { inkOn } from "../charts/palette.js";
+import { hexOf, inkOn } from "../charts/palette.js";
 import { decades, diameter, labelShifts, roofLines } from "../charts/roofline_layout.js";
 import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
@@ -188,4 +188,8 @@ test("a label can be read on every colour of the palette", () => {
   assert.equal(inkOn("#0072b2"), "#ffffff");
   assert.equal(inkOn("#e69f00"), "#000000");
   assert.equal(inkOn("#56b4e9"), "#000000");
+});
+
+test("a computed colour is read as the palette writes it", () => {
+  assert.equal(hexOf("rgb(13, 92, 99)"), "#0d5c63");
 });
