@@ -49,7 +49,7 @@ def to_archive(data: ProfileData) -> bytes:
             key: array
             for field in LeftOut._fields
             for key, array in pack_texts(
-                f"left_out.{field}", [getattr(each, field) for each in data.left_out]
+                f"left_out.{field}", [getattr(file, field) for file in data.left_out]
             ).items()
         },
     }
@@ -101,7 +101,7 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
         on_gpu=arrays["on_gpu"],
         order=arrays["order"],
         passes=unpack_texts("passes", arrays),
-        left_out=tuple(LeftOut(*each) for each in left_out),
+        left_out=tuple(LeftOut(*file) for file in left_out),
         beside={kind: arrays[kind].tobytes() for kind in _BESIDE if kind in arrays},
     )
 

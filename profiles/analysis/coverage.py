@@ -52,27 +52,27 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        return median(each.share for each in self.passes)
+        return median(record.share for record in self.passes)
 
     @property
     def lowest_share(self) -> float:
-        return min(each.share for each in self.passes)
+        return min(record.share for record in self.passes)
 
     @property
     def highest_share(self) -> float:
-        return max(each.share for each in self.passes)
+        return max(record.share for record in self.passes)
 
     @property
     def outside_s(self) -> float:
-        return median(each.outside_s for each in self.passes)
+        return median(record.outside_s for record in self.passes)
 
     @property
     def lowest_outside_s(self) -> float:
-        return min(each.outside_s for each in self.passes)
+        return min(record.outside_s for record in self.passes)
 
     @property
     def highest_outside_s(self) -> float:
-        return max(each.outside_s for each in self.passes)
+        return max(record.outside_s for record in self.passes)
 
 
 def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage | None:
@@ -80,13 +80,13 @@ def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage |
 
     iterations_s: the profiled iteration, s, by the name of the pass's file
     """
-    found = []
+    passes = []
     totals_s = totals_of_passes(data, "device")
     for number, (name, total_s) in enumerate(zip(data.passes, totals_s, strict=True), start=1):
         iteration_s = iterations_s.get(name)
         if _is_time(total_s) and _is_time(iteration_s):
-            found.append(PassCoverage(number, name, total_s, iteration_s))
-    return Coverage(tuple(found)) if found else None
+            passes.append(PassCoverage(number, name, total_s, iteration_s))
+    return Coverage(tuple(passes)) if passes else None
 
 
 def _is_time(time_s: float | None) -> TypeGuard[float]:

@@ -45,5 +45,5 @@ def first_dtype(dtypes: str | None) -> str:
         named = json.loads(dtypes or "[]")
     except ValueError:
         return ""
-    known = [str(each).partition("(")[0] for each in named if each] if named else []
+    known = [str(name).partition("(")[0] for name in named if name] if named else []
     return known[0] if known else ""

@@ -25,7 +25,7 @@ _TIMES = (
 
 def unit_of(values: Iterable[float | None]) -> TimeUnit:
     """The unit for times, s, that stand side by side: the one that fits the longest of them."""
-    most = max((abs(each) for each in values if each and math.isfinite(each)), default=0.0)
+    most = max((abs(value) for value in values if value and math.isfinite(value)), default=0.0)
     if most == 0:
         return _TIMES[0]
     return next((unit for unit in _TIMES if most >= unit.scale), _TIMES[-1])

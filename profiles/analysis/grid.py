@@ -40,7 +40,7 @@ class Grid:
             self._is_odd |= not text.isascii() or _CONTROL.search(text) is not None
             self._has_text[at] |= bool(text)
             self._has_word[at] |= _WORD.search(text) is not None
-            widest = max(len(each.strip()) for each in column)
+            widest = max(len(cell.strip()) for cell in column)
             self._widths[at] = max(self._widths[at], widest)
 
     @property

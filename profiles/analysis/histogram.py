@@ -55,5 +55,5 @@ def histogram(times_ms: ArrayLike) -> Histogram | None:
 
 def _bins(iterations: int, quartiles_ms: float, range_ms: float) -> int:
     width = 2 * quartiles_ms / math.cbrt(iterations)
-    wanted = range_ms / width if width > 0 else math.inf
-    return int(min(max(math.ceil(min(wanted, MOST_BINS)), FEWEST_BINS), MOST_BINS))
+    count = range_ms / width if width > 0 else math.inf
+    return int(min(max(math.ceil(min(count, MOST_BINS)), FEWEST_BINS), MOST_BINS))

@@ -154,10 +154,10 @@ def compare(
     order = order or {}
     pairs = align(a.headers(), b.headers())
     for left, right in sorted(pairs, key=lambda pair: _place(pair, order)):
-        found = _compare_pair(a, b, left, right, max_error)
+        difference = _compare_pair(a, b, left, right, max_error)
         header = left or right
         maker = order.get(header.id) if header else None
-        yield _with_maker(found, maker)
+        yield _with_maker(difference, maker)
 
 
 def align(
@@ -230,10 +230,10 @@ def _compare_pair(
     )
 
 
-def _with_maker(found: Difference, maker: Maker | None) -> Difference:
+def _with_maker(difference: Difference, maker: Maker | None) -> Difference:
     if maker is None:
-        return replace(found, operator=found.one.owner, operator_type=found.one.type)
-    return replace(found, step=maker.step, operator=maker.name, operator_type=maker.type)
+        return replace(difference, operator=difference.one.owner, operator_type=difference.one.type)
+    return replace(difference, step=maker.step, operator=maker.name, operator_type=maker.type)
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -75,18 +75,18 @@ class Figures:
 
 def figures(measurement: Measurement) -> Figures:
     """Sum up a measurement."""
-    kept = [each for each in measurement.passes if each.kept]
+    kept = [record for record in measurement.passes if record.kept]
     clean = times_of(kept, "clean")
     profiled = times_of(kept, "profiled")
-    timed = [each for each in kept if each.kind in ("clean", "profiled")]
+    timed = [record for record in kept if record.kind in ("clean", "profiled")]
     return Figures(
         clean=latency(clean),
         profiled_iterations=len(profiled),
         profiled_median_ms=_median(profiled),
         overhead=overhead(clean, profiled),
-        start_s=_first(_possible(each.start_s, LONGEST_MS / 1000) for each in timed),
-        load_ms=_first(_possible(each.load_ms, LONGEST_MS) for each in timed),
-        passes=tuple(_row(each) for each in measurement.passes),
+        start_s=_first(_possible(record.start_s, LONGEST_MS / 1000) for record in timed),
+        load_ms=_first(_possible(record.load_ms, LONGEST_MS) for record in timed),
+        passes=tuple(_row(record) for record in measurement.passes),
     )
 
 
@@ -95,7 +95,7 @@ def times_of(passes: Iterable[PassRecord], kind: str) -> Times:
 
     What can be no time (negative, not finite, over LONGEST_MS) is left out.
     """
-    return _plausible([time for each in passes if each.kind == kind for time in each.e2e_ms])
+    return _plausible([time for record in passes if record.kind == kind for time in record.e2e_ms])
 
 
 def latency(times_ms: ArrayLike) -> Latency | None:
@@ -128,8 +128,8 @@ def variation(values: ArrayLike) -> float | None:
     if numbers.size < 2 or not 0 < numbers.mean() < math.inf:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        found = float(numbers.std(ddof=1) / numbers.mean())
-    return found if math.isfinite(found) else None
+        cv = float(numbers.std(ddof=1) / numbers.mean())
+    return cv if math.isfinite(cv) else None
 
 
 def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
@@ -141,8 +141,8 @@ def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
     clean, profiled = _median(clean_ms), _median(profiled_ms)
     if clean is None or profiled is None or clean <= 0:
         return None
-    found = profiled / clean - 1
-    return found if math.isfinite(found) else None
+    cost = profiled / clean - 1
+    return cost if math.isfinite(cost) else None
 
 
 def _row(record: PassRecord) -> PassRow:

@@ -113,8 +113,8 @@ def memory_plan(graph: ExecutedGraph, columns: ProfileColumns, device: str = "")
 
 def _device(comp_node: str) -> str:
     """`cpu0` of `CompNode("cpu0:0" from "xpux:0")`: streams of one device share its memory."""
-    found = _LOCATION.search(comp_node)
-    return found[1] if found else comp_node
+    match = _LOCATION.search(comp_node)
+    return match[1] if match else comp_node
 
 
 def _curves(blocks: _Blocks, mine: Bools, steps: int) -> tuple[Floats, Floats, Floats]:

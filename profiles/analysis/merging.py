@@ -62,16 +62,16 @@ def merged_data(
     left_out: Sequence[LeftOut],
 ) -> ProfileData:
     """Return the profile of aligned passes, the first of which is `leading(..., lead)`."""
-    device = spread_of([each.device for each in passes])
-    host = spread_of([each.host for each in passes])
+    device = spread_of([record.device for record in passes])
+    host = spread_of([record.host for record in passes])
     return ProfileData(
         columns=with_medians(lead, device, host),
         load_graph=lambda: graph,
         device=device,
         host=host,
         on_gpu=_on_gpu(graph, len(lead)),
-        order=np.stack([each.order for each in passes]),
-        passes=tuple(each.name for each in passes),
+        order=np.stack([record.order for record in passes]),
+        passes=tuple(record.name for record in passes),
         left_out=tuple(left_out),
     )
 
@@ -141,13 +141,13 @@ def _median_times(spread: Spread) -> SideTimes:
 
 def spread_of(passes: Sequence[SideTimes]) -> Spread:
     """Return the spread of the same operators over k passes."""
-    present = np.stack([each.present for each in passes])
-    end_s = np.stack([each.end_s for each in passes])
+    present = np.stack([record.present for record in passes])
+    end_s = np.stack([record.end_s for record in passes])
     ordered, known = _ordered(end_s)
     return Spread(
         present=present,
         end_s=end_s,
-        kern_s=np.stack([each.kern_s for each in passes]),
+        kern_s=np.stack([record.kern_s for record in passes]),
         count=present.sum(axis=0, dtype=np.int64),
         median_s=_percentile(ordered, known, 0.5),
         p10_s=_percentile(ordered, known, 0.1),
@@ -185,13 +185,11 @@ def _variation(samples: Floats, known: NDArray[np.int64]) -> Floats:
     with np.errstate(all="ignore"):  # nan for what has too few samples, a mean of 0 or inf
         mean = np.nansum(samples, axis=0) / known
         squares = np.nansum((samples - mean) ** 2, axis=0)
-        found = np.sqrt(squares / (known - 1)) / mean
-        return np.where(
-            (known >= 2) & (mean > 0) & (mean < np.inf) & np.isfinite(found), found, np.nan
-        )
+        cv = np.sqrt(squares / (known - 1)) / mean
+        return np.where((known >= 2) & (mean > 0) & (mean < np.inf) & np.isfinite(cv), cv, np.nan)
 
 
 def _on_gpu(graph: ExecutedGraph, rows: int) -> NDArray[np.bool_]:
-    found = np.zeros(rows, dtype=np.bool_)
-    found[graph.device.row[graph.device.lanes.where(_GPU.match)]] = True
-    return found
+    on_gpu = np.zeros(rows, dtype=np.bool_)
+    on_gpu[graph.device.row[graph.device.lanes.where(_GPU.match)]] = True
+    return on_gpu

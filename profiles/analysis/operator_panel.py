@@ -43,9 +43,9 @@ class Panel:
         if graph.operators.step[operator] != MISSING:
             lines.append(("step", str(int(graph.operators.step[operator]) + 1)))
         outputs = graph.operators.outputs[operator].tolist()
-        nodes = {graph.variables.comp_nodes[each] for each in outputs} - {None}
+        nodes = {graph.variables.comp_nodes[output] for output in outputs} - {None}
         if nodes:
-            lines.append(("comp node", plain(", ".join(sorted(str(each) for each in nodes)))))
+            lines.append(("comp node", plain(", ".join(sorted(str(node) for node in nodes)))))
         return lines + parameters(graph.operators.params[operator])
 
     def block(self, members: Index) -> Lines:
@@ -70,21 +70,21 @@ class Panel:
 
     def _measured(self, row: int) -> Lines:
         columns = self._data.columns
-        here = columns.times(self._side)
+        own = columns.times(self._side)
         lines: Lines = []
         other: Side = "host" if self._side == "device" else "device"
-        there = columns.times(other)
-        unit = unit_of([float(here.end_s[row]), float(there.end_s[row])])
-        if here.present[row]:
-            time = float(here.end_s[row])
+        opposite = columns.times(other)
+        unit = unit_of([float(own.end_s[row]), float(opposite.end_s[row])])
+        if own.present[row]:
+            time = float(own.end_s[row])
             part = share(time / self._total_s if self._total_s else math.nan)
             lines += [("time", duration(time, unit)), ("share", part)]
-        if there.present[row]:
-            lines.append((f"{other} time", duration(float(there.end_s[row]), unit)))
+        if opposite.present[row]:
+            lines.append((f"{other} time", duration(float(opposite.end_s[row]), unit)))
         spread = self._data.spread(self._side)
         if len(spread.count) > row and spread.count[row] > 1:
             lines += [("cv", share(float(spread.cv[row]))), ("n", str(int(spread.count[row])))]
-        seconds = float(here.end_s[row]) if here.present[row] else math.nan
+        seconds = float(own.end_s[row]) if own.present[row] else math.nan
         return lines + self._work(np.array([row], dtype=np.int32), seconds)
 
     def _work(self, rows: Index, seconds: float) -> Lines:

@@ -55,16 +55,16 @@ class Item:
 
 def read_place(address: str) -> Place:
     """Return the place of an address, all of the graph for one that has no meaning."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         return Place()
-    scope = tuple(part for part in found[1].split(".") if part)
-    if found[2] is None or int(found[2]) > int(found[3]):
+    scope = tuple(part for part in match[1].split(".") if part)
+    if match[2] is None or int(match[2]) > int(match[3]):
         return Place(scope)
-    return Place(scope, int(found[2]), int(found[3]))
+    return Place(scope, int(match[2]), int(match[3]))
 
 
-def scopes_of(graph: ExecutedGraph, shown: Index) -> list[Scope]:
+def scopes_of(graph: ExecutedGraph, rows: Index) -> list[Scope]:
     """Return the scope of each operator in `shown`, rows of `Operators` in order of execution.
 
     The names of its outputs tell (`layer1.0.conv1.Convolution`), else its own name, else those of
@@ -74,17 +74,17 @@ def scopes_of(graph: ExecutedGraph, shown: Index) -> list[Scope]:
     names, operators = graph.variables.names, graph.operators
     # the last place answers for MISSING: what nobody makes is not drawn
     drawn = np.zeros(len(operators) + 1, dtype=np.bool_)
-    drawn[shown] = True
+    drawn[rows] = True
     is_weight = (~drawn[graph.variables.producer]).tolist()
     inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
-    found: list[Scope | None] = []
-    for row in shown.tolist():
-        told = _first_scope(names[each] for each in outputs[row])
-        if told is None:
-            weights = [names[each] for each in inputs[row] if is_weight[each]]
-            told = _first_scope([operators.names[row], *weights])
-        found.append(told)
-    return _filled(found)
+    scopes: list[Scope | None] = []
+    for row in rows.tolist():
+        scope = _first_scope(names[output] for output in outputs[row])
+        if scope is None:
+            weights = [names[variable] for variable in inputs[row] if is_weight[variable]]
+            scope = _first_scope([operators.names[row], *weights])
+        scopes.append(scope)
+    return _filled(scopes)
 
 
 def _first_scope(names: Iterable[str]) -> Scope | None:
@@ -94,16 +94,16 @@ def _first_scope(names: Iterable[str]) -> Scope | None:
     return None
 
 
-def _filled(found: list[Scope | None]) -> list[Scope]:
+def _filled(scopes: list[Scope | None]) -> list[Scope]:
     """Give operators without a scope what their neighbours with one share."""
-    after: list[Scope | None] = [None] * len(found)
+    after: list[Scope | None] = [None] * len(scopes)
     following: Scope | None = None
-    for place in range(len(found) - 1, -1, -1):
-        following = found[place] if found[place] is not None else following
+    for place in range(len(scopes) - 1, -1, -1):
+        following = scopes[place] if scopes[place] is not None else following
         after[place] = following
     filled: list[Scope] = []
     before: Scope | None = None
-    for place, scope in enumerate(found):
+    for place, scope in enumerate(scopes):
         before = scope if scope is not None else before
         filled.append(scope if scope is not None else _shared(before, after[place]))
     return filled
@@ -159,7 +159,7 @@ class Blocks:
 
     def _members(self, scope: Scope) -> Index:
         depth = len(scope)
-        inside = [p for p, each in enumerate(self._scopes) if each[:depth] == scope]
+        inside = [p for p, other in enumerate(self._scopes) if other[:depth] == scope]
         return np.array(inside, dtype=np.int32)
 
     def _content(self, place: Place, inside: Index) -> list[Item]:
@@ -184,7 +184,7 @@ class Blocks:
         return items if place.last is None else items[place.first : place.last + 1]
 
     def _single(self, positions: Sequence[int] | Index) -> list[Item]:
-        return [Item(np.array([each], dtype=np.int32)) for each in positions]
+        return [Item(np.array([position], dtype=np.int32)) for position in positions]
 
     def _opened(self, items: list[Item]) -> list[Item]:
         """Open the largest blocks in place while there are few nodes."""
@@ -226,21 +226,21 @@ class Blocks:
     def _runs_to(self, place: Place) -> list[Place]:
         """The runs from a whole scope down to this one; itself alone where none leads to it."""
         way: list[Place] = []
-        here = Place(place.scope)
-        while here != place:
+        block = Place(place.scope)
+        while block != place:
             inner = [
                 item.place
-                for item in self.items(here)
+                for item in self.items(block)
                 if item.place is not None
                 and item.place.scope == place.scope
                 and item.place.last is not None
                 and item.place.first <= place.first
                 and (place.last or 0) <= item.place.last
             ]
-            if not inner or inner[0] == here:
+            if not inner or inner[0] == block:
                 return [*way, place]
-            here = inner[0]
-            way.append(here)
+            block = inner[0]
+            way.append(block)
         return way
 
 

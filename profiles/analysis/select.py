@@ -100,7 +100,7 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
     measured = _measured(columns, query, matches)
     if query.aggregate:
         measured = aggregated(measured, query.aggregate, by_type=query.by_type)
-    found = Selection(
+    selection = Selection(
         side=query.side,
         is_grouped=bool(query.aggregate),
         total_s=np.nan if total_s is None else total_s,
@@ -113,7 +113,7 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
         memory=measured.memory,
         bandwidth=_per_second(measured.memory, measured.self_s),
     )
-    return taken(found, _order(columns, query, found))
+    return taken(selection, _order(columns, query, selection))
 
 
 def _check(query: Query) -> None:
@@ -170,11 +170,11 @@ def _passing(
 
 def _containing(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> NDArray[np.intp]:
     """Those of `rows` whose name or type contains a text, whatever its case."""
-    wanted, names = text.casefold(), columns.names
-    found = columns.types.where(lambda type_: wanted in type_.casefold())[rows]
-    others = np.flatnonzero(~found)
-    found[others] = [wanted in names[row].casefold() for row in rows[others].tolist()]
-    return rows[found]
+    needle, names = text.casefold(), columns.names
+    by_type = columns.types.where(lambda type_: needle in type_.casefold())[rows]
+    others = np.flatnonzero(~by_type)
+    by_type[others] = [needle in names[row].casefold() for row in rows[others].tolist()]
+    return rows[by_type]
 
 
 def _named(
@@ -183,10 +183,10 @@ def _named(
     names = columns.names
     try:
         match = matches(pattern)
-        found = [bool(match(names[row])) for row in rows.tolist()]
+        kept = [bool(match(names[row])) for row in rows.tolist()]
     except PatternError as error:
         raise AnalysisError("bad_pattern", str(error)) from error
-    return rows[np.array(found, dtype=np.bool_)]
+    return rows[np.array(kept, dtype=np.bool_)]
 
 
 def _per_second(amount: NumberColumn, self_s: Floats) -> NumberColumn:
@@ -194,17 +194,17 @@ def _per_second(amount: NumberColumn, self_s: Floats) -> NumberColumn:
         return NumberColumn(amount.values / self_s, amount.present)
 
 
-def _order(columns: ProfileColumns, query: Query, found: Selection) -> Places:
+def _order(columns: ProfileColumns, query: Query, selection: Selection) -> Places:
     if query.order not in get_args(Order):
-        return _unordered(query, len(found))
+        return _unordered(query, len(selection))
     if query.order in ("opr_id", "in_shapes", "out_shapes"):
-        return _text_order(columns, query, found.rows)
+        return _text_order(columns, query, selection.rows)
     number = {
-        "time": NumberColumn(found.self_s, np.ones(len(found), dtype=np.bool_)),
-        "computation": found.computation,
-        "flops": found.flops,
-        "memory": found.memory,
-        "bandwidth": found.bandwidth,
+        "time": NumberColumn(selection.self_s, np.ones(len(selection), dtype=np.bool_)),
+        "computation": selection.computation,
+        "flops": selection.flops,
+        "memory": selection.memory,
+        "bandwidth": selection.bandwidth,
     }[query.order]
     return number_order(number, ascending=query.ascending)
 

@@ -45,10 +45,10 @@ def _elements(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
     readers = np.unique(np.searchsorted(operators.inputs.ends, missing, side="right"))
     for place in readers[operators.row[readers] != MISSING].tolist():
         inputs = operators.inputs[place].tolist()
-        told = json.loads(columns.in_shapes[operators.row[place]] or "null")
-        if not isinstance(told, list) or len(told) != len(inputs):
+        footprint = json.loads(columns.in_shapes[operators.row[place]] or "null")
+        if not isinstance(footprint, list) or len(told) != len(inputs):
             continue
-        for variable, axes in zip(inputs, told, strict=True):
+        for variable, axes in zip(inputs, footprint, strict=True):
             if np.isnan(elements[variable]) and _is_shape(axes):
                 elements[variable] = float(math.prod(axes))
     return elements
@@ -66,27 +66,29 @@ def _deduced(
     operators, memory = graph.operators, columns.memory
     volatile = graph.variables.flags.where(lambda text: "VOLATILE_CONTENT" in text)
     counts = np.where(volatile | ~(elements > 0), 0.0, elements).tolist()
-    found = sizes.tolist()
+    deduced = sizes.tolist()
     bytes_moved = np.where(memory.present, memory.values, np.nan).tolist()
     inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
     rows = operators.row.tolist()
     for place in graph.execution_order().tolist():
         if rows[place] != MISSING:
-            moved = [each for each in inputs[place] + outputs[place] if counts[each]]
-            _share_out(bytes_moved[rows[place]], moved, counts, found)
-    return np.array(found)
+            moved = [variable for variable in inputs[place] + outputs[place] if counts[variable]]
+            _share_out(bytes_moved[rows[place]], moved, counts, deduced)
+    return np.array(deduced)
 
 
 def _share_out(
-    bytes_moved: float, moved: list[int], counts: list[float], found: list[float]
+    bytes_moved: float, moved: list[int], counts: list[float], deduced: list[float]
 ) -> None:
     """Give one operator's variables of unknown size what its footprint leaves for them."""
-    unknown = [each for each in moved if math.isnan(found[each])]
+    unknown = [variable for variable in moved if math.isnan(deduced[variable])]
     if not unknown or math.isnan(bytes_moved):
         return
-    rest = bytes_moved - sum(counts[each] * found[each] for each in moved if each not in unknown)
-    size = rest / sum(counts[each] for each in unknown)
+    rest = bytes_moved - sum(
+        counts[variable] * deduced[variable] for variable in moved if variable not in unknown
+    )
+    size = rest / sum(counts[variable] for variable in unknown)
     nearest = min(POSSIBLE_BYTES, key=lambda possible: abs(possible - size))
     if abs(size / nearest - 1) <= TOLERANCE:
-        for each in unknown:
-            found[each] = nearest
+        for variable in unknown:
+            deduced[variable] = nearest

@@ -113,8 +113,8 @@ def _check_lines(columns: ProfileColumns, query: Query, printed: Printed) -> Non
     """Raises AnalysisError for more lines than `MOST_LINES`."""
     lines = _tensors(columns.in_shapes) + _tensors(columns.out_shapes) + 1
     for side in _sides(printed):
-        asked = select(columns, replace(query, side=side)).rows[: printed.top or None]
-        if (count := int(lines[asked].sum())) > MOST_LINES:
+        rows = select(columns, replace(query, side=side)).rows[: printed.top or None]
+        if (count := int(lines[rows].sum())) > MOST_LINES:
             text = f"the table of the {side} would have {count:,} lines; at most {MOST_LINES:,}"
             raise AnalysisError("text_large", f"{text} are printed: filter, or export CSV")
 

@@ -48,9 +48,9 @@ def blocked_layout(scene: Scene) -> Finding | None:
     plain = scene.of_types({"ConvolutionForward", "ConvBiasForward"}) & (scene.device_s > 0)
     chosen = np.zeros(len(plain), dtype=np.bool_)
     chosen[[row for row in np.flatnonzero(plain).tolist() if _can_be_blocked(scene, row)]] = True
-    found = _convolutions(scene, chosen, "blocked_layout", "enable_nchw44")
+    finding = _convolutions(scene, chosen, "blocked_layout", "enable_nchw44")
     # nothing here was measured on ARM
-    return found and replace(found, severity="note", saves_s=None, estimate="")
+    return finding and replace(finding, severity="note", saves_s=None, estimate="")
 
 
 def _can_be_blocked(scene: Scene, row: int) -> bool:
@@ -66,12 +66,14 @@ def _can_be_blocked(scene: Scene, row: int) -> bool:
         outputs, inputs = shapes[1][:2]
     except (ValueError, TypeError, IndexError):
         return False
-    whole = all(isinstance(each, int) and each % _BLOCK == 0 for each in (outputs, inputs))
+    whole = all(
+        isinstance(channels, int) and channels % _BLOCK == 0 for channels in (outputs, inputs)
+    )
     return whole and "Float32" in dtypes
 
 
 def _convolutions(scene: Scene, rows: Mask, rule: str, option: str) -> Finding | None:
     if not scene.is_measurable or scene.is_training:
         return None
-    found = scene.saving(rule, rows, share=SHARE, options=(option,))
-    return found and replace(found, saves_s=scene.sum_s(rows) / 2, estimate="halved")
+    finding = scene.saving(rule, rows, share=SHARE, options=(option,))
+    return finding and replace(finding, saves_s=scene.sum_s(rows) / 2, estimate="halved")

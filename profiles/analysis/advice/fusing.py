@@ -25,15 +25,15 @@ def unfused_batch_norm(scene: Scene) -> Finding | None:
     if scene.is_training or scene.facts.has_option(_FOLD):
         return None
     wiring = scene.wiring
-    found = []
+    matches = []
     for row in scene.of_types({"BatchNormForward"}).nonzero()[0].tolist():
         operator = int(scene.operator[row])
         if operator == MISSING or wiring.params_of(operator).get("fwd_mode") != "INFERENCE":
             continue
         source = wiring.producer(wiring.inputs(operator)[0]) if wiring.inputs(operator) else MISSING
         if wiring.type_of(source) == CONVOLUTION and wiring.only_reader(source) == operator:
-            found.append(row)
-    return _saving(scene, "unfused_batch_norm", found, _FOLD)
+            matches.append(row)
+    return _saving(scene, "unfused_batch_norm", matches, _FOLD)
 
 
 def unfused_bias(scene: Scene) -> Finding | None:
@@ -44,12 +44,12 @@ def unfused_bias(scene: Scene) -> Finding | None:
     """
     if scene.is_training or scene.facts.has_option(_FUSE):
         return None
-    found = []
+    matches = []
     for row in scene.of_types({CONVOLUTION}).nonzero()[0].tolist():
         chain = _chain(scene.wiring, int(scene.operator[row]))
         rows = [int(scene.graph.operators.row[operator]) for operator in chain]
-        found += [each for each in rows if each != MISSING]
-    return _saving(scene, "unfused_bias", found, _FUSE)
+        matches += [index for index in rows if index != MISSING]
+    return _saving(scene, "unfused_bias", matches, _FUSE)
 
 
 def _chain(wiring: Wiring, convolution: int) -> list[int]:

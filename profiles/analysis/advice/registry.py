@@ -108,9 +108,9 @@ def advise(data: ProfileData, facts: Facts) -> Advice:
     known = [rule for rule in fit if rule not in lacking]
     suppressed = [rule for rule in known if rule.timed and (is_first or facts.is_disturbed)]
     checked = [rule for rule in known if rule not in suppressed]
-    found = [finding for rule in checked if (finding := rule.check(scene))]
+    findings = [finding for rule in checked if (finding := rule.check(scene))]
     return Advice(
-        findings=with_overlaps(sorted(found, key=_rank), scene),
+        findings=with_overlaps(sorted(findings, key=_rank), scene),
         checked=tuple(rule.name for rule in checked),
         unknown=tuple((rule.name, rule.needs) for rule in lacking if rule.needs),
         suppressed=tuple(rule.name for rule in suppressed),

@@ -97,10 +97,10 @@ def spiked(scene: Scene) -> int | None:
 def _slow_constants(scene: Scene) -> Mask:
     """(n,) bool: computed from constants, and far slower than their FLOPs and bytes need."""
     columns, operator = scene.data.columns, scene.operator
-    found = operator != MISSING
+    computed = operator != MISSING
     if scene.is_training:
-        return np.zeros_like(found)
-    found[found] = scene.wiring.constant[operator[found]]
+        return np.zeros_like(computed)
+    computed[computed] = scene.wiring.constant[operator[computed]]
     work = np.nan_to_num(columns.computation.values) + np.nan_to_num(columns.memory.values)
     slow = (scene.device_s >= MEASURABLE_S) & (scene.device_s * _SLOWEST > work)
-    return np.asarray(found & slow)
+    return np.asarray(computed & slow)

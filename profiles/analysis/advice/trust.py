@@ -88,17 +88,17 @@ def outside_operators(scene: Scene) -> Finding | None:
     iteration. Where the device has operators nearly all the time there is no gap to close; such an
     iteration began late or ended late, which is the noise of the machine.
     """
-    found = coverage(scene.data, scene.facts.iterations_s)
-    if found is None or scene.device.count != 1 or scene.has_odd_times or scene.device.is_busy:
+    covered = coverage(scene.data, scene.facts.iterations_s)
+    if covered is None or scene.device.count != 1 or scene.has_odd_times or scene.device.is_busy:
         return None
-    if found.outside_s < MEASURABLE_S or found.share >= COVERED:
+    if covered.outside_s < MEASURABLE_S or covered.share >= COVERED:
         return None
     return Finding(
         rule="outside_operators",
         severity="gain",
-        saves_s=found.outside_s,
+        saves_s=covered.outside_s,
         estimate="outside",
-        params={"covered": found.share},
+        params={"covered": covered.share},
     )
 
 

@@ -37,10 +37,10 @@ class Wiring:
     @cached_property
     def reader(self) -> Index:
         """(v,) int32: an operator that runs and reads this variable, MISSING for none."""
-        found = np.full(self._variables, MISSING, dtype=np.int32)
+        readers = np.full(self._variables, MISSING, dtype=np.int32)
         running = self.runs[self._reader]
-        found[self._read[running]] = self._reader[running]
-        return found
+        readers[self._read[running]] = self._reader[running]
+        return readers
 
     @cached_property
     def constant(self) -> Mask:
@@ -63,7 +63,7 @@ class Wiring:
         return constant
 
     def inputs(self, operator: int) -> list[int]:
-        return [int(each) for each in self.graph.operators.inputs[operator]]
+        return [int(variable) for variable in self.graph.operators.inputs[operator]]
 
     def producer(self, variable: int) -> int:
         return int(self.graph.variables.producer[variable])
@@ -100,7 +100,7 @@ class Wiring:
 @lru_cache(maxsize=1000)
 def _object(text: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -71,33 +71,33 @@ class Colouring:
         most = float(np.max(np.abs(values[known]))) if known.any() else 0.0
         if self.metric == "change":
             return self._changes(values, known, most)
-        found = np.full(len(values), MISSING, dtype=np.int8)
+        classes = np.full(len(values), MISSING, dtype=np.int8)
         share = np.clip(values[known] / most, 0.0, 1.0) if most > 0 else np.zeros(known.sum())
-        found[known] = np.minimum(HEAT_CLASSES * np.sqrt(share), HEAT_CLASSES - 1).astype(np.int8)
-        bounds = [most * (each / HEAT_CLASSES) ** 2 for each in range(HEAT_CLASSES)]
-        return found, self.texts([*bounds, most])
+        classes[known] = np.minimum(HEAT_CLASSES * np.sqrt(share), HEAT_CLASSES - 1).astype(np.int8)
+        bounds = [most * (step / HEAT_CLASSES) ** 2 for step in range(HEAT_CLASSES)]
+        return classes, self.texts([*bounds, most])
 
     def _changes(
         self, values: Floats, known: NDArray[np.bool_], most: float
     ) -> tuple[Classes, list[str]]:
-        found = np.full(len(values), MISSING, dtype=np.int8)
+        classes = np.full(len(values), MISSING, dtype=np.int8)
         share = values[known] / most if most > 0 else np.zeros(known.sum())
         steps = NO_CHANGE * np.sign(share) * np.sqrt(np.abs(share))
-        found[known] = NO_CHANGE + np.round(steps).astype(np.int8)
+        classes[known] = NO_CHANGE + np.round(steps).astype(np.int8)
         places = [k / NO_CHANGE for k in range(-NO_CHANGE, NO_CHANGE + 1)]
-        return found, self.texts([most * place * abs(place) for place in places])
+        return classes, self.texts([most * place * abs(place) for place in places])
 
 
 def _sums(values: Floats, groups: Sequence[Index]) -> Floats:
     """Sums over what is known in each group; nan where nothing is."""
-    found = np.full(len(groups), np.nan)
+    sums = np.full(len(groups), np.nan)
     for place, rows in enumerate(groups):
         known = values[rows]
         known = known[np.isfinite(known)]
         if len(known):
             with np.errstate(over="ignore"):
-                found[place] = known.sum()
-    return found
+                sums[place] = known.sum()
+    return sums
 
 
 def colouring(data: ProfileData, metric: Metric, side: Side) -> Colouring:

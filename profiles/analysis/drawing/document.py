@@ -43,7 +43,7 @@ def place_of_row(data: ProfileData, row: int) -> str | None:
     position = int(wiring.position[operator])
     if position == MISSING:
         made = data.graph.operators.outputs[operator].tolist()
-        readers = [reader for each in made for reader in wiring.readers.get(each, [])]
+        readers = [reader for variable in made for reader in wiring.readers.get(variable, [])]
         if not readers:
             return None
         position = min(readers)
@@ -68,23 +68,23 @@ def netron_document(
     `problems`, sections of the file that were damaged; `scale`, {metric, prefix, texts}.
     """
     wiring, blocks = _cut(data.graph)
-    here = read_place(place)
-    items = blocks.items(here)
+    block = read_place(place)
+    items = blocks.items(block)
     if not items:
-        here = Place()
-        items = blocks.items(here)
+        block = Place()
+        items = blocks.items(block)
     panel = Panel(data, side, wiring.rows)
     categories, scale = _coloured(items, panel, colours or colouring(data, "time", side))
     module = Module(data, wiring, items=items, categories=categories, panel=panel)
     view = {
-        "place": here.address,
-        "path": [[each.address, _name(each)] for each in blocks.path(here)],
+        "place": block.address,
+        "path": [[node.address, _name(node)] for node in blocks.path(block)],
         "nodes": _targets(module, items, panel),
         "rows": module.constants(),
         "operators": len(wiring.rows),
         "shown": sum(len(item.members) for item in items),
         "left_out": wiring.left_out,
-        "problems": [each for each in data.graph.problems if each not in _NOT_DRAWN],
+        "problems": [problem for problem in data.graph.problems if problem not in _NOT_DRAWN],
         "scale": scale,
     }
     return msgspec.json.encode(_HEAD | {"modules": [module.document()], "view": view})
@@ -92,12 +92,12 @@ def netron_document(
 
 def _cut(graph: ExecutedGraph) -> tuple[Wiring, Blocks]:
     """What is drawn and how it is cut, kept as long as the graph: a reader opens many views."""
-    found = _CUT.get(graph)
-    if found is None:
+    cached = _CUT.get(graph)
+    if cached is None:
         wiring = wire(graph)
         kinds = graph.operators.types.codes[wiring.rows]
-        found = _CUT[graph] = wiring, Blocks(scopes_of(graph, wiring.rows), kinds)
-    return found
+        cached = _CUT[graph] = wiring, Blocks(scopes_of(graph, wiring.rows), kinds)
+    return cached
 
 
 def _coloured(
@@ -107,7 +107,7 @@ def _coloured(
     groups = [panel.rows[item.members] for item in items]
     classes, texts = colours.classes(colours.of([rows[rows != MISSING] for rows in groups]))
     categories = [
-        _PLAIN if each == MISSING else f"{colours.prefix}{each}" for each in classes.tolist()
+        _PLAIN if class_ == MISSING else f"{colours.prefix}{class_}" for class_ in classes.tolist()
     ]
     return categories, {"metric": colours.metric, "prefix": colours.prefix, "texts": texts}
 
@@ -115,14 +115,14 @@ def _coloured(
 def _targets(
     module: Module, items: list[Item], panel: Panel
 ) -> list[tuple[str, int | None, str | None]]:
-    found: list[tuple[str, int | None, str | None]] = []
+    targets: list[tuple[str, int | None, str | None]] = []
     for node, item in zip(module.nodes, items, strict=True):
         row = int(panel.rows[item.members[0]])
         if item.place is not None:
-            found.append((node["name"], None, item.place.address))
+            targets.append((node["name"], None, item.place.address))
         else:
-            found.append((node["name"], None if row == MISSING else row, None))
-    return found
+            targets.append((node["name"], None if row == MISSING else row, None))
+    return targets
 
 
 def _name(place: Place) -> str:

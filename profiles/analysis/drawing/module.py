@@ -115,7 +115,7 @@ class Module:
 
     def constants(self) -> list[tuple[int, str]]:
         """Return (row of the table, name of the first operator that reads it) for constants."""
-        found: dict[int, str] = {}
+        constants: dict[int, str] = {}
         for node, item in zip(self.nodes, self._items, strict=True):
             if item.place is not None:
                 continue
@@ -125,15 +125,15 @@ class Module:
                     continue
                 row = int(self._operators.row[maker])
                 if row != MISSING:
-                    found.setdefault(row, node["name"])
-        return list(found.items())
+                    constants.setdefault(row, node["name"])
+        return list(constants.items())
 
     def _boxes(self, boxes: dict[int, tuple[str, int]]) -> list[dict[str, Any]]:
-        shown = list(boxes.values())[:_MOST_BOXES]
-        return [{"name": label, "value": [value]} for label, value in shown]
+        drawn = list(boxes.values())[:_MOST_BOXES]
+        return [{"name": label, "value": [value]} for label, value in drawn]
 
     def _label(self, variables: list[int]) -> str:
-        names = ", ".join(self._variables.names[each] for each in variables)
+        names = ", ".join(self._variables.names[variable] for variable in variables)
         # Netron shows what follows the last slash
         return plain(names).replace("/", "\N{DIVISION SLASH}")
 
@@ -174,21 +174,21 @@ class Module:
 
     def _read(self, number: int, item: Item) -> list[dict[str, Any]]:
         """What a node reads from outside of itself, each variable once."""
-        found: dict[int, dict[str, Any]] = {}
+        inputs: dict[int, dict[str, Any]] = {}
         for position in item.members.tolist():
             for variable in self._wiring.reads[position]:
                 source = int(self._wiring.source[variable])
                 is_inner = source != MISSING and self._holder[source] == number
                 is_constant = bool(self._wiring.is_constant[variable])
-                if variable in found or is_inner or (is_constant and item.place is not None):
+                if variable in inputs or is_inner or (is_constant and item.place is not None):
                     continue
                 value = self._values.of(variable)
                 if not is_constant and (source == MISSING or self._holder[source] == MISSING):
                     self._inputs.setdefault(variable, (self._label([variable]), value))
-                found[variable] = {"name": self._argument(variable, len(found)), "value": [value]}
+                inputs[variable] = {"name": self._argument(variable, len(inputs)), "value": [value]}
             if self._operators.types[self._row(position)] == _INPUT:
-                found |= self._fed(position)
-        return list(found.values())
+                inputs |= self._fed(position)
+        return list(inputs.values())
 
     def _fed(self, position: int) -> dict[int, dict[str, Any]]:
         """What is fed to the graph comes from a box before the operator that takes it in."""
@@ -207,19 +207,21 @@ class Module:
 
     def _made(self, number: int, item: Item) -> list[dict[str, Any]]:
         """What a node makes: of a block only what others read, of an operator all if none does."""
-        found: list[dict[str, Any]] = []
+        outputs: list[dict[str, Any]] = []
         for position in item.members.tolist():
             made = self._wiring.makes[position]
-            readers = {each: self._wiring.readers.get(each, []) for each in made}
+            readers = {variable: self._wiring.readers.get(variable, []) for variable in made}
             is_last = self._operators.types[self._row(position)] == _OUTPUT
-            for each in made:
-                holders = {int(self._holder[reader]) for reader in readers[each]}
+            for variable in made:
+                holders = {int(self._holder[reader]) for reader in readers[variable]}
                 if MISSING in holders or (is_last and not holders):
                     # what leaves the graph has its name before the operator that hands it out
-                    label = self._wiring.reads[position][:1] if is_last else [each]
-                    self._outputs.setdefault(each, (self._label(label), self._values.of(each)))
-                is_wanted = bool(holders - {number}) or each in self._outputs
+                    label = self._wiring.reads[position][:1] if is_last else [variable]
+                    self._outputs.setdefault(
+                        variable, (self._label(label), self._values.of(variable))
+                    )
+                is_wanted = bool(holders - {number}) or variable in self._outputs
                 if is_wanted or (item.place is None and not any(readers.values())):
-                    value = self._values.of(each)
-                    found.append({"name": str(len(found)), "value": [value]})
-        return found
+                    value = self._values.of(variable)
+                    outputs.append({"name": str(len(outputs)), "value": [value]})
+        return outputs

@@ -20,7 +20,7 @@ def plain(text: str) -> str:
     """Return a text of the file in one line of visible characters: a newline becomes `\\u000a`."""
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def amount(size_bytes: float) -> str:
@@ -47,10 +47,10 @@ def dimensions(shape: str | None) -> list[int] | None:
 
 def parameters(text: str | None) -> list[tuple[str, str]]:
     """Return an operator's parameters, as `Operators.params` has them, by name."""
-    given = None if text is None else msgspec.json.decode(text)
-    if not isinstance(given, dict):
+    params = None if text is None else msgspec.json.decode(text)
+    if not isinstance(params, dict):
         return []
-    return [(plain(name), plain(_value(value))) for name, value in given.items()]
+    return [(plain(name), plain(_value(value))) for name, value in params.items()]
 
 
 def _value(value: object) -> str:

@@ -50,7 +50,7 @@ def wire(graph: ExecutedGraph) -> Wiring:
 
     def is_constant(row: int) -> bool:
         made = outputs[row]
-        return not inputs[row] and bool(made) and all(constant[each] for each in made)
+        return not inputs[row] and bool(made) and all(constant[variable] for variable in made)
 
     kept = [row for row in order.tolist() if not is_constant(row)]
     rows = np.array(kept, dtype=np.int32)
@@ -62,15 +62,15 @@ def wire(graph: ExecutedGraph) -> Wiring:
     reads = [inputs[row] for row in kept]
     readers: dict[int, list[int]] = {}
     for place, variables in enumerate(reads):
-        for each in dict.fromkeys(variables):
-            readers.setdefault(each, []).append(place)
+        for variable in dict.fromkeys(variables):
+            readers.setdefault(variable, []).append(place)
     return Wiring(
         rows=rows,
         position=position,
         source=source.astype(np.int32),
         is_constant=(source == MISSING) & (persistent | (producer != MISSING)),
         reads=reads,
-        makes=[[each for each in outputs[row] if not scratch[each]] for row in kept],
+        makes=[[output for output in outputs[row] if not scratch[output]] for row in kept],
         readers=readers,
         left_out=len(operators) - len(order),
     )
