@@ -1,4 +1,4 @@
-"""Aggregates of operators, over all of them or over those of each type."""
+"""Aggregate operators: over all of them, or over the operators of each type."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +21,13 @@ _FUNCTIONS: dict[str, Callable[[Floats], np.float64]] = {
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What is known of m operators, or of m groups of them, before they are put into order.
+    """The measurements of m operators, or of m groups of them, before sorting.
 
-    rows: (m,) rows of `ProfileColumns`, MISSING for a group; counts: (m,) operators
-    self_s: (m,) s; computation: operations; memory: bytes
+    rows: (m,) rows of `ProfileColumns`, MISSING for a group
+    counts: (m,) number of operators
+    self_s: (m,) s
+    computation: operations
+    memory: bytes
     """
 
     rows: NDArray[np.intp]
@@ -36,10 +39,10 @@ class Measured:
 
 
 def aggregated(operators: Measured, aggregate: Aggregate, *, by_type: bool) -> Measured:
-    """Return one row for each type, in order of first appearance, or one for all.
+    """Return one row per type, in order of first appearance, or one row for all operators.
 
-    A number that does not exist is skipped: sums and extremes are those of the others, and a mean
-    divides their sum by the number of all operators, as `profile_analyze` does. No operators make
+    Missing numbers are skipped: sums and extremes are taken over the others, and a mean divides
+    their sum by the number of all operators, as `profile_analyze` does. Without operators there is
     no row.
     """
     groups, types = _groups(operators.types, by_type=by_type)
@@ -53,20 +56,20 @@ def aggregated(operators: Measured, aggregate: Aggregate, *, by_type: bool) -> M
         types=types,
         counts=np.array([len(group) for group in groups], dtype=np.int64),
         self_s=np.array(self_s, dtype=np.float64),
-        # a computation of 0 is unknown, as it is for one operator
+        # a computation of 0 means unknown, as for a single operator
         computation=_column([None if value == 0 else value for value in computation]),
         memory=_column(memory),
     )
 
 
 def _groups(types: TextColumn, *, by_type: bool) -> tuple[list[NDArray[np.intp]], TextColumn]:
-    """Return the places of each group, rising, and the groups' types."""
+    """Return the indices of each group, ascending, and the types of the groups."""
     count = len(types)
     if not count:
         return [], TextColumn(types.codes, types.values)
     if not by_type:
         return [np.arange(count)], TextColumn(np.zeros(1, dtype=np.int32), ("all",))
-    # numpy sorts 16 bits by counting, several times faster
+    # numpy sorts 16-bit integers with a radix sort, which is several times faster
     small = len(types.values) <= np.iinfo(np.int16).max
     codes = types.codes.astype(np.int16) if small else types.codes
     order = np.argsort(codes, kind="stable")
@@ -84,7 +87,7 @@ def _number(column: NumberColumn, group: NDArray[np.intp], aggregate: Aggregate)
     if aggregate in ("max", "min"):
         return float(_FUNCTIONS[aggregate](known))
     with np.errstate(invalid="ignore", over="ignore"):
-        # with gaps the tool adds one after the other, without them numpy adds in pairs
+        # if numbers are missing, `profile_analyze` adds sequentially; otherwise numpy sums pairwise
         total = np.sum(known) if known.size == present.size else np.cumsum(known)[-1]
     return float(total if aggregate == "sum" else total / present.size)
 

@@ -1,7 +1,7 @@
-"""What is kept of a profile: one `.npz` with columns, times of all passes, and the graph.
+"""Store a profile as one `.npz` file with its columns, the times of all passes, and the graph.
 
-Statistics over passes are computed when it is read: that takes less time than reading them. The
-graph's members are not touched until somebody asks for the graph.
+Statistics over passes are computed on loading, which takes less time than reading them. The members
+of the graph are read only when the graph is first used.
 """
 
 import io
@@ -28,18 +28,19 @@ from profiles.formats.npz import (
     unpack_texts,
 )
 
-#: counts up whenever what is kept, or how it is computed, changes; `manage.py reprofile` follows
+#: version of the content: increase it when the stored data or its computation changes, then run
+#: `manage.py reprofile`
 VERSION = 3
 
 _COLUMNS, _GRAPH = "columns.", "graph."
-#: members of their own, by kind: one is there if a file of the run said something
+#: optional members by kind; one exists if the run has a file of this kind
 _BESIDE = ("trace", "memory_flow", "static_memory")
 _SIDES = ("device", "host")
 _TIMES = ("present", "end_s", "kern_s")
 
 
 def to_archive(data: ProfileData) -> bytes:
-    """Return a profile as bytes, exactly; equal profiles give equal bytes."""
+    """Serialize a profile without loss; equal profiles give equal bytes."""
     arrays: Arrays = {
         "version": np.array(VERSION),
         "on_gpu": data.on_gpu,
@@ -61,10 +62,11 @@ def to_archive(data: ProfileData) -> bytes:
 
 
 def from_archive(data: bytes) -> ProfileData:
-    """Return the profile that `to_archive` kept. `data` must be our own: its size is not limited.
+    """Load a profile from the output of `to_archive`.
 
-    Arrays cannot be written to: one profile serves many readers. Raises ProfileFormatError
-    (`bad_columns`) if it is damaged or of another version.
+    `data` must come from our own storage, because its unpacked size is not limited. The arrays are
+    read-only, since one profile is shared by many requests. Raises ProfileFormatError
+    (`bad_columns`) if the archive is damaged or of another version.
     """
     try:
         arrays = _members(data, graph=False)
@@ -76,10 +78,10 @@ def from_archive(data: bytes) -> ProfileData:
 
 
 def weight_bytes(data: bytes) -> int:
-    """Return about how much memory the profile of an archive takes, its graph included."""
+    """Estimate how much memory the profile of an archive takes, including its graph."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         kept = sum(member.file_size for member in file.infolist())
-    # texts are objects of their own, and statistics are as large as a few passes
+    # texts become separate Python objects, and statistics are as large as a few passes
     return 3 * kept + len(data)
 
 

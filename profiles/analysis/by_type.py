@@ -1,4 +1,4 @@
-"""Where the time of one side goes: by operator type, and by scope of names."""
+"""Sum the self times of one side by operator type and by scope of names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,19 @@ from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 Floats = NDArray[np.float64]
 
-#: operators that are leaves of their own; the others of a scope are one leaf together
+#: most operators of a scope that are drawn as leaves; the remaining ones are merged into one leaf
 MOST_LEAVES = 1500
-#: scopes within scopes; deeper ones are not told apart
+#: deepest level of nested scopes; deeper scopes are merged
 MOST_DEPTH = 12
 
 
 @dataclass(frozen=True, eq=False)
 class TypeTimes:
-    """t operator types, that with the most time first.
+    """Times of t operator types, slowest first.
 
-    codes: (t,) int32, index into the column's values; times_s: (t,) float64, sum of self times, s
-    operators: (t,) int64, how many of each type were timed
+    codes: (t,) int32, index into the column's values
+    times_s: (t,) float64, sum of self times, s
+    operators: (t,) int64, number of timed operators of each type
     left_out: operators whose time is negative, inf or nan
     """
 
@@ -36,7 +37,7 @@ class TypeTimes:
 
 
 def time_by_type(types: TextColumn, times: SideTimes) -> TypeTimes:
-    """Add up self times by operator type; operators without a type are left out."""
+    """Sum self times by operator type; operators without a type are left out."""
     sound, left_out = sound_rows(times)
     sound = sound[types.codes[sound] != MISSING]
     size = len(types.values)
@@ -56,10 +57,12 @@ def time_by_type(types: TextColumn, times: SideTimes) -> TypeTimes:
 
 @dataclass
 class Scope:
-    """A scope of names with what lies in it; `name` is relative to the scope around it.
+    """A scope of names and its content; `name` is relative to the enclosing scope.
 
-    rows: operators that are leaves; times_s: their self times, s
-    more: rows of the operators that are not leaves, with `more_s` together
+    rows: operators that are leaves
+    times_s: their self times, s
+    more: rows of the operators that are not leaves
+    more_s: the sum of their self times, s
     """
 
     name: str
@@ -70,14 +73,14 @@ class Scope:
     more_s: float = 0.0
 
     def total_s(self) -> float:
-        """Return the time of all operators below."""
+        """Return the time of all operators in this scope and the scopes below it."""
         return sum(self.times_s) + self.more_s + sum(s.total_s() for s in self.scopes.values())
 
 
 def scope_paths(graph: ExecutedGraph, rows: int) -> list[tuple[str, ...]]:
-    """Return for each row of `ProfileColumns` the scopes around it, the outermost first.
+    """Return for each row of `ProfileColumns` its enclosing scopes, outermost first.
 
-    Operators without inputs, such as weights, are not asked for the scopes of their readers.
+    Operators without inputs, such as weights, do not take the scopes of their readers.
     """
     order = graph.execution_order()
     inputs = np.diff(graph.operators.inputs.ends, prepend=0)[order]
@@ -92,9 +95,9 @@ def scope_paths(graph: ExecutedGraph, rows: int) -> list[tuple[str, ...]]:
 def scope_tree(
     paths: Sequence[tuple[str, ...]], times: SideTimes, *, leaves: int = MOST_LEAVES
 ) -> Scope:
-    """Return the tree of scopes with the operators of one side that took any time.
+    """Return the tree of scopes with the operators of one side whose time is not 0.
 
-    paths: n tuples, the scopes around each operator, the outermost first
+    paths: for each of n operators a tuple of its enclosing scopes, outermost first
     """
     sound, _ = sound_rows(times)
     timed = sound[times.end_s[sound] > 0]

@@ -1,4 +1,4 @@
-"""Cells of several lines: names and shapes as `profile_analyze` prints them."""
+"""Table cells of several lines: names and shapes as `profile_analyze` prints them."""
 
 import re
 import textwrap
@@ -12,12 +12,12 @@ from profiles.analysis.errors import AnalysisError
 from profiles.formats.load_and_run.shapes import tensor_text
 
 _WIDTH = 30
-# Python 3.10 and newer also break a too long word after a hyphen; older ones do not
+# Python 3.10 and newer also break an overlong word after a hyphen; older versions do not
 _WRAPPER = textwrap.TextWrapper(width=_WIDTH)
-#: what is never broken but at the width
+#: text that can only be broken at the full width
 _ONE_WORD = re.compile(r"[^\s-]+")
 
-#: what a cell of shapes says where there are none, as for a group
+#: text of a shapes cell without shapes, for example of a group
 NO_SHAPES = "None"
 
 
@@ -36,17 +36,18 @@ def info_lines(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _wrapped(text: str) -> list[str]:
     if _ONE_WORD.fullmatch(text):
-        # as the wrapper does it, which takes ten times as long
+        # the same result as `_WRAPPER`, which is ten times slower
         return [text[at : at + _WIDTH] for at in range(0, len(text), _WIDTH)]
     return _WRAPPER.wrap(text) or [""]
 
 
 def shape_lines(shapes: str | None, layouts: str | None = None) -> tuple[str, ...]:
-    """Return one line a tensor, `{1,3,224,224}`, after it `-[strides]` if it has a layout.
+    """Return one line per tensor, `{1,3,224,224}`, followed by `-[strides]` if it has a layout.
 
-    shapes, layouts: compact JSON as in `ProfileColumns`, None if the file has no such key.
-    Where there are fewer layouts than shapes, the shapes left over are dropped: so does the
-    original.
+    shapes, layouts: compact JSON as in `ProfileColumns`; None if the file has no such key
+
+    If there are fewer layouts than shapes, the remaining shapes are dropped, as in
+    `profile_analyze`.
     """
     return tuple(shape_text(shapes, layouts, separator="\n", margin="").split("\n"))
 
@@ -54,11 +55,14 @@ def shape_lines(shapes: str | None, layouts: str | None = None) -> tuple[str, ..
 def shape_text(
     shapes: str | None, layouts: str | None = None, *, separator: str = ", ", margin: str = " "
 ) -> str:
-    """Return the same in one text: tensors are separated, strides stand in a line of their own.
+    """Return the shapes of all tensors as one text, with the strides of a tensor on a line of their
+    own.
 
-    margin: what stands before strides
+    separator: between two tensors
+    margin: in front of the strides
 
-    Raises AnalysisError (`bad_shapes`) for what was read unchecked and is no list of lists.
+    Raises AnalysisError (`bad_shapes`) if the shapes, which parsers do not check, are not a list of
+    lists.
     """
     if shapes is None:
         return "N/A"

@@ -1,9 +1,9 @@
-"""How much of an iteration the operators explain, pass by pass.
+"""The part of an iteration that operators account for, pass by pass.
 
 A profile holds the last iteration of its process, so the operators of a pass are compared with the
-last iteration of that same pass, and with nothing else: not with its median, and not with the
-iterations of another process. Measured beside other work on the processor, a pass's total was 0.1
-to 0.92 of its last iteration, and 0.1 to 1.8 of its median.
+last iteration of that same pass only: not with its median, and not with the iterations of another
+process. In measurements on a processor with other load, a pass's total was 0.1 to 0.92 of its last
+iteration, and 0.1 to 1.8 of its median.
 """
 
 import math
@@ -18,11 +18,12 @@ from profiles.analysis.stability import totals_of_passes
 
 @dataclass(frozen=True)
 class PassCoverage:
-    """One profiled pass.
+    """The coverage of one profiled pass.
 
-    number: of the merged pass, from 1; name: its file
+    number: of the merged pass, from 1
+    name: of its file
     operators_s: sum of the self times of its operators on the device
-    iteration_s: its last iteration, the one that was profiled
+    iteration_s: its last iteration, which is the profiled one
     """
 
     number: int
@@ -32,20 +33,21 @@ class PassCoverage:
 
     @property
     def share(self) -> float:
-        """Part of the iteration; above 1 where operators overlap."""
+        """Operator time / iteration time; above 1 if operators overlap."""
         return self.operators_s / self.iteration_s
 
     @property
     def outside_s(self) -> float:
-        """Time of the iteration that is not attributed to operators; negative if they overlap."""
+        """Iteration time that is not attributed to operators; negative if operators overlap."""
         return self.iteration_s - self.operators_s
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Over the passes whose iteration is known, at least one.
+    """The coverage of all passes whose iteration time is known, at least one.
 
-    share, outside_s: medians over the passes; beside them the range of single passes
+    share, outside_s: medians over the passes; the lowest and highest values are those of single
+        passes
     """
 
     passes: tuple[PassCoverage, ...]
@@ -76,7 +78,7 @@ class Coverage:
 
 
 def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage | None:
-    """Compare each pass with its own iteration; None if no pass has both times.
+    """Compare each pass with its own iteration; return None if no pass has both times.
 
     iterations_s: the profiled iteration, s, by the name of the pass's file
     """

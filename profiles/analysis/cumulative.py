@@ -1,4 +1,4 @@
-"""How few operators make most of the time."""
+"""How many of the slowest operators make up most of the time."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,20 @@ from numpy.typing import NDArray
 from profiles.formats.columns import SideTimes
 from profiles.formats.load_and_run.graph import Index
 
-#: no operator takes 30 million years, and sums of such times leave the range of float64
+#: upper limit of a plausible time (30 million years); sums of larger values overflow float64
 LONGEST_S = 1e15
-#: shares that the sentence and the picture name
+#: shares that the summary sentence and the chart mention
 MILESTONES = (0.5, 0.8, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
 class Cumulative:
-    """n operators of one side, the slowest first; equal times in the file's order.
+    """The n operators of one side, slowest first; equal times keep the order of the file.
 
     rows: (n,) int32, rows of `ProfileColumns`
     times_s: (n,) float64, self times, s
-    shares: (n,) float64, time of the first operators up to this one / total; 0 for a total of 0
+    shares: (n,) float64, time of the operators up to and including this one / total; 0 for a total
+        of 0
     milestones: (share, number of operators that reach it)
     left_out: operators whose time is negative, nan, or beyond LONGEST_S
     """
@@ -34,7 +35,7 @@ class Cumulative:
 
 
 def cumulative(times: SideTimes) -> Cumulative:
-    """Order the operators of one side by their self times and add these up."""
+    """Sort the operators of one side by self time and accumulate the times."""
     sound, left_out = sound_rows(times)
     order = np.argsort(-times.end_s[sound], kind="stable")
     rows = sound[order]
@@ -42,7 +43,7 @@ def cumulative(times: SideTimes) -> Cumulative:
     sums = np.cumsum(values)
     total = float(sums[-1]) if len(sums) else 0.0
     shares = sums / total if total else np.zeros(len(sums))
-    # a hair's breadth for rounding: ten times 0.1 is 1
+    # tolerance for rounding: ten times 0.1 counts as 1
     reached = [int(np.searchsorted(shares, share - 1e-9)) + 1 for share in MILESTONES]
     return Cumulative(
         rows=rows.astype(np.int32),
@@ -55,7 +56,7 @@ def cumulative(times: SideTimes) -> Cumulative:
 
 
 def sound_rows(times: SideTimes) -> tuple[NDArray[np.int64], int]:
-    """Return the rows whose self time can be drawn, and how many timed ones cannot."""
+    """Return the rows with a valid self time, and the number of timed rows without one."""
     with np.errstate(invalid="ignore"):
         sound = times.present & (times.end_s <= LONGEST_S) & (times.end_s >= 0)
     return np.flatnonzero(sound), int(times.present.sum() - sound.sum())

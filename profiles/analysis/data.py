@@ -1,4 +1,4 @@
-"""A profile as pages and analyses use it: columns, spread over passes, executed graph."""
+"""The data of one profile for pages and analyses: columns, spread over passes, executed graph."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -41,10 +41,11 @@ class Spread:
 
 
 class LeftOut(NamedTuple):
-    """A file that could not be merged.
+    """A file of the run that could not be merged into the profile.
 
-    code: of `parsers.errors`, `analysis.errors`, `webprofile.errors`, or `other_graph`
-    detail: why, in an English sentence
+    code: an error code of `formats.errors`, `analysis.errors` or `webprofile.errors`, or
+        `other_graph`
+    detail: the reason as an English sentence
     """
 
     name: str
@@ -56,18 +57,20 @@ class LeftOut(NamedTuple):
 class ProfileData:
     """One profile, possibly of several passes over the same graph.
 
-    columns: with one pass as in its file; with more, times are medians over passes, and an
-        operator counts as timed if any pass timed it. All else is that of the first pass.
-    load_graph: gives the executed graph of the first pass; `graph` calls it once
-    on_gpu: (n,) bool, the operator ran on a GPU's computing node
+    columns: with one pass, the columns of its file. With several, times are medians over the
+        passes, an operator counts as timed if any pass timed it, and all other columns are those of
+        the first pass.
+    load_graph: loads the executed graph of the first pass; `graph` calls it once
+    on_gpu: (n,) bool, the operator ran on a computing node of a GPU
     order: (k, n) int32, the rows in the order of each pass's own file
-    passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first leads
+    passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first one leads
     left_out: files that could not be merged
-    beside: what files of the same run say beside operators, as JSON by the file's kind: `trace`
+    beside: summaries of other files of the run as JSON, by the file's kind: `trace`
         (`traces.summary`), `memory_flow` (`memory_flow.summary`), `static_memory`
         (`static_memory.summary`)
 
-    Where no file is of a kind that has operators there are none, and no passes.
+    If the run has no file of a kind that holds operators, the profile has no operators and no
+    passes.
     """
 
     columns: ProfileColumns
@@ -82,11 +85,11 @@ class ProfileData:
 
     @property
     def has_operators(self) -> bool:
-        """Whether a file is of a kind that has operators, be it none of them."""
+        """Whether the run has a file of a kind that holds operators, even if that file has none."""
         return bool(self.passes)
 
     def summary(self, kind: str, form: type[Summary]) -> Summary | None:
-        """Return what a file of this kind says beside operators; None without such a file."""
+        """Return the summary of the run's file of this kind, or None if there is no such file."""
         kept = self.beside.get(kind)
         return None if kept is None else msgspec.json.decode(kept, type=form)
 
@@ -100,8 +103,9 @@ class ProfileData:
         return self.device if side == "device" else self.host
 
     def of_pass(self, number: int) -> "ProfileData":
-        """Return the same rows with the times of one pass, counted from 0, instead of medians;
-        the spread stays that of all passes.
+        """Return the same rows with the times of one pass (counted from 0) instead of the medians.
+
+        The spread remains that of all passes.
         """
 
         def times(spread: Spread) -> SideTimes:
@@ -111,15 +115,18 @@ class ProfileData:
         return replace(self, columns=columns)
 
     def columns_of_pass(self, number: int) -> ProfileColumns:
-        """Return the columns of one pass, counted from 0, with the times and in the order of its
-        own file; footprints are those of the first pass.
+        """Return the columns of one pass (counted from 0) with its times, in the order of its own
+        file.
+
+        The footprints are those of the first pass.
         """
         columns = self.of_pass(number).columns
         return columns if number == 0 else taken(columns, self.order[number])
 
     def times_of_pass(self, number: int, side: Side) -> SideTimes:
-        """Return the times of one pass, counted from 0, in the order of its own file.
+        """Return the times of one pass (counted from 0) in the order of its own file.
 
-        So its total has the digits that `profile_analyze` prints for that file.
+        In this order, the sum has the same digits as the total that `profile_analyze` prints for
+        the file.
         """
         return taken(self.of_pass(number).columns.times(side), self.order[number])

@@ -1,4 +1,4 @@
-"""Which moments of a long curve are kept: busy times and quiet ones, and no peak is lost."""
+"""Downsample a long curve for drawing without losing a peak."""
 
 from typing import Any
 
@@ -7,16 +7,19 @@ from numpy.typing import NDArray
 
 
 def thinned(at: NDArray[Any], limit: int) -> NDArray[np.intp]:
-    """Return which of m > 0 moments begin a stretch of the curve: at most `limit`, ascending.
+    """Return the (at most `limit`, ascending) indices at which stretches of the curve start.
 
-    at: (m,) times in any unit, ascending. All of them if they are few enough; the first and the
-    last are among them. The most of each stretch stands for it (`np.maximum.reduceat`), so the
-    highest value is kept wherever it is.
+    at: (m,) times in any unit, ascending, m > 0
 
-    Stretches of equally many moments alone would draw quiet times as high as the busy ones beside
-    them: one that ends a burst and begins the next has the seconds between, too. So the time is
-    divided into equal parts as well. Where nothing changes at a border of them, what held then
-    began with the moment before, and ends with the one behind: both begin stretches of their own.
+    All indices are returned if they are few enough; the first and the last are always included. The
+    caller draws each stretch by its maximum (`np.maximum.reduceat`), so the highest value is kept
+    wherever it is.
+
+    Stretches of equally many points alone would draw quiet times as high as the bursts next to
+    them, because a stretch that ends one burst and begins the next also covers the seconds between.
+    Therefore the time is also divided into equal intervals. Where no point lies at the border of an
+    interval, the value there was set by the point before and lasts until the point after it: both
+    start a stretch of their own.
     """
     number = len(at)
     if number <= limit:

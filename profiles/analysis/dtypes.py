@@ -3,7 +3,7 @@
 import json
 from functools import lru_cache
 
-#: bytes of one element by the name that profiles use; below one byte, several elements share it
+#: bytes of one element by the name used in profiles; elements below one byte are packed
 ELEMENT_BYTES = {
     "Float32": 4.0,
     "Float16": 2.0,
@@ -33,14 +33,14 @@ ELEMENT_BYTES = {
 def element_bytes(dtype: str | None) -> float | None:
     """Return the bytes of one element; None for an unknown dtype.
 
-    Parameters of a quantised dtype, `QuantizedS8(scale=0.1)`, are not part of its name.
+    Parameters of a quantised dtype, as in `QuantizedS8(scale=0.1)`, are ignored.
     """
     return None if dtype is None else ELEMENT_BYTES.get(dtype.partition("(")[0].strip())
 
 
 @lru_cache(maxsize=1000)
 def first_dtype(dtypes: str | None) -> str:
-    """Of an operator's `in_dtypes`, the first that is known, without parameters; empty for none."""
+    """Return the first known dtype of `in_dtypes`, without parameters; empty if there is none."""
     try:
         named = json.loads(dtypes or "[]")
     except ValueError:

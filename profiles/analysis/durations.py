@@ -1,4 +1,4 @@
-"""Times as readers see them: four significant digits, one unit for what stands side by side."""
+"""Format times for pages: four significant digits, one common unit for values side by side."""
 
 import math
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ ABSENT = "–"
 
 
 class TimeUnit(NamedTuple):
-    """A unit of time: its length in s, and the decimals of it that a clock can tell."""
+    """A unit of time: its length in s, its name, and the number of decimals that clocks resolve."""
 
     scale: float
     name: str
@@ -24,7 +24,7 @@ _TIMES = (
 
 
 def unit_of(values: Iterable[float | None]) -> TimeUnit:
-    """The unit for times, s, that stand side by side: the one that fits the longest of them."""
+    """Return the common unit for times, s, that are shown together: it fits the longest of them."""
     most = max((abs(value) for value in values if value and math.isfinite(value)), default=0.0)
     if most == 0:
         return _TIMES[0]
@@ -32,9 +32,9 @@ def unit_of(values: Iterable[float | None]) -> TimeUnit:
 
 
 def duration(value: float | None, unit: TimeUnit | None = None) -> str:
-    """Return a time, s, as text: `12.35 ms`, `0.01235 ms`, `–` for none.
+    """Return a time, s, as text: `12.35 ms`, `0.01235 ms`, `–` for None.
 
-    unit: that of the times beside it (`unit_of`); without one it is the unit that fits
+    unit: the common unit of the times shown together (`unit_of`); by default, the unit that fits
     """
     if value is None or not math.isfinite(value):
         return ABSENT

@@ -1,4 +1,4 @@
-"""The one exception of the analysis."""
+"""Errors of the analysis."""
 
 from typing import Literal
 
@@ -7,15 +7,15 @@ from profiles.formats.errors import CodedError
 AnalysisCode = Literal[
     "device_total_zero",
     "device_total_zero_opencl",
-    "aggregate_missing",  # by type, but no aggregate was named
-    "second_of_kind",  # a file where another of its kind is shown already
-    "bad_shapes",  # of a row that is shown: no lists of lists
-    "text_large",  # a text that nobody could read
-    "bad_pattern",  # of names: invalid, or too much for the engine that matches it
-    "unknown_column",  # to order by
-    "unknown_word",  # a side, an aggregate or an end of times that does not exist
+    "aggregate_missing",  # grouping by type without an aggregate
+    "second_of_kind",  # another file of the same kind is already shown
+    "bad_shapes",  # shapes of a selected row are not lists of lists
+    "text_large",  # the text output is too large to be readable
+    "bad_pattern",  # name pattern is invalid or exceeds the limits of the regex engine
+    "unknown_column",  # unknown sort key
+    "unknown_word",  # unknown side, aggregate or end of times
 ]
 
 
 class AnalysisError(CodedError[AnalysisCode]):
-    """A well-formed profile that cannot be analysed, or a question that cannot be answered."""
+    """A valid profile that cannot be analysed, or a query that cannot be evaluated."""

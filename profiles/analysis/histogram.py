@@ -1,9 +1,9 @@
-"""How iterations spread: a histogram that says something of 20 iterations and of 20,000.
+"""Histogram of iteration times that is useful for 20 iterations and for 20,000.
 
-Bins are as wide as Freedman and Diaconis advise (2 x interquartile range / cube root of n), but
-5 to 60 of them. A few very slow iterations would leave all others in one bin: so bins end with
-the 99th percentile, or with the last iteration that is no more than three interquartile ranges
-above the third quartile if that is later. What is beyond is only counted.
+The bin width follows the Freedman-Diaconis rule (2 x interquartile range / cube root of n), with 5
+to 60 bins. A few very slow iterations would put all others into one bin, so the bins end at the
+99th percentile, or at the last iteration within three interquartile ranges above the third quartile
+if that is later. Iterations beyond this are only counted.
 """
 
 import math
@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 FEWEST_BINS, MOST_BINS = 5, 60
-#: interquartile ranges above the third quartile; further away is an outlier by any rule
+#: interquartile ranges above the third quartile; values beyond this are outliers by any rule
 REACH = 3.0
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """edges_ms: b + 1 limits of the bins, ms, rising; counts: b iterations, the last bin includes
-    its upper edge; above: iterations beyond the last edge.
+    """Counts of iterations in b bins.
+
+    edges_ms: b + 1 limits of the bins, ms, ascending
+    counts: b numbers of iterations; the last bin includes its upper edge
+    above: iterations beyond the last edge
     """
 
     edges_ms: tuple[float, ...]
@@ -29,7 +32,7 @@ class Histogram:
 
 
 def histogram(times_ms: ArrayLike) -> Histogram | None:
-    """Return the histogram of iterations; None without any, or if they do not differ.
+    """Return the histogram of iterations; None without iterations, or if all are equal.
 
     times_ms: (n,) finite, ms
     """
@@ -43,7 +46,7 @@ def histogram(times_ms: ArrayLike) -> Histogram | None:
     edges = np.linspace(low, high, _bins(times.size, third - first, high - low) + 1)
     if not (np.diff(edges) > 0).all():
         return None
-    # float64 rounds the last edge, and the largest time must not fall out
+    # float64 rounds the last edge, and the largest time must remain in the last bin
     edges[-1] = high
     counts, _ = np.histogram(times, edges)
     return Histogram(

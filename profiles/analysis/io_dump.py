@@ -1,8 +1,8 @@
 """Compare the values of all variables of two runs, tensor by tensor, in bounded memory.
 
-As `megengine.tools.compare_binary_iodump` does it: the error of two numbers is
-|a - b| / max(|a|, |b|, 1), and 1e-3 is let pass. Unlike there, dumps need not hold the same files,
-and NaN or infinity at the same place in both is no difference.
+The error measure is that of `megengine.tools.compare_binary_iodump`: |a - b| / max(|a|, |b|, 1),
+with a tolerance of 1e-3. Unlike there, the dumps need not hold the same files, and NaN or infinity
+at the same index in both is not a difference.
 """
 
 import itertools
@@ -27,7 +27,7 @@ class _File(Struct, gc=False):
 
 @dataclass(frozen=True)
 class Maker:
-    """The operator that made a variable; `step` counts from 0 in order of execution."""
+    """The operator that produces a variable; `step` counts from 0 in order of execution."""
 
     step: int
     name: str
@@ -35,7 +35,7 @@ class Maker:
 
 
 def makers(data: bytes) -> dict[int, Maker]:
-    """Return variable id -> operator for the profile `data`. Raises ProfileFormatError."""
+    """Return variable id -> producing operator for a profile. Raises ProfileFormatError."""
     try:
         graph = msgspec.json.decode(data, type=_File).graph_exec
         steps = {key: step for step, key in enumerate(graph.comp_seq)}
@@ -52,21 +52,22 @@ def makers(data: bytes) -> dict[int, Maker]:
 
 
 MAX_ERROR = 1e-3
-#: elements of each dump that are in memory at once
+#: elements of each dump in memory at once
 BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Two tensors, or one that the other dump lacks.
+    """The comparison of two tensors, or a tensor that the other dump lacks.
 
-    status: equal, close (values differ, but within the limit), values, shape, dtype, only_a, only_b
-    step: place in the order of execution, None if that is not known
-    max_abs, max_rel: largest |a - b| and |a - b| / max(|a|, |b|, 1); infinite where infinity
-        stands against a number; pairs with NaN are left out; None where nothing was compared
-    differing: how many numbers are not the same; numbers: of how many
-    nan_a, nan_b: how many are NaN
-    first: index of the first number that is not the same, in C order
+    status: equal, close (values differ within the tolerance), values, shape, dtype, only_a, only_b
+    step: index in the order of execution, None if unknown
+    max_abs, max_rel: largest |a - b| and |a - b| / max(|a|, |b|, 1); infinite if only one value is
+        infinite; pairs with NaN are left out; None if nothing was compared
+    differing: number of values that differ
+    numbers: number of values compared
+    nan_a, nan_b: number of NaN values
+    first: index of the first differing value, in C order
     """
 
     status: str
@@ -85,7 +86,7 @@ class Difference:
 
     @property
     def one(self) -> TensorHeader:
-        """The tensor of A, or B's if A has none."""
+        """The tensor of A, or that of B if A has none."""
         header = self.a or self.b
         if header is None:
             raise ValueError("a difference of nothing")
@@ -98,7 +99,7 @@ class Difference:
 
 @dataclass
 class _Sums:
-    """What is known after some blocks of two tensors."""
+    """Accumulated comparison after some blocks of two tensors."""
 
     max_error: float
     done: int = 0
@@ -111,7 +112,7 @@ class _Sums:
     first: int | None = field(default=None)
 
     def add(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Take in a block. a, b: (n,) of the same n"""
+        """Add a block. a, b: (n,), of equal length"""
         same = a == b
         if a.dtype.kind == "f":
             nan_a, nan_b = np.isnan(a), np.isnan(b)
@@ -129,7 +130,7 @@ class _Sums:
         self.differing += places.size
         left, right = a[places].astype(np.float64), b[places].astype(np.float64)
         finite = np.isfinite(left) & np.isfinite(right)
-        # NaN or infinity against a number, or infinities of unlike sign: no limit lets that pass
+        # NaN or infinity against a number, or infinities of opposite sign, exceed any tolerance
         self.over += int((~finite).sum())
         if (~finite & ~np.isnan(left) & ~np.isnan(right)).any():
             self.max_abs = self.max_rel = float("inf")
@@ -145,9 +146,9 @@ class _Sums:
 def compare(
     a: Dump, b: Dump, *, order: Mapping[int, Maker] | None = None, max_error: float = MAX_ERROR
 ) -> Iterator[Difference]:
-    """Compare all tensors of two dumps, in order of execution as far as that is known.
+    """Compare all tensors of two dumps, in order of execution as far as it is known.
 
-    order: variable id of A -> the operator that made it; what it lacks comes last, by id
+    order: variable id of A -> the operator that produces it; variables without one come last, by id
 
     Raises DumpError.
     """
@@ -163,9 +164,9 @@ def compare(
 def align(
     a: Mapping[str, TensorHeader], b: Mapping[str, TensorHeader]
 ) -> list[tuple[TensorHeader | None, TensorHeader | None]]:
-    """Pair the tensors of two dumps: same name and id, then a name that is unique, then the id.
+    """Pair the tensors of two dumps: by equal name and id, then by unique name, then by id.
 
-    Ids differ between ways of running a model; names that MegEngine makes up are not unique.
+    Ids differ between ways of running a model, and names that MegEngine generates are not unique.
     """
     left, right = dict(a), dict(b)
     pairs: list[tuple[TensorHeader | None, TensorHeader | None]] = []
@@ -237,7 +238,9 @@ def _with_maker(difference: Difference, maker: Maker | None) -> Difference:
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of the flat `place` in an array of this shape; (place,) if the shape lacks it."""
+    """Return the index of the flat `place` in an array of this shape; (place,) if it is out of
+    range.
+    """
     sizes = list(itertools.accumulate(reversed(shape), lambda x, y: x * y, initial=1))
     if place >= sizes[-1]:
         return (place,)

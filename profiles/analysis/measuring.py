@@ -1,6 +1,6 @@
-"""Figures of an attempt's measurement: how long iterations take, how steady, what profiling costs.
+"""Statistics of an attempt's measurement: latency, its variation, and the overhead of profiling.
 
-Times of iterations are load_and_run's own, in ms (`agent.protocol.measurement`).
+Times of iterations are those that load_and_run reports, in ms (`agent.protocol.measurement`).
 """
 
 import math
@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from agent.protocol.measurement import Measurement, PassRecord
 
 Times = NDArray[np.float64]
-#: 11 days; what is longer, or negative, is no time of anything and is left out
+#: longest plausible time (11 days); longer and negative times are left out
 LONGEST_MS = 1e9
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Of n iterations, ms. `cv`: standard deviation (n - 1) / mean, None for a single one.
+    """Statistics of n iterations, ms. `cv`: standard deviation (n - 1) / mean, None for a single
+    one.
 
     Percentiles interpolate linearly between the two nearest iterations, as numpy's default does.
     """
@@ -36,11 +37,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class PassRow:
-    """A pass as a table shows it.
+    """One pass as a row of a table.
 
-    median_ms: over its own iterations, None without any; last_ms: the last of them, which is the
-        iteration that a profile holds, None if it can be no time
-    profile: the artifact's name, empty without one
+    median_ms: over its own iterations, None without any
+    last_ms: its last iteration, which is the one that a profile holds; None if implausible
+    profile: name of the artifact, empty without one
     """
 
     number: int
@@ -56,12 +57,12 @@ class PassRow:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one attempt measured.
+    """Statistics of one attempt.
 
     clean: iterations without profiling, None if no clean pass was kept
     profiled_median_ms: median over the iterations of all profiled passes
     overhead: see `overhead`
-    start_s, load_ms: of the first kept pass that tells them
+    start_s, load_ms: of the first kept pass that reports them
     """
 
     clean: Latency | None
@@ -74,7 +75,7 @@ class Figures:
 
 
 def figures(measurement: Measurement) -> Figures:
-    """Sum up a measurement."""
+    """Compute the statistics of a measurement."""
     kept = [record for record in measurement.passes if record.kept]
     clean = times_of(kept, "clean")
     profiled = times_of(kept, "profiled")
@@ -91,15 +92,15 @@ def figures(measurement: Measurement) -> Figures:
 
 
 def times_of(passes: Iterable[PassRecord], kind: str) -> Times:
-    """Return (n,) float64, ms: the times of all iterations of the passes of this kind.
+    """Return (n,) float64, ms, the times of all iterations of the passes of this kind.
 
-    What can be no time (negative, not finite, over LONGEST_MS) is left out.
+    Implausible times (negative, not finite, over LONGEST_MS) are left out.
     """
     return _plausible([time for record in passes if record.kind == kind for time in record.e2e_ms])
 
 
 def latency(times_ms: ArrayLike) -> Latency | None:
-    """Describe iterations; None if there are none.
+    """Return the statistics of iterations; None if there are none.
 
     times_ms: (n,) finite, ms
     """
@@ -120,9 +121,9 @@ def latency(times_ms: ArrayLike) -> Latency | None:
 
 
 def variation(values: ArrayLike) -> float | None:
-    """Coefficient of variation: standard deviation with n - 1, divided by the mean (1 is 100 %).
+    """Return the coefficient of variation: standard deviation with n - 1 / mean (1 is 100 %).
 
-    values: (n,) finite; None for fewer than two, or a mean that is not positive
+    values: (n,) finite; the result is None for fewer than two, or for a mean that is not positive
     """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.size < 2 or not 0 < numbers.mean() < math.inf:
@@ -133,10 +134,11 @@ def variation(values: ArrayLike) -> float | None:
 
 
 def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
-    """What profiling costs: median of profiled iterations / median of clean ones - 1.
+    """Return the overhead of profiling: median of profiled iterations / median of clean ones - 1.
 
-    clean_ms, profiled_ms: (n,), (m,) finite, ms; None if either is missing. 0.05 is 5 % slower; a
-    small negative value is noise.
+    clean_ms, profiled_ms: (n,), (m,) finite, ms
+
+    0.05 means 5 % slower; a small negative value is noise. None if either side has no iterations.
     """
     clean, profiled = _median(clean_ms), _median(profiled_ms)
     if clean is None or profiled is None or clean <= 0:

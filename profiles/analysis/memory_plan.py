@@ -1,9 +1,10 @@
-"""Memory over the order of execution, as the graph's memory plan has it; nothing is measured.
+"""Memory use over the order of execution, according to the graph's memory plan; nothing is
+measured.
 
-A chunk of the plan is taken from the first operator that writes a variable in it to the last that
-reads one, which is how MegEngine's static allocator lets chunks share addresses
+A chunk of the plan is allocated from the first operator that writes a variable in it to the last
+that reads one; this is how MegEngine's static allocator lets chunks share addresses
 (`src/core/impl/graph/var_node_mem_mgr`). A variable without a chunk is allocated while the graph
-runs; its size and life are estimated in the same way.
+runs; its size and lifetime are estimated in the same way.
 """
 
 import re
@@ -22,7 +23,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Kind = Literal["persistent", "planned", "estimated"]
 
-#: operators whose output is their first input seen in another way
+#: operators whose output is a view of their first input
 VIEW_TYPES = frozenset({"Reshape", "Broadcast", "Dimshuffle", "AxisAddRemove", "Subtensor"})
 PERSISTENT = "PERSISTENT_DEVICE_VALUE"
 MOST_OWNERS = 10
@@ -31,10 +32,10 @@ _LOCATION = re.compile(r'"([^":]*)')
 
 @dataclass(frozen=True)
 class Owner:
-    """A block that is taken at the peak: a chunk, or a variable without one.
+    """A block that is allocated at the peak: a chunk, or a variable without a chunk.
 
-    row: the operator that writes it, row of `ProfileColumns`, MISSING if it has none
-    first, last: steps at whose operators it is taken, inclusive
+    row: the operator that writes it, row of `ProfileColumns`, MISSING without one
+    first, last: steps between which it is allocated, inclusive
     """
 
     variable: str
@@ -47,14 +48,17 @@ class Owner:
 
 @dataclass(frozen=True, eq=False)
 class MemoryPlan:
-    """Bytes taken on one device while each of s operators runs.
+    """Bytes allocated on one device during each of s steps (operators).
 
-    device: `cpu0`; devices: all that have blocks, the one with the highest peak first
-    rows: (s,) int32, rows of `ProfileColumns` in order of execution, MISSING for one without
-    persistent_bytes: of parameters, constants and fed inputs, taken all the time
-    planned, estimated: (s,) float64, bytes of chunks and of variables without chunk
-    peak_step: the first step with the most bytes; owners: the largest blocks taken then
-    unknown: variables of this graph whose size nothing tells, left out
+    device: `cpu0`
+    devices: all devices with blocks, the one with the highest peak first
+    rows: (s,) int32, rows of `ProfileColumns` in order of execution, MISSING for an operator
+        without one
+    persistent_bytes: parameters, constants and fed inputs, allocated all the time
+    planned, estimated: (s,) float64, bytes of chunks and of variables without a chunk
+    peak_step: the first step with the most bytes
+    owners: the largest blocks allocated at the peak
+    unknown: number of variables that were left out because their size is unknown
     """
 
     device: str
@@ -71,7 +75,7 @@ class MemoryPlan:
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Blocks of memory: (k,) columns; `variable` is the one that names the block."""
+    """Blocks of memory as (k,) columns; `variable` is the variable that names the block."""
 
     variable: Whole
     size: Floats
@@ -82,7 +86,7 @@ class _Blocks:
 
 
 def memory_plan(graph: ExecutedGraph, columns: ProfileColumns, device: str = "") -> MemoryPlan:
-    """Return the plan of one device, by default of that with the highest peak."""
+    """Return the plan of one device, by default of the device with the highest peak."""
     blocks, unknown = _blocks(graph, variable_bytes(graph, columns))
     order = graph.execution_order()
     names = [_device(node) for node in graph.variables.comp_nodes.values] + [""]
@@ -112,13 +116,13 @@ def memory_plan(graph: ExecutedGraph, columns: ProfileColumns, device: str = "")
 
 
 def _device(comp_node: str) -> str:
-    """`cpu0` of `CompNode("cpu0:0" from "xpux:0")`: streams of one device share its memory."""
+    """Return `cpu0` for `CompNode("cpu0:0" from "xpux:0")`: streams of a device share memory."""
     match = _LOCATION.search(comp_node)
     return match[1] if match else comp_node
 
 
 def _curves(blocks: _Blocks, mine: Bools, steps: int) -> tuple[Floats, Floats, Floats]:
-    """Bytes at each step: persistent, planned, estimated."""
+    """Return the bytes at each step: persistent, planned, estimated."""
 
     def curve(chosen: Bools) -> Floats:
         change = np.zeros(steps + 1)
@@ -135,11 +139,11 @@ def _curves(blocks: _Blocks, mine: Bools, steps: int) -> tuple[Floats, Floats, F
 
 
 def _blocks(graph: ExecutedGraph, sizes: Floats) -> tuple[_Blocks, int]:
-    """All blocks that running operators use, and how many variables have an unknown size."""
+    """Return all blocks of operators that run, and the number of variables of unknown size."""
     variables, chunks = graph.variables, graph.chunks
     count, steps = len(variables), len(graph.execution_order())
     first, last = _lives(graph)
-    # each variable belongs to a block: its chunk, itself, or what it is a view of
+    # each variable belongs to a block: its chunk, itself, or the block that it is a view of
     block = np.where(variables.chunk != MISSING, variables.chunk, len(chunks) + np.arange(count))
     _follow_views(block, graph)
     amount = len(chunks) + count
@@ -156,7 +160,7 @@ def _blocks(graph: ExecutedGraph, sizes: Floats) -> tuple[_Blocks, int]:
     taken = (block_last >= 0) & (owner != MISSING)
     taken[len(chunks) :] &= block[len(chunks) - amount :] == np.arange(len(chunks), amount)
     unknown = taken & np.isnan(size)
-    # an output that no operator reads and that has no shape stands for an order, not for data
+    # an output without shape that no operator reads expresses a dependency, not data
     unknown[len(chunks) :] &= _is_read(graph)
     places = np.flatnonzero(taken & (size > 0) & (steps > 0))
     return _Blocks(
@@ -172,7 +176,7 @@ def _blocks(graph: ExecutedGraph, sizes: Floats) -> tuple[_Blocks, int]:
 def _end_where_overwritten(graph: ExecutedGraph, first: Whole, last: Whole) -> None:
     """End a chunk before the operator that writes its result in place.
 
-    Such a result has a chunk of its own that starts at the same address when this one ends.
+    Such a result has its own chunk, which starts at the same address when this one ends.
     """
     chunks = graph.chunks
     real = np.flatnonzero((chunks.address > 0) & (chunks.size_bytes > 0))
@@ -190,7 +194,7 @@ def _end_where_overwritten(graph: ExecutedGraph, first: Whole, last: Whole) -> N
 
 
 def _chunk_owners(graph: ExecutedGraph) -> Whole:
-    """The variable that names each chunk: its owner, else the first in it."""
+    """Return the variable that names each chunk: its owner, or else its first variable."""
     owners = graph.chunks.owner.astype(np.int64)
     placed = np.flatnonzero(graph.variables.chunk != MISSING)[::-1]
     firsts = np.full(len(owners), MISSING, dtype=np.int64)
@@ -205,12 +209,13 @@ def _is_read(graph: ExecutedGraph) -> Bools:
 
 
 def _lives(graph: ExecutedGraph) -> tuple[Whole, Whole]:
-    """First and last step of each variable; last is -1 for one that no running operator uses."""
+    """Return the first and last step of each variable; last is -1 if nothing that runs uses it."""
     operators, variables = graph.operators, graph.variables
     order = graph.execution_order()
     step = np.full(len(operators) + 1, MISSING, dtype=np.int64)
     step[order] = np.arange(len(order))
-    # the last place answers for MISSING: a variable without producer is there from the start
+    # index MISSING (-1) selects the last element: a variable without a producer exists from the
+    # start
     first = np.maximum(step[variables.producer], 0)
     last = step[variables.producer].copy()
     lengths = np.diff(operators.inputs.ends, prepend=0)
@@ -219,7 +224,7 @@ def _lives(graph: ExecutedGraph) -> tuple[Whole, Whole]:
 
 
 def _follow_views(block: Whole, graph: ExecutedGraph) -> None:
-    """Let a view without a chunk of its own belong to the block of what it shows."""
+    """Assign a view without its own chunk to the block of the variable that it shows."""
     operators = graph.operators
     views = operators.types.where(VIEW_TYPES.__contains__)
     order = graph.execution_order()

@@ -1,7 +1,7 @@
-"""Merge the profiled passes of one attempt: one sample of each operator from each pass.
+"""Merge the profiled passes of one attempt: each pass contributes one sample per operator.
 
-Passes are processes of their own, so the order of operators in their files differs; ids, names and
-types do not. A pass whose operators are others is not merged.
+Passes are separate processes, so the order of operators in their files differs; ids, names and
+types do not. A pass with different operators is not merged.
 """
 
 import re
@@ -15,15 +15,15 @@ from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
 from profiles.formats.columns import ProfileColumns, SideTimes, empty_columns, taken
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
-#: of a computing node's name, `CompNode("gpu0:0" from "xpux:0")`
+#: matches the name of a computing node, `CompNode("gpu0:0" from "xpux:0")`
 _GPU = re.compile(r'(?:CompNode\(")?(?:gpu|cuda|rocm)')
 
 
 @dataclass(frozen=True, eq=False)
 class PassTimes:
-    """The times of one pass, in the order of the rows of the pass that leads.
+    """The times of one pass, in the row order of the leading pass.
 
-    order: (n,) int32, the leading pass's row of each row of this pass's own file
+    order: (n,) int32, the leading pass's row for each row of this pass's own file
     """
 
     name: str
@@ -33,7 +33,7 @@ class PassTimes:
 
 
 class OtherGraphError(ValueError):
-    """Two passes executed different operators; the text says how they differ."""
+    """Two passes executed different operators; the message describes the difference."""
 
 
 def merge(
@@ -43,7 +43,7 @@ def merge(
 ) -> ProfileData:
     """Return the merged profile; the first pass leads, and `graph` is its graph.
 
-    A pass with other operators is left out, beside those in `left_out`.
+    A pass with different operators is added to `left_out`.
     """
     name, lead = passes[0]
     merged, unlike = [leading(name, lead)], list(left_out)
@@ -61,7 +61,7 @@ def merged_data(
     graph: ExecutedGraph,
     left_out: Sequence[LeftOut],
 ) -> ProfileData:
-    """Return the profile of aligned passes, the first of which is `leading(..., lead)`."""
+    """Return the profile of aligned passes; the first of them is `leading(..., lead)`."""
     device = spread_of([record.device for record in passes])
     host = spread_of([record.host for record in passes])
     return ProfileData(
@@ -77,29 +77,29 @@ def merged_data(
 
 
 def without_operators(graph: ExecutedGraph, left_out: Sequence[LeftOut]) -> ProfileData:
-    """Return the profile of a run none of whose files has operators; `graph` is an empty one."""
+    """Return the profile of a run without operators in any file; `graph` is an empty graph."""
     columns = empty_columns()
     alone = merged_data(columns, [leading("", columns)], graph, left_out)
     return replace(alone, passes=())
 
 
 def leading(name: str, columns: ProfileColumns) -> PassTimes:
-    """Return the times of the pass whose rows all others are brought into."""
+    """Return the times of the leading pass, whose row order all other passes are aligned to."""
     order = np.arange(len(columns), dtype=np.int32)
     return PassTimes(name, order, columns.device, columns.host)
 
 
 def aligned(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTimes:
-    """Bring a pass into the order of the leading one. Raises OtherGraphError."""
+    """Reorder a pass to the rows of the leading one. Raises OtherGraphError."""
     if len(columns) != len(lead):
         raise OtherGraphError(
             f"It has {len(columns)} operators, the pass it is compared with has {len(lead)}."
         )
-    # equal ids, which no writer makes, keep their order
+    # duplicate ids, which no known writer produces, keep their order
     own = np.argsort(columns.id_numbers, kind="stable")
     target = np.argsort(lead.id_numbers, kind="stable")
     _check_same(lead, target.tolist(), columns, own.tolist())
-    rows = np.empty(len(lead), dtype=np.int32)  # of the pass, for each row of the lead
+    rows = np.empty(len(lead), dtype=np.int32)  # row of the pass for each row of the leading pass
     rows[target] = own
     order = np.empty(len(lead), dtype=np.int32)
     order[own] = target
@@ -116,7 +116,7 @@ def _check_same(
     known: dict[str | None, int] = {}
     codes = [
         np.array([known.setdefault(text, len(known)) for text in (*types.values, None)])[
-            types.codes  # MISSING is -1, the last
+            types.codes  # MISSING is -1 and selects the last element
         ]
         for types in (lead.types, other.types)
     ]
@@ -125,7 +125,9 @@ def _check_same(
 
 
 def with_medians(lead: ProfileColumns, device: Spread, host: Spread) -> ProfileColumns:
-    """Return the leading pass's columns with medians over passes; of one pass as they are."""
+    """Return the leading pass's columns with medians over the passes; those of a single pass are
+    unchanged.
+    """
     if len(device.end_s) == 1:
         return lead
     return replace(lead, device=_median_times(device), host=_median_times(host))
@@ -158,7 +160,7 @@ def spread_of(passes: Sequence[SideTimes]) -> Spread:
 
 
 def _ordered(samples: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Return (n, k) the samples of each operator in order, nan last, and (n,) how many there are.
+    """Sort the samples of each operator: (n, k) samples with nan last, and (n,) their number.
 
     samples: (k, n)
     """
@@ -167,7 +169,7 @@ def _ordered(samples: Floats) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _percentile(ordered: Floats, known: NDArray[np.int64], share: float) -> Floats:
-    """Return (n,) a percentile; where there are no samples the first of them, which is nan."""
+    """Return (n,) a percentile of sorted samples; without samples, the first one, which is nan."""
     place = np.maximum(known - 1, 0) * share
     low = np.floor(place).astype(np.intp)
     high = np.minimum(low + 1, np.maximum(known - 1, 0))
@@ -175,14 +177,14 @@ def _percentile(ordered: Floats, known: NDArray[np.int64], share: float) -> Floa
     below, above, part = ordered[rows, low], ordered[rows, high], place - low
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
         step = above - below
-        # numpy's own way: from the nearer end, so that the last digit is the same
+        # like numpy, interpolate from the nearer end, so that the last digit is the same
         between = np.where(part < 0.5, below + step * part, above - step * (1 - part))
     return np.where(below == above, below, between)
 
 
 def _variation(samples: Floats, known: NDArray[np.int64]) -> Floats:
     """Return (n,) standard deviation (n - 1) / mean."""
-    with np.errstate(all="ignore"):  # nan for what has too few samples, a mean of 0 or inf
+    with np.errstate(all="ignore"):  # nan for too few samples and for a mean of 0 or inf
         mean = np.nansum(samples, axis=0) / known
         squares = np.nansum((samples - mean) ** 2, axis=0)
         cv = np.sqrt(squares / (known - 1)) / mean

@@ -1,7 +1,7 @@
-"""Regular expressions of strangers: matched in linear time, with bounded memory (RE2).
+"""Match untrusted regular expressions in linear time with bounded memory (RE2).
 
-Python's own `re` can take exponential time, so a server must not run a reader's pattern with it.
-RE2 knows no look-around and no back-references; all else is spelled as in `re`.
+Python's own `re` can take exponential time, so a server must not run a user's pattern with it. RE2
+supports neither look-around nor back-references; the rest of the syntax is that of `re`.
 """
 
 import time
@@ -11,22 +11,22 @@ from typing import Any
 import re2
 
 MOST_CHARS = 1_000
-#: of a compiled pattern
+#: bytes of a compiled pattern
 MOST_BYTES = 1 << 20
-#: of the states made while matching; a pattern within the limit needs a fifth of this, and one that
-#: found no room would match nothing, silently
+#: bytes of the states created while matching. A pattern within the limit above needs a fifth of
+#: this; one that exceeds it would silently match nothing.
 STATE_BYTES = 16 << 20
-#: linear can still be slow: a pattern near the limits takes a millisecond for each name
+#: linear time can still be slow: a pattern near the limits takes a millisecond per name
 MOST_S = 2.0
 
-#: whether a name begins with what a pattern describes: any true object
+#: returns a true object if a name starts with a match of the pattern
 Matcher = Callable[[str], object]
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be used; the message is an English sentence that says why.
+    """An invalid or unsupported pattern; the message is an English sentence that says why.
 
-    reason: that sentence without its beginning, for one in another language
+    reason: the end of that sentence, for messages in other languages
     """
 
     def __init__(self, reason: str) -> None:
@@ -37,14 +37,14 @@ class PatternError(ValueError):
 def linear_time(pattern: str) -> Matcher:
     """Compile a pattern that is anchored at the start of a name, as `re.match` is.
 
-    The matcher serves one list of names: `MOST_S` from now it stops with a PatternError.
+    The matcher is meant for one list of names: it raises PatternError `MOST_S` after this call.
 
-    Raises PatternError if the pattern is too long, invalid, or uses what RE2 does not know.
+    Raises PatternError if the pattern is too long, invalid, or uses a feature that RE2 lacks.
     """
     if len(pattern) > MOST_CHARS:
         raise PatternError(f"{len(pattern)} characters; the limit is {MOST_CHARS}")
     try:
-        # a set tells only whether it matches, in a sixth of the time, and not what is wrong
+        # a set only returns whether it matches, in a sixth of the time, and does not report errors
         re2.compile(pattern, options=_options(MOST_BYTES))
         patterns = re2.Set.MatchSet(_options(STATE_BYTES))
         patterns.Add(pattern)
@@ -67,7 +67,7 @@ def _options(most_bytes: int) -> Any:
     options = re2.Options()
     options.max_mem = most_bytes
     options.log_errors = False
-    # groups are never asked for, and cost time
+    # capture groups are never used and cost time
     options.never_capture = True
     return options
 

@@ -1,4 +1,4 @@
-"""Numbers as `profile_analyze` prints them, and what pages show in another way."""
+"""Format numbers as `profile_analyze` prints them, and as pages show them."""
 
 import math
 
@@ -18,15 +18,15 @@ def percent(ratio: float) -> str:
 
 
 def share(ratio: float | None, absent: str = ABSENT) -> str:
-    """Return a ratio as per cent as pages show it: `12.3 %`.
+    """Return a ratio as per cent in the format of the pages: `12.3 %`.
 
-    absent: what stands for None, inf and nan
+    absent: text for None, inf and nan
     """
     return absent if ratio is None or not math.isfinite(ratio) else f"{ratio * 100:.1f} %"
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """Return a part of a whole; None where the whole is nothing."""
+    """Return part / whole; None if the whole is not positive."""
     return part / whole if whole > 0 else None
 
 
@@ -37,32 +37,32 @@ def four_digits(value: float) -> str:
 
 
 def computation(operations: float | None) -> tuple[str, str]:
-    """Return a number of operations: `("1.77", "MFLO")`."""
+    """Return a number of operations and its unit: `("1.77", "MFLO")`."""
     return with_unit(operations, ("FLO", "FLO"), 1000)
 
 
 def flops(per_second: float | None) -> tuple[str, str]:
-    """Return operations per second: `("72.98", "GFLOPS")`."""
+    """Return operations per second and their unit: `("72.98", "GFLOPS")`."""
     return with_unit(per_second, ("FLOPS", "FLOPS"), 1000)
 
 
 def memory(size_bytes: float | None) -> tuple[str, str]:
-    """Return a number of bytes: `("1.50", "KiB")`."""
+    """Return a number of bytes and its unit: `("1.50", "KiB")`."""
     return with_unit(size_bytes, ("byte", "iB"), 1024)
 
 
 def bandwidth(bytes_per_s: float | None) -> tuple[str, str]:
-    """Return bytes per second: `("1.50", "KiB/s")`."""
+    """Return bytes per second and their unit: `("1.50", "KiB/s")`."""
     return with_unit(bytes_per_s, ("byte/s", "iB/s"), 1024)
 
 
 def page_operations(count: float | None) -> str:
-    """Return a number of operations as pages show it: `1.77 MFLOP`; `N/A` for None."""
+    """Return a number of operations in the format of the pages: `1.77 MFLOP`; `N/A` for None."""
     return " ".join(with_unit(count, ("FLOP", "FLOP"), 1000))
 
 
 def page_rate(per_second: float | None) -> str:
-    """Return operations per second as pages show them: `72.98 GFLOP/s`; `N/A` for None."""
+    """Return operations per second in the format of the pages: `72.98 GFLOP/s`; `N/A` for None."""
     return " ".join(with_unit(per_second, ("FLOP/s", "FLOP/s"), 1000))
 
 
@@ -73,7 +73,7 @@ def with_unit(value: float | None, units: tuple[str, str], base: int) -> tuple[s
     base: 1000 or 1024
 
     The prefix is chosen before rounding, so 999,999 is `1000.00 K`; negative values, inf and nan
-    have none. Above 1000 P, where the original crashes, the prefix stays P.
+    have no prefix. From 1000 P, where `profile_analyze` crashes, the prefix remains P.
     """
     if value is None:
         return "N/A", units[0]

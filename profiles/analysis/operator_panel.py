@@ -1,4 +1,4 @@
-"""What Netron's side panel says of an operator or a block, line by line."""
+"""Lines for Netron's side panel about an operator or a block."""
 
 import math
 
@@ -23,7 +23,7 @@ Lines = list[tuple[str, str]]
 class Panel:
     """Lines for the drawn operators of a profile; Netron cuts names at 13 letters and sorts them.
 
-    side: whose times count for blocks and shares
+    side: whose times are used for blocks and shares
     operators: (m,) int32, rows of `Operators`
     """
 
@@ -36,7 +36,7 @@ class Panel:
         self._total_s = data.columns.times(side).total_s() or math.nan
 
     def operator(self, position: int) -> Lines:
-        """Times, what was computed and moved, place in the order of execution, parameters."""
+        """Return times, computation and memory, position in the execution order, parameters."""
         row, operator = int(self.rows[position]), int(self._operators[position])
         graph = self._data.graph
         lines: Lines = [] if row == MISSING else self._measured(row)
@@ -49,7 +49,7 @@ class Panel:
         return lines + parameters(graph.operators.params[operator])
 
     def block(self, members: Index) -> Lines:
-        """The sum of a block, how many operators it has, and its slowest."""
+        """Return the total of a block, its number of operators, and the slowest of them."""
         rows = self.rows[members]
         rows = rows[rows != MISSING]
         times = self._data.columns.times(self._side).end_s[rows]
@@ -88,7 +88,7 @@ class Panel:
         return lines + self._work(np.array([row], dtype=np.int32), seconds)
 
     def _work(self, rows: Index, seconds: float) -> Lines:
-        """Operations and bytes, and both a second."""
+        """Return the lines of operations and bytes, in total and per second."""
         lines: Lines = []
         flops = _sum(self._data.columns.computation.values[rows])
         moved = _sum(self._data.columns.memory.values[rows])

@@ -1,4 +1,4 @@
-"""The order of rows: stable, what does not exist last, and nan without harm to the others."""
+"""Stable sort orders: missing values come last, and nan does not disturb the other rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ Places = NDArray[np.intp]
 
 
 def number_order(column: NumberColumn, *, ascending: bool) -> Places:
-    """Return the (m,) order of a column; absent numbers come last, in both directions."""
+    """Return the (m,) order of a column; missing numbers come last in both directions."""
     known = np.flatnonzero(column.present)
     values = column.values[known]
     order = known[ascending_order(values if ascending else -values)]
@@ -19,17 +19,16 @@ def number_order(column: NumberColumn, *, ascending: bool) -> Places:
 
 
 def integer_order(values: NDArray[np.int64], *, ascending: bool) -> Places:
-    """Return the (m,) order of whole numbers."""
+    """Return the (m,) order of integers."""
     # the complement reverses the order as the negative does, and cannot overflow
     return np.argsort(values if ascending else ~values, kind="stable")
 
 
 def ascending_order(keys: NDArray[np.float64]) -> Places:
-    """Return the (m,) stable order of rising keys.
+    """Return the (m,) stable ascending order of keys.
 
-    `profile_analyze` compares with nan as if it were any number, which moves the other rows about.
-    Where its order leaves the others in their order, it is kept, wherever nan stands; elsewhere nan
-    comes last.
+    `profile_analyze` compares nan like any other number, which moves the other rows about. If its
+    order keeps the other rows sorted, it is used, wherever it puts nan; otherwise nan comes last.
     """
     if not np.isnan(keys).any():
         return np.argsort(keys, kind="stable")

@@ -1,11 +1,11 @@
-"""A question to the table of operators: which rows, in which order."""
+"""A query on the table of operators: filters, aggregation and order."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from profiles.formats.columns import Side
 
-#: how rows can be ordered; `opr_id` is the tool's word for the id
+#: sort keys of rows; `opr_id` is what `profile_analyze` calls the id
 Order = Literal[
     "time", "computation", "flops", "memory", "bandwidth", "opr_id", "in_shapes", "out_shapes"
 ]
@@ -14,17 +14,17 @@ Aggregate = Literal["", "sum", "mean", "max", "min"]
 
 @dataclass(frozen=True)
 class Query:
-    """What `profile_analyze` can be asked, option for option, and a plain text to look for.
+    """The options of `profile_analyze`, one field each, and a plain-text search.
 
-    types: operator types, any of them; empty for all
+    types: operator types to keep; empty for all
     name: regular expression, anchored at the start of the name; empty for all
-    text: plain text that occurs anywhere in the name or in the type, whatever its case; empty for
-        all. `profile_analyze` has no such filter: pages have
+    text: case-insensitive plain text that occurs anywhere in the name or the type; empty for all.
+        Only the pages have this filter, `profile_analyze` does not.
     input_dtype: dtype of any input, as in `ProfileColumns.in_dtypes`; empty for all
-    top_end: whether self times reach to the operator's end or to its first kernel
+    top_end: whether the self time ends at the operator's end or at its first kernel
     min_s, max_s: inclusive limits of the self time, s
-    aggregate: over all rows, or with `by_type` over those of each type
-    ascending: otherwise the largest first
+    aggregate: over all rows, or with `by_type` over the rows of each type
+    ascending: smallest first; by default, the largest comes first
     """
 
     side: Side = "device"

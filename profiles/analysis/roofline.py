@@ -1,6 +1,6 @@
-"""The roofline: how fast each operator computes for the bytes that it moves.
+"""Roofline model: the FLOP/s of each operator against its arithmetic intensity.
 
-Source of the model: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from profiles.formats.load_and_run.graph import Index
 
 Floats = NDArray[np.float64]
 
-#: dtypes of a profile -> dtype of the roof that bounds them
+#: dtypes of a profile -> dtype whose peak performance bounds them
 ROOF_OF: Mapping[str, str] = {
     "Float32": "Float32",
     "Float16": "Float16",
@@ -24,16 +24,17 @@ ROOF_OF: Mapping[str, str] = {
     "Int8": "QuantizedS8",
     "Quantized8Asymm": "QuantizedS8",
 }
-#: the clock of a CPU ticks in µs: what took less may be off by more than a tenth
+#: shorter times may be off by more than a tenth, because the clock of a CPU has a resolution of 1
+#: µs
 SURE_S = 10e-6
 
 
 @dataclass(frozen=True)
 class Roofs:
-    """What the hardware reaches at best, as measured on it.
+    """Peak performance of the hardware, as measured on it.
 
     peak_flops: FLOP/s by dtype, `Float32`; a multiply-add counts as 2
-    copy_bytes_s: bytes/s of a copy, each byte read and each byte written counted
+    copy_bytes_s: bytes/s of a copy, counting each byte read and each byte written
     source: how it was measured, in English
     """
 
@@ -44,16 +45,16 @@ class Roofs:
 
 @dataclass(frozen=True, eq=False)
 class Roofline:
-    """n operators as points, in the order of rows.
+    """n operators as points, in row order.
 
     rows: (n,) int32, rows of `ProfileColumns`
     intensity: (n,) float64, FLO/byte = computation / memory
     flops: (n,) float64, FLOP/s = computation / self time
     time_s: (n,) float64, self time on the device, s
-    best_flops, best_bytes_s: the largest FLOP/s and bytes/s of any point whose time is at least
-        SURE_S, of any point at all if none is; 0 without points
-    no_time, no_computation, no_memory: timed operators that are no point, by the first reason
-        that holds: a self time that is not positive and finite, unknown FLOPs, unknown bytes
+    best_flops, best_bytes_s: the largest FLOP/s and bytes/s of the points with a time of at least
+        SURE_S, or of all points if there is none; 0 without points
+    no_time, no_computation, no_memory: timed operators that are not points, by the first reason
+        that applies: a self time that is not positive and finite, unknown FLOPs, unknown bytes
     """
 
     rows: Index
@@ -68,7 +69,7 @@ class Roofline:
 
 
 def roofline(columns: ProfileColumns) -> Roofline:
-    """Return the points of all operators of which time, FLOPs and bytes are known."""
+    """Return the points of all operators with known time, FLOPs and bytes."""
     times = columns.device
     sound, odd = sound_rows(times)
     timed = sound[times.end_s[sound] > 0]
@@ -95,9 +96,10 @@ def roofline(columns: ProfileColumns) -> Roofline:
 
 
 def peaks_in_use(points: Roofline, columns: ProfileColumns, roofs: Roofs) -> dict[str, float]:
-    """Return the peaks, FLOP/s, of the dtypes that points compute in, the highest first.
+    """Return the peak performance, FLOP/s, of the dtypes used by the points, highest first.
 
-    That of Float32 if none of theirs was measured, all if that was not either.
+    If none of their dtypes was measured, it is that of Float32; if Float32 was not measured either,
+    all of them.
     """
     codes = set(columns.in_dtypes.codes[points.rows].tolist()) - {MISSING}
     used = {ROOF_OF.get(first_dtype(columns.in_dtypes.values[code]), "") for code in codes}

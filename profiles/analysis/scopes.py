@@ -1,7 +1,7 @@
-"""Blocks of a large graph: by the dotted names of modules, and by runs where names say nothing.
+"""Divide a large graph into blocks: by dotted module names, or by runs where names are no help.
 
-A *place* is what one view shows: a scope (`layer1.0`), all of the graph, or a run of what lies in
-a scope. Its address is text: ``, `layer1.0`, `:72-143`, `layer1.0:72-143`.
+A *scope node* is the content of one view: a scope (`layer1.0`), the whole graph, or a run of the
+items of a scope. Its address is text: ``, `layer1.0`, `:72-143`, `layer1.0:72-143`.
 """
 
 import re
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
-#: a graph of at most so many operators is shown as it is
+#: a graph with at most this many operators is not divided
 FLAT_LIMIT = 1000
-#: nodes of a view that shows blocks: never more, and no fewer where blocks can be opened instead
+#: nodes of a view with blocks: never more, and not fewer while there are blocks to open in place
 MOST_NODES = 200
 FEWEST_NODES = 10
-#: longest pattern of operators that is looked for
+#: longest repeating pattern of operators that is detected
 _LONGEST_PERIOD = 256
-#: `layer1.0.bn1.BatchNorm:o5`, `fc.MatrixMul[1]`: a scope, then what was computed there
+#: `layer1.0.bn1.BatchNorm:o5`, `fc.MatrixMul[1]`: a scope, then the name of the operation
 _DOTTED = re.compile(r"(\w+(?:\.\w+)*)\.[A-Za-z_]\w*(?:\[\d+\])?(?::\w+)?")
 _ADDRESS = re.compile(r"([\w.]*)(?::(\d{1,9})-(\d{1,9}))?")
 
@@ -29,7 +29,7 @@ Scope = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """A scope, or with `last` the items `first` to `last` (inclusive) of those that it has."""
+    """A scope, or with `last` the items `first` to `last` (inclusive) of its content."""
 
     scope: Scope = ()
     first: int = 0
@@ -46,7 +46,7 @@ class Item:
     """One node of a view: an operator, or a block that can be opened.
 
     members: (k,) int32, positions in the order of execution, ascending
-    place: what the block opens; None for an operator
+    place: the view that the block opens; None for an operator
     """
 
     members: Index
@@ -54,7 +54,7 @@ class Item:
 
 
 def read_place(address: str) -> Place:
-    """Return the place of an address, all of the graph for one that has no meaning."""
+    """Parse an address; an invalid one gives the whole graph."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
         return Place()
@@ -65,14 +65,15 @@ def read_place(address: str) -> Place:
 
 
 def scopes_of(graph: ExecutedGraph, rows: Index) -> list[Scope]:
-    """Return the scope of each operator in `shown`, rows of `Operators` in order of execution.
+    """Return the scope of each operator in `rows` (rows of `Operators` in order of execution).
 
-    The names of its outputs tell (`layer1.0.conv1.Convolution`), else its own name, else those of
-    its inputs without a producer that is shown, as weights are (`layer1.0.conv1.weight`). Other
-    operators belong to the scope that the told ones before and after them share.
+    The scope comes from the names of its outputs (`layer1.0.conv1.Convolution`), then from its own
+    name, then from the names of inputs whose producer is not in `rows`, such as weights
+    (`layer1.0.conv1.weight`). Operators without such a name belong to the scope that their nearest
+    named neighbours have in common.
     """
     names, operators = graph.variables.names, graph.operators
-    # the last place answers for MISSING: what nobody makes is not drawn
+    # index MISSING (-1) selects the last element: variables without a producer are not drawn
     drawn = np.zeros(len(operators) + 1, dtype=np.bool_)
     drawn[rows] = True
     is_weight = (~drawn[graph.variables.producer]).tolist()
@@ -95,7 +96,7 @@ def _first_scope(names: Iterable[str]) -> Scope | None:
 
 
 def _filled(scopes: list[Scope | None]) -> list[Scope]:
-    """Give operators without a scope what their neighbours with one share."""
+    """Give operators without a scope the common scope of their neighbours."""
     after: list[Scope | None] = [None] * len(scopes)
     following: Scope | None = None
     for place in range(len(scopes) - 1, -1, -1):
@@ -121,10 +122,10 @@ def _shared(one: Scope | None, other: Scope | None) -> Scope:
 
 
 class Blocks:
-    """How a graph is cut into views.
+    """The division of a graph into views.
 
     scopes: of the m operators in order of execution
-    kinds: (m,) a number for each operator that is equal for operators of one kind
+    kinds: (m,) a number per operator, equal for operators of the same kind
     """
 
     def __init__(self, scopes: Sequence[Scope], kinds: NDArray[np.int32]) -> None:
@@ -132,7 +133,7 @@ class Blocks:
         self._kinds = kinds
 
     def items(self, place: Place) -> list[Item]:
-        """Return the nodes of a view, in order of execution; an unknown place is empty."""
+        """Return the nodes of a view in order of execution; none for an unknown place."""
         inside = self._members(place.scope)
         if place == Place() and len(inside) <= FLAT_LIMIT:
             return self._single(inside)
@@ -142,7 +143,7 @@ class Blocks:
         return self._opened(items)
 
     def path(self, place: Place) -> list[Place]:
-        """Return the places that lead from all of the graph to this one, both included."""
+        """Return the places from the whole graph down to this one, both included."""
         scopes = [Place(place.scope[:depth]) for depth in range(len(place.scope) + 1)]
         if place.last is None:
             return scopes
@@ -163,7 +164,7 @@ class Blocks:
         return np.array(inside, dtype=np.int32)
 
     def _content(self, place: Place, inside: Index) -> list[Item]:
-        """What lies in a place: operators, and the scopes below as one block each."""
+        """Return the content of a place: its operators, and one block for each scope below."""
         if len(inside) <= MOST_NODES and place.last is None:
             return self._single(inside)
         below: dict[Scope, list[int]] = {}
@@ -187,7 +188,7 @@ class Blocks:
         return [Item(np.array([position], dtype=np.int32)) for position in positions]
 
     def _opened(self, items: list[Item]) -> list[Item]:
-        """Open the largest blocks in place while there are few nodes."""
+        """Open the largest blocks in place as long as there are few nodes."""
         while len(items) < FEWEST_NODES:
             blocks = [item for item in items if item.place is not None]
             for block in sorted(blocks, key=lambda item: -len(item.members)):
@@ -202,7 +203,7 @@ class Blocks:
         return items
 
     def _runs(self, place: Place, items: list[Item]) -> list[Item]:
-        """Cut many items into runs of about equal length that begin where a pattern begins."""
+        """Cut many items into runs of about equal length that start at the start of a pattern."""
         length = self._run_length(items)
         runs = []
         for begin in range(0, len(items), length):
@@ -224,7 +225,9 @@ class Blocks:
         return length
 
     def _runs_to(self, place: Place) -> list[Place]:
-        """The runs from a whole scope down to this one; itself alone where none leads to it."""
+        """Return the runs from a whole scope down to this place; the place alone if none leads to
+        it.
+        """
         way: list[Place] = []
         block = Place(place.scope)
         while block != place:

@@ -1,7 +1,7 @@
-"""Answer a query: which rows of a profile, in which order, with which numbers.
+"""Evaluate a query: which rows of a profile, in which order, with which numbers.
 
-Every step is that of `profile_analyze`: filter, limits of time, aggregate, order. Its cut (`-t`) is
-left to the caller: a slice of the answer.
+The steps are those of `profile_analyze`: filter, limits of time, aggregate, sort. The caller
+applies the row limit (`-t`) as a slice of the selection.
 """
 
 from collections.abc import Callable
@@ -29,26 +29,29 @@ from profiles.formats.columns import (
     taken,
 )
 
-#: makes a matcher of a pattern; raises ValueError, as `re.compile` does
+#: compiles a pattern to a matcher; raises ValueError, as `re.compile` does
 Compile = Callable[[str], Matcher]
 
 Floats = NDArray[np.float64]
 
-#: what the tool's rows have beside numbers and shapes, and what cannot be compared
+#: sort keys that `profile_analyze` cannot compare, so that it only accepts a single row
 _ONE_ROW_COLUMNS = ("info", "in_layouts")
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The m rows that answer a query, in order: operators, or groups of them.
+    """The m rows that match a query, in order: operators or groups of them.
 
     rows: (m,) intp, rows of `ProfileColumns`; MISSING for a group
-    types: operator types; `all` for the group of all
-    counts: (m,) int64, operators in a row; 1 if rows are operators
-    self_s: (m,) float64, s, by the query's `top_end`; of a group the aggregate
-    total_s: of the side, always that of all operators' `end` times; nan if none was timed
-    computation: operations; flops: 1/s, computation / self_s
-    memory: bytes; bandwidth: bytes/s, memory / self_s
+    types: operator types; `all` for the group of all operators
+    counts: (m,) int64, operators per row; 1 if rows are operators
+    self_s: (m,) float64, s, as the query's `top_end` defines it; the aggregate for a group
+    total_s: sum of the `end` times of all operators of the side, also of those filtered out; nan if
+        none was timed
+    computation: operations
+    flops: 1/s, computation / self_s
+    memory: bytes
+    bandwidth: bytes/s, memory / self_s
     """
 
     side: Side
@@ -73,9 +76,9 @@ class Selection:
 
     @cached_property
     def cumulative_s(self) -> Floats:
-        """(m,) sum of this row and those above it, s."""
+        """(m,) running sum of the self times up to and including each row, s."""
         with np.errstate(invalid="ignore", over="ignore"):
-            # the tool starts from 0, so that a first time of -0.0 becomes 0.0
+            # `profile_analyze` starts from 0, so a first time of -0.0 becomes 0.0
             return np.asarray(np.cumsum(self.self_s) + 0.0)
 
     @cached_property
@@ -89,11 +92,12 @@ class Selection:
 
 
 def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_time) -> Selection:
-    """Return all rows that answer `query`.
+    """Return all rows that match `query`.
 
-    matches: compiles `query.name`; the default takes linear time, and knows less than `re`
+    matches: compiles `query.name`; the default runs in linear time and supports fewer features than
+        `re`
 
-    Raises AnalysisError if the device total is 0, or the query makes no sense.
+    Raises AnalysisError if the device total is 0 or the query is invalid.
     """
     _check(query)
     total_s = totals(columns).side_s(query.side)
@@ -131,7 +135,7 @@ def _check(query: Query) -> None:
 
 
 def _measured(columns: ProfileColumns, query: Query, matches: Compile) -> Measured:
-    """The operators that pass all filters, in the file's order."""
+    """Return the operators that pass all filters, in the order of the file."""
     times = columns.times(query.side)
     end_s = times.end_s if query.top_end == "end" else times.kern_s
     rows = np.flatnonzero(_passing(columns, query, times, end_s))
@@ -156,11 +160,12 @@ def _passing(
     if query.types:
         passing = passing & columns.types.where(query.types.__contains__)
     if query.input_dtype:
-        # null stands for a variable without memory plan: it has no dtype, so it is no match
+        # null stands for a variable without a memory plan, which has no dtype and therefore does
+        # not match
         passing = passing & columns.in_dtypes.where(
             lambda text: query.input_dtype in msgspec.json.decode(text)
         )
-    # nan is outside of no limits
+    # nan passes every limit
     if query.min_s is not None:
         passing = passing & ~(self_s < query.min_s)
     if query.max_s is not None:
@@ -169,7 +174,7 @@ def _passing(
 
 
 def _containing(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> NDArray[np.intp]:
-    """Those of `rows` whose name or type contains a text, whatever its case."""
+    """Return the `rows` whose name or type contains a text, ignoring case."""
     needle, names = text.casefold(), columns.names
     by_type = columns.types.where(lambda type_: needle in type_.casefold())[rows]
     others = np.flatnonzero(~by_type)
@@ -210,14 +215,18 @@ def _order(columns: ProfileColumns, query: Query, selection: Selection) -> Place
 
 
 def _unordered(query: Query, count: int) -> Places:
-    """As in the tool, a column is looked at only where there are rows, and compared from two on."""
+    """Return the file's order for an unknown or incomparable sort key.
+
+    Like `profile_analyze`, this raises AnalysisError only if there are rows, and for keys that
+    cannot be compared only from two rows on.
+    """
     if count > 1 or (count and not (query.ascending and query.order in _ONE_ROW_COLUMNS)):
         raise AnalysisError("unknown_column", f"There is no column {query.order!r} to order by.")
     return np.arange(count)
 
 
 def _text_order(columns: ProfileColumns, query: Query, rows: NDArray[np.intp]) -> Places:
-    """The order by what groups do not have: they stay as they are."""
+    """Return the order by a key that only operators have; groups keep their order."""
     if query.aggregate:
         return np.arange(len(rows))
     if query.order == "opr_id":
@@ -228,13 +237,13 @@ def _text_order(columns: ProfileColumns, query: Query, rows: NDArray[np.intp]) -
 
 
 def _shape_ranks(shapes: TextColumn) -> Floats:
-    """Rank each text of shapes as lists compare: MISSING for null and, at the end, for no text."""
+    """Rank texts of shapes as Python compares lists; MISSING for null and, at the end, no text."""
     lists: list[Any] = [msgspec.json.decode(text) for text in shapes.values]
     known = [at for at, value in enumerate(lists) if value is not None]
     try:
         order = sorted(known, key=lists.__getitem__)
     except TypeError:
-        # not only numbers: any order will do if it is always the same
+        # not only numbers: any order is acceptable as long as it is deterministic
         lists = list(shapes.values)
         order = sorted(known, key=lists.__getitem__)
     ranks = np.full(len(lists) + 1, float(MISSING))

@@ -1,4 +1,4 @@
-"""Which operators' times differ so much from pass to pass that their order means little."""
+"""Find operators whose times vary so much between passes that their ranking is unreliable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +12,24 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.measuring import variation
 from profiles.formats.columns import Side
 
-#: coefficient of variation above which a time is called unstable
+#: coefficients of variation above which a time counts as unstable
 CPU_LIMIT = 0.05
 GPU_LIMIT = 0.025
-#: sums of the same numbers in another order differ by less
+#: tolerance for sums of the same numbers in a different order
 _ROUNDING = 1e-9
 
-#: of the sum of medians, beside the totals of the passes
+#: position of the sum of medians relative to the totals of the passes
 Place = Literal["among", "below", "above"]
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Of one side.
+    """How much the times of one side vary between passes.
 
-    unstable: operators over their limit; known: those with a coefficient of variation at all
-    share: part of the side's time that unstable operators have; None if there is no time
-    total_cv: coefficient of variation of the passes' totals; None below two passes
+    unstable: operators above their limit
+    known: operators that have a coefficient of variation
+    share: part of the side's time that unstable operators take; None if there is no time
+    total_cv: coefficient of variation of the passes' totals; None for fewer than two passes
     """
 
     unstable: int
@@ -39,9 +40,9 @@ class Stability:
 
 
 def limits(data: ProfileData, side: Side) -> NDArray[np.float64]:
-    """Return (n,) float64, the limit of each operator: 0.025 on a GPU, else 0.05.
+    """Return (n,) float64, the limit of each operator: 0.025 on a GPU, 0.05 otherwise.
 
-    The host's times are a processor's, wherever the operator computes.
+    Host times are measured on a processor, wherever the operator computes.
     """
     if side == "host":
         return np.full(len(data.columns), CPU_LIMIT)
@@ -49,16 +50,16 @@ def limits(data: ProfileData, side: Side) -> NDArray[np.float64]:
 
 
 def unstable(data: ProfileData, side: Side) -> NDArray[np.bool_]:
-    """Return (n,) bool: the coefficient of variation is above its limit. Unknown ones are not."""
+    """Return (n,) bool, the coefficient of variation exceeds its limit; False if it is unknown."""
     return np.greater(data.spread(side).cv, limits(data, side))
 
 
 def stability(data: ProfileData, side: Side) -> Stability:
-    """Sum up how steady one side's times are."""
+    """Summarise how much the times of one side vary."""
     spread, shaky = data.spread(side), unstable(data, side)
     totals = totals_of_passes(data, side)
     total_cv = variation([total for total in totals if total is not None and isfinite(total)])
-    # a total is as strict as the strictest of its operators
+    # the limit of the total is the lowest limit of its operators
     limit = float(limits(data, side).min(initial=CPU_LIMIT))
     return Stability(
         unstable=int(shaky.sum()),
@@ -70,15 +71,18 @@ def stability(data: ProfileData, side: Side) -> Stability:
 
 
 def totals_of_passes(data: ProfileData, side: Side) -> list[float | None]:
-    """Return the total of each pass, s, over all its operators; None for one that timed none."""
+    """Return the total of each pass, s, over all its operators; None for a pass without times."""
     return [data.times_of_pass(number, side).total_s() for number in range(len(data.passes))]
 
 
 def place_of_total(total_s: float | None, passes_s: Sequence[float]) -> Place:
-    """Where the sum of the operators' medians lies: among the totals of the passes, or beyond all
-    of them. Each pass has slow moments at other operators; the medians leave them out.
+    """Return where the sum of the operators' medians lies: within the range of the passes' totals,
+    or outside it.
 
-    passes_s: totals of single passes, s, finite
+    It can lie below all totals because each pass is slow at different operators, and medians leave
+    these moments out.
+
+    passes_s: finite totals of single passes, s
     """
     if total_s is None or len(passes_s) < 2:
         return "among"

@@ -1,4 +1,4 @@
-"""The rows of a selection: numbers and texts by name, of which each table makes its cells."""
+"""The rows of a selection as numbers and texts by name; every table formats its cells from them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,19 @@ Numbers = tuple[float, float, float, float, Number, Number, Number, Number]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operator, or one group. `None` is the tool's `N/A`; numbers may be inf or nan.
+    """One operator or one group of operators.
 
-    place: in the selection, from 0
+    None stands for `N/A` of `profile_analyze`; numbers may be inf or nan.
+
+    place: index in the selection, from 0
     operator: row of the columns, MISSING for a group
-    name, id: those of the operator; of a group the type, and `N/A`
-    count: operators in the row
+    name, id: of the operator; for a group, the type and `N/A`
+    count: number of operators in the row
     ratio: self time / total of the side (1 is all of it); nan if that total is 0
     cumulative_s, cumulative_ratio: running sum over this row and those above it
-    flops: operations per second; bandwidth_bytes_per_s: memory / self time
-    in_shapes, out_shapes: one line a tensor, and one for its strides (`shape_lines`)
+    flops: operations per second
+    bandwidth_bytes_per_s: memory / self time
+    in_shapes, out_shapes: one line per tensor, and one for its strides (`shape_lines`)
     """
 
     place: int
@@ -50,7 +53,7 @@ class Row:
 def rows(
     columns: ProfileColumns, selection: Selection, start: int = 0, stop: int | None = None
 ) -> tuple[Row, ...]:
-    """Return `selection[start:stop]`, with the places of Python's slices."""
+    """Return the rows `selection[start:stop]`, with the indices of Python's slices."""
     places = range(*slice(start, stop).indices(len(selection)))
     cut = slice(places.start, max(places.start, places.stop))
     operators = selection.rows[cut]
@@ -79,7 +82,7 @@ def rows(
 
 
 def _numbers(selection: Selection, cut: slice) -> Iterator[Numbers]:
-    """The eight numbers of each row, from the self time to the bandwidth."""
+    """Yield the eight numbers of each row, from the self time to the bandwidth."""
     return zip(
         selection.self_s[cut].tolist(),
         selection.ratio[cut].tolist(),
@@ -100,7 +103,7 @@ def _group_shapes(count: int) -> tuple[Sequence[Lines], Sequence[Lines]]:
 def _shapes(
     columns: ProfileColumns, operators: NDArray[np.intp]
 ) -> tuple[Sequence[Lines], Sequence[Lines]]:
-    """Return the lines of in_shapes and of out_shapes, each different cell made once."""
+    """Return the lines of in_shapes and of out_shapes; equal cells are formatted once."""
     known: dict[tuple[str | None, str | None], Lines] = {}
 
     def lines(shapes: str | None, layouts: str | None) -> Lines:

@@ -1,8 +1,8 @@
-"""How many bytes the variables of a graph take, also where the file does not say it.
+"""Size in bytes of the variables of a graph, deduced where the file does not state it.
 
-A variable with a memory plan has a dtype; one that is allocated while the graph runs has a shape
-only. Its element size follows from its operators' footprints: bytes read and written, less those
-of the variables already known, shared among the elements of the others.
+A variable with a memory plan has a dtype; a variable that is allocated while the graph runs has
+only a shape. Its element size follows from the footprints of its operators: bytes read and written,
+minus those of the variables already known, divided among the elements of the others.
 """
 
 import json
@@ -17,14 +17,15 @@ from profiles.formats.load_and_run.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
 
-#: what an element may take; a quotient within TOLERANCE of one of these is that size. It is not
-#: exact where an input counts that is only a shape, and sizes lie a factor of 2 apart.
+#: possible element sizes in bytes; a quotient within TOLERANCE of one of them counts as that size.
+#: The quotient is not exact where an input is counted of which only the shape is used; the sizes
+#: are a factor of 2 apart.
 POSSIBLE_BYTES = (0.5, 1.0, 2.0, 4.0, 8.0)
 TOLERANCE = 0.15
 
 
 def variable_bytes(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
-    """Return (v,) float64: bytes of each variable, nan where neither file nor footprint tells."""
+    """Return (v,) float64, bytes of each variable; nan if it cannot be determined."""
     elements = _elements(graph, columns)
     dtypes = graph.variables.dtypes
     by_dtype = [element_bytes(dtype) or np.nan for dtype in dtypes.values]
@@ -33,9 +34,10 @@ def variable_bytes(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
 
 
 def _elements(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
-    """Elements of each variable; of an input without shape, as its reader's footprint tells.
+    """Return the elements of each variable; inputs without a shape take it from the reader's
+    footprint.
 
-    No axes, `[]`, is a shape that nobody set: MegEngine's scalars are `[1]`.
+    An empty list of axes, `[]`, is a shape that was never set: MegEngine's scalars are `[1]`.
     """
     shapes, operators = graph.variables.shapes, graph.operators
     known = [json.loads(text) for text in shapes.values]
@@ -46,7 +48,7 @@ def _elements(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
     for place in readers[operators.row[readers] != MISSING].tolist():
         inputs = operators.inputs[place].tolist()
         footprint = json.loads(columns.in_shapes[operators.row[place]] or "null")
-        if not isinstance(footprint, list) or len(told) != len(inputs):
+        if not isinstance(footprint, list) or len(footprint) != len(inputs):
             continue
         for variable, axes in zip(inputs, footprint, strict=True):
             if np.isnan(elements[variable]) and _is_shape(axes):
@@ -62,7 +64,7 @@ def _is_shape(axes: object) -> bool:
 def _deduced(
     sizes: Floats, elements: Floats, graph: ExecutedGraph, columns: ProfileColumns
 ) -> Floats:
-    """The element sizes, with those that footprints determine, in order of execution."""
+    """Return the element sizes with those that footprints determine, in order of execution."""
     operators, memory = graph.operators, columns.memory
     volatile = graph.variables.flags.where(lambda text: "VOLATILE_CONTENT" in text)
     counts = np.where(volatile | ~(elements > 0), 0.0, elements).tolist()
@@ -80,7 +82,7 @@ def _deduced(
 def _share_out(
     bytes_moved: float, moved: list[int], counts: list[float], deduced: list[float]
 ) -> None:
-    """Give one operator's variables of unknown size what its footprint leaves for them."""
+    """Assign one operator's variables of unknown size what its footprint leaves for them."""
     unknown = [variable for variable in moved if math.isnan(deduced[variable])]
     if not unknown or math.isnan(bytes_moved):
         return

@@ -1,8 +1,8 @@
-"""The text that `python -m megengine.tools.profile_analyze` prints, byte for byte.
+"""The output of `python -m megengine.tools.profile_analyze`, byte for byte.
 
-Checked against MegEngine 1.13.0 under Python 3.10 with tabulate 0.10. As there, names that are
-not ASCII are padded differently if the package wcwidth is installed. Where the original stops with
-a traceback, or mixes up rows, this prints what it meant to.
+Checked against MegEngine 1.13.0 under Python 3.10 with tabulate 0.10. As in the original, names
+outside ASCII are padded differently if the package wcwidth is installed. Where the original stops
+with a traceback or mixes up rows, this module prints the intended output.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,23 +28,23 @@ from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn
 
 COPY = "Copy"
 _PIECE = 500
-#: of these rows so many are kept between the two looks at a table
+#: most rows kept in memory between measuring and drawing a table
 _KEPT_PIECES = 20
 _PIECE_CHARS = 1 << 16
-#: tabulate keeps all lines, at a kilobyte each; columns of longer tables are all drawn as text
+#: tabulate keeps all lines, at a kilobyte each; longer tables are drawn with all columns as text
 _TABULATE_LINES = 200_000
-#: of a text that is asked for over the network
+#: most lines of a text for a network response
 MOST_LINES = 1_000_000
 _NO_COPIES = "no Copy operators"
 
 
 @dataclass(frozen=True)
 class Printed:
-    """Which parts are printed, and how; names and defaults are the original's.
+    """Which parts are printed and how; names and defaults are those of `profile_analyze`.
 
     top: rows of each table; 0 is all, -n all but the last n
     print_only: one part instead of summary, device and, with `show_host`, host
-    copy_time: two lines of the summary, about the operators that copy between nodes
+    copy_time: two lines of the summary about the operators that copy between nodes
     only_operators: names, types and ids instead of tables
     wiki: tables for Confluence
     """
@@ -63,7 +63,7 @@ def _info(row: Row) -> Line:
     return info_lines((row.name, row.type, row.id))
 
 
-#: the columns of a table: the title of each, and the lines of its cell
+#: the columns of a table: title and lines of the cell
 _COLUMNS: Mapping[str, Callable[[Row], Line]] = {
     "{side} self time": lambda row: (f"#{row.place}", short(row.self_s), percent(row.ratio)),
     "cumulative": lambda row: (short(row.cumulative_s), percent(row.cumulative_ratio)),
@@ -78,7 +78,7 @@ _COLUMNS: Mapping[str, Callable[[Row], Line]] = {
 
 
 def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False) -> str:
-    """Return what `profile_analyze -t TOP [--show-host]` prints.
+    """Return the output of `profile_analyze -t TOP [--show-host]`.
 
     Raises AnalysisError if the device total is 0.
     """
@@ -86,18 +86,18 @@ def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False)
 
 
 def text_pieces(columns: ProfileColumns, query: Query, printed: Printed) -> Iterator[bytes]:
-    """Return `report` as UTF-8 in pieces: memory holds few of the rows, however many there are.
+    """Yield `report` as UTF-8 in pieces, with few rows in memory however many there are.
 
-    Raises AnalysisError as `report` does, before the first piece; and text_large for a text that
-    nobody could read: a hostile file has operators with 20,000 tensors, each a line.
+    Raises AnalysisError as `report` does, before the first piece, and `text_large` for a text of
+    unreadable length: a hostile file has operators with 20,000 tensors, each of them a line.
     """
-    if not (query.aggregate or printed.only_operators):  # neither has shapes
+    if not (query.aggregate or printed.only_operators):  # neither of them prints shapes
         _check_lines(columns, query, printed)
     return _encoded(report_pieces(columns, query, printed))
 
 
 def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
-    """In pieces that are worth a packet, without a copy of all of them."""
+    """Yield pieces large enough for a network packet, without copying the whole text."""
     waiting: list[str] = []
     size = 0
     for piece in pieces:
@@ -110,7 +110,7 @@ def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
 
 
 def _check_lines(columns: ProfileColumns, query: Query, printed: Printed) -> None:
-    """Raises AnalysisError for more lines than `MOST_LINES`."""
+    """Raise AnalysisError if the text has more than `MOST_LINES` lines."""
     lines = _tensors(columns.in_shapes) + _tensors(columns.out_shapes) + 1
     for side in _sides(printed):
         rows = select(columns, replace(query, side=side)).rows[: printed.top or None]
@@ -120,7 +120,7 @@ def _check_lines(columns: ProfileColumns, query: Query, printed: Printed) -> Non
 
 
 def _tensors(shapes: TextColumn) -> NDArray[np.int64]:
-    """(n,) at least as many as the tensors of each operator."""
+    """Return (n,) an upper bound of the number of tensors of each operator."""
     counts = np.array([*(text.count("[") for text in shapes.values), 0], dtype=np.int64)
     return counts[shapes.codes]
 
@@ -128,9 +128,9 @@ def _tensors(shapes: TextColumn) -> NDArray[np.int64]:
 def report(
     columns: ProfileColumns, query: Query, printed: Printed, *, matches: Compile = linear_time
 ) -> str:
-    """Return what `profile_analyze` prints for these options, with the last line's end.
+    """Return the output of `profile_analyze` for these options, with a trailing newline.
 
-    query: asked for each side that is printed; its own side means nothing
+    query: applied to each printed side; its own `side` is ignored
     matches: as in `select`
 
     Raises AnalysisError as `select` does.
@@ -141,7 +141,7 @@ def report(
 def report_pieces(
     columns: ProfileColumns, query: Query, printed: Printed, *, matches: Compile = linear_time
 ) -> Iterator[str]:
-    """Return `report` in pieces. Raises AnalysisError as it does, before the first piece."""
+    """Yield `report` in pieces. Raises AnalysisError as it does, before the first piece."""
     parts: list[Iterable[str]] = []
     if printed.print_only not in get_args(Side):
         lines = _summary(totals(columns))
@@ -164,7 +164,7 @@ def _sides(printed: Printed) -> tuple[Side, ...]:
 
 
 def _joined(parts: Iterable[Iterable[str]]) -> Iterator[str]:
-    """With an empty line between parts, and the last line's end."""
+    """Join parts with an empty line between them and a trailing newline."""
     for number, part in enumerate(parts):
         if number:
             yield "\n"
@@ -182,7 +182,7 @@ def _part(columns: ProfileColumns, selection: Selection, printed: Printed) -> It
 
 
 def _table_pieces(columns: ProfileColumns, selection: Selection, top: int) -> Iterator[str]:
-    """The table drawn with lines. Its rows are made twice where they are too many to be kept."""
+    """Yield the drawn table; its rows are produced twice if they are too many to be kept."""
     titles = [title.format(side=selection.side) for title in _COLUMNS]
     grid = Grid(titles)
     pieces = _in_pieces(columns, selection, top)
@@ -201,7 +201,7 @@ def _table_pieces(columns: ProfileColumns, selection: Selection, top: int) -> It
 def _in_pieces(
     columns: ProfileColumns, selection: Selection, top: int
 ) -> Iterator[list[list[Line]]]:
-    """The rows as lines of texts, few of them at a time: a row takes a kilobyte."""
+    """Yield the rows as lines of texts, few at a time, because a row takes a kilobyte."""
     count = len(range(len(selection))[: top or None])
     for start in range(0, count, _PIECE):
         made = rows(columns, selection, start, min(start + _PIECE, count))
@@ -226,7 +226,7 @@ def _operator_lines(columns: ProfileColumns, selection: Selection) -> list[str]:
 
 
 def _summary(sums: Totals) -> list[tuple[str, str | float]]:
-    """The two totals; as in the original, `N/A` in one prints the other in full."""
+    """Return the two totals; as in the original, `N/A` in one changes the format of the other."""
     return [
         ("total device time", "N/A" if sums.device_s is None else sums.device_s),
         ("total host time", "N/A" if sums.host_s is None else sums.host_s),
@@ -234,7 +234,9 @@ def _summary(sums: Totals) -> list[tuple[str, str | float]]:
 
 
 def _copy_times(columns: ProfileColumns, query: Query, matches: Compile) -> list[tuple[str, str]]:
-    """Two lines about the `Copy` operators among the filtered, whatever their times."""
+    """Return two lines about the `Copy` operators that pass the filters, ignoring the limits of
+    time.
+    """
     if query.types and COPY not in query.types:
         return [("copy time", _NO_COPIES), ("copy wait time", _NO_COPIES)]
     copies = Query(types=(COPY,), name=query.name, input_dtype=query.input_dtype)
@@ -248,20 +250,22 @@ def _copy_times(columns: ProfileColumns, query: Query, matches: Compile) -> list
 def _copy_text(copies: Selection) -> str:
     if not len(copies):
         return _NO_COPIES
-    # the file's order decides the last digits
+    # the order of the file determines the last digits
     self_s = copies.self_s[np.argsort(copies.rows)]
     return f"tot={np.sum(self_s):.4f} avg={np.mean(self_s):.4f}"
 
 
 def _by_tabulate(titles: Sequence[str], made: Sequence[Sequence[Line]]) -> str:
-    """Each line of a cell goes to tabulate as a row of its own, and the rules between lines of one
-    operator are taken out again. So does the original, and it decides how tabulate sees a column:
-    one whose lines all look like numbers is aligned on the point.
+    """Draw a table with tabulate, as the original does.
+
+    Each line of a cell is passed to tabulate as a row of its own, and the rules between the lines
+    of one operator are removed afterwards. This determines how tabulate sees a column: if all its
+    lines look like numbers, it is aligned at the decimal point.
     """
     lines: list[Line] = []
     inner_rules: set[int] = set()
     for cells in made:
-        # drawn: top rule, headers, rule, then line and rule in turns
+        # the drawn lines: top rule, headers, rule, then alternately line and rule
         inner_rules.update(2 * (len(lines) + at) + 2 for at in range(1, len(cells)))
         lines.extend(cells)
     drawn = tabulate(lines, headers=titles, tablefmt="fancy_grid").split("\n")

@@ -1,9 +1,9 @@
-"""When operators ran, as bars in lanes: few enough to be drawn, whatever the profile's size.
+"""Timeline of operators as bars in lanes, few enough to be drawn, whatever the size of the profile.
 
 Source of the clocks: MegEngine `src/plugin/impl/profiler.cpp`. Device times count from an event
-that each comp node records before the first operator; host times from the profiler's making,
-which is earlier. The file does not tell how much earlier, so `Timeline.shift_us` is the least
-shift at which no operator starts on the device before the host began to issue it.
+that each comp node records before the first operator; host times count from the creation of the
+profiler, which is earlier. The file does not state the difference, so `Timeline.shift_us` is the
+smallest shift with which no operator starts on the device before the host began to issue it.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from profiles.formats.load_and_run.graph import ExecutedGraph, Index, Intervals
 Floats = NDArray[np.float64]
 Odd = Literal["not_finite", "negative", "reversed"]
 
-#: operators that move data or change its form, and compute nothing
+#: operators that move data or change its layout or dtype, without computing
 COPY_TYPES = frozenset({"Copy", "Host2DeviceCopy", "TypeCvt", "RelayoutFormat", "Dimshuffle"})
-#: what a browser draws and zooms without stutter
+#: most bars that a browser draws and zooms smoothly
 MOST_BARS = 8000
-#: narrower is no use: clocks tick in ns at best
+#: narrowest window; clocks have a resolution of 1 ns at best
 FINEST_US = 1e-3
-#: of each side; more threads than this are a damaged file or no picture
+#: most lanes of each side; more threads come from a damaged file or cannot be drawn
 MOST_LANES = 16
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A comp node of the device or a thread of the host. Times in µs, added up over operators."""
+    """A comp node of the device or a thread of the host, with its total times in µs."""
 
     side: Side
     name: str
@@ -45,11 +45,11 @@ class Bars:
     """b bars, ordered by lane and start.
 
     lane: (b,) int32, index into `Timeline.lanes`
-    start_us, end_us: (b,) float64, µs from the timeline's beginning
-    wait_us: (b,) float64, µs from `start` to `kern`; 0 where no kernel was seen
-    work_us: (b,) float64, µs from there to `end`; of a merged bar, both are sums
-    copies: (b,) bool, whether it copies or converts data
-    counts: (b,) int64, operators in the bar; more than one if it was merged
+    start_us, end_us: (b,) float64, µs from the beginning of the timeline
+    wait_us: (b,) float64, µs from `start` to `kern`; 0 if no kernel was recorded
+    work_us: (b,) float64, µs from `kern` to `end`; for a merged bar, both are sums
+    copies: (b,) bool, whether the bar copies or converts data
+    counts: (b,) int64, operators in the bar; more than one if bars were merged
     rows: (sum of counts,) int32, rows of `ProfileColumns`, bar after bar, by start
     """
 
@@ -71,9 +71,10 @@ class Timeline:
     """Lanes and bars of one iteration.
 
     span_us: from the first start to the last end
-    shift_us: how far device times were moved to the right; None where no operator has both
-    odd: intervals that were left out, by reason
-    more_lanes: lanes that were left out, those with the least time beyond MOST_LANES
+    shift_us: how far device times were moved to the right; None if no operator has times of both
+        sides
+    odd: number of intervals that were left out, by reason
+    more_lanes: lanes beyond MOST_LANES that were left out, which are those with the least time
     """
 
     lanes: tuple[Lane, ...]
@@ -86,7 +87,7 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class _Track:
-    """Intervals with sound times of all lanes, µs."""
+    """The intervals with valid times of all lanes, µs."""
 
     lane: Index
     row: Index
@@ -102,11 +103,11 @@ def timeline(
     *,
     limit: int = MOST_BARS,
 ) -> Timeline:
-    """Return the bars that touch `window_us`, by default all of them.
+    """Return the bars that overlap `window_us`, by default all bars.
 
-    If there are more than `limit`, those that are short and start close together in one lane
-    become one bar, copies apart from the rest: as few as the limit asks for, so that a narrower
-    window shows finer bars.
+    If there are more than `limit`, short operators that start close together in one lane are merged
+    into one bar, copies separately from other operators. No more are merged than necessary, so a
+    narrower window shows finer bars.
     """
     odd: dict[Odd, int] = {}
     host, device = _sound(graph.host, odd), _sound(graph.device, odd)
@@ -135,7 +136,7 @@ def timeline(
 
 
 def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
-    """Intervals that can be drawn, in µs; the others are counted in `odd`."""
+    """Return the intervals that can be drawn, in µs; the others are counted in `odd`."""
     with np.errstate(over="ignore", invalid="ignore"):
         start, kern, end = (
             times * 1e6 for times in (intervals.start_s, intervals.kern_s, intervals.end_s)
@@ -143,7 +144,7 @@ def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
         finite = (np.abs(start) <= LONGEST_S * 1e6) & (np.abs(end) <= LONGEST_S * 1e6)
         negative = finite & ((start < 0) | (end < 0))
         backwards = finite & ~negative & (end < start)
-        # no kernel was seen: all of it is work
+        # without a recorded kernel, the whole interval counts as work
         kern = np.where((kern >= start) & (kern <= end), kern, start)
     reasons: tuple[tuple[Odd, NDArray[np.bool_]], ...] = (
         ("not_finite", ~finite),
@@ -176,7 +177,7 @@ def _count(track: _Track) -> int:
 
 
 def _busiest(track: _Track) -> _Track:
-    """The track without the lanes that have the least time, where there are too many."""
+    """Return the track without the lanes that have the least time, if there are too many lanes."""
     if not len(track.lane):
         return track
     time = np.bincount(track.lane, weights=track.end - track.start)
@@ -186,15 +187,15 @@ def _busiest(track: _Track) -> _Track:
 
 
 def _numbered(track: _Track, first: int) -> _Track:
-    """The track with its lanes counted from `first`, without gaps."""
+    """Return the track with its lanes renumbered from `first`, without gaps."""
     lane = np.unique(track.lane, return_inverse=True)[1].astype(np.int32) + np.int32(first)
     return _Track(lane, track.row, track.start, track.kern, track.end)
 
 
 def _shift_us(host: _Track, device: _Track, rows: int) -> float | None:
-    """The least shift of device times that lets no operator start before it was issued.
+    """Return the smallest shift of device times with which no operator starts before it was issued.
 
-    Never to the left: the device's clock is the one that started later.
+    The shift is never negative, because the device's clock starts later.
     """
     issued = np.full(rows, np.inf)
     np.minimum.at(issued, host.row, host.start)
@@ -251,7 +252,9 @@ def _bars(
 def _groups(
     track: _Track, copying: NDArray[np.bool_], low: float, width: float
 ) -> NDArray[np.int64]:
-    """A number for each interval, equal for those that share a bar, in order of first members."""
+    """Return a number for each interval, equal for intervals of the same bar, in order of the
+    first.
+    """
     short = track.end - track.start < width
     bucket = np.floor(np.maximum(track.start - low, 0.0) / width).astype(np.int64)
     shared = (track.lane.astype(np.int64) * 2 + copying) * (bucket.max() + 1) + bucket

@@ -1,4 +1,4 @@
-"""Device and host total, the first thing that `profile_analyze` prints."""
+"""Device and host total, the first lines that `profile_analyze` prints."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,10 @@ from profiles.formats.columns import ProfileColumns, Side
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums of self times over all operators, s; None is the tool's `N/A`: nothing was timed.
+    """Sums of self times over all operators, s; None (`N/A` in `profile_analyze`) if nothing was
+    timed.
 
-    A sum of work, not elapsed time: nodes and threads overlap.
+    This is a sum of work and not elapsed time, because nodes and threads overlap.
     """
 
     device_s: float | None
@@ -22,11 +23,11 @@ class Totals:
 
 
 def totals(columns: ProfileColumns) -> Totals:
-    """Return both totals, of every operator and of the `end` times, whatever is shown.
+    """Return both totals: the `end` times of all operators, whatever the query selects.
 
-    The device total is 0 if each operator took less than the clock can resolve: then there are no
-    shares of it. Raises AnalysisError if it is 0 for another reason: OpenCL was not told to take
-    times, or times below 0 cancel others.
+    The device total is 0 if each operator took less than the resolution of the clock; ratios are
+    then undefined. Raises AnalysisError if it is 0 for another reason: OpenCL profiling was not
+    enabled, or negative times cancel others.
     """
     device_s = columns.device.total_s()
     if device_s == 0:

@@ -1,4 +1,4 @@
-"""The tables of `profile_analyze --confluence`: lines of `|`, and bars of `#`."""
+"""Confluence tables as `profile_analyze --confluence` prints them, with bars of `#`."""
 
 import math
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ _GROUP_INFO = ("opr type", "opr count", "opr id")
 
 
 def summary(lines: Sequence[tuple[str, str | float]]) -> str:
-    """Return the totals."""
+    """Return the table of the totals."""
     return _drawn(lines, ("name", "value"))
 
 
 def operators(columns: ProfileColumns, made: Sequence[Row], *, is_grouped: bool) -> str:
-    """Return the rows of one side.
+    """Return the table of operators of one side.
 
-    A bar is as long as the number is to the largest finite one in these rows; a number that does
-    not exist, or is infinite, has none.
+    The length of a bar is proportional to the largest finite number in these rows; missing and
+    infinite numbers have no bar.
     """
     time_bars = _bars([row.self_s for row in made])
     flops_bars = _bars([row.flops for row in made])

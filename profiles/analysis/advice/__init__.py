@@ -1,7 +1,7 @@
-"""What to do next: rules that look at a profile and say where time could be saved.
+"""Recommendations: rules that inspect a profile and find where time could be saved.
 
-`advise` runs the rules; each family of them has a module, each rule a function with its reason and
-its thresholds. Figures that are called measured below are of MegEngine 1.13.0 on an x86 server.
+`advise` evaluates the rules. Each module holds one family of rules; each rule is a function with
+its reason and thresholds. Figures described as measured are from MegEngine 1.13.0 on an x86 server.
 """
 
 from profiles.analysis.advice.finding import Estimate, Facts, Finding, Severity, Waits

@@ -1,4 +1,4 @@
-"""Faster ways to compute the same convolutions."""
+"""Rules for convolutions that a faster algorithm or layout could compute."""
 
 import json
 from dataclasses import replace
@@ -19,16 +19,17 @@ _LAYOUTS = (
     "layout_transform",
     "fitting",
 )
-#: the blocks of nchw44
+#: channels per block of nchw44
 _BLOCK = 4
 
 
 def untried_algorithms(scene: Scene) -> Finding | None:
-    """Fused convolutions take 30 % of the time and their algorithms were guessed, not tried.
+    """Fused convolutions take 30 % of the time and their algorithms were chosen without trying
+    them.
 
     Measured with fast_run: 10.3 ms became 5.1 ms on a fused resnet18, 0.078 became 0.061 on a
-    quantised model; with plain convolutions it gained nothing, so these do not count. Told as if
-    they took half as long.
+    quantised model. Plain convolutions gained nothing and are not counted. The estimated saving is
+    half of their time.
     """
     if scene.facts.options is None or scene.facts.has_option(*_CHOOSING, "fitting"):
         return None
@@ -37,10 +38,10 @@ def untried_algorithms(scene: Scene) -> Finding | None:
 
 
 def blocked_layout(scene: Scene) -> Finding | None:
-    """On an ARM processor, convolutions of float32 in NCHW: nchw44 has faster kernels.
+    """On ARM processors, nchw44 has faster kernels for float32 convolutions in NCHW.
 
-    Its blocks hold four channels. On x86 the option is slower, and nchw88 hangs on AMD, so
-    neither is named there.
+    Its blocks hold four channels. The rule does not apply to x86, where nchw44 is slower and nchw88
+    hangs on AMD.
     """
     is_arm = scene.facts.machine.lower().startswith(("arm", "aarch"))
     if not is_arm or scene.facts.options is None or scene.facts.has_option(*_LAYOUTS):
@@ -49,12 +50,12 @@ def blocked_layout(scene: Scene) -> Finding | None:
     chosen = np.zeros(len(plain), dtype=np.bool_)
     chosen[[row for row in np.flatnonzero(plain).tolist() if _can_be_blocked(scene, row)]] = True
     finding = _convolutions(scene, chosen, "blocked_layout", "enable_nchw44")
-    # nothing here was measured on ARM
+    # no measurement on ARM is available
     return finding and replace(finding, severity="note", saves_s=None, estimate="")
 
 
 def _can_be_blocked(scene: Scene, row: int) -> bool:
-    """Whether it is dense, in NCHW and float32, with channels in fours."""
+    """Whether a convolution is dense, in NCHW and float32, with channels in multiples of four."""
     columns = scene.data.columns
     operator = int(scene.operator[row])
     params = scene.wiring.params_of(operator) if operator != MISSING else {}

@@ -1,4 +1,4 @@
-"""What a rule is told beside the profile, and what it says."""
+"""The input of rules beside the profile (`Facts`), and their result (`Finding`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from typing import Literal
 
 from profiles.analysis.roofline import Roofs
 
-#: warning: other figures are wrong as long as this is so; gain: time can be saved; note: neither
+#: warning: other figures are unreliable until this is fixed; gain: time can be saved; note: neither
 Severity = Literal["warning", "gain", "note"]
 
-#: how `saves_s` was estimated: the operators' time if they went away; half of it; what lies above
-#: 80 % of the measured roofs; time in which the device waits; time in which the host issues
-#: kernels; time of an iteration that belongs to no operator
+#: how `saves_s` was estimated: the operators' time if they were removed; half of it; the time above
+#: 80 % of peak performance; the time in which the device waits; the time in which the host issues
+#: kernels; the time of an iteration outside operators
 Estimate = Literal["", "removed", "halved", "roof", "idle", "issuing", "outside"]
 
 
 @dataclass(frozen=True)
 class Waits:
-    """How often Python waited for values of the device, and for which share of the trace."""
+    """How often Python waited for values of the device, and the share of the trace this took."""
 
     count: int
     share: float
@@ -25,16 +25,16 @@ class Waits:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a profile's run. An opened profile has none of it.
+    """Facts about the run of a profile, with defaults where they are unknown, as for an import.
 
     iterations_s: the iteration, s, that each profiled pass holds, by the name of its file
     iteration_cv: standard deviation / mean of the iterations without profiling
     overhead: profiled median / clean median - 1
-    contaminations: codes of what disturbed the run
-    options: load_and_run's options by name, those that were given; None if unknown
-    machine: of the device, as `platform.machine()` says it
-    of_trace: the operators are those of a trace
-    waits: of a trace that was read with its waits
+    contaminations: codes of disturbances during the run
+    options: load_and_run's options by name, as far as they were set; None if unknown
+    machine: `platform.machine()` of the device
+    of_trace: whether the operators come from a trace
+    waits: of a trace whose waits were read
     """
 
     iterations_s: Mapping[str, float] = field(default_factory=dict)
@@ -49,23 +49,25 @@ class Facts:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether something else used the device, so that times are not those of the model."""
+        """Whether other programs used the device, so that the times are not those of the model
+        alone.
+        """
         return bool(self.contaminations)
 
     def has_option(self, *names: str) -> bool:
-        """Whether any of these options is known to have been on."""
+        """Whether any of these options is known to have been enabled."""
         return any((self.options or {}).get(name) not in (None, False, "") for name in names)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth doing.
+    """The result of one rule.
 
-    rows: operators that it is about, rows of `ProfileColumns`, the one with most time first
-    saves_s: the most that an iteration could save, s; None where nothing tells
-    params: what the sentence names, by the names that its words use
-    options: options of load_and_run that may help, the likeliest first
-    overlaps: rules of other findings whose savings are, in part, the same time
+    rows: operators concerned, rows of `ProfileColumns`, slowest first
+    saves_s: the most that an iteration could save, s; None if it cannot be estimated
+    params: values for the message, by the placeholder names of its text
+    options: options of load_and_run that may help, the most promising first
+    overlaps: rules of other findings whose savings partly cover the same time
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""Operators that something else on the processor held up."""
+"""Rule for operators that other programs on the processor interrupted."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,11 +7,11 @@ from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import MEASURABLE_S, Scene
 from profiles.formats.columns import MISSING
 
-#: with caches cold or warm, equal operators were seen to differ threefold
+#: equal operators were measured to differ threefold between cold and warm caches
 TIMES = 10
-#: operators that are alike, the slow one among them
+#: smallest group of equal operators, including the slow one
 FEWEST = 4
-#: a median of three samples leaves one interruption out
+#: the median of three samples is not affected by one interruption
 ENOUGH_PASSES = 3
 SHARE = 0.1
 
@@ -19,8 +19,8 @@ SHARE = 0.1
 def interrupted(scene: Scene) -> Finding | None:
     """Operators took ten times as long as others of equal type, parameters, shapes and dtypes.
 
-    Their excess is a tenth of the device's time. Measured on a processor with other work: one of
-    1,800 equal operators of 6 us took 563 ms.
+    Together, their excess is at least a tenth of the device time. Measured on a processor with
+    other load: one of 1,800 equal operators of 6 us took 563 ms.
     """
     rows, excess_s = held_up(scene)
     share = scene.share(float(excess_s.sum()))
@@ -35,7 +35,9 @@ def interrupted(scene: Scene) -> Finding | None:
 
 
 def held_up(scene: Scene) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """(k,) rows that took TIMES as long as the median of those alike, and (k,) the excess, s."""
+    """Return (k,) rows that took TIMES as long as the median of their equals, and (k,) the excess,
+    s.
+    """
     columns, operators = scene.data.columns, scene.graph.operators
     timed = np.flatnonzero(~scene.glue & (scene.device_s > 0) & (scene.operator != MISSING))
     if not len(timed) or not scene.on_cpu or len(scene.data.passes) >= ENOUGH_PASSES:

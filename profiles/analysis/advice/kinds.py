@@ -1,4 +1,4 @@
-"""Types of operators that rules treat alike."""
+"""Sets of operator types that rules treat alike."""
 
 CONSTANTS = frozenset(
     {
@@ -11,7 +11,7 @@ CONSTANTS = frozenset(
     }
 )
 CALLBACKS = frozenset({"InputCallback", "OutputCallback"})
-#: what load_and_run's lite interface calls to hand out a result: a copy to the host
+#: operator with which load_and_run's lite interface returns a result: a copy to the host
 RESULT_CALLBACK = "ComputingGraphImpl::CallbackCaller"
-#: they bring tensors in and out and compute nothing
+#: operators that pass tensors in and out without computing
 GLUE = CONSTANTS | CALLBACKS | {RESULT_CALLBACK, "Host2DeviceCopy"}

@@ -1,4 +1,4 @@
-"""Time that goes into issuing operators instead of computing them."""
+"""Rules for time spent on issuing operators instead of computing them."""
 
 import numpy as np
 
@@ -7,35 +7,35 @@ from profiles.analysis.advice.memory import dynamic_shapes
 from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Floats, Scene
 from profiles.formats.load_and_run.graph import Intervals
 
-#: a kernel's dispatch costs 1 to 5 us on a processor
+#: the dispatch of a kernel costs 1 to 5 us on a processor
 TINY_S = 10e-6
 TINY_COUNT = 100
 TINY_SHARE = 0.3
 
 IDLE_SHARE = 0.1
 WAIT_SHARE = 0.1
-#: the host works through: it is what the device waits for
+#: share of the device's span during which the host is busy, so that the device waits for it
 HOST_BUSY = 0.9
 
-#: of an operator's time on the device, how much the host needs to issue it
+#: host time to issue an operator / its device time
 ISSUING_SHARE = 0.6
-#: of the device's total; a thread that was interrupted once costs less
+#: share of the device total; a single interruption of a thread costs less
 SLOW_SHARE = 0.05
-#: share of operators whose device time lies within their host time, where both are one thread
+#: share of operators whose device time lies within their host time, from which both are one thread
 SAME_THREAD = 0.9
 _CLOCK_S = 1e-6
 
-#: replays the recorded kernels: measured on the deep_loop model 4.1 ms without and 0.6 ms with it,
-#: on the LSTM 1.9 ms and 0.5 ms. It does not go with a profile.
+#: options that replay recorded kernels. Measured: 4.1 ms without and 0.6 ms with it on the
+#: deep_loop model, 1.9 ms and 0.5 ms on the LSTM. Not available while profiling.
 _REPLAY = ("record_comp_seq",)
 
 
 def tiny_operators(scene: Scene) -> Finding | None:
-    """At least 100 operators below 10 us make 30 % of the device's time.
+    """At least 100 operators below 10 us make up 30 % of the device time.
 
-    Most of such a time is the kernel's launch. Saved at most: all of it, if they were replayed or
-    became part of others. On a GPU the launch is no part of an operator's time on the device:
-    there, `host_bound` tells.
+    Most of this time is the launch of kernels. At most all of it is saved, if the operators are
+    replayed or fused. On a GPU, the launch is not part of an operator's device time; `host_bound`
+    applies there.
     """
     tiny = ~scene.glue & (scene.device_s > 0) & (scene.device_s < TINY_S)
     if not scene.on_cpu or not scene.is_measurable or tiny.sum() < TINY_COUNT:
@@ -45,9 +45,9 @@ def tiny_operators(scene: Scene) -> Finding | None:
 
 
 def waiting(scene: Scene) -> Finding | None:
-    """Python waits for values of the device for a tenth of what was recorded.
+    """Python waits for values of the device for a tenth of the recorded time.
 
-    Meanwhile it issues nothing, and the device has nothing to go on with after the value.
+    Meanwhile it issues no operators, so the device is idle after the value is computed.
     """
     waits = scene.facts.waits
     if waits is None or not waits.share >= WAIT_SHARE or not scene.is_measurable:
@@ -62,7 +62,7 @@ def waiting(scene: Scene) -> Finding | None:
 def host_bound(scene: Scene) -> Finding | None:
     """The device is idle for a tenth of its span while the host issues operators all the time.
 
-    With several comp nodes, they also wait for each other, so the rule keeps silent.
+    The rule does not apply to several comp nodes, because they also wait for each other.
     """
     device, host = scene.device, scene.host
     idle_s = device.span_s - device.busy_s
@@ -86,11 +86,11 @@ def host_bound(scene: Scene) -> Finding | None:
 
 
 def slow_to_issue(scene: Scene) -> Finding | None:
-    """An operator of 100 us or more whose kernels take the host most of that time to issue.
+    """The host takes most of the time of an operator of 100 us or more to issue its kernels.
 
-    Recurrent layers issue some kernels for each step. Where host and device are one thread, the
-    host's time holds the device's and says nothing; so it does in a traced step of training. The
-    kernels of a graph with shapes that depend on values cannot be replayed.
+    Recurrent layers issue several kernels per step. The rule does not apply if host and device are
+    one thread, because the host time then includes the device time, nor to a traced training step,
+    for the same reason. Kernels of a graph with value-dependent shapes cannot be replayed.
     """
     device_s, host_s = scene.device_s, scene.host_s
     if scene.is_training or dynamic_shapes(scene):
@@ -115,8 +115,9 @@ def slow_to_issue(scene: Scene) -> Finding | None:
 def is_one_thread(scene: Scene) -> bool:
     """Whether the thread that issues operators also computes them (`cpu_default`).
 
-    The two clocks have different zeros, so a shift is looked for at which nearly every operator's
-    device time lies within its host time. What is issued from another thread returns earlier.
+    The two clocks have different origins, so this looks for a shift with which nearly every
+    operator's device time lies within its host time. An operator that another thread computes
+    returns from the host call before it ends.
     """
     issued, computed = _times(scene, scene.graph.host), _times(scene, scene.graph.device)
     both = ~np.isnan(issued[0]) & ~np.isnan(computed[0])
@@ -126,13 +127,13 @@ def is_one_thread(scene: Scene) -> bool:
     high = (issued[1] - computed[1])[both] + _CLOCK_S
     possible = low <= high
     low, high = np.sort(low[possible]), np.sort(high[possible])
-    # at each shift that some operator needs at least: how many have begun to fit and not ended
+    # at each operator's minimum shift, count the operators whose range of valid shifts contains it
     fitting = np.arange(1, len(low) + 1) - np.searchsorted(high, low, side="left")
     return bool(fitting.max(initial=0) >= SAME_THREAD * both.sum())
 
 
 def _times(scene: Scene, intervals: Intervals) -> tuple[Floats, Floats]:
-    """(n,) start and end of each row's last interval, s; nan without one."""
+    """Return (n,) start and end of each row's last interval, s; nan without one."""
     start = np.full(len(scene.device_s), np.nan)
     end = start.copy()
     start[intervals.row], end[intervals.row] = intervals.start_s, intervals.end_s

@@ -1,4 +1,4 @@
-"""How far operators are from what the device can do at best, where that was measured."""
+"""Rules that compare operators with the measured peak performance of the device."""
 
 import numpy as np
 
@@ -10,17 +10,17 @@ from profiles.analysis.dtypes import first_dtype
 from profiles.analysis.roofline import ROOF_OF, Roofs
 from profiles.formats.columns import MISSING
 
-#: operators that could be faster than that are bound by their launch, not by a roof
+#: operators with a shorter lower bound are limited by their launch, not by peak performance
 _LEAST_BOUND_S = 5e-6
-#: below half of the roof, another algorithm or layout often exists
+#: below half of the roofline, there is often a faster algorithm or layout
 FAR = 0.5
-#: good kernels reach this part of what was measured; more is not promised
+#: share of peak performance that good kernels reach; the estimate assumes no more
 REACHABLE = 0.8
 SHARE = 0.1
-#: slower than the slowest of processors with kernels for it
+#: below the slowest processor that has kernels for float16
 _NO_KERNEL_FLOPS = 1e9
 
-#: operators that do little else than read and write, so that bytes alone bound them
+#: operators that mainly read and write, so only memory bandwidth limits them
 _MOVING = frozenset(
     {
         "BatchNormForward",
@@ -33,7 +33,7 @@ _MOVING = frozenset(
         "Reduce",
     }
 )
-#: those whose FLOPs are counted truly; the footprint counts an exponential as one operation too
+#: operators whose FLOP count is accurate; the footprint counts an exponential as one operation too
 _COMPUTING = frozenset(
     {"ConvolutionForward", "ConvBiasForward", "ConvolutionBackwardData", "MatrixMul"}
 )
@@ -43,9 +43,10 @@ _SIMPLE_MODES = frozenset(
 
 
 def slow_float16(scene: Scene) -> Finding | None:
-    """Products and convolutions in float16 that a processor has no kernels for.
+    """Matrix products and convolutions run in float16 on a processor without kernels for it.
 
-    Measured on x86: 0.4 GFLOP/s, and 110 in float32; a resnet18 took 1,640 instead of 14 ms.
+    Measured on x86: 0.4 GFLOP/s, compared with 110 in float32; a resnet18 took 1,640 instead of 14
+    ms.
     """
     columns = scene.data.columns
     is_half = columns.in_dtypes.where(lambda text: first_dtype(text) == "Float16")
@@ -60,11 +61,11 @@ def slow_float16(scene: Scene) -> Finding | None:
 
 
 def far_from_roof(scene: Scene) -> Finding | None:
-    """Operators that reach less than half of the measured roof; together 10 % could be saved.
+    """Operators reach less than half of the measured roofline; together they could save 10 %.
 
-    An operator needs at least FLOPs / peak and bytes / copy speed, whichever is longer. Saved at
-    most: what lies above that time / 0.8. Only types whose FLOPs and bytes are true are looked
-    at, and only where 5 us are needed at least: below, the launch counts.
+    An operator needs at least FLOPs / peak and bytes / copy speed, whichever is longer. The
+    estimated saving is the time above that / 0.8. Only types with accurate FLOPs and bytes are
+    considered, and only if they need at least 5 us: below this, the launch dominates.
     """
     roofs = scene.facts.roofs
     if roofs is None or not scene.is_measurable:
@@ -100,7 +101,7 @@ def far_from_roof(scene: Scene) -> Finding | None:
 
 
 def _least_s(scene: Scene, row: int, roofs: Roofs) -> tuple[float, float] | None:
-    """Least times that computing and moving need, s; None if they cannot be told."""
+    """Return the minimum times for computing and for moving data, s; None if unknown."""
     columns = scene.data.columns
     kind = scene.types[row] or ""
     memory = float(columns.memory.values[row])

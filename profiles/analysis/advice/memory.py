@@ -1,4 +1,4 @@
-"""Shapes that are not known before the run, and what they cost."""
+"""Rules for shapes that are unknown before the run, and their cost."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from profiles.analysis.advice.kinds import CALLBACKS
 from profiles.analysis.advice.scene import Mask, Scene
 from profiles.formats.columns import MISSING
 
-#: flags of variables, `include/megbrain/graph/var_node.h` of MegEngine
+#: flags of variables; source: `include/megbrain/graph/var_node.h` of MegEngine
 _BY_OPERATOR = "NO_SYS_MEM_ALLOC"
 _AT_RUN_TIME = "RT_FORCE_DYNAMIC_MEM_ALLOC"
 DYNAMIC_SHARE = 0.5
 
 
 def dynamic_shapes(scene: Scene) -> Finding | None:
-    """An operator's output has a size that depends on values, as CondTake's.
+    """The output size of an operator depends on values, as for CondTake.
 
-    MegEngine lets such operators allocate their outputs themselves. What follows cannot be
-    planned ahead, and record_comp_seq does not work.
+    MegEngine lets such operators allocate their outputs themselves. Memory of the operators after
+    them cannot be planned, and record_comp_seq does not work.
     """
     operators, variables = scene.graph.operators, scene.graph.variables
     own = _flagged(scene, _BY_OPERATOR) & (variables.producer != MISSING)
@@ -38,10 +38,11 @@ def dynamic_shapes(scene: Scene) -> Finding | None:
 def no_memory_plan(scene: Scene) -> Finding | None:
     """Most variables are allocated at run time because Python feeds the inputs.
 
-    MegEngine's own `load_network_and_run` does so: the shapes of its inputs are unknown before
-    the run. Measured on a full-width resnet18, 30 to 40 % slower than with static shapes
-    (131 to 170 ms instead of 101 to 105), which load_and_run has. So only profiles made
-    elsewhere are looked at. A step of training cannot be had without.
+    MegEngine's own `load_network_and_run` does so: the shapes of its inputs are unknown before the
+    run. Measured on a full-width resnet18, this is 30 to 40 % slower than static shapes (131 to 170
+    ms instead of 101 to 105). load_and_run always has static shapes, so the rule considers only
+    profiles made with other programs. Training steps are excluded, because they cannot run without
+    it.
     """
     if scene.is_training or scene.facts.options is not None:
         return None

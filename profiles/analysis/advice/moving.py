@@ -1,4 +1,4 @@
-"""Time that goes into moving tensors or changing their form."""
+"""Rules for time spent on moving tensors or changing their layout or dtype."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from profiles.analysis.advice.kinds import CALLBACKS, RESULT_CALLBACK
 from profiles.analysis.advice.scene import MEASURABLE_S, Floats, Mask, Scene
 from profiles.analysis.advice.shares import spiked
 
-#: one part in twenty is worth a look
+#: a twentieth of the time
 SHARE = 0.05
-#: of Python's callbacks
+#: of Python callbacks
 CALLBACK_SHARE = 0.1
 _LEAST_S = 50e-6
 
 
 def copies(scene: Scene) -> Finding | None:
-    """Copies between comp nodes and of inputs and results take 5 % of the device's time.
+    """Copies between comp nodes and of inputs and results take 5 % of the device time.
 
-    Only the time from the first kernel counts: before it, a copy waits for what it copies. On a
+    Only the time from the first kernel counts: before it, a copy waits for its input. On a
     processor most copies are free, since comp nodes share memory.
     """
     work_s = _without_wait(scene)
@@ -31,10 +31,10 @@ def copies(scene: Scene) -> Finding | None:
 
 
 def layout_changes(scene: Scene) -> Finding | None:
-    """Changing the order of elements in memory takes 5 % of the device's time.
+    """Changing the order of elements in memory takes 5 % of the device time.
 
-    That is RelayoutFormat, Dimshuffle (transpose), and a Reshape whose input is not contiguous:
-    it copies what a Dimshuffle before it only declared.
+    These are RelayoutFormat, Dimshuffle (transpose), and a Reshape with a non-contiguous input,
+    which performs the copy that a Dimshuffle before it only declared.
     """
     reshape = scene.of_types({"Reshape"}) & (scene.data.columns.in_layouts.codes >= 0)
     changing = scene.of_types({"RelayoutFormat", "Dimshuffle"}) | reshape
@@ -42,15 +42,15 @@ def layout_changes(scene: Scene) -> Finding | None:
 
 
 def type_changes(scene: Scene) -> Finding | None:
-    """Conversions between dtypes (TypeCvt) take 5 % of the device's time."""
+    """Conversions between dtypes (TypeCvt) take 5 % of the device time."""
     return _share_of(scene, scene.of_types({"TypeCvt"}), "type_changes")
 
 
 def python_callbacks(scene: Scene) -> Finding | None:
-    """A tenth of the time goes into handing values to and from Python.
+    """A tenth of the time is spent on passing values to and from Python.
 
-    `trace` does so for what a function reads and writes beside its arguments, such as the
-    parameters of a step of training. load_and_run needs none of it.
+    `trace` does this for values that a function reads and writes beside its arguments, such as the
+    parameters in a training step. load_and_run needs no callbacks.
     """
     calling = scene.of_types(CALLBACKS) & (scene.device_s > 0)
     return scene.saving("python_callbacks", calling, share=CALLBACK_SHARE, least_s=MEASURABLE_S)
@@ -62,9 +62,9 @@ def _share_of(scene: Scene, operators: Mask, rule: str) -> Finding | None:
 
 
 def _without_wait(scene: Scene) -> Floats:
-    """(n,) float64, s: self times from the first kernel on; whole ones where none was seen."""
+    """Return (n,) float64, s, self times from the first kernel, or full ones without a kernel."""
     if scene.facts.of_trace:
-        return scene.device_s  # times of kernels alone; a copy's waiting is in none of them
+        return scene.device_s  # kernel times only, which never include a copy's wait
     kern_s = scene.data.columns.device.kern_s
     with np.errstate(invalid="ignore"):
         known = np.isfinite(kern_s) & (kern_s >= 0) & (kern_s <= scene.device_s)

@@ -1,4 +1,4 @@
-"""All rules, and the order of what they find."""
+"""The table of all rules, and the evaluation and ranking of their findings."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,20 +22,20 @@ from profiles.analysis.advice.finding import Facts, Finding
 from profiles.analysis.advice.scene import Scene
 from profiles.analysis.data import ProfileData
 
-#: what a rule must know beside the profile; without it, it is not asked
+#: facts that a rule requires beside the profile; without them, it is not evaluated
 Need = Literal["iteration", "roofs", "options", "overhead"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """One rule and its requirements.
 
-    timed: it depends on times, so it is not evaluated where they mean little: in a first execution,
-        and on a disturbed run. The others look at the graph, or at the measurement itself; times
-        tell them only what could be saved.
-    traced: it holds for a trace, too: what Python ran, operator by operator, without a graph, an
-        iteration or options of load_and_run, and with a clock that does not begin with the first
-    graph: it holds for a profile of a compiled graph
+    timed: the rule depends on times, so it is not evaluated for a first execution or a disturbed
+        run. Other rules look at the graph or at the measurement itself; they use times only to
+        estimate savings.
+    traced: the rule also holds for a trace. A trace lists what Python ran, operator by operator. It
+        has no graph, no iterations and no options of load_and_run, and its clock does not start
+        with the first graph, unlike that of a profile of a compiled graph.
     """
 
     name: str
@@ -78,18 +78,19 @@ RULES = (
     Rule("slow_profiling", trust.slow_profiling, needs="overhead", timed=True),
 )
 _FIRST = {"warning": 0, "gain": 1, "note": 2}
-#: estimates of time in which no operator runs
+#: estimates of time during which no operator runs
 _BETWEEN = frozenset({"idle", "outside"})
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What the rules say.
+    """The findings of all rules.
 
-    findings: warnings, then gains, then notes. Of the gains those that name an option come first,
-        then what saves most; equal ones in the order of RULES
-    checked: rules that were evaluated; unknown: rules that lack a fact, with what they lack
-    suppressed: rules that depend on times, of a first execution or a disturbed run
+    findings: warnings, then gains, then notes. Gains that name an option come first, then the
+        largest saving; equal ones in the order of RULES
+    checked: rules that were evaluated
+    unknown: rules that lack a fact, with the missing facts
+    suppressed: rules that depend on times and were skipped for a first execution or a disturbed run
     """
 
     findings: tuple[Finding, ...]
@@ -100,7 +101,7 @@ class Advice:
 
 
 def advise(data: ProfileData, facts: Facts) -> Advice:
-    """Evaluate all rules that this profile allows."""
+    """Evaluate all rules that apply to this profile."""
     scene = Scene(data, facts)
     is_first = not facts.of_trace and trust.first_run(scene) is not None
     fit = [rule for rule in RULES if (rule.traced if facts.of_trace else rule.graph)]
@@ -119,7 +120,7 @@ def advise(data: ProfileData, facts: Facts) -> Advice:
 
 
 def with_overlaps(findings: Sequence[Finding], scene: Scene) -> tuple[Finding, ...]:
-    """Name for each finding the others that count some of the same time."""
+    """Record for each finding the other findings that count some of the same time."""
     return tuple(
         replace(
             finding,
@@ -134,7 +135,9 @@ def with_overlaps(findings: Sequence[Finding], scene: Scene) -> tuple[Finding, .
 
 
 def _overlap(one: Finding, other: Finding, scene: Scene) -> bool:
-    """Whether two savings are, in part, the same time: of the same operators, or without any."""
+    """Whether two savings partly cover the same time: both of the same operators, or both of idle
+    time.
+    """
     if one.saves_s is None or other.saves_s is None:
         return False
     if one.estimate in _BETWEEN or other.estimate in _BETWEEN:

@@ -1,4 +1,4 @@
-"""A profile as rules look at it: sound times, masks of operators, who reads what."""
+"""The view of a profile that rules work on: valid times, masks of operators, edges of the graph."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -19,25 +19,25 @@ from profiles.formats.load_and_run.graph import ExecutedGraph, Index, Intervals
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-#: a sum of fewer ticks of the CPU's clock (1 us) than this says little
+#: shortest meaningful sum of times, 100 ticks of the CPU's clock (1 us)
 NOTICEABLE_S = 20e-6
-#: below this, an iteration is too short for shares of it to mean anything
+#: below this, an iteration is too short for shares of it to be meaningful
 MEASURABLE_S = 100e-6
-#: of the device's span, from which it has operators nearly all the time
+#: share of the device's span from which it counts as continuously busy
 BUSY = 0.9
 
-#: a step of training leaves such types, or names below the scope `backward`; what ends in
-#: BackwardData is also a deconvolution of inference
+#: a training step has operators of these types, or names below the scope `backward`. A type that
+#: ends in BackwardData also occurs as a deconvolution in inference.
 _TRAINING_TYPE = re.compile(r"Backward(?!Data)|Grad")
 _TRAINING_NAME = "backward."
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Sound intervals of one side.
+    """The valid intervals of one side.
 
     span_s: from the first start to the last end, 0 without intervals
-    busy_s: of the busiest lane, the time in which it has an operator
+    busy_s: time during which the busiest lane has an operator
     first_s: the first start
     count: lanes with intervals
     """
@@ -55,9 +55,10 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A profile with what rules ask of it. Masks and times are (n,), by row of `ProfileColumns`.
+    """A profile with the derived data that rules use. Masks and times are (n,), by row of
+    `ProfileColumns`.
 
-    An operator without a sound time (missing, negative, nan, beyond LONGEST_S) counts as 0 s.
+    An operator without a valid time (missing, negative, nan, beyond LONGEST_S) counts as 0 s.
     """
 
     data: ProfileData
@@ -110,12 +111,12 @@ class Scene:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether all operators ran on processors, whose clock ticks in us."""
+        """Whether all operators ran on processors, whose clock has a resolution of 1 us."""
         return not self.data.on_gpu.any()
 
     @property
     def has_odd_times(self) -> bool:
-        """Whether an operator was timed, but not soundly: the total then says too little."""
+        """Whether an operator has an invalid time, so that the total is too low."""
         times = self.data.columns.device
         return sound_rows(times)[1] > 0
 
@@ -126,11 +127,11 @@ class Scene:
         return any(name.startswith(_TRAINING_NAME) for name in self.data.columns.names)
 
     def of_types(self, names: Collection[str]) -> Mask:
-        """(n,) bool: operators of these types."""
+        """Return (n,) bool, operators of these types."""
         return self.types.where(names.__contains__)
 
     def sum_s(self, rows: Mask | Index | NDArray[np.int64]) -> float:
-        """Device time of some operators, s."""
+        """Return the device time of some operators, s."""
         return float(self.device_s[rows].sum())
 
     def share(self, time_s: float) -> float:
@@ -147,10 +148,12 @@ class Scene:
         options: tuple[str, ...] = (),
         **params: float,
     ) -> Finding | None:
-        """Return the finding that some operators need not run, if their time is worth it.
+        """Return the finding that some operators could be removed, if they take enough time.
 
-        chosen: mask or rows; by: what counts of their times, those on the device by default
-        share: of the device's total, that they must take, and `least_s`
+        chosen: mask or rows
+        by: times to use, by default those on the device
+        share: of the device total, that they must take at least
+        least_s: time that they must take at least
         """
         times = self.device_s if by is None else by
         rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
@@ -168,7 +171,7 @@ class Scene:
         )
 
     def slowest_first(self, rows: Iterable[int], by: Floats | None = None) -> tuple[int, ...]:
-        """Rows by their time on the device (or `by`), equal ones in the file's order."""
+        """Return rows by descending device time (or `by`); equal times keep the file's order."""
         times = self.device_s if by is None else by
         return tuple(sorted((int(row) for row in rows), key=lambda row: -float(times[row])))
 
@@ -199,7 +202,7 @@ def _lanes(intervals: Intervals) -> Lanes:
 
 
 def _busy_s(start: Floats, end: Floats) -> float:
-    """Length of the union of intervals."""
+    """Return the length of the union of intervals."""
     order = np.argsort(start, kind="stable")
     start, reached = start[order], np.maximum.accumulate(end[order])
     gaps = np.maximum(start[1:] - reached[:-1], 0.0)

@@ -1,4 +1,4 @@
-"""Where most of the time goes: one operator, the operators of one type, or a single spike."""
+"""Rules for where most of the time goes: one operator, one type of operator, or a single spike."""
 
 import numpy as np
 
@@ -8,20 +8,20 @@ from profiles.analysis.advice.kinds import CONSTANTS, RESULT_CALLBACK
 from profiles.analysis.advice.scene import MEASURABLE_S, Mask, Scene
 from profiles.formats.columns import MISSING
 
-#: halving one operator is then worth an eighth of the iteration
+#: halving such an operator saves an eighth of the iteration
 OPERATOR_SHARE = 0.25
 TYPE_SHARE = 0.5
-#: more than everything else together
+#: more than all other operators together
 SPIKE_SHARE = 0.5
 _COPIES = frozenset({"Copy", "Host2DeviceCopy", RESULT_CALLBACK})
-#: a tenth of what a slow core does in a second: FLOPs, and bytes that it moves
+#: a tenth of what a slow core achieves per second, in FLOPs and in bytes moved
 _SLOWEST = 1e8
 
 
 def dominant_operator(scene: Scene) -> Finding | None:
-    """One operator takes a quarter of the device's time, and was not merely held up.
+    """One operator takes a quarter of the device time, and was not merely interrupted.
 
-    What it saves is told as if it took half as long: nobody can make it vanish.
+    The estimated saving is half of its time, because it cannot be removed.
     """
     times = np.where(scene.glue, 0.0, scene.device_s)
     if not scene.is_measurable or not len(times):
@@ -41,7 +41,9 @@ def dominant_operator(scene: Scene) -> Finding | None:
 
 
 def dominant_type(scene: Scene) -> Finding | None:
-    """At least two operators of one type take half of the device's time, none of them alone."""
+    """At least two operators of one type take half of the device time, and none of them does so
+    alone.
+    """
     codes = scene.types.codes
     work = ~scene.glue & (codes >= 0) & (scene.device_s > 0)
     if not scene.is_measurable or not work.any():
@@ -64,11 +66,11 @@ def dominant_type(scene: Scene) -> Finding | None:
 
 
 def spike(scene: Scene) -> Finding | None:
-    """One constant or copy takes half of the device's time in the only sample.
+    """One constant or copy takes half of the device time in the only sample.
 
-    A constant that is only held computes nothing, and a copy is mostly short, so this is a first
-    use of memory or an interruption more often than work. A computed constant is meant only where
-    it took ten times what its FLOPs and bytes need on a slow core.
+    A stored constant computes nothing, and a copy is usually short, so this is more often a first
+    use of memory or an interruption than work. A computed constant counts only if it took ten times
+    as long as its FLOPs and bytes need on a slow core.
     """
     row = spiked(scene)
     if row is None:
@@ -85,7 +87,7 @@ def spike(scene: Scene) -> Finding | None:
 
 
 def spiked(scene: Scene) -> int | None:
-    """The row that `spike` tells of, which rules about copies and constants leave out."""
+    """Return the row that `spike` reports, which rules about copies and constants exclude."""
     if len(scene.data.passes) != 1 or scene.facts.of_trace or not scene.is_measurable:
         return None
     row = int(scene.device_s.argmax())
@@ -95,7 +97,7 @@ def spiked(scene: Scene) -> int | None:
 
 
 def _slow_constants(scene: Scene) -> Mask:
-    """(n,) bool: computed from constants, and far slower than their FLOPs and bytes need."""
+    """Return (n,) bool, computed from constants and far slower than their FLOPs and bytes need."""
     columns, operator = scene.data.columns, scene.operator
     computed = operator != MISSING
     if scene.is_training:

@@ -1,4 +1,4 @@
-"""How far the figures can be trusted, and time that no operator has."""
+"""Rules for the reliability of the figures, and for time outside operators."""
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.scene import MEASURABLE_S, Scene
@@ -10,11 +10,11 @@ COVERED = 0.7
 
 
 def first_run(scene: Scene) -> Finding | None:
-    """The profile is of the first execution, which also allocates, and checks each variable.
+    """The profile is of the first execution, which also allocates memory and checks each variable.
 
-    A profile's clock begins with its first execution, so a later one starts after at least one
-    that took as long. One that starts earlier than its own length is the first. Measured without
-    a warm-up: host times 90 times, device times 1.2 to 3 times too high.
+    The clock of a profile starts with its first execution, so a later execution starts after at
+    least one that took as long. An execution that starts earlier than its own length is the first.
+    Measured without a warm-up: host times 90 times, device times 1.2 to 3 times too high.
     """
     device = scene.device
     if not device.count or device.first_s >= device.span_s:
@@ -23,7 +23,7 @@ def first_run(scene: Scene) -> Finding | None:
 
 
 def contaminated(scene: Scene) -> Finding | None:
-    """Something else used the device during the run."""
+    """Other programs used the device during the run."""
     if not scene.facts.contaminations:
         return None
     return Finding(
@@ -34,7 +34,7 @@ def contaminated(scene: Scene) -> Finding | None:
 
 
 def unsteady(scene: Scene) -> Finding | None:
-    """Passes, or iterations without profiling, differ by more than the device's noise should.
+    """Passes, or iterations without profiling, differ by more than the usual noise of the device.
 
     Limits: 5 % on processors, 2.5 % on GPUs, as for the badge of operators.
     """
@@ -51,10 +51,10 @@ def unsteady(scene: Scene) -> Finding | None:
 
 
 def single_sample(scene: Scene) -> Finding | None:
-    """With one profiled pass each operator was timed once.
+    """There is only one profiled pass, so each operator was timed once.
 
-    Measured over ten processes of four models: the three slowest operators were others in 8 to 10
-    of them.
+    Measured over ten processes of four models: in 8 to 10 of them, the three slowest operators were
+    others.
     """
     if len(scene.data.passes) > 1 or not scene.total_s:
         return None
@@ -62,7 +62,7 @@ def single_sample(scene: Scene) -> Finding | None:
 
 
 def too_short(scene: Scene) -> Finding | None:
-    """The device's total is below 100 us, and a processor's clock ticks in 1 us."""
+    """The device total is below 100 us, while a processor's clock has a resolution of 1 us."""
     if not scene.on_cpu or scene.has_odd_times or not 0 < scene.total_s < MEASURABLE_S:
         return None
     return Finding(
@@ -74,7 +74,7 @@ def too_short(scene: Scene) -> Finding | None:
 
 
 def slow_profiling(scene: Scene) -> Finding | None:
-    """Profiling made iterations a quarter slower: it adds 1 to 2 us to each operator."""
+    """Profiling slows iterations down by a quarter: it adds 1 to 2 us to each operator."""
     overhead = scene.facts.overhead
     if overhead is None or not overhead >= OVERHEAD:
         return None
@@ -82,11 +82,11 @@ def slow_profiling(scene: Scene) -> Finding | None:
 
 
 def outside_operators(scene: Scene) -> Finding | None:
-    """Operators of the one comp node make less than 70 % of the iterations that passes profiled.
+    """Operators of the only comp node cover less than 70 % of the profiled iterations.
 
-    The rest is dispatch, inputs and outputs, and waiting. Each pass is compared with its own
-    iteration. Where the device has operators nearly all the time there is no gap to close; such an
-    iteration began late or ended late, which is the noise of the machine.
+    The remaining time is dispatch, inputs and outputs, and waiting. Each pass is compared with its
+    own iteration. If the device is busy nearly all the time, there is no gap to close: the
+    iteration started late or ended late, which is noise of the machine.
     """
     covered = coverage(scene.data, scene.facts.iterations_s)
     if covered is None or scene.device.count != 1 or scene.has_odd_times or scene.device.is_busy:
@@ -103,5 +103,5 @@ def outside_operators(scene: Scene) -> Finding | None:
 
 
 def training(scene: Scene) -> Finding | None:
-    """Options that optimize inference do not apply to a step of training."""
+    """Options that optimize inference do not apply to a training step."""
     return Finding(rule="training", severity="note") if scene.is_training else None

@@ -1,4 +1,4 @@
-"""Who makes and who reads the variables of the executed graph."""
+"""Producers and readers of the variables of the executed graph."""
 
 import json
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 
 Mask = NDArray[np.bool_]
 
-#: their values differ from one execution to the next, or come from outside
+#: types whose values differ between executions or come from outside
 _CHANGING = ("RNG", "Dropout", "Callback", "Host2DeviceCopy", "Loader", "Remote")
-#: expressions of constants deeper than this are not followed
+#: deepest expression of constants that is followed
 _DEEPEST = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """The graph's edges, for the operators that run. Numbers are rows of `Operators`."""
+    """The edges between operators that run; operators are numbered by rows of `Operators`."""
 
     graph: ExecutedGraph
 
@@ -31,12 +31,12 @@ class Wiring:
 
     @cached_property
     def readers(self) -> NDArray[np.int64]:
-        """(v,) int64: how many inputs of operators that run are this variable."""
+        """(v,) int64, the number of inputs of running operators that read this variable."""
         return np.bincount(self._read[self.runs[self._reader]], minlength=self._variables)
 
     @cached_property
     def reader(self) -> Index:
-        """(v,) int32: an operator that runs and reads this variable, MISSING for none."""
+        """(v,) int32, a running operator that reads this variable, MISSING for none."""
         readers = np.full(self._variables, MISSING, dtype=np.int32)
         running = self.runs[self._reader]
         readers[self._read[running]] = self._reader[running]
@@ -44,7 +44,7 @@ class Wiring:
 
     @cached_property
     def constant(self) -> Mask:
-        """(g,) bool: operators whose results depend on nothing but parameters and constants."""
+        """(g,) bool, operators whose results depend only on parameters and constants."""
         operators = self.graph.operators
         source = operators.types.where(CONSTANTS.__contains__)
         changing = operators.types.where(lambda name: any(word in name for word in _CHANGING))
@@ -72,11 +72,13 @@ class Wiring:
         return (self.graph.operators.types[operator] or "") if operator != MISSING else ""
 
     def params_of(self, operator: int) -> dict[str, object]:
-        """Parameters as far as the footprint tells them."""
+        """Return the parameters, as far as the footprint states them."""
         return _object(self.graph.operators.params[operator] or "{}")
 
     def only_reader(self, operator: int) -> int:
-        """The one operator that reads anything of what this one makes, MISSING if not one."""
+        """Return the only operator that reads an output of this one; MISSING if there is not
+        exactly one.
+        """
         read = [v for v in self.graph.operators.outputs[operator].tolist() if self.readers[v]]
         if len(read) != 1 or self.readers[read[0]] != 1:
             return MISSING

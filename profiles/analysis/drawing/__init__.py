@@ -1,1 +1,1 @@
-"""The executed graph as a document for Netron: wiring, blocks, colours, words."""
+"""Draw the executed graph as a document for Netron: edges, blocks, colours and texts."""

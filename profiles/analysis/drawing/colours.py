@@ -1,9 +1,9 @@
-"""Colours of operators on the graph: ten classes of heat, or nine of change.
+"""Colour classes of operators on the graph: ten classes of heat, or nine classes of change.
 
-Heat: a value v of at most m gets class floor(10 sqrt(v / m)), at most 9, so that class 5 begins at
-a quarter of the largest; m is the largest value of the view. Change: a difference d gets class
-4 + round(4 sign(d) sqrt(|d| / m)), with m the largest |d|: 0 is the largest gain, 4 none, 8 the
-largest loss.
+Heat: a value v gets class floor(10 sqrt(v / m)), at most 9, where m is the largest value of the
+    view; class 5 begins at a quarter of m. Change: a difference d gets class 4 + round(4 sign(d)
+    sqrt(|d| / m)), where m is the largest |d|; 0 is the largest gain, 4 no change, 8 the largest
+    loss.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ Classes = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Colouring:
-    """What the colour of an operator says.
+    """The quantity that the colours of operators represent.
 
     values: (n,) float64, one for each row of `ProfileColumns`; nan for none. time and change in s,
         bytes in B, flops in operations
-    seconds: (n,) float64 for a rate, `values` per second; None otherwise
+    seconds: (n,) float64 for a rate, which is `values` per second; None otherwise
     """
 
     metric: Metric
@@ -41,11 +41,13 @@ class Colouring:
 
     @property
     def prefix(self) -> str:
-        """What the name of each class begins with in the style sheet."""
+        """Prefix of the class names in the style sheet."""
         return "delta" if self.metric == "change" else "heat"
 
     def texts(self, values: Sequence[float]) -> list[str]:
-        """Values with their units, times in one: `12.35 µs`, `1.2 GFLOP/s`, `3.4 MiB`."""
+        """Format values with their units; times share one unit: `12.35 µs`, `1.2 GFLOP/s`, `3.4
+        MiB`.
+        """
         if self.metric == "flops":
             return [rate(value) for value in values]
         if self.metric == "bytes":
@@ -63,9 +65,10 @@ class Colouring:
             return np.where(seconds > 0, values / seconds, np.nan)
 
     def classes(self, values: Floats) -> tuple[Classes, list[str]]:
-        """Return the class of each value, MISSING for none, and where each class begins, as text.
+        """Return the class of each value, MISSING for none, and the lower limits of the classes as
+        text.
 
-        For change the texts are those of the middles of the classes.
+        For change, the texts are the middles of the classes.
         """
         known = np.isfinite(values)
         most = float(np.max(np.abs(values[known]))) if known.any() else 0.0
@@ -89,7 +92,7 @@ class Colouring:
 
 
 def _sums(values: Floats, groups: Sequence[Index]) -> Floats:
-    """Sums over what is known in each group; nan where nothing is."""
+    """Return the sum of the known values in each group; nan if none is known."""
     sums = np.full(len(groups), np.nan)
     for place, rows in enumerate(groups):
         known = values[rows]
@@ -101,7 +104,7 @@ def _sums(values: Floats, groups: Sequence[Index]) -> Floats:
 
 
 def colouring(data: ProfileData, metric: Metric, side: Side) -> Colouring:
-    """Return the colours by time, by operations per second or by bytes moved, on one side."""
+    """Return the colouring by time, operations per second or bytes moved, on one side."""
     times = np.maximum(data.columns.times(side).end_s, 0.0)
     if metric == "flops":
         return Colouring("flops", data.columns.computation.values, times)
@@ -111,5 +114,5 @@ def colouring(data: ProfileData, metric: Metric, side: Side) -> Colouring:
 
 
 def change_colouring(change_s: Floats) -> Colouring:
-    """Return colours for differences of times; change_s: (n,) float64, s, nan for none."""
+    """Return the colouring of time differences; change_s: (n,) float64, s, nan for none."""
     return Colouring("change", change_s)

@@ -1,8 +1,8 @@
-"""The executed graph as a document for Netron: structure, shapes and times, no weights.
+"""Build a Netron document of the executed graph: structure, shapes and times, no weights.
 
-Format: what `message.js` of Netron 9 reads, JSON whose `signature` begins with `netron:`. The
-class of an operator's colour is its `category`. `view` is ours and Netron does not read it: it
-joins the nodes with the rows of the profile's table.
+Format: the JSON that `message.js` of Netron 9 reads, whose `signature` begins with `netron:`. The
+    colour class of an operator is its `category`. `view` is our extension, which Netron ignores: it
+    maps the nodes to the rows of the profile's table.
 """
 
 from typing import Any
@@ -20,19 +20,19 @@ from profiles.analysis.scopes import Blocks, Item, Place, read_place, scopes_of
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
-#: Netron refuses a document without a format
+#: Netron rejects a document without a format
 _HEAD = {"signature": "netron:megengine-web-profile", "format": "MegEngine executed graph"}
-#: sections of the file that nothing of the graph is drawn from
+#: sections of the file that the drawing does not use
 _NOT_DRAWN = ("mem_chunk", "device", "host")
-#: an operator without a value has a class of its own
+#: the class of operators without a value
 _PLAIN = "none"
 _CUT: WeakKeyDictionary[ExecutedGraph, tuple[Wiring, Blocks]] = WeakKeyDictionary()
 
 
 def place_of_row(data: ProfileData, row: int) -> str | None:
-    """Return the address of the place that shows a row of the table; None if none does.
+    """Return the address of the view that shows a row of the table; None if no view does.
 
-    A constant is shown where it is read first.
+    A constant is shown at its first reader.
     """
     if not 0 <= row < len(data.columns):
         return None
@@ -59,13 +59,14 @@ def netron_document(
 ) -> bytes:
     """Return one view of the executed graph as JSON.
 
-    place: the address of a scope or run as `scopes` writes it; one without operators shows all
-    colours: what the colours say, time by default
+    place: address of a scope or run, as in `scopes`; an address without operators shows the whole
+        graph
+    colours: quantity that the colours represent, time by default
 
-    `view`: `place`; `path`, [address, name] from all of the graph to here; `nodes`, [name, row of
-    the table or null, address that it opens or null]; `rows`, [row, name] of constants, which are
-    drawn inside their first reader; `operators`, `shown` and `left_out`, numbers of operators;
-    `problems`, sections of the file that were damaged; `scale`, {metric, prefix, texts}.
+    `view` has `place`; `path`, [address, name] from the whole graph to this view; `nodes`, [name,
+    row of the table or null, address that it opens or null]; `rows`, [row, name] of constants,
+    which are drawn inside their first reader; `operators`, `shown` and `left_out`, numbers of
+    operators; `problems`, damaged sections of the file; `scale`, {metric, prefix, texts}.
     """
     wiring, blocks = _cut(data.graph)
     block = read_place(place)
@@ -91,7 +92,7 @@ def netron_document(
 
 
 def _cut(graph: ExecutedGraph) -> tuple[Wiring, Blocks]:
-    """What is drawn and how it is cut, kept as long as the graph: a reader opens many views."""
+    """Return the drawn operators and their division into views, cached with the graph."""
     cached = _CUT.get(graph)
     if cached is None:
         wiring = wire(graph)
@@ -103,7 +104,7 @@ def _cut(graph: ExecutedGraph) -> tuple[Wiring, Blocks]:
 def _coloured(
     items: list[Item], panel: Panel, colours: Colouring
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the category of each item, and the scale of the view."""
+    """Return the category of each item and the colour scale of the view."""
     groups = [panel.rows[item.members] for item in items]
     classes, texts = colours.classes(colours.of([rows[rows != MISSING] for rows in groups]))
     categories = [

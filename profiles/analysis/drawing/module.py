@@ -1,4 +1,4 @@
-"""One view of an executed graph as Netron's nodes and values."""
+"""Convert one view of an executed graph to Netron's nodes and values."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from profiles.formats.load_and_run.graph import Index
 
 _INPUT = "InputCallback"
 _OUTPUT = "OutputCallback"
-#: more boxes of what comes from or goes to other views than this are not drawn
+#: most boxes drawn for values that come from or go to other views
 _MOST_BOXES = 100
 
 
 class Values:
-    """Netron's values: tensors, each with a name of its own, since equal names are one to it."""
+    """Netron's values: tensors with unique names, because Netron merges equal names."""
 
     def __init__(self, data: ProfileData, wiring: Wiring) -> None:
         self.made: list[dict[str, Any]] = []
@@ -29,18 +29,19 @@ class Values:
         self._names: set[str] = set()
 
     def of(self, variable: int) -> int:
-        """Return the place of a variable's value, which is made when first asked for."""
+        """Return the index of a variable's value, which is created on first use."""
         if variable not in self._places:
             name = plain(self._variables.names[variable])
             value = self._typed(variable)
             if self._is_constant[variable]:
-                # Netron takes what has an initializer for a weight: no box, no edge
+                # Netron draws a value with an initializer as a weight: without a box and without an
+                # edge
                 value = {"initializer": {"type": value.get("type") or _unknown()}}
             self._places[variable] = self._add(name, self._variables.ids[variable], value)
         return self._places[variable]
 
     def outside(self, variable: int) -> int:
-        """Return the place of a new value for what comes into the graph as this variable."""
+        """Return the index of a new value for an input of the graph with this variable."""
         name = plain(self._variables.names[variable])
         return self._add(f"{name} (fed)", self._variables.ids[variable], self._typed(variable))
 
@@ -73,8 +74,8 @@ def _unknown() -> dict[str, Any]:
 class Module:
     """The nodes of a view and the boxes around it.
 
-    items: what the view shows, n of them
-    categories: their classes of colour
+    items: the n items of the view
+    categories: the colour classes of the items
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Module:
             self._holder[item.members] = number
         self._items = items
         self._names: set[str] = set()
-        #: boxes around the view by variable: their label and value
+        #: boxes around the view by variable: label and value
         self._inputs: dict[int, tuple[str, int]] = {}
         self._outputs: dict[int, tuple[str, int]] = {}
         self.nodes = [
@@ -105,7 +106,7 @@ class Module:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return Netron's module."""
+        """Return the module in Netron's format."""
         return {
             "nodes": self.nodes,
             "values": self._values.made,
@@ -114,7 +115,7 @@ class Module:
         }
 
     def constants(self) -> list[tuple[int, str]]:
-        """Return (row of the table, name of the first operator that reads it) for constants."""
+        """Return (row of the table, name of the first operator that reads it) for each constant."""
         constants: dict[int, str] = {}
         for node, item in zip(self.nodes, self._items, strict=True):
             if item.place is not None:
@@ -134,7 +135,7 @@ class Module:
 
     def _label(self, variables: list[int]) -> str:
         names = ", ".join(self._variables.names[variable] for variable in variables)
-        # Netron shows what follows the last slash
+        # Netron shows only the text after the last slash
         return plain(names).replace("/", "\N{DIVISION SLASH}")
 
     def _node(self, number: int, item: Item, category: str) -> dict[str, Any]:
@@ -143,7 +144,7 @@ class Module:
         kind = self._block_title(item) if is_block else self._operators.types[self._row(position)]
         lines = self._panel.block(item.members) if is_block else self._panel.operator(position)
         return {
-            # Netron shows what follows the last dot of a type
+            # Netron shows only the text after the last dot of a type
             "type": {"name": plain(kind or "?").replace(".", "/"), "category": category},
             "name": self._name(item),
             "inputs": self._read(number, item),
@@ -161,7 +162,7 @@ class Module:
         return f"{item.place.first + 1}–{item.place.last + 1} ({len(item.members)})"
 
     def _name(self, item: Item) -> str:
-        """A name that no other node of the view has; it becomes an id in Netron's page."""
+        """Return a name that is unique in the view; it becomes an id in Netron's page."""
         if item.place is not None:
             name = f"block {plain(item.place.address)}"
         else:
@@ -173,7 +174,7 @@ class Module:
         return name
 
     def _read(self, number: int, item: Item) -> list[dict[str, Any]]:
-        """What a node reads from outside of itself, each variable once."""
+        """Return the inputs that a node reads from outside of itself, each variable once."""
         inputs: dict[int, dict[str, Any]] = {}
         for position in item.members.tolist():
             for variable in self._wiring.reads[position]:
@@ -191,7 +192,7 @@ class Module:
         return list(inputs.values())
 
     def _fed(self, position: int) -> dict[int, dict[str, Any]]:
-        """What is fed to the graph comes from a box before the operator that takes it in."""
+        """Return the box in front of an operator that takes an input of the graph."""
         made = self._wiring.makes[position]
         if self._wiring.reads[position] or not made:
             return {}
@@ -200,13 +201,17 @@ class Module:
         return {made[0]: {"name": "input", "value": [value]}}
 
     def _argument(self, variable: int, place: int) -> str:
-        """`weight` for `layer1.0.conv1.weight`; others are numbered, as MegEngine does."""
+        """Return `weight` for `layer1.0.conv1.weight`, otherwise a number, as MegEngine does."""
         last = self._variables.names[variable].rpartition(".")[2]
         is_named = self._wiring.is_constant[variable] and last.isidentifier()
         return plain(last) if is_named else str(place)
 
     def _made(self, number: int, item: Item) -> list[dict[str, Any]]:
-        """What a node makes: of a block only what others read, of an operator all if none does."""
+        """Return the outputs of a node.
+
+        For a block these are only the variables that others read; for an operator, all if none is
+        read.
+        """
         outputs: list[dict[str, Any]] = []
         for position in item.members.tolist():
             made = self._wiring.makes[position]
@@ -215,7 +220,7 @@ class Module:
             for variable in made:
                 holders = {int(self._holder[reader]) for reader in readers[variable]}
                 if MISSING in holders or (is_last and not holders):
-                    # what leaves the graph has its name before the operator that hands it out
+                    # an output of the graph is named before the operator that returns it
                     label = self._wiring.reads[position][:1] if is_last else [variable]
                     self._outputs.setdefault(
                         variable, (self._label(label), self._values.of(variable))

@@ -1,4 +1,4 @@
-"""Texts for Netron, which draws them as they are: numbers with units, and names made visible."""
+"""Texts for Netron, which does not format or escape them: numbers with units, sanitized names."""
 
 import math
 import re
@@ -8,45 +8,45 @@ import msgspec
 from profiles.analysis.durations import ABSENT
 from profiles.analysis.numbers import four_digits
 
-#: what a name is cut at: a hostile one has megabytes
+#: longest name; a hostile file may have names of megabytes
 LONGEST_TEXT = 200
-#: control characters, and those that change the direction of what follows or join with it unseen
+#: control characters, and invisible characters that change text direction or join letters
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
 
 def plain(text: str) -> str:
-    """Return a text of the file in one line of visible characters: a newline becomes `\\u000a`."""
+    r"""Return a text of the file as one line of visible characters: a newline becomes `\u000a`."""
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def amount(size_bytes: float) -> str:
-    """Return a size: `1.50 MiB`."""
+    """Format a size: `1.50 MiB`."""
     return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def operations(count: float) -> str:
-    """Return a number of operations: `7.23 MFLOP`."""
+    """Format a number of operations: `7.23 MFLOP`."""
     return _scaled(count, 1000, ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
 def rate(per_second: float) -> str:
-    """Return operations per second: `7.23 GFLOP/s`."""
+    """Format operations per second: `7.23 GFLOP/s`."""
     text = operations(per_second)
     return text if text == ABSENT else f"{text}/s"
 
 
 def dimensions(shape: str | None) -> list[int] | None:
-    """Return the axes of a shape as `Variables.shapes` has it."""
+    """Return the axes of a shape in the format of `Variables.shapes`."""
     axes = None if shape is None else msgspec.json.decode(shape)
     return axes if isinstance(axes, list) else None
 
 
 def parameters(text: str | None) -> list[tuple[str, str]]:
-    """Return an operator's parameters, as `Operators.params` has them, by name."""
+    """Return the names and values of an operator's parameters, given as in `Operators.params`."""
     params = None if text is None else msgspec.json.decode(text)
     if not isinstance(params, dict):
         return []

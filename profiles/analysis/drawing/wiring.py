@@ -1,4 +1,4 @@
-"""Which operators of an executed graph are drawn, and what flows between them."""
+"""Select the operators of an executed graph that are drawn, and the edges between them."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Wiring:
 
 
 def wire(graph: ExecutedGraph) -> Wiring:
-    """Return what is drawn of a graph."""
+    """Return the drawn operators of a graph and their edges."""
     order = graph.execution_order()
     if not len(order):
         order = np.arange(len(graph.operators), dtype=np.int32)
@@ -77,5 +77,5 @@ def wire(graph: ExecutedGraph) -> Wiring:
 
 
 def _flagged(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
-    """Which variables have a flag: (v,) bool."""
+    """Return (v,) bool, whether each variable has a flag."""
     return graph.variables.flags.where(lambda text: flag in text.split())
