@@ -36,10 +36,10 @@ _TIERS = ("health", "raised", "usual", "put_back")
 
 
 class Description(NamedTuple):
-    """Documentation and label of a metric of this module."""
+    """Documentation of a metric of this module and names of its labels, separated by commas."""
 
     text: str
-    label: str = ""
+    labels: str = ""
 
 
 #: text of docs/reference/metrics.md (`make reference`)

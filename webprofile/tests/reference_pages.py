@@ -4,16 +4,18 @@
 """
 
 import os
+import tomllib
 from collections.abc import Callable
-from pathlib import Path
 
 import django
 from django.utils import translation
 from prometheus_client import Metric
 
+from webprofile.tests.deployment.environment_names import ROOT, read_by_settings
 from webprofile.tests.permission_page import markdown_table, permissions
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+FOLDER = ROOT / "docs" / "reference"
+SETTINGS = ROOT / "webprofile" / "settings" / "reference.toml"
 _OPTIONS = """\
 # Options of load_and_run
 
@@ -47,6 +49,14 @@ _METRICS_COUNTED = """\
 
 Each process counts its own work. Aggregate these with `sum`. A histogram has the series `_bucket`,
 `_sum` and `_count`.
+"""
+_SETTINGS = """\
+# Settings
+
+A process reads its settings from environment variables, once, when it starts. A setting marked
+*file* may also be given as `NAME_FILE`, the path of a file with the value. Names end in their unit:
+`_S` is seconds. `manage.py check --deploy` reports wrong combinations. The
+[deployment guide](../deploy.md) explains where a site sets them.
 """
 
 
@@ -151,6 +161,25 @@ def metrics() -> str:
     )
 
 
+def settings() -> str:
+    """Return the page of settings; the settings modules say which of them may be files."""
+    data = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
+    names = read_by_settings()
+    titles = ["setting", "meaning", "default"]
+    parts = [_head("webprofile/settings/reference.toml"), _SETTINGS]
+    for group in data["group"]:
+        rows = [
+            [
+                f"`{name}`" + (" (file)" if f"{name}_FILE" in names else ""),
+                setting["meaning"],
+                setting.get("default", "must be set"),
+            ]
+            for name, setting in group["settings"].items()
+        ]
+        parts += [f"## {group['title']}\n", markdown_table(titles, rows)]
+    return "\n".join(parts)
+
+
 def _full_name(family: Metric) -> str:
     """Return the name of a family as Prometheus stores it."""
     return family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
@@ -165,6 +194,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "options": options,
     "errors": errors,
     "metrics": metrics,
+    "settings": settings,
 }
 
 

@@ -1,19 +1,29 @@
-"""The deployment guide says what is so: every setting, every file and every test that it names."""
+"""The reference has every setting; scripts, files and tests of the deployment guide exist."""
 
 import re
+import tomllib
+
+import pytest
 
 from webprofile.tests.deployment.environment_names import ROOT, read_by_settings
+from webprofile.tests.reference_pages import SETTINGS
 
 GUIDE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+GROUPS = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))["group"]
 
 
-def test_the_table_has_every_setting_and_says_which_may_be_a_file():
-    told = dict(re.findall(r"^\| `([A-Z0-9_]+)` \| (file|) \|", GUIDE, re.MULTILINE))
+def test_the_reference_has_every_setting():
     read = read_by_settings()
     names = {name for name in read if name.removesuffix("_FILE") not in read - {name}}
-    assert names == told.keys()
-    for name in names:
-        assert told[name] == ("file" if f"{name}_FILE" in read else ""), name
+    documented = [name for group in GROUPS if "read_by" not in group for name in group["settings"]]
+    assert sorted(names) == sorted(documented)
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if "read_by" in group])
+def test_the_reference_names_settings_that_the_scripts_of_containers_read(group):
+    files = (path for path in (ROOT / group["read_by"]).iterdir() if path.is_file())
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
+    assert set(group["settings"]) <= set(re.findall(r"[A-Z0-9_]{3,}", source))
 
 
 def test_every_script_and_file_that_it_names_is_there():
