@@ -21,7 +21,7 @@ from tasks.lifecycle.counters import count_outcomes
 from tasks.lifecycle.outcomes import LEASE_EXPIRED, abandon_task, fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task
-from tasks.scheduling.assignment import rebind_strays, workers_with_work
+from tasks.scheduling.assignment import rebind_orphans, workers_with_work
 from tasks.scheduling.eligibility import (
     CONSENT,
     DRAINED,
@@ -95,7 +95,7 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
     late = tasks.filter(state=TaskState.WAITING, queue_deadline_at__lt=now)
     yield "tasks_timed_out", late, _fail(Reason.QUEUE_TIMED_OUT)
     # before tasks of absent devices end: those that another device can take are moved
-    yield _once("tasks_rebound", rebind_strays)
+    yield _once("tasks_rebound", rebind_orphans)
     if not was_away:
         yield from _tasks_of_absent_workers(tasks.filter(state=TaskState.WAITING), now)
     late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)

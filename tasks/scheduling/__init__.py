@@ -1,1 +1,1 @@
-"""Which device can run a task, whose turn it is, and what a user may know of a queue."""
+"""Scheduling: which device can run a task, the order of tasks on a device, and queue status."""

@@ -1,8 +1,8 @@
-"""Whether a device can start a task now, and what stands in the way: every rule, written once.
+"""Rules that decide whether a worker can start a task now, and which obstacles prevent it.
 
-A rule is a predicate on objects and the same condition on rows, which a test compares. Queries are
-built from the conditions; refusals, the explanations of a queue and the status of a device are read
-from the predicates. `docs/decisions/eligibility.md` says who asks which of the rules.
+Each rule exists as a predicate on objects and as the same condition on rows; a test compares them.
+Queries use the conditions; refusals of requests, explanations of the queue and the status of a
+device use the predicates. `docs/decisions/eligibility.md` lists the users of each rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +24,10 @@ from workers.selectors import may_use_worker
 
 
 class Placement(NamedTuple):
-    """A device, and what it is asked to run.
+    """A worker, and the task that it would run.
 
-    owner: whose permission counts; None where nobody's does, as for a health check
+    owner: the user who needs permission to use the worker; None if none is needed, as for a health
+        check
     """
 
     worker: Worker
@@ -38,7 +39,7 @@ class Placement(NamedTuple):
 
 
 def placement_of(task: Task, worker: Worker) -> Placement:
-    """The placement of a task, with its version, on some device."""
+    """Return the placement of a task, with its MegEngine version, on a worker."""
     is_check = task.purpose == Purpose.HEALTH
     return Placement(
         worker,
@@ -51,21 +52,21 @@ def placement_of(task: Task, worker: Worker) -> Placement:
 
 
 def find_runtime(worker: Worker, version: str) -> Runtime | None:
-    """This version on this device, whether it works or not."""
-    return next((each for each in worker.runtimes.all() if each.version == version), None)
+    """Return the worker's runtime of this version, working or not; None if there is none."""
+    return next((row for row in worker.runtimes.all() if row.version == version), None)
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What must hold for a device to start a task.
+class EligibilityRule:
+    """A condition that a worker must meet to start a task.
 
-    code: of the obstacle, where the rule does not hold, in explanations and as a status
-    refusal, field: the error code and the form field at fault, where a request is refused for it
+    code: code of the obstacle when the rule does not hold, in explanations and as a status
+    refusal, field: error code and form field when a request is refused because of the rule
     holds: the predicate
-    rows: the same of rows, by the path from them to the device: "" for devices, "worker__" for
-        tasks and their own device. Rules about a task take tasks alone.
-    about: what the sentences of the obstacle say beside the names of device and version
-    hides: obstacles that go without saying, beside this one
+    rows: the same condition as a `Q`, given the lookup path from the rows to the worker: "" for
+        workers, "worker__" for tasks and their own worker; rules about a task accept tasks only
+    about: further data for the messages about the obstacle, beside the names of worker and version
+    hides: codes of obstacles that this one implies, and that are not reported beside it
     """
 
     code: str
@@ -81,14 +82,14 @@ _IS_CHECK = Q(purpose=Purpose.HEALTH)
 
 
 def _but(exempt: Q, path: str, condition: Q) -> Q:
-    """Return the condition; where tasks are filtered (a path), exempt ones meet it, too."""
+    """Return the condition; when tasks are filtered (a path is given), exempt ones meet it, too."""
     return condition | exempt if path else condition
 
 
 def _runtimes(**having: Any) -> Q:
-    """Tasks whose device has their version, where the version's row matches `having`."""
-    found = Runtime.objects.filter(worker=OuterRef("worker"), version=OuterRef("runtime_version"))
-    return Q(Exists(found.filter(**having)))
+    """Tasks whose worker has a runtime of their version that matches the lookups `having`."""
+    rows = Runtime.objects.filter(worker=OuterRef("worker"), version=OuterRef("runtime_version"))
+    return Q(Exists(rows.filter(**having)))
 
 
 def _is_wheel(placement: Placement) -> bool:
@@ -102,24 +103,26 @@ def _device_rule(
     about: Callable[[Placement], dict[str, Any]] = lambda placement: {},
     *,
     hides: frozenset[str] = frozenset(),
-) -> Rule:
+) -> EligibilityRule:
     code = rule.status.value
-    return Rule(code, refusal, "worker", lambda it: rule.holds(it.worker), rule.rows, about, hides)
+    return EligibilityRule(
+        code, refusal, "worker", lambda it: rule.holds(it.worker), rule.rows, about, hides
+    )
 
 
 def owner_may_use(worker: Worker | None = None) -> Q:
-    """Tasks whose owner may use this device, without one their own: as `may_use_worker`."""
-    there = OuterRef("worker") if worker is None else worker
-    granted = Q(Exists(Grant.objects.filter(worker=there, user=OuterRef("owner"))))
+    """Tasks whose owner may use `worker`, or by default the task's own: as `may_use_worker`."""
+    used = OuterRef("worker") if worker is None else worker
+    granted = Q(Exists(Grant.objects.filter(worker=used, user=OuterRef("owner"))))
     allowed = Q(owner__is_staff=True) | granted
     if worker is None:
         return Q(worker__is_public=True) | allowed
     return Q() if worker.is_public else allowed
 
 
-ACCESS = Rule(
+ACCESS = EligibilityRule(
     "not_allowed",
-    "worker_unknown",  # as if it did not exist: a stranger learns nothing of private devices
+    "worker_unknown",  # the error of a missing device, so that private devices stay hidden
     "worker",
     lambda it: it.owner is None or may_use_worker(it.owner, it.worker),
     lambda path: _IS_CHECK | owner_may_use(),
@@ -130,13 +133,13 @@ RETIRED = _device_rule(
     lambda it: {"since": it.worker.retired_at},
     hides=frozenset({"drained", "held", "shut_out", "offline"}),
 )
-# to resume a device ends that it is held back, too
+# resuming a drained device also releases it if it is held back
 DRAINED = _device_rule(status.ENABLED, "worker_disabled", hides=frozenset({"held"}))
-HELD = Rule(
+HELD = EligibilityRule(
     status.NOT_HELD.status.value,
     "worker_held",
     "worker",
-    # one that is held back still starts health checks, whose success ends that
+    # a device that is held back still starts health checks; a passed check releases it
     lambda it: it.is_check or status.NOT_HELD.holds(it.worker),
     lambda path: _but(_IS_CHECK, path, status.NOT_HELD.rows(path)),
     lambda it: {"since": it.worker.held_at, "reason": held_words(it.worker)},
@@ -150,7 +153,7 @@ SHUT_OUT = _device_rule(
 OFFLINE = _device_rule(
     status.ONLINE, "worker_is_offline", lambda it: {"since": it.worker.last_seen_at}
 )
-VERSION_GONE = Rule(
+VERSION_GONE = EligibilityRule(
     "version_gone",
     "runtime_missing",
     "runtime",
@@ -158,7 +161,7 @@ VERSION_GONE = Rule(
     lambda path: _runtimes(),
     hides=frozenset({"version_broken", "script_needs_wheel"}),
 )
-VERSION_BROKEN = Rule(
+VERSION_BROKEN = EligibilityRule(
     "version_broken",
     "runtime_broken",
     "runtime",
@@ -166,7 +169,7 @@ VERSION_BROKEN = Rule(
     lambda path: _runtimes(problem=""),
     lambda it: {"problem": it.runtime.problem if it.runtime else ""},
 )
-SCRIPTS_ALLOWED = Rule(
+SCRIPTS_ALLOWED = EligibilityRule(
     "scripts_not_allowed",
     "scripts_not_allowed",
     "worker",
@@ -174,7 +177,7 @@ SCRIPTS_ALLOWED = Rule(
     lambda path: _but(Q(kind=Kind.MODEL), path, Q((f"{path}allows_scripts", True))),
     hides=frozenset({"scripts_not_offered", "script_needs_wheel"}),
 )
-SCRIPTS_OFFERED = Rule(
+SCRIPTS_OFFERED = EligibilityRule(
     "scripts_not_offered",
     "scripts_not_offered",
     "worker",
@@ -182,7 +185,7 @@ SCRIPTS_OFFERED = Rule(
     lambda path: _but(Q(kind=Kind.MODEL), path, Q((f"{path}offers_scripts", True))),
     hides=frozenset({"script_needs_wheel"}),
 )
-SCRIPT_WHEEL = Rule(
+SCRIPT_WHEEL = EligibilityRule(
     "script_needs_wheel",
     "script_needs_wheel",
     "runtime",
@@ -190,23 +193,25 @@ SCRIPT_WHEEL = Rule(
     lambda path: Q(kind=Kind.MODEL) | _runtimes(kind=Runtime.Kind.WHEEL),
 )
 
-#: what a device must be to start anything
+#: the state that a device needs to start any task
 DEVICE = (RETIRED, DRAINED, HELD, SHUT_OUT, OFFLINE)
 VERSION = (VERSION_GONE, VERSION_BROKEN)
-#: that who runs the site and who owns the device let scripts run on it
+#: both the site's administrators and the device's owner allow scripts
 CONSENT = (SCRIPTS_ALLOWED, SCRIPTS_OFFERED)
 SCRIPT = (*CONSENT, SCRIPT_WHEEL)
-#: what a version on a device must be to run a task with it
+#: requirements for running a task with one version on a device
 RUNTIME = (*VERSION, *SCRIPT)
-#: in the order in which they are asked: the first that does not hold refuses a request
+#: all rules in order of evaluation: the first that does not hold refuses a request
 RULES = (ACCESS, *DEVICE, *RUNTIME)
 
 
 # -- of objects -----------------------------------------------------------------------------------
 
 
-def obstacles(placement: Placement, rules: Iterable[Rule] = RULES) -> Iterator[Rule]:
-    """The rules that do not hold, without those that another one of them hides."""
+def obstacles(
+    placement: Placement, rules: Iterable[EligibilityRule] = RULES
+) -> Iterator[EligibilityRule]:
+    """Yield the rules that do not hold, except those that an earlier one hides."""
     hidden = frozenset[str]()
     for rule in rules:
         if rule.code not in hidden and not rule.holds(placement):
@@ -214,71 +219,74 @@ def obstacles(placement: Placement, rules: Iterable[Rule] = RULES) -> Iterator[R
             yield rule
 
 
-def data_of(rule: Rule, placement: Placement) -> dict[str, Any]:
-    """What is filled into the sentences of an obstacle."""
+def data_of(rule: EligibilityRule, placement: Placement) -> dict[str, Any]:
+    """Return the data for the messages about an obstacle."""
     names = {"worker": placement.worker.name, "version": placement.version[:40]}
     return names | rule.about(placement)
 
 
-def refusal_of(placement: Placement, rules: Iterable[Rule] = RULES) -> DomainError | None:
-    """Why a request for this placement is refused; None if it can be met."""
+def refusal_of(
+    placement: Placement, rules: Iterable[EligibilityRule] = RULES
+) -> DomainError | None:
+    """Return the error that refuses a request for this placement; None if all rules hold."""
     rule = next(obstacles(placement, rules), None)
     if rule is None:
         return None
     return DomainError(rule.refusal, field=rule.field, **data_of(rule, placement))
 
 
-def meets(placement: Placement, rules: Iterable[Rule] = RULES) -> bool:
+def meets(placement: Placement, rules: Iterable[EligibilityRule] = RULES) -> bool:
     return all(rule.holds(placement) for rule in rules)
 
 
 def can_run(worker: Worker, runtime: Runtime, *, is_script: bool) -> bool:
-    """Whether this version works there, and for a script, whether scripts may run with it."""
+    """Whether this runtime of the worker works and, for a script, may run scripts."""
     placement = Placement(worker, runtime.version, runtime, is_script=is_script)
     return meets(placement, RUNTIME)
 
 
 def starts_checks(worker: Worker) -> bool:
-    """Whether this device starts health checks now, which one that is held back does."""
+    """Whether this worker starts health checks now; a worker that is held back does, too."""
     return meets(Placement(worker, is_check=True), DEVICE)
 
 
 def is_script_forbidden(task: Task, worker: Worker) -> bool:
-    """Whether this is a script, and scripts may not run on this device at this moment."""
+    """Whether the task is a script and scripts are currently not allowed on this worker."""
     return not meets(Placement(worker, is_script=task.is_script), CONSENT)
 
 
 # -- of rows --------------------------------------------------------------------------------------
 
 
-def rows_of(rules: Iterable[Rule], path: str = "worker__") -> Q:
-    """Rows for which all these rules hold: tasks on their own devices, or devices with path ""."""
+def rows_of(rules: Iterable[EligibilityRule], path: str = "worker__") -> Q:
+    """Condition that all rules hold: for tasks and their own worker, or for workers (path "")."""
     return reduce(and_, (rule.rows(path) for rule in rules))
 
 
 def takes_tasks(path: str = "", *, checks: bool = False) -> Q:
-    """Devices that start tasks now: online, enabled, neither held back, shut out nor retired.
+    """Workers that start tasks now: online, enabled, not held back, shut out or retired.
 
-    path: the way from the rows that are filtered to the device, such as `worker__`
-    checks: those that start health checks, to which one that is held back belongs
+    path: lookup path from the filtered rows to the worker, such as `worker__`
+    checks: workers that start health checks, which includes those that are held back
     """
     return rows_of((rule for rule in DEVICE if not (checks and rule is HELD)), path)
 
 
 def runnable() -> Q:
-    """Tasks that their own device, if it takes tasks, can run, and their owner may run there.
+    """Tasks that their own worker can run, and that their owner may run there.
 
-    Of the state of the device this asks only whether it is held back, which health checks are not.
+    Does not check the worker's state, except whether it is held back, which does not affect health
+    checks.
     """
-    # a version that works is there: that needs no EXISTS of its own
+    # VERSION_GONE is implied: a working version is an installed one, so this saves an EXISTS
     return rows_of((ACCESS, HELD, VERSION_BROKEN, *SCRIPT))
 
 
 def startable() -> Q:
-    """Tasks that their own device starts now, when it is their turn."""
+    """Tasks that their own worker can start now."""
     return takes_tasks("worker__", checks=True) & runnable()
 
 
 def scripts_takers() -> QuerySet[Worker]:
-    """Devices that may run scripts at this moment."""
+    """Return the workers on which scripts are currently allowed."""
     return Worker.objects.filter(rows_of(CONSENT, ""))

@@ -1,13 +1,13 @@
-"""Whose turn it is on a device: the rule by which waiting tasks are put in order.
+"""Fair-share order of the tasks that wait for a worker.
 
-1. The tier: health checks, then what an administrator raised (a priority above what users may set,
-   the higher the sooner), then everybody's tasks, at last what an administrator put back.
-2. Within a tier the user whose attempts held this device for the shortest time during the last
-   hour; of equals the one who waits longest.
-3. Among one user's tasks of a tier the user's own priority, then the time of submission.
+1. By tier: health checks; tasks that an administrator raised (a priority above the users' range,
+   higher ones first); all other tasks; tasks that an administrator lowered.
+2. Within a tier, by user: first the one whose attempts used this worker for the shortest time
+   during the last hour; on a tie the one whose task has waited longest.
+3. Among one user's tasks of a tier, by the task's priority, then by the time of submission.
 
-Users therefore alternate, each task counting for the time that a task usually takes there, and
-nobody gets more of a device by asking for more.
+Each task in the order counts for the time that a task usually takes on the worker, so users
+alternate, and submitting more tasks does not give a user a larger share.
 """
 
 import datetime
@@ -40,16 +40,16 @@ from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling.queue_depth import LATELY
 from workers.models import Worker
 
-#: what users may set, to order their own tasks: -10 to 10; administrators -100 to 100
+#: priorities range from -10 to 10 for users, and from -100 to 100 for administrators
 OWN_PRIORITY = 10
 ANY_PRIORITY = 100
 HEALTH_TIER = 1000
-#: times that differ by less are equal: sums of floats are not exact
+#: times that differ by less are considered equal, because sums of floats are inexact
 _SAME_S = 1e-6
 
 
-class Group(NamedTuple):
-    """The waiting tasks of one user in one tier."""
+class UserQueue(NamedTuple):
+    """The waiting tasks of one user in one tier: how many, and when the first was submitted."""
 
     tier: int
     owner_id: int
@@ -63,14 +63,14 @@ class Turn(NamedTuple):
 
 
 def tier_of(purpose: str, priority: int) -> int:
-    """The tier of a task, as `tiers` computes it in the database."""
+    """Return the tier of a task; `tiers` computes the same in the database."""
     if purpose == Purpose.HEALTH:
         return HEALTH_TIER
     return priority if abs(priority) > OWN_PRIORITY else 0
 
 
 def tiers() -> Case:
-    """An annotation of tasks: `tier_of`."""
+    """Return an expression that computes `tier_of` for rows of tasks."""
     return Case(
         When(purpose=Purpose.HEALTH, then=Value(HEALTH_TIER)),
         When(
@@ -86,19 +86,21 @@ def tiers() -> Case:
 OWN_ORDER = ("-priority", "submitted_at", "id")
 
 
-def groups_of(waiting: QuerySet[Task]) -> list[Group]:
-    """Waiting tasks summed up by tier and owner: one query, few rows."""
+def user_queues_of(waiting: QuerySet[Task]) -> list[UserQueue]:
+    """Aggregate waiting tasks by tier and owner, in one query that returns few rows."""
     rows = waiting.order_by().annotate(tier=tiers()).values_list("tier", "owner_id")
-    summed = rows.annotate(number=Count("pk"), first_at=Min("submitted_at"))
-    return [Group(*row) for row in summed]
+    counts = rows.annotate(number=Count("pk"), first_at=Min("submitted_at"))
+    return [UserQueue(*row) for row in counts]
 
 
 def heads_of(
     waiting: QuerySet[Task], number: int, *, by_worker: bool = False
-) -> list[tuple[Group, list[Task]]]:
-    """Groups of waiting tasks, each with its first `number`: one query, few rows.
+) -> list[tuple[UserQueue, list[Task]]]:
+    """Return the user queues of waiting tasks, each with its first `number` tasks.
 
-    by_worker: a group is of one device, too
+    This is one query that returns few rows.
+
+    by_worker: one queue for each tier, user and worker
     """
     parts = ["tier", "owner_id", *(["worker_id"] if by_worker else [])]
 
@@ -107,25 +109,27 @@ def heads_of(
 
     rows: Any = waiting.order_by().annotate(tier=tiers())
     rows = rows.annotate(
-        place=over(RowNumber(), OWN_ORDER),
-        together=over(Count("pk")),
+        rank=over(RowNumber(), OWN_ORDER),
+        total=over(Count("pk")),
         first_at=over(Min("submitted_at")),
     )
-    found: dict[tuple[int, ...], list[Any]] = defaultdict(list)
-    for row in rows.filter(place__lte=number):
-        found[tuple(getattr(row, part) for part in parts)].append(row)
-    heads = list[tuple[Group, list[Task]]]()
-    for tasks in found.values():
+    partitions: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+    for row in rows.filter(rank__lte=number):
+        partitions[tuple(getattr(row, part) for part in parts)].append(row)
+    heads = list[tuple[UserQueue, list[Task]]]()
+    for tasks in partitions.values():
         first = tasks[0]
-        group = Group(first.tier, first.owner_id, first.together, first.first_at)
-        heads.append((group, sorted(tasks, key=attrgetter("place"))))
+        queue = UserQueue(first.tier, first.owner_id, first.total, first.first_at)
+        heads.append((queue, sorted(tasks, key=attrgetter("rank"))))
     return heads
 
 
 def held_s(worker: Worker, *, live_s: float) -> dict[int, float]:
-    """For how long each user's attempts held this device during the last hour, s, by owner's id.
+    """Return the time in s that each user's attempts held this worker in the last hour, by user id.
 
-    live_s: a live attempt counts for at least so long. Health checks count for nobody.
+    Health checks are not counted.
+
+    live_s: a live attempt counts for at least this time
     """
     now = timezone.now()
     begin = now - LATELY
@@ -136,7 +140,7 @@ def held_s(worker: Worker, *, live_s: float) -> dict[int, float]:
     attempts = Attempt.objects.filter(worker=worker).exclude(task__purpose=Purpose.HEALTH)
     ended = attempts.filter(ended_at__gt=begin).order_by()
     held: dict[int, float] = defaultdict(float)
-    # an expression, since SQLite would walk all tasks by the index of the plain column
+    # `+ 0`: with the plain column, SQLite would scan all tasks by its index
     by_owner = ended.annotate(owner=F("task__owner_id") + 0).values_list("owner")
     for owner, sum_ in by_owner.annotate(held=Sum(time)):
         held[owner] += sum_.total_seconds()
@@ -147,18 +151,19 @@ def held_s(worker: Worker, *, live_s: float) -> dict[int, float]:
 
 
 def next_turns(
-    groups: Iterable[Group], held: Mapping[int, float], usual_s: float
+    queues: Iterable[UserQueue], held: Mapping[int, float], usual_s: float
 ) -> Iterator[Turn]:
-    """Whose task goes next, and next, until all are gone.
+    """Yield tier and user of the next task, and so on until all tasks are assigned.
 
-    held: `held_s`; usual_s: for how long a task counts that has not run yet
+    held: result of `held_s`
+    usual_s: the time for which a task counts that has not run yet, s
     """
     used = defaultdict(float, held)
-    by_tier: dict[int, list[Group]] = defaultdict(list)
-    for group in groups:
-        by_tier[group.tier].append(group)
+    by_tier: dict[int, list[UserQueue]] = defaultdict(list)
+    for queue in queues:
+        by_tier[queue.tier].append(queue)
     for tier in sorted(by_tier, reverse=True):
-        heap = [(_mark(used[g.owner_id]), g.first_at, g.owner_id, g.number) for g in by_tier[tier]]
+        heap = [(_mark(used[q.owner_id]), q.first_at, q.owner_id, q.number) for q in by_tier[tier]]
         heapq.heapify(heap)
         while heap:
             _, first_at, owner, left = heapq.heappop(heap)
@@ -169,34 +174,39 @@ def next_turns(
 
 
 def count_before(
-    groups: Iterable[Group], held: Mapping[int, float], usual_s: float, *, turn: Turn, own: int
+    queues: Iterable[UserQueue], held: Mapping[int, float], usual_s: float, *, turn: Turn, own: int
 ) -> int:
-    """How many tasks `next_turns` names before the one of `turn` that has `own` others before it.
+    """Return how many tasks `next_turns` yields before one task of the user of `turn`.
 
-    Computed, not counted: the work grows with the number of users, not of tasks.
+    The result is computed in closed form: its cost grows with the number of users, not of tasks.
+
+    own: how many tasks of the same user and tier precede the task
     """
-    rows = list(groups)
+    rows = list(queues)
     used = defaultdict(float, held)
     before = own
-    for group in rows:
-        if group.tier > turn.tier:
-            used[group.owner_id] += group.number * usual_s
-            before += group.number
-    same = [group for group in rows if group.tier == turn.tier]
-    mine = next((g for g in same if g.owner_id == turn.owner_id), None)
-    # who has nothing there yet comes last among equals
+    for queue in rows:
+        if queue.tier > turn.tier:
+            used[queue.owner_id] += queue.number * usual_s
+            before += queue.number
+    same_tier = [queue for queue in rows if queue.tier == turn.tier]
+    mine = next((q for q in same_tier if q.owner_id == turn.owner_id), None)
+    # a user without tasks in this tier loses ties
     first = (mine.first_at if mine else timezone.now(), turn.owner_id)
     mark = used[turn.owner_id] + own * usual_s
-    for group in same:
-        if group.owner_id != turn.owner_id:
-            wins_ties = (group.first_at, group.owner_id) < first
-            turns = _turns_until(mark - used[group.owner_id], usual_s, wins_ties=wins_ties)
-            before += min(group.number, turns)
+    for queue in same_tier:
+        if queue.owner_id != turn.owner_id:
+            wins_ties = (queue.first_at, queue.owner_id) < first
+            turns = _turns_until(mark - used[queue.owner_id], usual_s, wins_ties=wins_ties)
+            before += min(queue.number, turns)
     return before
 
 
 def _turns_until(lead_s: float, usual_s: float, *, wins_ties: bool) -> int:
-    """How many turns come to a user who is `lead_s` behind until both are equal."""
+    """Return how many tasks a user with `lead_s` less usage starts before the other user's next.
+
+    wins_ties: whether this user precedes the other one when both have used the same time
+    """
     if lead_s < -_SAME_S:
         return 0
     steps = round(lead_s / usual_s)
@@ -206,5 +216,5 @@ def _turns_until(lead_s: float, usual_s: float, *, wins_ties: bool) -> int:
 
 
 def _mark(used_s: float) -> int:
-    """A time as ties compare it."""
+    """Round a time so that equal times compare as equal despite float errors."""
     return round(used_s / _SAME_S)

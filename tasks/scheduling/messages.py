@@ -1,4 +1,4 @@
-"""The facts of a queue in the reader's words."""
+"""User-facing messages about the queue: why a task waits, and for how long."""
 
 import datetime
 from typing import Any
@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from tasks.scheduling.eligibility import RULES
 from tasks.scheduling.queue_status import Cause, Hint, QueueFacts, RunningNow, Wait
 
-#: causes that last until somebody does something, or the device comes back
+#: causes that persist until a person intervenes or the device comes back
 STUCK = {*(rule.code for rule in RULES), "no_match", "no_fit", "matches_away"}
-#: why a task waits; `%(since)s` and `%(until)s` are moments
+#: messages by code of the cause; `%(since)s` and `%(until)s` are formatted times
 CAUSES: dict[str, Any] = {
     "offline": _("%(worker)s is offline since %(since)s."),
     "never_online": _("%(worker)s has never been online."),
@@ -45,7 +45,7 @@ CAUSES: dict[str, Any] = {
 
 
 def cause_words(cause: Cause) -> str:
-    """One sentence: why the task has not started."""
+    """Return one sentence that explains why the task has not started."""
     if cause.code == "behind":
         text = ngettext(
             "%(before)s task goes before this one on %(worker)s.",
@@ -58,11 +58,11 @@ def cause_words(cause: Cause) -> str:
         code = "never_online"
     elif code == "not_allowed" and not cause.data["is_own"]:
         code = "owner_not_allowed"
-    return str(CAUSES[code]) % {name: _shown(value) for name, value in cause.data.items()}
+    return str(CAUSES[code]) % {name: _format(value) for name, value in cause.data.items()}
 
 
 def hint_words(hint: Hint) -> str:
-    """One sentence: which other device would be sooner, and why it is like this one."""
+    """Return one sentence about a similar device that would start the task sooner."""
     data = {"worker": hint.worker.name, "value": hint.value}
     if hint.same == "chip":
         if hint.is_free:
@@ -74,7 +74,7 @@ def hint_words(hint: Hint) -> str:
 
 
 def wait_words(wait: Wait | None) -> str:
-    """The expected time until the start; empty if nobody can know."""
+    """Return a sentence with the expected time until the start; empty if it is unknown."""
     if wait is None:
         return ""
     if wait.p90_s < 1:
@@ -84,7 +84,7 @@ def wait_words(wait: Wait | None) -> str:
 
 
 def rough(seconds: float) -> str:
-    """A time as one says it: `40 s`, `3 min`, `2.5 h`, `4 d`."""
+    """Format a rough duration: `40 s`, `3 min`, `2.5 h`, `4 d`."""
     if seconds < 90:
         return pgettext("duration", "%(n)s s") % {"n": max(1, round(seconds))}
     if seconds < 90 * 60:
@@ -95,14 +95,14 @@ def rough(seconds: float) -> str:
 
 
 def running_words(running: RunningNow) -> str:
-    """What holds a slot, without its time and its number."""
+    """Return a short description of what occupies a slot, without time and task number."""
     if running.is_check:
         return gettext("a health check")
     return gettext("your task") if running.is_own else gettext("another user's task")
 
 
 def queue_rows(facts: QueueFacts | None) -> dict[str, Any] | None:
-    """What the page of a task, or the form, shows of its queue."""
+    """Return the template context for the queue on a task's page and in the form."""
     if facts is None:
         return None
     is_stuck = bool({cause.code for cause in facts.causes} & STUCK)
@@ -112,13 +112,13 @@ def queue_rows(facts: QueueFacts | None) -> dict[str, Any] | None:
         "causes": [(cause.code, cause_words(cause)) for cause in facts.causes],
         "wait": wait_words(facts.wait),
         "wait_note": _wait_note(facts, is_stuck=is_stuck),
-        "running": [(running_words(each), each.task_id, each.since) for each in facts.running],
+        "running": [(running_words(run), run.task_id, run.since) for run in facts.running],
         "hints": [(hint.worker, hint_words(hint)) for hint in facts.hints],
     }
 
 
 def _wait_note(facts: QueueFacts, *, is_stuck: bool) -> str:
-    """What the expected time rests on."""
+    """Return a sentence about the basis of the expected time, or why there is none."""
     if facts.wait is not None:
         return ngettext(
             "From the last %(n)s run on this device.",
@@ -132,8 +132,8 @@ def _wait_note(facts: QueueFacts, *, is_stuck: bool) -> str:
     return gettext("Too little has run on this device yet to say how long that takes.")
 
 
-def _shown(value: Any) -> Any:
-    """A moment in the reader's zone, the day only if it is another one."""
+def _format(value: Any) -> Any:
+    """Format a datetime in the current time zone, with the date unless it is today."""
     if not isinstance(value, datetime.datetime):
         return value
     at = timezone.localtime(value)

@@ -1,4 +1,4 @@
-"""How busy devices are: what they do now, what waits for them, and how long it usually takes."""
+"""Load of workers: live attempts, waiting tasks, and how long attempts usually take."""
 
 import datetime
 from collections.abc import Iterable, Sequence
@@ -11,16 +11,16 @@ from tasks.models import Attempt, Purpose, Task
 from tasks.states import TaskState
 from workers.models import Worker
 
-#: assumed of a device on which nothing ended lately
+#: assumed duration of an attempt on a worker without recent ones
 UNKNOWN_S = 60.0
-#: so far back is "lately"
+#: attempts that ended within this time are recent
 LATELY = datetime.timedelta(hours=1)
 
 
 class Load(NamedTuple):
-    """What one device has to do.
+    """The load of one worker.
 
-    usual_s: for how long an attempt of a user held a slot on average; None: nothing ended lately
+    usual_s: mean time for which a recent attempt held a slot; None if there was none
     """
 
     slots: int
@@ -30,19 +30,19 @@ class Load(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """A task that came now would start at once."""
+        """Whether a task submitted now would start immediately."""
         return self.live + self.waiting < self.slots
 
     @property
     def wait_s(self) -> float:
-        """A rough time until a task that comes now starts; to choose among devices by."""
+        """Rough time until a task submitted now would start; used to rank workers."""
         ahead = self.live + self.waiting - self.slots + 1
         usual_s = UNKNOWN_S if self.usual_s is None else self.usual_s
         return max(0, ahead) * usual_s / self.slots
 
 
 def loads_of(workers: Iterable[Worker]) -> dict[int, Load]:
-    """The load of each device by its id: three queries, however many they are."""
+    """Return the load of each worker by its id, with three queries in all."""
     by_id = {worker.pk: worker for worker in workers}
     live = _counts(Attempt.objects.filter(worker__in=by_id, ended_at=None))
     waiting = _counts(Task.objects.filter(worker__in=by_id, state=TaskState.WAITING))
@@ -65,17 +65,17 @@ def _counts(rows: QuerySet[Attempt] | QuerySet[Task]) -> dict[int, int]:
 
 
 def _of_users() -> QuerySet[Attempt]:
-    """Health checks take seconds, and would make every wait look short."""
+    """Return users' attempts: health checks take seconds and would distort the mean."""
     return Attempt.objects.exclude(task__purpose=Purpose.HEALTH)
 
 
 def history_of(worker: Worker, *, last: int = 50) -> list[float]:
-    """For how long users' last attempts held a slot of this device, s; the newest first."""
+    """Return how long users' last attempts held a slot of this worker, s; newest first."""
     ended = _of_users().filter(worker=worker, ended_at__isnull=False).order_by("-ended_at")
     times = ended.values_list("created_at", "ended_at")[:last]
     return [max(0.0, (end - begin).total_seconds()) for begin, end in times if end]
 
 
 def usual_s_in(history: Sequence[float]) -> float:
-    """For how long an attempt of such a history held a slot on average, s; above 0."""
+    """Return the mean duration in such a history, s; above 0, and a default if it is empty."""
     return max(sum(history) / len(history), 0.001) if history else UNKNOWN_S

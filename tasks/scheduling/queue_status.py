@@ -1,7 +1,7 @@
-"""What a reader may know of a queue: the place in it, what runs, how long, why, what helps.
+"""Status of a worker's queue: position of a task, running attempts, expected wait, causes, hints.
 
-Nothing here is stored: it is read from the same rows, by the same rule
-(`tasks.scheduling.fair_share`), as the dispatcher reads them.
+Nothing is stored: the status is computed from the same rows and by the same rules
+(`tasks.scheduling.fair_share`) that the dispatcher uses.
 """
 
 import datetime
@@ -26,7 +26,7 @@ from tasks.scheduling.eligibility import (
     placement_of,
     takes_tasks,
 )
-from tasks.scheduling.fair_share import Turn, count_before, groups_of, held_s, tier_of, tiers
+from tasks.scheduling.fair_share import Turn, count_before, held_s, tier_of, tiers, user_queues_of
 from tasks.scheduling.queue_depth import history_of, loads_of, usual_s_in
 from tasks.scheduling.rebinding import fits
 from tasks.scheduling.targets import (
@@ -41,19 +41,20 @@ from tasks.states import TaskState
 from workers.models import Runtime, Worker
 from workers.selectors import labels_of, visible_workers
 
-#: fewer ended attempts are no history
+#: the least number of ended attempts for an estimate of the wait
 ENOUGH_RUNS = 3
+#: number of simulated queues
 DRAWS = 400
-#: so many tasks before are dealt to slots one by one; those beyond are spread evenly
+#: this many of the preceding tasks are simulated slot by slot; further ones are spread evenly
 DEALT = 64
 MOST_HINTS = 3
-#: a device that would start the task in less than this share of the time here is told of
+#: a hint needs a wait that is shorter than this fraction of the wait on the task's own worker
 MUCH_SOONER = 0.5
 
 
 @dataclass(frozen=True)
 class RunningNow:
-    """What holds a slot. `task_id` is None for a task that the reader may not see."""
+    """What occupies a slot. `task_id` is None for a task that the user may not see."""
 
     since: datetime.datetime
     task_id: int | None = None
@@ -63,17 +64,17 @@ class RunningNow:
 
 @dataclass(frozen=True)
 class Wait:
-    """How long until the start, s: in half of the cases at most p50, in nine of ten at most p90."""
+    """Expected time until the start: 50th and 90th percentile."""
 
     p50_s: float
     p90_s: float
-    #: attempts on this device that it was computed from
+    #: number of attempts on this worker from which it was computed
     runs: int
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a task has not started. `tasks.scheduling.messages` fills `data` into the sentence."""
+    """A cause why a task has not started; `tasks.scheduling.messages` has the message for it."""
 
     code: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -81,7 +82,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class Hint:
-    """A device that would start the task sooner. `same`: what it shares, `chip` or `cpu_model`."""
+    """A similar worker that would start the task sooner.
+
+    same, value: what it has in common with the task's own worker, `chip` or `cpu_model`, and which
+    """
 
     worker: Worker
     same: str
@@ -91,10 +95,10 @@ class Hint:
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """The truth about one waiting task, or about one that could be asked for.
+    """The queue status of a waiting task, or of a task that could be submitted.
 
-    `before`: tasks that this device starts earlier, as things stand; `wait` is None where nobody
-    can know: the device takes no tasks, or has no history.
+    before: number of tasks that the worker is expected to start earlier
+    wait: None if the task cannot start now, or if the worker has no history
     """
 
     worker: Worker
@@ -106,16 +110,16 @@ class QueueFacts:
 
     @property
     def position(self) -> int:
-        """1: the next to start."""
+        """Position in the queue; 1 is the next task to start."""
         return self.before + 1
 
 
 def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
-    """All about a task that waits, for somebody who may see it; None if it does not wait."""
+    """Return the queue status of a task for a user who may see it; None if it does not wait."""
     if task.state != TaskState.WAITING or task.submitted_at is None:
         return None
     worker = Worker.objects.prefetch_related("runtimes", "pools").get(pk=task.worker_id)
-    prefetch_related_objects([task], "files")  # once, for all devices that are looked at
+    prefetch_related_objects([task], "files")  # once, for all workers that are examined
     turn = Turn(tier_of(task.purpose, task.priority), task.owner_id)
     queue = _Queue(worker)
     stuck = [*_causes(placement_of(task, worker), is_own=task.owner_id == reader.pk)]
@@ -132,11 +136,14 @@ def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
 def outlook(
     worker: Worker, version: str, *, owner: User, priority: int = 0, is_script: bool = False
 ) -> QueueFacts:
-    """The same for a task that `owner` would send to this device now; `owner` must see it."""
+    """Return the queue status that a task of `owner` would have if it was submitted now.
+
+    The caller checks that `owner` may use the worker.
+    """
     turn = Turn(tier_of(Purpose.USER, priority), owner.pk)
     queue = _Queue(worker)
-    placed = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
-    stuck = [*_causes(placed)]
+    placement = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
+    stuck = [*_causes(placement)]
     before = queue.before(turn, queue.own_before(turn, priority=priority))
     running = running_on(worker, reader=owner)
     wait = None if stuck else queue.wait(before)
@@ -148,7 +155,7 @@ def outlook(
 
 
 def running_on(worker: Worker, *, reader: User) -> tuple[RunningNow, ...]:
-    """What holds the slots of a device, the longest first; others' tasks without their numbers."""
+    """Return what occupies the slots of a worker, oldest first; others' tasks without their ids."""
     live = Attempt.objects.filter(worker=worker, ended_at=None).order_by("created_at")
     rows = live.values_list("created_at", "task_id", "task__owner_id", "task__purpose")
     return tuple(
@@ -163,17 +170,17 @@ def running_on(worker: Worker, *, reader: User) -> tuple[RunningNow, ...]:
 
 
 class _Queue:
-    """What stands in line for one device, read once."""
+    """The waiting tasks and the history of one worker, read once."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.history = history_of(worker)
         self.usual_s = usual_s_in(self.history)
         self.waiting = queue_of(worker)
-        self.groups = groups_of(self.waiting)
+        self.user_queues = user_queues_of(self.waiting)
 
     def own_before(self, turn: Turn, task: Task | None = None, *, priority: int = 0) -> int:
-        """How many of the owner's tasks of the same tier go before this one, or a new one."""
+        """Return how many of the owner's tasks of the same tier precede this one, or a new one."""
         own = self.waiting.annotate(tier=tiers()).filter(tier=turn.tier, owner=turn.owner_id)
         if task is None:
             return own.filter(priority__gte=priority).count()
@@ -184,12 +191,12 @@ class _Queue:
 
     def before(self, turn: Turn, own: int) -> int:
         held = dict[int, float]()
-        if any(group.owner_id != turn.owner_id for group in self.groups):
+        if any(queue.owner_id != turn.owner_id for queue in self.user_queues):
             held = held_s(self.worker, live_s=self.usual_s)
-        return count_before(self.groups, held, self.usual_s, turn=turn, own=own)
+        return count_before(self.user_queues, held, self.usual_s, turn=turn, own=own)
 
     def wait(self, before: int, not_before_at: datetime.datetime | None = None) -> Wait | None:
-        """The time until `before` tasks have started and a slot is free for one more."""
+        """Estimate the time until `before` tasks have started and another slot is free."""
         if len(self.history) < ENOUGH_RUNS:
             return None
         now = timezone.now()
@@ -205,13 +212,14 @@ class _Queue:
 def wait_samples(
     history: Sequence[float], ran: Sequence[float], *, slots: int, before: int
 ) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """Possible waits, s: the queue played through many times with times drawn from the history.
+    """Simulate the queue many times, with durations drawn from the history; return the waits.
 
-    history: for how long earlier attempts held a slot; ran: for how long the live ones have
+    history: how long earlier attempts held a slot, s
+    ran: how long the live attempts have held theirs so far, s
 
-    A live attempt is one of those of the history that lasted longer than it has so far; one that
-    outlasts them all is taken for half done. The same question has the same answer: the draws are
-    not random from one page to the next.
+    Returns (DRAWS,) float64, s. A live attempt gets a duration from the history that exceeds its
+    time so far; if there is none, it is assumed to be half done. The seed is fixed, so that
+    repeated calls return the same result.
     """
     draw = np.random.default_rng(0)
     past = np.asarray(history, np.float64)
@@ -220,7 +228,8 @@ def wait_samples(
         longer = past[past > lasted] - lasted
         free_at[:, slot] = draw.choice(longer, DRAWS) if len(longer) else lasted
     spread = max(0, before - DEALT) if slots > 1 else before
-    # sums of any number of draws, by how often each past time is drawn
+    # draw how often each duration occurs instead of single draws: the cost is independent of
+    # `spread`
     sums = draw.multinomial(spread, np.full(len(past), 1 / len(past)), DRAWS) @ past
     free_at += (sums / slots)[:, None]
     rows = np.arange(DRAWS)
@@ -230,18 +239,18 @@ def wait_samples(
 
 
 def _causes(placement: Placement, *, is_own: bool = True) -> Iterable[Cause]:
-    """Why this device does not start this task, although it may start others."""
+    """Yield the obstacles that keep this worker from starting this task."""
     for rule in obstacles(placement):
         yield Cause(rule.code, data_of(rule, placement) | {"is_own": is_own})
 
 
 def _target_causes(task: Task) -> Iterable[Cause]:
-    """Why no other device takes over what may run on any that matches."""
+    """Yield why no other worker takes over a task with a target."""
     target = target_of(task.target or {})
-    found = candidates(target, user=task.owner)
-    if any(fits(task, each) for each in found):
+    options = candidates(target, user=task.owner)
+    if any(fits(task, option) for option in options):
         return
-    if found:
+    if options:
         yield Cause("no_fit")
         return
     refusal = refusal_of(target, user=task.owner)
@@ -266,45 +275,46 @@ def _turn_cause(worker: Worker, before: int, running: Sequence[RunningNow]) -> C
 def _hints(
     user: User,
     can_run: Callable[[Worker], bool],
-    here: Worker,
+    own_worker: Worker,
     wait: Wait | None,
     causes: Sequence[Cause],
 ) -> tuple[Hint, ...]:
-    """Devices with the same chip or processor that this user may use and that are much sooner free.
+    """Return similar workers that the user may use and that would start the task much sooner.
 
-    None for a task that is the next here.
+    Similar workers have the same chip or processor. Empty if the task is the next on its own
+    worker.
     """
     if causes[0].code == "next":
         return ()
     if wait is not None:
         limit_s = wait.p50_s * MUCH_SOONER
     elif causes[0].code in ("behind", "busy"):
-        limit_s = loads_of([here])[here.pk].wait_s * MUCH_SOONER
+        limit_s = loads_of([own_worker])[own_worker.pk].wait_s * MUCH_SOONER
     else:
-        limit_s = float("inf")  # here it does not begin at all
-    there = visible_workers(user).filter(takes_tasks()).exclude(pk=here.pk)
-    alike = [
-        (worker, *found)
-        for worker in there.prefetch_related("pools", "runtimes__worker").order_by("name")
-        if (found := _shared(here, worker))
+        limit_s = float("inf")  # the own worker cannot start it at all
+    others = visible_workers(user).filter(takes_tasks()).exclude(pk=own_worker.pk)
+    similar = [
+        (worker, *shared)
+        for worker in others.prefetch_related("pools", "runtimes__worker").order_by("name")
+        if (shared := _shared(own_worker, worker))
     ]
-    loads = loads_of(worker for worker, _, _ in alike)
+    loads = loads_of(worker for worker, _, _ in similar)
     sooner = [
         Hint(worker, same, value, loads[worker.pk].is_free)
-        for worker, same, value in alike
+        for worker, same, value in similar
         if loads[worker.pk].is_free or loads[worker.pk].wait_s < limit_s
     ]
     sooner.sort(key=lambda hint: loads[hint.worker.pk].wait_s)
     return tuple(islice((hint for hint in sooner if can_run(hint.worker)), MOST_HINTS))
 
 
-def _shared(here: Worker, there: Worker) -> tuple[str, str] | None:
-    """What two devices have in common that makes their times comparable: its name and value."""
-    chip = labels_of(here).get("chip")
-    if chip and labels_of(there).get("chip") == chip:
+def _shared(worker: Worker, other: Worker) -> tuple[str, str] | None:
+    """Return a property that makes the times of both workers comparable, and its value."""
+    chip = labels_of(worker).get("chip")
+    if chip and labels_of(other).get("chip") == chip:
         return "chip", chip
-    processor = here.facts.get("cpu_model")
-    if processor and there.facts.get("cpu_model") == processor:
+    processor = worker.facts.get("cpu_model")
+    if processor and other.facts.get("cpu_model") == processor:
         return "cpu_model", str(processor)
     return None
 

@@ -1,4 +1,4 @@
-"""Moving a waiting task from one device to another."""
+"""Move a waiting task to another worker, and change its priority."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,9 +24,12 @@ log = structlog.get_logger()
 
 @transaction.atomic
 def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
-    """Let a waiting task wait for another device; False if it does not wait where it was read.
+    """Move a waiting task to another worker; return whether it was moved.
 
-    because: `slot_free`, `worker_away` or `asked`, for the history. Always refreshes `task`.
+    It is not moved if it no longer waits for the worker and version that `task` has. `task` is
+    refreshed from the database in any case.
+
+    because: `slot_free`, `worker_away` or `asked`, stored with the event
     """
     moved_from = task.worker
     moved = Task.objects.filter(
@@ -54,7 +57,7 @@ def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
 
 
 def fits(task: Task, candidate: Candidate) -> bool:
-    """Whether a device can do all that this task asks for."""
+    """Whether a candidate supports everything that the task requests."""
     return refusal_by(check_fits, candidate, request_of(task), _arrays(task)) is None
 
 
@@ -64,15 +67,15 @@ def _arrays(task: Task) -> list[Mapping[str, Any]]:
 
 @transaction.atomic
 def move_task(task: Task, *, to: Worker) -> None:
-    """Let a waiting task wait for the device that its owner names, with the same version.
+    """Move a waiting task to a worker that its owner chose, with the same version. Idempotent.
 
-    What was a target is none any more. Repeating it changes nothing. Raises DomainError if the
-    device cannot take it, not_waiting if the task waits no more.
+    Clears the task's target. Raises DomainError if the worker cannot run the task, or not_waiting
+    if the task no longer waits.
     """
     runtime = runtime_of(task.owner, to, task.runtime_version)
     check_fits(Candidate(to, runtime), request_of(task), _arrays(task))
-    is_there = task.worker_id == to.pk and task.state == TaskState.WAITING
-    if not is_there and not rebind_task(task, to=Candidate(to, runtime), because="asked"):
+    is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
+    if not is_moved and not rebind_task(task, to=Candidate(to, runtime), because="asked"):
         raise DomainError("not_waiting", status=409)
     Task.objects.filter(pk=task.pk).update(target=None)
     task.target = None
@@ -81,9 +84,10 @@ def move_task(task: Task, *, to: Worker) -> None:
 
 @transaction.atomic
 def prioritize_task(task: Task, *, priority: int, by: User) -> None:
-    """Change the place of a task that has not started. Repeating it changes nothing.
+    """Change the priority of a task that has not started. Idempotent.
 
-    Raises DomainError priority_bad beyond what `by` may set, not_waiting if it has started.
+    Raises DomainError priority_bad outside the range that `by` may set, not_waiting if the task has
+    started.
     """
     check_priority(by, priority)
     idle = {TaskState.INITIATED, TaskState.WAITING}

@@ -1,4 +1,4 @@
-"""What goes out about queues: of a task that waits, and of one that could be asked for."""
+"""Serializers of the API for queue status and for checking a request without submitting it."""
 
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers

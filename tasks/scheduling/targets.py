@@ -1,4 +1,4 @@
-"""Which devices a task may go to that asks for none by name: labels, a pool, versions."""
+"""Targets: match tasks that name no worker to workers by labels, pool and version range."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -18,15 +18,16 @@ from workers.status import status_of
 
 MOST_LABELS = 10
 LONGEST_LABEL = 200
-#: how many devices a refusal names
+#: how many devices an error message names
 NAMED = 8
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a device must have. `versions` is a range as in Python packages: `>=1.12,<1.14`.
+    """Requirements that a worker must meet.
 
-    scripts: it must run scripts; that of a script's task, which its owner does not write
+    versions: a PEP 440 specifier for MegEngine versions, such as `>=1.12,<1.14`
+    scripts: the worker must run scripts; set for tasks of kind script, not given by the user
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class Target:
     scripts: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """As `Task.target` keeps it, without what was not asked for."""
+        """Return the value for `Task.target`, without empty requirements."""
         row = {
             "labels": dict(self.labels),
             "pool": self.pool,
@@ -47,50 +48,51 @@ class Target:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A device, and the newest of its versions, that a target may have."""
+    """A worker that matches a target, and the newest of its runtimes that the target allows."""
 
     worker: Worker
     runtime: Runtime
 
 
-def target_of(kept: Mapping[str, Any]) -> Target:
-    """What `Task.target` holds."""
+def target_of(row: Mapping[str, Any]) -> Target:
+    """Return the target that is stored in `Task.target`."""
     return Target(
-        kept.get("labels", {}),
-        kept.get("pool", ""),
-        kept.get("versions", ""),
-        bool(kept.get("scripts")),
+        row.get("labels", {}),
+        row.get("pool", ""),
+        row.get("versions", ""),
+        bool(row.get("scripts")),
     )
 
 
-def read_target(given: Mapping[str, Any], *, scripts: bool = False) -> Target:
-    """Check a target that a user gives: {"labels": {name: value}, "pool": name, "versions": range}.
+def read_target(body: Mapping[str, Any], *, scripts: bool = False) -> Target:
+    """Validate a user's target: {"labels": {name: value}, "pool": name, "versions": specifier}.
 
-    Each key is optional; without any every device will do. `scripts`: it is a script's. Raises
-    DomainError target_*.
+    All keys are optional; an empty target matches every worker. Raises DomainError target_*.
+
+    scripts: whether the task is a script
     """
-    if not set(given) <= {"labels", "pool", "versions"}:
+    if not set(body) <= {"labels", "pool", "versions"}:
         raise DomainError("target_bad", field="target")
-    labels, pool = given.get("labels") or {}, given.get("pool") or ""
+    labels, pool = body.get("labels") or {}, body.get("pool") or ""
     if not isinstance(labels, Mapping) or not _is_text(pool):
         raise DomainError("target_bad", field="target")
-    kept = dict[str, str]()
+    valid_labels = dict[str, str]()
     for name, value in labels.items():
         if not (_is_text(name) and _is_text(value) and name.strip() and value.strip()):
             raise DomainError("target_label_bad", field="labels", limit=LONGEST_LABEL)
-        kept[name.strip()] = value.strip()
-    if len(kept) > MOST_LABELS:
+        valid_labels[name.strip()] = value.strip()
+    if len(valid_labels) > MOST_LABELS:
         raise DomainError("target_labels_many", field="labels", limit=MOST_LABELS)
-    return Target(kept, pool.strip(), _versions(given.get("versions") or ""), scripts)
+    return Target(valid_labels, pool.strip(), _versions(body.get("versions") or ""), scripts)
 
 
-def _versions(given: Any) -> str:
-    if not _is_text(given):
-        raise DomainError("target_versions_bad", field="versions", versions=str(given)[:40])
+def _versions(text: Any) -> str:
+    if not _is_text(text):
+        raise DomainError("target_versions_bad", field="versions", versions=str(text)[:40])
     try:
-        return str(SpecifierSet(given.strip()))
+        return str(SpecifierSet(text.strip()))
     except InvalidSpecifier as error:
-        raise DomainError("target_versions_bad", field="versions", versions=given[:40]) from error
+        raise DomainError("target_versions_bad", field="versions", versions=text[:40]) from error
 
 
 def _is_text(value: Any) -> bool:
@@ -102,7 +104,7 @@ def _is_text(value: Any) -> bool:
 
 
 def newest_first(version: str) -> tuple[bool, Version]:
-    """A sorting key of versions, the greatest is the newest; what is no version comes first."""
+    """Return a sort key for versions: the newest is the greatest, an invalid one the smallest."""
     try:
         return True, Version(version)
     except InvalidVersion:
@@ -110,7 +112,7 @@ def newest_first(version: str) -> tuple[bool, Version]:
 
 
 def runtime_for(target: Target, worker: Worker) -> Runtime | None:
-    """The newest version of this device that the target allows and that works."""
+    """Return the worker's newest working runtime that the target allows; None if there is none."""
     allowed = SpecifierSet(target.versions)
     usable = [
         runtime
@@ -122,7 +124,10 @@ def runtime_for(target: Target, worker: Worker) -> Runtime | None:
 
 
 def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Candidate | None:
-    """The device as a candidate, if it has all that is asked for. `pools`: those it is in."""
+    """Return the worker as a candidate if it meets the target, else None.
+
+    pools: names of the pools to which the worker belongs
+    """
     has_labels = target.labels.items() <= labels_of(worker).items()
     if not has_labels or (target.pool and target.pool not in pools):
         return None
@@ -131,12 +136,12 @@ def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Candidate 
 
 
 def candidates(target: Target, *, user: User) -> list[Candidate]:
-    """The devices that match, take tasks now and that the user may use; the soonest free first."""
+    """Return the workers that match, take tasks now and that the user may use; idlest first."""
     workers = list(_visible(user).filter(takes_tasks()))
     matches = (match(target, worker, pools_of(worker)) for worker in workers)
-    found = [each for each in matches if each is not None]
-    loads = loads_of(each.worker for each in found)
-    return sorted(found, key=lambda each: (loads[each.worker.pk].wait_s, each.worker.name))
+    options = [option for option in matches if option is not None]
+    loads = loads_of(option.worker for option in options)
+    return sorted(options, key=lambda option: (loads[option.worker.pk].wait_s, option.worker.name))
 
 
 def pools_of(worker: Worker) -> set[str]:
@@ -173,7 +178,7 @@ def refusal_of(target: Target, *, user: User) -> DomainError:
 
 
 def _refusal_together(target: Target, workers: list[Worker]) -> DomainError:
-    """As `refusal_of`, where each label alone is to be had."""
+    """As `refusal_of`, for a target each of whose labels some worker has."""
     left = [worker for worker in workers if target.labels.items() <= labels_of(worker).items()]
     if not left:
         labels = ", ".join(f"{name}={value}" for name, value in target.labels.items())
@@ -185,7 +190,7 @@ def _refusal_together(target: Target, workers: list[Worker]) -> DomainError:
                 "target_pool_unknown", field="pool", pool=target.pool, pools=_listed(pools)
             )
         outside = left
-        left = [worker for worker in left if target.pool in pools_of(worker)]
+        left = [worker for worker in outside if target.pool in pools_of(worker)]
         if not left:
             devices = _listed(worker.name for worker in outside)
             return DomainError("target_pool_unmet", field="pool", pool=target.pool, devices=devices)
@@ -205,6 +210,6 @@ def _usable(worker: Worker) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f", +{len(found) - NAMED}" if len(found) > NAMED else ""
-    return ", ".join(found[:NAMED]) + more or "–"
+    listed = list(names)
+    more = f", +{len(listed) - NAMED}" if len(listed) > NAMED else ""
+    return ", ".join(listed[:NAMED]) + more or "–"

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from tasks.models import Attempt, Task
-from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.queue_status import facts_of
 from tasks.tests.make import ask_for_any, last_seen, make_user, make_waiting_task, make_worker
 from workers.models import Worker
@@ -37,7 +37,7 @@ class Play:
     def to_the_end(self) -> None:
         """Until nothing is left to happen."""
         while True:
-            rebind_strays()
+            rebind_orphans()
             for attempt in assign_waiting():
                 self.begun.append(attempt)
                 length = datetime.timedelta(seconds=self.lasts_s.get(attempt.task_id, 10))

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tasks.models import Attempt, Task
-from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.queue_status import facts_of, outlook
 from tasks.tests.make import (
     ask_for_any,
@@ -97,10 +97,10 @@ def test_strays_that_no_other_device_can_run_are_looked_at_together(queue):
 
     strand(2)
     with CaptureQueriesContext(connection) as few:
-        assert rebind_strays() == 0
+        assert rebind_orphans() == 0
     strand(20)
     with CaptureQueriesContext(connection) as many:
-        assert rebind_strays() == 0
+        assert rebind_orphans() == 0
     assert len(many) == len(few) <= 13
 
 

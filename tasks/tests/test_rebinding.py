@@ -12,7 +12,7 @@ from tasks.lifecycle.sweep import sweep
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
 from tasks.scheduling import assignment, rebinding
-from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.targets import Candidate
 from tasks.tests.make import (
     ask_for_any,
@@ -150,7 +150,7 @@ def test_a_task_leaves_a_device_that_its_owner_may_not_use_any_more(alice):
     public = make_worker("b-public")
     occupy(public, alice)
     grant.delete()
-    assert rebind_strays() == 1
+    assert rebind_orphans() == 1
     task.refresh_from_db()
     assert task.worker == public
 
@@ -160,7 +160,7 @@ def test_without_another_match_a_task_waits_where_it_was(alice):
     occupy(worker, alice)
     task = ask_for_any(alice)
     go_offline(worker)
-    assert rebind_strays() == 0
+    assert rebind_orphans() == 0
     task.refresh_from_db()
     assert (task.worker, task.events.filter(kind="task.moved").count()) == (worker, 0)
 
@@ -173,13 +173,13 @@ def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
     for worker in left:
         occupy(worker, alice)
     go_offline(gone)
-    assert rebind_strays() == 4
+    assert rebind_orphans() == 4
     places = sorted(Task.objects.get(pk=task.pk).worker.name for task in tasks)
     assert places == ["left-1", "left-1", "left-2", "left-2"]
 
 
 def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
-    monkeypatch.setattr(assignment, "STRAYS_READ", 3)
+    monkeypatch.setattr(assignment, "ORPHANS_READ", 3)
     gone = make_worker("gone")
     occupy(gone, alice)
     tasks = [ask_for_any(alice) for _ in range(8)]
@@ -195,8 +195,8 @@ def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
 
 
 def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monkeypatch):
-    monkeypatch.setattr(assignment, "STRAYS_READ", 2)
-    monkeypatch.setattr(assignment, "STRAYS_IN_VAIN", 2)
+    monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
+    monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)
     gone = make_worker("gone", labels={"chip": "rare"})
     occupy(gone, alice)
     for _ in range(6):
@@ -205,7 +205,7 @@ def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monke
     left = make_worker("left")
     occupy(left, alice)
     go_offline(gone)
-    assert rebind_strays() == 1
+    assert rebind_orphans() == 1
     task.refresh_from_db()
     assert task.worker == left
 
@@ -213,8 +213,8 @@ def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monke
 def test_strays_that_fit_nowhere_for_their_options_hide_another_for_some_rounds_alone(
     alice, monkeypatch
 ):
-    monkeypatch.setattr(assignment, "STRAYS_READ", 2)
-    monkeypatch.setattr(assignment, "STRAYS_IN_VAIN", 2)
+    monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
+    monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)
     gone = make_worker("gone")
     gone.runtimes.update(kind="binary", builds=["cuda"])
     occupy(gone, alice)
@@ -224,7 +224,7 @@ def test_strays_that_fit_nowhere_for_their_options_hide_another_for_some_rounds_
     occupy(make_worker("left"), alice)
     go_offline(gone)
     # a round looks at two of seven, from anywhere: by chance all of these miss it in 1 of 10^14
-    assert sum(rebind_strays() for _ in range(100)) == 1
+    assert sum(rebind_orphans() for _ in range(100)) == 1
     task.refresh_from_db()
     assert task.worker.name == "left"
 

@@ -10,7 +10,7 @@ from tasks.dispatch import gateway
 from tasks.lifecycle.attempts import assign_attempt
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
-from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.messages import STUCK, cause_words, queue_rows
 from tasks.scheduling.queue_status import facts_of, outlook
 from tasks.scheduling.rebinding import move_task
@@ -182,11 +182,11 @@ def test_a_script_for_any_device_leaves_one_that_forbids_it(alice):
     task = any_script(alice)
     second = make_script_worker("b")
     Worker.objects.filter(pk=first.pk).update(allows_scripts=False)
-    assert rebind_strays() == 1
+    assert rebind_orphans() == 1
     task.refresh_from_db()
     assert task.worker == second
     Worker.objects.filter(pk=second.pk).update(offers_scripts=False)
-    assert rebind_strays() == 0
+    assert rebind_orphans() == 0
     assert causes(task) == ["scripts_not_offered", "no_match"]
 
 

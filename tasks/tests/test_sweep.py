@@ -293,7 +293,7 @@ def test_a_step_that_fails_keeps_no_other_waiting_and_shows(monkeypatch, tmp_pat
         raise DomainError("storage_unreachable")
 
     monkeypatch.setattr(ObjectStorage, "delete", staticmethod(away))
-    monkeypatch.setattr(sweep_command, "deliveries_sweep", lambda: later.append("deliveries"))
+    monkeypatch.setattr(sweep_command, "sweep_deliveries", lambda: later.append("deliveries"))
     with pytest.raises(DomainError):
         call_command("sweep", "--once")
     task.refresh_from_db()

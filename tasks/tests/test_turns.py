@@ -15,7 +15,7 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.assignment import assign_waiting
-from tasks.scheduling.fair_share import Group, Turn, count_before, next_turns
+from tasks.scheduling.fair_share import Turn, UserQueue, count_before, next_turns
 from tasks.scheduling.queue_status import facts_of
 from tasks.submission.creation import rerun_task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
@@ -152,7 +152,7 @@ groups = st.lists(
 @given(groups, st.lists(st.sampled_from([0.0, 3.0, 10.0, 25.5]), min_size=4, max_size=4))
 def test_counting_the_turns_before_a_task_is_the_same_as_dealing_them(rows, held):
     found = [
-        Group(tier, owner, number, DAY + datetime.timedelta(hours=hour))
+        UserQueue(tier, owner, number, DAY + datetime.timedelta(hours=hour))
         for tier, owner, number, hour in rows
     ]
     used = {owner: held[owner - 1] for owner in range(1, 5)}

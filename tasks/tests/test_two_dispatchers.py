@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
-from tasks.scheduling.assignment import assign_waiting, rebind_strays
+from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
 from workers.models import Worker
 
@@ -80,7 +80,7 @@ def make_queues() -> None:
     [
         assign_waiting,
         a_slot_gets_free,
-        rebind_strays,
+        rebind_orphans,
         lambda: [cancel_task(task) for task in Task.objects.filter(state="waiting")[::2]],
         lambda: Worker.objects.filter(name="shelf").update(is_enabled=False),
     ],
