@@ -34,8 +34,8 @@ Without --runtime-python or --runtime-binary it can run nothing yet. Add to {con
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse and run a command; return its exit code."""
-    given = _parser().parse_args(arguments)
-    code: int = given.command(given)
+    namespace = _parser().parse_args(arguments)
+    code: int = namespace.command(namespace)
     return code
 
 
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--verbose", action="store_true", help="log more")
     run.set_defaults(command=_run)
     doctor = commands.add_parser("doctor", help="check what the agent needs")
-    doctor.set_defaults(command=lambda given: report_health(given.config))
+    doctor.set_defaults(command=lambda namespace: report_health(namespace.config))
     _add_runtime(commands.add_parser("runtime", help="the MegEngine versions of this device"))
     for name in ("enrol", "run", "doctor"):
         _add_config(commands.choices[name])
@@ -71,10 +71,12 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--python", metavar="PATH", help="install for this interpreter")
     add.add_argument("--binary", metavar="PATH", help="a load_and_run built on this device")
     add.set_defaults(
-        command=lambda given: runtime_add(given.config, given.version, given.python, given.binary)
+        command=lambda namespace: runtime_add(
+            namespace.config, namespace.version, namespace.python, namespace.binary
+        )
     )
     listing = commands.add_parser("list", help="what the configuration names, and its state")
-    listing.set_defaults(command=lambda given: runtime_list(given.config))
+    listing.set_defaults(command=lambda namespace: runtime_list(namespace.config))
     check = commands.add_parser("check", help="run a tiny model, measure the device's limits")
     check.add_argument("version", nargs="?", help="only this one")
     check.add_argument(
@@ -84,8 +86,11 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
         "--missing", action="store_true", help="only of versions that were never measured"
     )
     check.set_defaults(
-        command=lambda given: runtime_check(
-            given.config, given.version, limits=not given.quick, missing=given.missing
+        command=lambda namespace: runtime_check(
+            namespace.config,
+            namespace.version,
+            limits=not namespace.quick,
+            missing=namespace.missing,
         )
     )
     for command in (add, listing, check):
@@ -123,27 +128,29 @@ def _add_enrol(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_enrol)
 
 
-def _enrol(given: argparse.Namespace) -> int:
+def _enrol(namespace: argparse.Namespace) -> int:
     try:
-        wanted = Enrolment(
-            server=given.server,
-            code=given.code,
-            config=given.config,
-            spool=given.spool,
-            runtimes=_describe(given.runtime_python, given.runtime_binary, given.find_runtimes),
-            force=given.force,
-            update=given.update,
+        enrolment = Enrolment(
+            server=namespace.server,
+            code=namespace.code,
+            config=namespace.config,
+            spool=namespace.spool,
+            runtimes=_describe(
+                namespace.runtime_python, namespace.runtime_binary, namespace.find_runtimes
+            ),
+            force=namespace.force,
+            update=namespace.update,
         )
-        worker = enrol_device(wanted)
+        worker = enrol_device(enrolment)
     except (EnrolError, ConfigError) as exc:
         return _fail(exc, 1)
     print(f"This device is now {worker!r}.")
-    for entry in wanted.runtimes:
+    for entry in enrolment.runtimes:
         print(f"MegEngine {entry.version}: {entry.path}")
-    if not given.quiet:
-        if not wanted.runtimes:
-            print(_NO_RUNTIME.format(config=given.config))
-        print(f"Next: python -m agent run --config {given.config}")
+    if not namespace.quiet:
+        if not enrolment.runtimes:
+            print(_NO_RUNTIME.format(config=namespace.config))
+        print(f"Next: python -m agent run --config {namespace.config}")
     return 0
 
 
@@ -155,12 +162,12 @@ def _describe(
     With `look` also those that were not given, of other versions.
     """
     entries = []
-    found = [describe_wheel(path) for path in pythons]
-    found += [describe_binary(path) for path in binaries]
-    given = {runtime.version for runtime in found}
+    runtimes = [describe_wheel(path) for path in pythons]
+    runtimes += [describe_binary(path) for path in binaries]
+    versions = {runtime.version for runtime in runtimes}
     if look:
-        found += [wheel for wheel in find_wheels() if wheel.version not in given]
-    for runtime in found:
+        runtimes += [wheel for wheel in find_wheels() if wheel.version not in versions]
+    for runtime in runtimes:
         if runtime.problem or not runtime.version:
             problem = runtime.problem or "its version cannot be told"
             raise EnrolError(f"{runtime.path}: {problem}")
@@ -170,10 +177,10 @@ def _describe(
     return tuple(entries)
 
 
-def _run(given: argparse.Namespace) -> int:
-    start_logging(verbose=given.verbose)
+def _run(namespace: argparse.Namespace) -> int:
+    start_logging(verbose=namespace.verbose)
     try:
-        asyncio.run(serve(load_config(given.config)))
+        asyncio.run(serve(load_config(namespace.config)))
     except Replaced:
         return EXIT_CODE
     except SessionRefused as exc:
@@ -183,9 +190,9 @@ def _run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _options(given: argparse.Namespace) -> int:
+def _options(namespace: argparse.Namespace) -> int:
     rows = describe()
-    if given.json:
+    if namespace.json:
         print(json.dumps(rows, indent=1))
         return 0
     for row in rows:

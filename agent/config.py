@@ -141,8 +141,8 @@ def load_config(path: Path) -> Config:
         memory_limit_bytes=parsed.memory_limit_bytes,
         nice=parsed.nice,
         warm=parsed.warm,
-        hide=tuple(folder / each for each in parsed.hide),
-        show=tuple(folder / each for each in parsed.show),
+        hide=tuple(folder / name for name in parsed.hide),
+        show=tuple(folder / name for name in parsed.show),
         require_sandbox=parsed.require_sandbox,
         gate=parsed.gate,
         cores="auto" if cores == "auto" else tuple(cores),
@@ -216,7 +216,7 @@ def _libraries(
     path: Path, entries: Sequence[COprLibrary], folder: Path
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
     """The libraries that are there, and a warning for each that is not."""
-    found: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     warnings = []
     names = [entry.name for entry in entries]
     for name in names:
@@ -225,11 +225,11 @@ def _libraries(
     for entry in entries:
         library = folder / entry.path
         if library.is_file():
-            found[entry.name] = library
+            libraries[entry.name] = library
         else:
             text = f"c_opr_lib {entry.name!r}: there is no file {library}: correct its `path`"
             warnings.append(text)
-    return found, tuple(warnings)
+    return libraries, tuple(warnings)
 
 
 def _distinct(path: Path, entries: Sequence[RuntimeEntry]) -> tuple[RuntimeEntry, ...]:

@@ -112,9 +112,9 @@ def _share_cores(config: Config) -> Cores:
 
 
 async def _find_sandbox(config: Config) -> Sandbox:
-    shown = (*config.show, *config.c_opr_libs.values())
+    visible = (*config.show, *config.c_opr_libs.values())
     return await asyncio.to_thread(
-        find_sandbox, config.hidden_folders(), config.secret_files, shown
+        find_sandbox, config.hidden_folders(), config.secret_files, visible
     )
 
 

@@ -153,11 +153,11 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime
         text = "not allowed: tasks may run models only. To allow them write `allow = true` below "
         text += f"[scripts] in {config.file}: a running agent takes it up between two tasks"
         return Check("ok", "scripts", text)
-    found = list(runtimes.values())
+    pythons = list(runtimes.values())
     # not in the spool: what root leaves there no other agent can read
     with tempfile.TemporaryDirectory() as folder:
-        rules = ScriptRules.look(config, sandbox, found, Path(folder))
-    if problem := rules.problem(found):
+        rules = ScriptRules.look(config, sandbox, pythons, Path(folder))
+    if problem := rules.problem(pythons):
         text = f"allowed, but none is run: {problem}. Mend it, then restart the agent"
         return Check("problem", "scripts", text)
     text = "allowed: whoever may use this device runs programs here, in a closed sandbox"
@@ -201,6 +201,6 @@ def _check_sight() -> Check:
     reader = GpuReader()
     gpus = f"{len(reader)} GPU" if len(reader) else f"no GPU ({reader.problem or 'none found'})"
     reader.close()
-    missing = [name for name, found in seen.items() if not found]
+    missing = [name for name, is_visible in seen.items() if not is_visible]
     text = f"load, memory; {gpus}; not told here: {', '.join(missing) or 'nothing'}"
     return Check("ok", "device", text)

@@ -46,27 +46,27 @@ class _Refused(BaseModel):
     message: str
 
 
-def enrol_device(wanted: Enrolment) -> str:
+def enrol_device(enrolment: Enrolment) -> str:
     """Do it; return the worker's name. Raises EnrolError, ConfigError.
 
     All that can be checked is checked first: a code is used up by the server's answer.
     """
-    server = server_address(wanted.server)
-    token_file = wanted.config.with_suffix(".token")
-    draft = wanted.config.with_suffix(".token.new")
-    for path in (wanted.config, token_file):
-        if path.exists() and not wanted.force:
+    server = server_address(enrolment.server)
+    token_file = enrolment.config.with_suffix(".token")
+    draft = enrolment.config.with_suffix(".token.new")
+    for path in (enrolment.config, token_file):
+        if path.exists() and not enrolment.force:
             raise EnrolError(f"{path} exists: give --force to replace it")
     try:
-        wanted.config.parent.mkdir(parents=True, exist_ok=True)
+        enrolment.config.parent.mkdir(parents=True, exist_ok=True)
         # the folder can be written, so the code is not spent in vain; the old token is still there
         replace_file(draft, b"", mode=0o600)
-        granted = _redeem(server, wanted.code)
+        granted = _redeem(server, enrolment.code)
         replace_file(token_file, f"{granted.token}\n".encode(), mode=0o600)
-        content = _to_toml(server, token_file.name, wanted)
-        replace_file(wanted.config.resolve(), content.encode(), mode=0o600)
+        content = _to_toml(server, token_file.name, enrolment)
+        replace_file(enrolment.config.resolve(), content.encode(), mode=0o600)
     except OSError as exc:
-        raise EnrolError(f"{exc.filename or wanted.config}: {exc.strerror}") from exc
+        raise EnrolError(f"{exc.filename or enrolment.config}: {exc.strerror}") from exc
     finally:
         draft.unlink(missing_ok=True)
     return granted.worker
@@ -109,15 +109,15 @@ def not_ours(server: str, status: int) -> str:
     return f"{server} answered {status}, but not as MegEngine Web Profile does: check the address"
 
 
-def _to_toml(server: str, token_file: str, wanted: Enrolment) -> str:
+def _to_toml(server: str, token_file: str, enrolment: Enrolment) -> str:
     lines = [
         f"server = {_quote(server)}",
         f"token_file = {_quote(token_file)}",
-        f"spool = {_quote(wanted.spool)}",
+        f"spool = {_quote(enrolment.spool)}",
     ]
-    if wanted.update:
+    if enrolment.update:
         lines.append("update = true")
-    for entry in wanted.runtimes:
+    for entry in enrolment.runtimes:
         lines += ["", "[[runtime]]"]
         lines += [f"{key} = {_quote(str(value))}" for key, value in entry if value]
     return "\n".join(lines) + "\n"

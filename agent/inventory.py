@@ -65,41 +65,41 @@ def take_inventory(
     `agent runtime check` found, by version. Without a GPU a build for one is worth nothing.
     """
     listed = tuple(sorted(libraries))
-    found = {entry.version: _look_at(entry, listed, has_gpu=has_gpu) for entry in entries}
+    runtimes = {entry.version: _look_at(entry, listed, has_gpu=has_gpu) for entry in entries}
     return {
         version: _with_roofs(runtime, (checks or {}).get(version, {}))
-        for version, runtime in found.items()
+        for version, runtime in runtimes.items()
     }
 
 
 def describe_entry(entry: RuntimeEntry) -> tuple[RuntimeDescription, str]:
     """Ask a configured runtime what it is; why it cannot be used, empty if it can."""
     if entry.problem or not entry.path:
-        found = RuntimeDescription("", entry.kind, entry.path, problem=entry.problem)
+        description = RuntimeDescription("", entry.kind, entry.path, problem=entry.problem)
     else:
-        found = (describe_wheel if entry.kind == "wheel" else describe_binary)(entry.path)
+        description = (describe_wheel if entry.kind == "wheel" else describe_binary)(entry.path)
     # a figure measured with another version than the reader is told would be worse than none
-    if found.problem or not found.version or found.version == entry.version:
-        return found, found.problem
+    if description.problem or not description.version or description.version == entry.version:
+        return description, description.problem
     says = f"the configuration says {entry.version}: correct `version` there"
-    return found, f"{entry.path} is MegEngine {found.version}, {says}"
+    return description, f"{entry.path} is MegEngine {description.version}, {says}"
 
 
 def _look_at(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) -> Runtime:
-    found, problem = describe_entry(entry)
+    description, problem = describe_entry(entry)
     if problem or not entry.path:
         info = RuntimeInfo(version=entry.version, kind=entry.kind, problem=problem[:500])
         return Runtime(info, ())
     info = RuntimeInfo(
         version=entry.version,
         kind=entry.kind,
-        python=found.python[:40],
-        flags=found.flags,
-        builds=tuple(each for each in found.builds if has_gpu or each not in _FOR_GPUS),
+        python=description.python[:40],
+        flags=description.flags,
+        builds=tuple(build for build in description.builds if has_gpu or build not in _FOR_GPUS),
         libraries=libraries,
     )
-    command = [*_line_by_line(found), *command_for(entry.kind, entry.path)]
-    return Runtime(info, tuple(command), found.style, entry.path)
+    command = [*_line_by_line(description), *command_for(entry.kind, entry.path)]
+    return Runtime(info, tuple(command), description.style, entry.path)
 
 
 def _with_roofs(runtime: Runtime, check: Record) -> Runtime:
@@ -111,8 +111,8 @@ def _with_roofs(runtime: Runtime, check: Record) -> Runtime:
     return replace(runtime, info=runtime.info.model_copy(update={"roofs": tuple(roofs[:4])}))
 
 
-def _line_by_line(found: RuntimeDescription) -> list[str]:
+def _line_by_line(description: RuntimeDescription) -> list[str]:
     """Up to 1.10 the log goes to stdout, and what is still buffered is lost in an abort."""
-    version = tuple(map(int, found.version.split(".")[:2]))
+    version = tuple(map(int, description.version.split(".")[:2]))
     stdbuf = shutil.which("stdbuf")
-    return [stdbuf, "-oL"] if found.kind == "binary" and version < (1, 11) and stdbuf else []
+    return [stdbuf, "-oL"] if description.kind == "binary" and version < (1, 11) and stdbuf else []

@@ -76,8 +76,9 @@ def _loads(
     # a short disturbance of a long run is seen by the glances only
     peak = max((100 * moment.other_cores for moment in during), default=0.0)
     if percent > OTHER_PERCENT or peak > OTHER_PERCENT:
-        shown = max(100 * others_s / elapsed_s, 0.0)
-        text = f"other processes used {shown:.0f} % of a core, at most {max(peak, shown):.0f} %"
+        others_percent = max(100 * others_s / elapsed_s, 0.0)
+        most = max(peak, others_percent)
+        text = f"other processes used {others_percent:.0f} % of a core, at most {most:.0f} %"
         yield _told(Code.OTHER_LOAD, text + _names(during, after))
     stolen = 100 * (after.stolen_s - before.stolen_s) / elapsed_s
     if stolen > _STOLEN_PERCENT:

@@ -85,21 +85,21 @@ def pin_self(own: Iterable[int]) -> None:
 
     So what is started for a run must be bound itself. Without `own` nothing changes.
     """
-    wanted = frozenset(own)
-    if not wanted or not hasattr(os, "sched_setaffinity"):
+    allowed = frozenset(own)
+    if not allowed or not hasattr(os, "sched_setaffinity"):
         return
     for thread in _threads():
         try:
-            os.sched_setaffinity(thread, wanted)
+            os.sched_setaffinity(thread, allowed)
         except ProcessLookupError:
             continue  # it ended meanwhile
 
 
 def pin_process(pid: int, cores: Iterable[int]) -> None:
     """Bind a process that has just been started. Raises ProcessLookupError."""
-    wanted = frozenset(cores)
-    if wanted and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(pid, wanted)
+    allowed = frozenset(cores)
+    if allowed and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(pid, allowed)
 
 
 def as_list(cores: Iterable[int]) -> str:

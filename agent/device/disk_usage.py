@@ -31,12 +31,12 @@ def measure_folder(folder: Path) -> Held:
     unseen: list[str] = []
     for entry in _walk(folder, unseen):
         try:
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except OSError:
             continue  # gone meanwhile
-        total += found.st_blocks * 512
+        total += status.st_blocks * 512
         files += 1
-        largest = max(largest, found.st_size)
+        largest = max(largest, status.st_size)
         if files > MOST_FILES:
             break
     return Held(total, files, largest, unseen[0] if unseen else "")
@@ -53,7 +53,7 @@ def sizes_of_files(folder: Path) -> Iterator[tuple[Path, int]]:
 
 def deleted_bytes(pids: Iterable[int]) -> int:
     """What files hold that have no name any more and that one of these processes has open."""
-    found: dict[tuple[int, int], int] = {}
+    sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         try:
             descriptors = os.listdir(f"/proc/{pid}/fd")
@@ -65,8 +65,8 @@ def deleted_bytes(pids: Iterable[int]) -> int:
             except OSError:
                 continue
             if stat.S_ISREG(state.st_mode) and not state.st_nlink:
-                found[state.st_dev, state.st_ino] = state.st_blocks * 512
-    return sum(found.values())
+                sizes[state.st_dev, state.st_ino] = state.st_blocks * 512
+    return sum(sizes.values())
 
 
 def _walk(folder: Path, unseen: list[str]) -> Iterator[os.DirEntry[str]]:
@@ -76,13 +76,13 @@ def _walk(folder: Path, unseen: list[str]) -> Iterator[os.DirEntry[str]]:
         path, depth = waiting.pop()
         try:
             with os.scandir(path) as entries:
-                found = list(entries)
+                rows = list(entries)
         except FileNotFoundError:
             continue
         except OSError as exc:
             unseen.append(f"a folder that cannot be read ({exc.strerror})")
             continue
-        for entry in found:
+        for entry in rows:
             yield entry
             if not entry.is_dir(follow_symlinks=False):
                 continue

@@ -51,9 +51,9 @@ def _cpu_model() -> str:
     """x86 says `model name`; ARM boards say it in the device tree, or not at all."""
     text = _read("/proc/cpuinfo")
     for key in ("model name", "Hardware", "cpu model"):
-        found = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)
-        if found:
-            return found[1].strip()
+        match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)
+        if match:
+            return match[1].strip()
     return _read("/proc/device-tree/model").strip("\0 \n") or platform.processor()
 
 

@@ -47,7 +47,7 @@ class Observation:
         """What is kept of it beside `contaminations`."""
         return {
             "before": self.before.to_json(),
-            "during": [each.model_dump(mode="json", exclude_none=True) for each in self.during],
+            "during": [moment.model_dump(mode="json", exclude_none=True) for moment in self.during],
             "after": self.after.to_json(),
             "watch_cpu_s": self.watch_cpu_s,
         }
@@ -87,11 +87,11 @@ class Observer:
         after = await asyncio.to_thread(
             lambda: take_snapshot(self._begin, read_counters(), self._gpus)
         )
-        found = contaminations(self._before, self._moments, after)
+        findings = contaminations(self._before, self._moments, after)
         if not self._gate.passed:
-            found.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
+            findings.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
         return Observation(
-            self._before, tuple(self._moments), after, tuple(found), self._watch_cpu_s
+            self._before, tuple(self._moments), after, tuple(findings), self._watch_cpu_s
         )
 
     async def _watch(self) -> None:

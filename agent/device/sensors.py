@@ -55,14 +55,14 @@ def read_max_clock_mhz(cores: Sequence[int] = ()) -> float | None:
 
 @functools.cache
 def _temperature_files() -> tuple[str, ...]:
-    found = []
+    paths = []
     for folder in glob.glob("/sys/class/hwmon/hwmon*"):
         if _text(f"{folder}/name") in _DRIVERS:
-            found += glob.glob(f"{folder}/temp*_input") + glob.glob(f"{folder}/device/temp*_input")
+            paths += glob.glob(f"{folder}/temp*_input") + glob.glob(f"{folder}/device/temp*_input")
     for folder in glob.glob("/sys/class/thermal/thermal_zone*"):
         if _ZONE.search(_text(f"{folder}/type")):
-            found.append(f"{folder}/temp")
-    return tuple(found)
+            paths.append(f"{folder}/temp")
+    return tuple(paths)
 
 
 @functools.cache
@@ -72,8 +72,8 @@ def _throttle_files(kind: str) -> tuple[str, ...]:
 
 @functools.cache
 def _clock_files(name: str, cores: tuple[int, ...] = ()) -> tuple[str, ...]:
-    wanted = cores or ("[0-9]*",)
-    return tuple(path for core in wanted for path in glob.glob(f"{_CPU}/cpu{core}/cpufreq/{name}"))
+    numbers = cores or ("[0-9]*",)
+    return tuple(path for core in numbers for path in glob.glob(f"{_CPU}/cpu{core}/cpufreq/{name}"))
 
 
 def _number(path: str) -> int | None:

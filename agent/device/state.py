@@ -204,15 +204,15 @@ def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
     if since.others is None or now.others is None:
         return ()
     window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
-    found = []
+    processes = []
     for pid, row in now.others.items():
         known = since.others.get(pid)
         before_s = known.cpu_s if known and known.start_ticks == row.start_ticks else 0.0
         percent = 100 * max(0.0, row.cpu_s - before_s) / window_s
         if percent >= _HEAVY_PERCENT or row.resident_bytes >= _HEAVY_BYTES:
-            found.append((percent, row))
-    found.sort(key=lambda pair: (pair[0], pair[1].resident_bytes), reverse=True)
-    strangers = (pair for pair in found if not _is_marked(pair[1].pid))
+            processes.append((percent, row))
+    processes.sort(key=lambda pair: (pair[0], pair[1].resident_bytes), reverse=True)
+    strangers = (pair for pair in processes if not _is_marked(pair[1].pid))
     return tuple(
         OtherProcess(name=row.name, cpu_percent=percent, memory_bytes=row.resident_bytes)
         for (percent, row), _ in zip(strangers, range(_MOST_PROCESSES), strict=False)
@@ -239,11 +239,11 @@ def _swapped_bytes() -> int:
 
 def _clocks() -> tuple[CoreClock, ...]:
     try:
-        found = psutil.cpu_freq(percpu=True)
+        clocks = psutil.cpu_freq(percpu=True)
     except (OSError, NotImplementedError, ValueError):
         return ()  # boards whose driver stands but cannot be read
     return tuple(
         CoreClock(current_mhz=clock.current, min_mhz=clock.min or None, max_mhz=clock.max or None)
-        for clock in found or ()
+        for clock in clocks or ()
         if clock.current
     )

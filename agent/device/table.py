@@ -79,15 +79,15 @@ def read_tree(root: int) -> dict[int, Row]:
     """`root` and its descendants, without a look at any other process where the kernel helps."""
     if not _lists_children():
         return descendants(read_table(), [root])
-    found: dict[int, Row] = {}
+    rows: dict[int, Row] = {}
     waiting = [root]
     while waiting:
         pid = waiting.pop()
         row = read_row(pid)
-        if row is not None and pid not in found:
-            found[pid] = row
+        if row is not None and pid not in rows:
+            rows[pid] = row
             waiting += _children(pid)
-    return found
+    return rows
 
 
 def descendants(table: dict[int, Row], roots: Iterable[int]) -> dict[int, Row]:
@@ -95,14 +95,14 @@ def descendants(table: dict[int, Row], roots: Iterable[int]) -> dict[int, Row]:
     by_parent: dict[int, list[int]] = {}
     for row in table.values():
         by_parent.setdefault(row.parent, []).append(row.pid)
-    found: dict[int, Row] = {}
+    rows: dict[int, Row] = {}
     waiting = list(roots)
     while waiting:
         pid = waiting.pop()
-        if pid in table and pid not in found:
-            found[pid] = table[pid]
+        if pid in table and pid not in rows:
+            rows[pid] = table[pid]
             waiting += by_parent.get(pid, [])
-    return found
+    return rows
 
 
 def tree_cpu_s(rows: Iterable[Row]) -> float:
@@ -128,11 +128,11 @@ def _lists_children() -> bool:
 
 def _children(pid: int) -> list[int]:
     """Each thread has children of its own."""
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                found += map(int, file.read().split())
+                pids += map(int, file.read().split())
     except OSError:
-        return found
-    return found
+        return pids
+    return pids

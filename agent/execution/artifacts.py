@@ -41,7 +41,7 @@ def check_files(order: Start) -> None:
     if len(set(names)) != len(names):
         raise ValueError("two files have the same name")
     fed = [file.input for file in order.data if file.input]
-    fed += [given.name for given in order.inputs]
+    fed += [entry.name for entry in order.inputs]
     if len(set(fed)) != len(fed):
         raise ValueError("an input is given twice")
     for name in fed:

@@ -188,8 +188,8 @@ def _after_refusals(end: AttemptFinished, refused: Mapping[str, str]) -> dict[st
     """A file that the user asked for and does not get turns a success into a failure."""
     if not refused:
         return {}
-    told = "; ".join(f"{name}: refused: {why}" for name, why in sorted(refused.items()))
-    detail = "; ".join(filter(None, [end.detail, told]))[:1000]
+    reasons = "; ".join(f"{name}: refused: {why}" for name, why in sorted(refused.items()))
+    detail = "; ".join(filter(None, [end.detail, reasons]))[:1000]
     if end.reason is EndReason.EXITED and end.exit_code == 0:
         return {"reason": EndReason.OUTPUT_TOO_LARGE, "detail": detail}
     return {"detail": detail}

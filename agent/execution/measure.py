@@ -95,10 +95,10 @@ class KnownInputs:
 
     def get(self, order: Start) -> tuple[TensorInfo, ...] | None:
         """None if nothing is known; an empty tuple is a model without inputs."""
-        found = self._found.get(_key(order))
-        if found is not None:
+        entry = self._found.get(_key(order))
+        if entry is not None:
             self._found.move_to_end(_key(order))
-        return found
+        return entry
 
     def put(self, order: Start, inputs: tuple[TensorInfo, ...]) -> None:
         self._found[_key(order)] = inputs
@@ -128,16 +128,16 @@ class Measuring:
 
     async def run(self, run: Runner, feed: Feeder) -> None:
         """Do the plan. Raises PassFailed, and what `run` and `feed` raise."""
-        wanted, plan = await self._wanted(run), self._order.plan
-        given = self._order.inputs or any(not file.option for file in self._order.data)
-        if wanted is None and self._order.fill and not given:
+        tensors, plan = await self._wanted(run), self._order.plan
+        has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
+        if tensors is None and self._order.fill and not has_inputs:
             raise InputError("shape", _CANNOT_TELL)
-        inputs = await asyncio.to_thread(feed, wanted)
+        inputs = await asyncio.to_thread(feed, tensors)
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):
-            each = self._recipe.profiled(inputs, MADE_PROFILE, first=self._is_first())
-            await self._pass(run, each, profile_name(number))
+            step = self._recipe.profiled(inputs, MADE_PROFILE, first=self._is_first())
+            await self._pass(run, step, profile_name(number))
         if self._recipe.dumps:
             await self._pass(run, self._recipe.dump(inputs))
 
@@ -157,11 +157,11 @@ class Measuring:
         known = self._known.get(self._order)
         if known is not None or not self._order.fill or not self._runtime.tells_inputs:
             return known
-        found = await self._pass(run, self._recipe.inspect())
-        if not found.outputs:
+        run_log = await self._pass(run, self._recipe.inspect())
+        if not run_log.outputs:
             return None  # every model has an output: what was printed was not understood
-        self._known.put(self._order, found.inputs)
-        return found.inputs
+        self._known.put(self._order, run_log.inputs)
+        return run_log.inputs
 
     def _is_first(self) -> bool:
         return all(record.kind == "inspect" for record in self.done.records)
@@ -169,63 +169,63 @@ class Measuring:
     async def _clean(self, run: Runner, inputs: Mapping[str, str]) -> None:
         iterations = self._recipe.first_iterations
         for tries_left in range(_MOST_TRIES - 1, -1, -1):
-            each = self._recipe.clean(inputs, first=self._is_first(), iterations=iterations)
-            found = await self._pass(run, each)
-            iterations = 0 if found.trials else self._recipe.enough_iterations(found)
+            step = self._recipe.clean(inputs, first=self._is_first(), iterations=iterations)
+            run_log = await self._pass(run, step)
+            iterations = 0 if run_log.trials else self._recipe.enough_iterations(run_log)
             if not iterations:
                 return
-            if not tries_left or iterations <= len(found.e2e_ms):
-                self.done.notes.append(_too_short(found, self._order.plan))
+            if not tries_left or iterations <= len(run_log.e2e_ms):
+                self.done.notes.append(_too_short(run_log, self._order.plan))
                 return
             # it only told how many iterations are needed
             last = self.done.records[-1]
             self.done.records[-1] = last.model_copy(update={"kept": False})
 
-    def _say(self, each: Pass) -> int:
+    def _say(self, step: Pass) -> int:
         """Head the pass in the log, if there are several; return where its own output begins.
 
         It is counted as for the page: of the plan's passes, a clean one that is made anew once.
         """
         count, output = self.expected(), self._folder.output
-        if not self.done.records and count == 1 and each.kind != "inspect":
+        if not self.done.records and count == 1 and step.kind != "inspect":
             return 0
         place = f"{PASS_HEAD}{self.done.kept + 1} of {count}"
         tries = sum(record.kind == "clean" for record in self.done.records) + 1
-        what = f"clean, try {tries}" if each.kind == "clean" and tries > 1 else each.kind
+        what = f"clean, try {tries}" if step.kind == "clean" and tries > 1 else step.kind
         with output.open("ab") as sink:
-            sink.write(f"{place} ({what}): load_and_run {shlex.join(each.arguments)}\n".encode())
+            sink.write(f"{place} ({what}): load_and_run {shlex.join(step.arguments)}\n".encode())
             return sink.tell()
 
-    async def _pass(self, run: Runner, each: Pass, profile: str = "") -> RunLog:
+    async def _pass(self, run: Runner, step: Pass, profile: str = "") -> RunLog:
         """Run one process and note what it did; `profile` is what its profile is kept as."""
         number = len(self.done.records) + 1
-        command = self._runtime.command_line(each.arguments)
+        command = self._runtime.command_line(step.arguments)
         output = self._folder.output
-        offset = self._say(each)
+        offset = self._say(step)
         started_at = time.time()
         (self._folder.work / MADE_PROFILE).unlink(missing_ok=True)
-        make_folders(self._folder, each.arguments)
+        make_folders(self._folder, step.arguments)
         result = await run(command)
-        found = parse_log(_read(output, offset))
+        run_log = parse_log(_read(output, offset))
         self.done.run_s += result.run_s
         kept = bool(profile) and _succeeded(result)
         if kept:
-            kept = keep_profile(self._folder, each.profile, profile)
+            kept = keep_profile(self._folder, step.profile, profile)
         self.done.records.append(
             PassRecord(
                 number=number,
-                kind=each.kind,
-                kept=each.kind != "inspect",
+                kind=step.kind,
+                kept=step.kind != "inspect",
                 argv=tuple(command),
                 started_at=started_at,
                 run_s=result.run_s,
-                start_s=_start_s(result, found),
+                start_s=_start_s(result, run_log),
                 exit_code=result.exit_code,
-                load_ms=found.load_ms,
-                prepare_ms=found.prepare_ms,
-                warmup_ms=found.warmup_ms,
-                e2e_ms=found.e2e_ms,
-                host_ms=found.host_ms,
+                load_ms=run_log.load_ms,
+                prepare_ms=run_log.prepare_ms,
+                warmup_ms=run_log.warmup_ms,
+                e2e_ms=run_log.e2e_ms,
+                host_ms=run_log.host_ms,
                 profile=profile if kept else "",
             )
         )
@@ -233,15 +233,15 @@ class Measuring:
             raise PassFailed(result, result.reason)
         if profile and not kept:
             raise PassFailed(result, EndReason.NO_PROFILE, "load_and_run wrote no profile")
-        if each.kind == "clean" and not found.e2e_ms and not found.trials:
+        if step.kind == "clean" and not run_log.e2e_ms and not run_log.trials:
             raise PassFailed(result, EndReason.NOTHING_TIMED, "load_and_run timed no iteration")
-        return found
+        return run_log
 
 
-def _too_short(found: RunLog, plan: Plan) -> str:
-    seconds = sum(found.e2e_ms) / 1000
+def _too_short(run_log: RunLog, plan: Plan) -> str:
+    seconds = sum(run_log.e2e_ms) / 1000
     return (
-        f"The pass without profiling lasted {seconds:.2f} s in {len(found.e2e_ms)} iterations, "
+        f"The pass without profiling lasted {seconds:.2f} s in {len(run_log.e2e_ms)} iterations, "
         f"less than the {plan.clean_min_s:g} s that the plan asks for."
     )
 
@@ -250,9 +250,9 @@ def _succeeded(result: RunResult) -> bool:
     return result.reason is EndReason.EXITED and result.exit_code == 0 and not result.limit
 
 
-def _start_s(result: RunResult, found: RunLog) -> float:
+def _start_s(result: RunResult, run_log: RunLog) -> float:
     """What the process did beside iterations: imports, load, compile, its end."""
-    iterations_s = (sum(found.warmup_ms) + sum(found.e2e_ms)) / 1000
+    iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
     return max(result.run_s - iterations_s, 0.0)
 
 

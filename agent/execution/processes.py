@@ -55,10 +55,10 @@ async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
 
 def end_marked(attempt: UUID) -> None:
     """KILL every process that carries the attempt's variable."""
-    wanted = f"{ATTEMPT_VARIABLE}={attempt}".encode()
+    marker = f"{ATTEMPT_VARIABLE}={attempt}".encode()
     for pid in read_pids():
         try:
-            if wanted in read_environment(pid) and pid != os.getpid():
+            if marker in read_environment(pid) and pid != os.getpid():
                 os.kill(pid, signal.SIGKILL)
                 _reap(pid)
                 log.warning("escaped_process_killed pid=%d attempt=%s", pid, attempt)

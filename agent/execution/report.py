@@ -52,15 +52,15 @@ class Report:
 
     def phases(self) -> tuple[Phase, ...]:
         """What took time until now; those of the passes as far as they ended."""
-        found = []
+        phases = []
         if self.download_s is not None:
-            found.append(_phase("download", self.begun_at, self.download_s))
-        found += [
+            phases.append(_phase("download", self.begun_at, self.download_s))
+        phases += [
             _phase(f"pass {record.kind}", record.started_at, record.run_s)
             for record in self.passes.records
         ]
         # one is left for the upload
-        return tuple(found[: MAX_PHASES - 1])
+        return tuple(phases[: MAX_PHASES - 1])
 
     def write(self, folder: Path) -> None:
         """Reads the runtime's program for its SHA-256: call it in a thread.

@@ -87,17 +87,17 @@ class Limits:
 
     def rows(self) -> list[tuple[str, int, int, int]]:
         """The limits as (option of prlimit(1), number of the resource, soft, hard)."""
-        wanted: dict[str, int] = {"core": 0, "fsize": self.file_bytes}
+        limits: dict[str, int] = {"core": 0, "fsize": self.file_bytes}
         if self.memory_bytes is not None:
-            wanted["data" if self.on_data_only else "as"] = self.memory_bytes
+            limits["data" if self.on_data_only else "as"] = self.memory_bytes
         if self.cpu_s is not None:
-            wanted["cpu"] = self.cpu_s
+            limits["cpu"] = self.cpu_s
         # it does not bind root, and would mislead a reader of the limits
         if self.tasks is not None:
-            wanted["nproc"] = self.tasks
+            limits["nproc"] = self.tasks
         elif self.processes is not None and os.geteuid() != 0:
-            wanted["nproc"] = self.processes * _TASKS_PER_PROCESS
-        return [_row(option, value) for option, value in wanted.items()]
+            limits["nproc"] = self.processes * _TASKS_PER_PROCESS
+        return [_row(option, value) for option, value in limits.items()]
 
     def to_json(self) -> dict[str, Any]:
         """For the record of an attempt."""

@@ -37,7 +37,7 @@ class Sandbox:
     """`bwrap` is the program's path, empty for none; `problem` says why there is none.
 
     `hidden_folders` (the spool with others' attempts) look empty inside, `hidden_files` (the token)
-    look like /dev/null. `homes` look empty but for what a command needs and for `shown`.
+    look like /dev/null. `homes` look empty but for what a command needs and for `visible`.
     """
 
     bwrap: str = ""
@@ -45,7 +45,7 @@ class Sandbox:
     hidden_folders: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
     homes: tuple[Path, ...] = ()
-    shown: tuple[Path, ...] = ()
+    visible: tuple[Path, ...] = ()
     limits_memory: bool = False
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
@@ -90,23 +90,23 @@ class Sandbox:
         back: dict[str, None] = {}
         for path in needed:
             back.update(dict.fromkeys(map(str, needs_of(path, self.homes))))
-        for shown in (*back, *map(str, self.shown), str(_TABLE)):
-            if _lies_in(Path(shown), self.homes):
-                prefix += ["--ro-bind-try", shown, shown]
+        for name in (*back, *map(str, self.visible), str(_TABLE)):
+            if _lies_in(Path(name), self.homes):
+                prefix += ["--ro-bind-try", name, name]
         return prefix
 
 
 def find_sandbox(
-    folders: tuple[Path, ...], files: tuple[Path, ...], shown: tuple[Path, ...] = ()
+    folders: tuple[Path, ...], files: tuple[Path, ...], visible: tuple[Path, ...] = ()
 ) -> Sandbox:
     """Try bubblewrap once, with all that a run asks of it. `folders` must exist.
 
-    `shown` are what runs may see of a home folder besides their runtime.
+    `visible` are what runs may see of a home folder besides their runtime.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         return Sandbox(problem="bubblewrap is not installed: install the package `bubblewrap`")
-    sandbox = Sandbox(bwrap, "", folders, files, _homes(), shown, _limits_memory(bwrap))
+    sandbox = Sandbox(bwrap, "", folders, files, _homes(), visible, _limits_memory(bwrap))
     try:
         done = run_trial(sandbox.wrap(["/bin/sh", "-c", "exit 0"], folders[0]), timeout_s=10)
     except (OSError, subprocess.SubprocessError) as exc:
@@ -133,13 +133,13 @@ def run_trial(command: Sequence[str], timeout_s: float) -> subprocess.CompletedP
 def _homes() -> tuple[Path, ...]:
     """Where users keep what is theirs. Links are followed: bubblewrap binds folders."""
     candidates = (Path("/home"), Path("/root"), *_own_home())
-    found: dict[Path, None] = {}
-    for each in candidates:
-        home = each.resolve()
-        inside = any(home.is_relative_to(other) for other in found)
+    homes: dict[Path, None] = {}
+    for candidate in candidates:
+        home = candidate.resolve()
+        inside = any(home.is_relative_to(other) for other in homes)
         if home.is_dir() and home != Path("/") and not inside:
-            found[home] = None
-    return tuple(found)
+            homes[home] = None
+    return tuple(homes)
 
 
 def _own_home() -> Iterator[Path]:
@@ -206,7 +206,7 @@ def _beside(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
 
 def _people(homes: tuple[Path, ...]) -> set[Path]:
     """The homes themselves: below /home they are one level deeper."""
-    return {*homes, *(each for each in Path("/home").glob("*") if Path("/home") in homes)}
+    return {*homes, *(path for path in Path("/home").glob("*") if Path("/home") in homes)}
 
 
 def _lies_in(path: Path, homes: tuple[Path, ...]) -> bool:

@@ -34,7 +34,7 @@ class ScriptRules:
         """
         if not config.allow_scripts:
             return cls()
-        pythons = [each.path for each in runtimes if _is_wheel(each)]
+        pythons = [runtime.path for runtime in runtimes if _is_wheel(runtime)]
         return cls(True, find_closed_sandbox(sandbox, folder, pythons))
 
     def problem(self, runtimes: Iterable[Runtime]) -> str:

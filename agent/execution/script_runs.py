@@ -136,15 +136,15 @@ class ScriptRuns:
 
         Of several the latest: a program that forked may leave those of its processes too.
         """
-        found, folder = [], self._folder.work / TRACES
+        traces, folder = [], self._folder.work / TRACES
         # a link in its place could lead to another attempt's
         for path in () if folder.is_symlink() else folder.glob(f"*.{kind}"):
             size = size_of_plain_file(path) if path.name.split(".")[0].isdigit() else None
             if size:
-                found.append((path.stat().st_mtime_ns, size, path))
-        if not found:
+                traces.append((path.stat().st_mtime_ns, size, path))
+        if not traces:
             return _NO_TRACE.format(kind)
-        _, size, path = max(found)
+        _, size, path = max(traces)
         limit = limit_of(kind) or 0
         if size >= limit:
             return f"{kind} has {size >> 20} MiB, below {limit >> 20} MiB are kept: record less"
@@ -154,7 +154,7 @@ class ScriptRuns:
     def _raised(self, offset: int) -> str:
         """The exception that ended it, in a line; empty without."""
         line = self._told() or self._printed(offset)
-        return "".join(each for each in line[:300] if each.isprintable())
+        return "".join(character for character in line[:300] if character.isprintable())
 
     def _told(self) -> str:
         """As the runner caught it: what is printed after a traceback may be longer than a log."""
@@ -192,7 +192,7 @@ def check_script(order: Start) -> None:
         raise ValueError("two files have the same name")
 
 
-def lay_out(order: Start, given: Path, work: Path, *, last: bool) -> str:
+def lay_out(order: Start, source: Path, work: Path, *, last: bool) -> str:
     """Make `work` anew from the files in `given`; return the program's path below PROGRAM.
 
     What an earlier run left goes: no run sees what another did. The last one may use up `given`.
@@ -204,27 +204,27 @@ def lay_out(order: Start, given: Path, work: Path, *, last: bool) -> str:
     folder, name = work / PROGRAM, order.model.name
     put = shutil.move if last else shutil.copyfile
     if name.endswith(".zip"):
-        files = unpack(given / name, folder)
-        wanted = order.script.entry if order.script else None
-        program = choose_program(name, files, wanted)
+        files = unpack(source / name, folder)
+        entry = order.script.entry if order.script else None
+        program = choose_program(name, files, entry)
     else:
-        put(given / name, folder / name)
+        put(source / name, folder / name)
         program = name
     for file in order.data:
         if (folder / file.name).exists():
             text = f"{file.name} is a file of the task and lies in {name} too: rename one of both"
             raise InputError("name", text)
-        put(given / file.name, folder / file.name)
+        put(source / file.name, folder / file.name)
     return program
 
 
-def choose_program(archive: str, files: Sequence[str], wanted: str | None) -> str:
+def choose_program(archive: str, files: Sequence[str], entry: str | None) -> str:
     """Which of a zip's files is run. Raises InputError that names those which could be."""
     programs = [path for path in files if path.endswith(".py")]
-    if wanted is not None:
-        if wanted in files:
-            return wanted
-        raise InputError("unreadable", f"{archive} holds no {wanted}: {_named(programs)}")
+    if entry is not None:
+        if entry in files:
+            return entry
+        raise InputError("unreadable", f"{archive} holds no {entry}: {_named(programs)}")
     for usual in _USUAL:
         if usual in programs:
             return usual

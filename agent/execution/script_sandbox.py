@@ -54,7 +54,7 @@ _WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
 class ClosedSandbox:
     """`bwrap` is the program's path, empty for none; `problem` says why there is none.
 
-    What is hidden is not shown even where it lies in what is; `shown` is what the owner names.
+    What is hidden is not shown even where it lies in what is; `visible` is what the owner names.
     `user` are bubblewrap's flags, `setpriv` the program that changes to the user `owner`, if any;
     `filter` is the file of refused system calls.
     """
@@ -67,7 +67,7 @@ class ClosedSandbox:
     hidden_folders: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
     homes: tuple[Path, ...] = ()
-    shown: tuple[Path, ...] = ()
+    visible: tuple[Path, ...] = ()
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
         """The command inside. `work` holds FOLDERS. Raises OSError without a sandbox.
@@ -156,8 +156,8 @@ class ClosedSandbox:
 
     def _devices(self) -> list[str]:
         """Those that compute, and with them what libraries read of them below /sys."""
-        devices = [each for pattern in DEVICES for each in sorted(glob.glob(pattern))]
-        prefix = [part for each in devices for part in ("--dev-bind-try", each, each)]
+        devices = [device for pattern in DEVICES for device in sorted(glob.glob(pattern))]
+        prefix = [part for device in devices for part in ("--dev-bind-try", device, device)]
         for place in ("/sys",) if devices else _PROCESSORS:
             prefix += [*_way_to(Path(place)), "--ro-bind-try", place, place]
         return prefix
@@ -167,35 +167,37 @@ class ClosedSandbox:
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
         named = [Path(part) for part in (*command, *libraries) if part.startswith("/")]
         everywhere = (Path("/"), *self.homes)
-        found = [each for path in named for each in needs_of(path, everywhere)]
-        places = {*map(str, found), *map(str, self.shown), *_SETTINGS}
-        shown = ("/usr", *_SYSTEM)
+        needed = [place for path in named for place in needs_of(path, everywhere)]
+        places = {*map(str, needed), *map(str, self.visible), *_SETTINGS}
+        mounted = ("/usr", *_SYSTEM)
         return sorted(
-            place for place in places if os.path.exists(place) and not _lies_in(place, shown)
+            place for place in places if os.path.exists(place) and not _lies_in(place, mounted)
         )
 
 
 def _way_to(place: Path) -> list[str]:
     """The folders above a place: bubblewrap itself would make them for their owner alone."""
-    return [part for each in reversed(place.parents[:-1]) for part in ("--dir", str(each))]
+    return [part for parent in reversed(place.parents[:-1]) for part in ("--dir", str(parent))]
 
 
-def find_closed_sandbox(found: Sandbox, folder: Path, pythons: Sequence[str] = ()) -> ClosedSandbox:
+def find_closed_sandbox(
+    sandbox: Sandbox, folder: Path, pythons: Sequence[str] = ()
+) -> ClosedSandbox:
     """Try what the model's sandbox was found with; the filter is written into `folder`.
 
     `pythons` are the interpreters that must work in it: another user may not read what is root's.
     `problem` says why there is none. Raises OSError.
     """
-    if not found.bwrap:
-        return ClosedSandbox(problem=found.problem)
+    if not sandbox.bwrap:
+        return ClosedSandbox(problem=sandbox.problem)
     closed = ClosedSandbox(
-        found.bwrap,
+        sandbox.bwrap,
         problem="",
         filter=_write_filter(folder),
-        hidden_folders=found.hidden_folders,
-        hidden_files=found.hidden_files,
-        homes=found.homes,
-        shown=found.shown,
+        hidden_folders=sandbox.hidden_folders,
+        hidden_files=sandbox.hidden_files,
+        homes=sandbox.homes,
+        visible=sandbox.visible,
     )
     setpriv = shutil.which("setpriv") if os.geteuid() == 0 else None
     kinds = [replace(closed, setpriv=setpriv)] if setpriv else []

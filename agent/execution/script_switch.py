@@ -49,8 +49,8 @@ class ScriptSwitch:
         A look at a file's stamp and a file of 2 kB once in a while need no thread.
         """
         try:
-            found = self._file.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            status = self._file.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             if stamp == self._seen:
                 return
             self._seen = stamp

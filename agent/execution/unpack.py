@@ -69,11 +69,11 @@ def unpack(archive: Path, target: Path) -> list[str]:
 
 def _judged(opened: zipfile.ZipFile, archive: Path) -> list[tuple[zipfile.ZipInfo, PurePosixPath]]:
     """Return what is to be made, if all of it may be. Raises InputError."""
-    infos = [each for each in opened.infolist() if each.filename.split("/")[0] != _LITTER]
+    infos = [info for info in opened.infolist() if info.filename.split("/")[0] != _LITTER]
     if len(infos) > MOST_FILES:
         text = f"it holds {len(infos)} files, at most {MOST_FILES} are unpacked"
         raise InputError("too_large", text)
-    total, packed = sum(each.file_size for each in infos), archive.stat().st_size
+    total, packed = sum(info.file_size for info in infos), archive.stat().st_size
     if total > MOST_BYTES:
         text = f"its files are {total >> 20} MiB, at most {MOST_BYTES >> 20} MiB are unpacked"
         raise InputError("too_large", text)

@@ -203,11 +203,11 @@ class Watchdog:
             key = (other, row.start_ticks)
             if other in tree:
                 continue
-            found = self._judged[key] if key in self._judged else _carries(other, mark)
-            if found is not None:
-                judged[key] = found
+            is_marked = self._judged[key] if key in self._judged else _carries(other, mark)
+            if is_marked is not None:
+                judged[key] = is_marked
         self._judged = judged
-        marked = {other for (other, _), found in judged.items() if found}
+        marked = {other for (other, _), is_marked in judged.items() if is_marked}
         self._escaped = (grouped | marked) - set(tree) - {os.getpid()}
         return tree | descendants(table, self._escaped)
 
@@ -293,10 +293,10 @@ def _size(path: Path) -> int:
 def _carries(pid: int, mark: UUID) -> bool | None:
     """None: not to be told now. A process that is replaced by another program shows nothing."""
     try:
-        shown = read_environment(pid)
+        environment = read_environment(pid)
     except OSError:
         return False  # gone, or another user's
-    return f"{ATTEMPT_VARIABLE}={mark}".encode() in shown if shown else None
+    return f"{ATTEMPT_VARIABLE}={mark}".encode() in environment if environment else None
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

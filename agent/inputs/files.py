@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.execution.report import Report
-from agent.inputs.prepare import File, InputSpec, Literal, Random, prepare_inputs, wanted_of
+from agent.inputs.prepare import File, InputSpec, Literal, Random, model_inputs, prepare_inputs
 from agent.link.cache import sha256_of
 from agent.protocol import Start
 from agent.protocol.inputs import Kind
@@ -23,7 +23,7 @@ class Feeding:
     def __init__(self, order: Start, folder: Path, kind: Kind, report: Report) -> None:
         self._order, self._folder, self._kind, self._report = order, folder, kind, report
 
-    def feed(self, wanted: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
+    def feed(self, tensors: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
         """Return input variable -> file in the folder. `wanted` None: the model's are not known.
 
         Reads and writes files: call it in a thread. Raises InputError.
@@ -32,7 +32,7 @@ class Feeding:
         batch = order.options.get("batch_size")
         prepared = prepare_inputs(
             list(self._specs()),
-            None if wanted is None else wanted_of(wanted),
+            None if tensors is None else model_inputs(tensors),
             self._folder,
             kind=self._kind,
             batch=batch if isinstance(batch, int) and batch > 0 else None,
@@ -51,12 +51,12 @@ class Feeding:
             if not file.option:
                 name = file.input or _UNNAMED
                 yield InputSpec(name, File(self._folder / file.name))
-        for given in order.inputs:
-            if given.literal:
-                yield InputSpec(given.name, Literal(given.literal))
+        for entry in order.inputs:
+            if entry.literal:
+                yield InputSpec(entry.name, Literal(entry.literal))
             else:
-                drawn = Random(given.shape, given.dtype or None, order.seed)
-                yield InputSpec(given.name, drawn)
+                drawn = Random(entry.shape, entry.dtype or None, order.seed)
+                yield InputSpec(entry.name, drawn)
 
     def _record(self, name: str, file: str, *, drawn: bool) -> InputRecord:
         path = self._folder / file
@@ -71,7 +71,7 @@ class Feeding:
 
     def _source(self, name: str) -> typing.Literal["file", "literal", "random"]:
         """Whatever was not written in the order came from a file; JSON names its own inputs."""
-        for given in self._order.inputs:
-            if given.name == name:
-                return "literal" if given.literal else "random"
+        for entry in self._order.inputs:
+            if entry.name == name:
+                return "literal" if entry.literal else "random"
         return "file"

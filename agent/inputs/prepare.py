@@ -70,7 +70,7 @@ class InputSpec:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ModelInput:
     """An input of the model. `dtype` is empty if load_and_run does not name it."""
 
     name: str
@@ -91,14 +91,14 @@ class Prepared:
     filled: frozenset[str] = frozenset()
 
 
-def wanted_of(inputs: Iterable[TensorInfo]) -> tuple[Wanted, ...]:
+def model_inputs(inputs: Iterable[TensorInfo]) -> tuple[ModelInput, ...]:
     """The model's inputs as `--model_info` printed them (`RunLog.inputs`)."""
-    return tuple(Wanted(each.name, each.dtype, each.shape) for each in inputs)
+    return tuple(ModelInput(tensor.name, tensor.dtype, tensor.shape) for tensor in inputs)
 
 
 def prepare_inputs(
     specs: Sequence[InputSpec],
-    wanted: Iterable[Wanted] | None,
+    wanted: Iterable[ModelInput] | None,
     folder: Path,
     *,
     kind: Kind,
@@ -113,13 +113,14 @@ def prepare_inputs(
     inputs of the model that are not given get random numbers; None: they are only noted. Raises
     InputError on the first input that cannot be used, and then leaves no file behind.
     """
-    model = None if wanted is None else {each.name: each for each in wanted}
+    model = None if wanted is None else {model_input.name: model_input for model_input in wanted}
     work = _Work(folder, kind, batch, model)
     try:
         for spec in specs:
             work.add(spec)
         if model is not None:
-            work.fill([each for each in model.values() if each.name not in work.files], fill_seed)
+            unfed = [want for want in model.values() if want.name not in work.files]
+            work.fill(unfed, fill_seed)
     except BaseException:
         work.undo()
         raise
@@ -131,7 +132,7 @@ class _Work:
     folder: Path
     kind: Kind
     batch: int | None
-    model: Mapping[str, Wanted] | None
+    model: Mapping[str, ModelInput] | None
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
@@ -147,7 +148,7 @@ class _Work:
         else:
             self._add_file(spec.name, source)
 
-    def fill(self, missing: list[Wanted], seed: int | None) -> None:
+    def fill(self, missing: list[ModelInput], seed: int | None) -> None:
         self.source = None
         for want in missing:
             about = f'Input "{want.name}" ({want.dtype or "unknown type"} {braces(want.shape)})'
@@ -235,12 +236,12 @@ class _Work:
         check_dtype(what, dtype, self.kind)
         check_axes(what, shape)
         want = (self.model or {}).get(name)
-        given = dtype.newbyteorder("=").name
-        if want is not None and want.dtype in ALL_DTYPES and want.dtype != given:
+        dtype_name = dtype.newbyteorder("=").name
+        if want is not None and want.dtype in ALL_DTYPES and want.dtype != dtype_name:
             raise InputError(
                 "wrong_dtype",
-                f"{what} is given as {given} {braces(shape)}, but the model wants {want.dtype} "
-                f"{braces(want.shape)}. {_advice(self.source, want.dtype)}",
+                f"{what} is given as {dtype_name} {braces(shape)}, but the model wants "
+                f"{want.dtype} {braces(want.shape)}. {_advice(self.source, want.dtype)}",
             )
 
     def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
@@ -304,18 +305,18 @@ def _advice(source: object, dtype: str) -> str:
 
 def _check_name(name: str) -> None:
     if len(name) > LONGEST_NAME or not can_be_given(name):
-        shown = ascii(name[:60])
+        quoted = ascii(name[:60])
         raise InputError(
             "name",
-            f"An input cannot be named {shown}: names are 1 to {LONGEST_NAME} printable "
+            f"An input cannot be named {quoted}: names are 1 to {LONGEST_NAME} printable "
             'characters without ":" and ";". Rename the input when the model is dumped.',
         )
 
 
-def _unknown(name: str, model: Mapping[str, Wanted]) -> InputError:
+def _unknown(name: str, model: Mapping[str, ModelInput]) -> InputError:
     if not model:
         return InputError("unknown_input", f'Input "{name}" is given, but the model has none.')
-    listed = [f"{each.name} {each.dtype} {braces(each.shape)}" for each in model.values()]
+    listed = [f"{want.name} {want.dtype} {braces(want.shape)}" for want in model.values()]
     more = ", ..." if len(listed) > _LISTED else ""
     return InputError(
         "unknown_input",

@@ -95,7 +95,9 @@ def build(
     manifest["wheel"] = _described(_write_wheel(out, version))
     # who serves them need not be who built them: in an image that was root
     replace_file(out / MANIFEST, json.dumps(manifest, indent=1).encode(), mode=0o644)
-    _tidy(out, {manifest["wheel"]["name"], *(each["name"] for each in manifest["files"].values())})
+    _tidy(
+        out, {manifest["wheel"]["name"], *(entry["name"] for entry in manifest["files"].values())}
+    )
     return manifest
 
 
@@ -130,8 +132,8 @@ def _digest(source: dict[str, bytes]) -> str:
 
 def _packages(kind: str, cache: Path, say: Say) -> Path:
     """A zip of all packages for this kind of device, made the first time. Raises BuildFailed."""
-    wanted = hashlib.sha256(_REQUIREMENTS.read_bytes() + _LEFT_OUT.pattern.encode()).hexdigest()
-    made = cache / f"packages-{kind}-{wanted[:16]}.zip"
+    digest = hashlib.sha256(_REQUIREMENTS.read_bytes() + _LEFT_OUT.pattern.encode()).hexdigest()
+    made = cache / f"packages-{kind}-{digest[:16]}.zip"
     if made.exists():
         return made
     _, machine, tag = kind.split("-")
@@ -223,11 +225,11 @@ def _is_complete(manifest: Manifest, version: str, kinds: Sequence[str], out: Pa
     if manifest.get("version") != version or set(kinds) - set(manifest["files"]):
         return False
     made = [manifest["wheel"], *manifest["files"].values()]
-    return all((out / each["name"]).is_file() for each in made)
+    return all((out / entry["name"]).is_file() for entry in made)
 
 
-def _tidy(out: Path, wanted: set[str]) -> None:
+def _tidy(out: Path, kept: set[str]) -> None:
     """Remove what earlier builds left: a device asks for the manifest first."""
     for path in out.iterdir():
-        if path.suffix in (".pyz", ".whl", ".new") and path.name not in wanted:
+        if path.suffix in (".pyz", ".whl", ".new") and path.name not in kept:
             path.unlink()

@@ -53,13 +53,13 @@ class Problem(Exception):
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    given = parser().parse_args(arguments)
-    given.home = os.path.abspath(os.path.expanduser(given.home or default_home()))
+    options = parser().parse_args(arguments)
+    options.home = os.path.abspath(os.path.expanduser(options.home or default_home()))
     try:
-        if given.uninstall:
-            uninstall(given.home)
+        if options.uninstall:
+            uninstall(options.home)
         else:
-            install(given)
+            install(options)
     except (Problem, OSError) as problem:
         sys.stderr.write("{}: {}\n".format(NAME, problem))
         return 1
@@ -86,42 +86,42 @@ def default_home() -> str:
     return "/opt/" + NAME if os.geteuid() == 0 else "~/." + NAME
 
 
-def install(given: argparse.Namespace) -> None:
-    if not given.server:
+def install(options: argparse.Namespace) -> None:
+    if not options.server:
         raise Problem("give --server URL")
-    site = given.server.rstrip("/")
+    site = options.server.rstrip("/")
     python = choose_python()
-    os.makedirs(given.home, mode=0o700, exist_ok=True)
-    given.user = choose_user(given.home, given.user)
-    as_user(given.user, lambda: prepare(given, site, python))
-    start(given, python)
+    os.makedirs(options.home, mode=0o700, exist_ok=True)
+    options.user = choose_user(options.home, options.user)
+    as_user(options.user, lambda: prepare(options, site, python))
+    start(options, python)
 
 
-def prepare(given: argparse.Namespace, site: str, python: str) -> None:
+def prepare(options: argparse.Namespace, site: str, python: str) -> None:
     if version_of(python) < [3, 11]:
         raise Problem(f"the user cannot run {python}: run the line with another Python")
-    bundle = fetch_agent(site, given.home, python)
-    worker = enrolled_as(site, given.home)
-    if worker and not given.force:
+    bundle = fetch_agent(site, options.home, python)
+    worker = enrolled_as(site, options.home)
+    if worker and not options.force:
         say(f"This device is {worker} already.")
     else:
-        enrol(given, site, python, bundle)
+        enrol(options, site, python, bundle)
 
 
-def choose_user(home: str, wanted: str) -> str:
+def choose_user(home: str, requested: str) -> str:
     """Whom the agent runs as: as asked, else as before; empty: as who runs this. Raises Problem.
 
     The folder becomes that user's: root neither runs nor writes what somebody else can change.
     """
     if os.geteuid():
-        if wanted:
+        if requested:
             raise Problem("only root can give --user")
         return ""
     unit, owner = read_text(unit_path()), os.lstat(home).st_uid
     try:
-        if not wanted and os.path.join(home, "launch.py") in unit:
-            wanted = unit.partition("\nUser=")[2].partition("\n")[0]
-        user = pwd.getpwnam(wanted) if wanted else pwd.getpwuid(owner)
+        if not requested and os.path.join(home, "launch.py") in unit:
+            requested = unit.partition("\nUser=")[2].partition("\n")[0]
+        user = pwd.getpwnam(requested) if requested else pwd.getpwuid(owner)
     except KeyError as error:
         raise Problem(f"no such user: {error}") from None
     if owner not in (0, user.pw_uid):
@@ -181,8 +181,8 @@ def version_of(path: str) -> List[int]:
     """[3, 11, 2]; a shim that does not run is version 0."""
     command = [path, "-I", "-c", "import sys; print(list(sys.version_info[:3]))"]
     try:
-        told = subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=20)
-        return list(json.loads(told.decode()))
+        output = subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=20)
+        return list(json.loads(output.decode()))
     except (OSError, ValueError, subprocess.SubprocessError):
         return [0]
 
@@ -237,33 +237,33 @@ def enrolled_as(site: str, home: str) -> str:
     return str(answer["worker"])
 
 
-def enrol(given: argparse.Namespace, site: str, python: str, bundle: str) -> None:
-    config = os.path.join(given.home, "agent.toml")
+def enrol(options: argparse.Namespace, site: str, python: str, bundle: str) -> None:
+    config = os.path.join(options.home, "agent.toml")
     server = "server = {}\n".format(json.dumps(site))
-    if os.path.exists(config) and server not in read_text(config) and not given.force:
+    if os.path.exists(config) and server not in read_text(config) and not options.force:
         raise Problem("{} is for another site: --force replaces it".format(config))
-    if not given.code:
+    if not options.code:
         raise Problem("give --code: an administrator makes one on the device's page")
-    command = [python, "-I", bundle, "enrol", "--server", site, "--code", given.code]
+    command = [python, "-I", bundle, "enrol", "--server", site, "--code", options.code]
     command += ["--config", config, "--update", "--find-runtimes", "--quiet"]
     command += ["--force"] if os.path.exists(config) else []
     if subprocess.run(command).returncode:
         raise Problem("the device was not enrolled; see above")
     if "[[runtime]]" not in read_text(config):
-        offer_megengine(given, python, bundle, config)
-    if "[[runtime]]" in read_text(config) and not given.no_measure:
+        offer_megengine(options, python, bundle, config)
+    if "[[runtime]]" in read_text(config) and not options.no_measure:
         # only before the agent starts: nothing else may run meanwhile
         say("Measuring what this device reaches at best.")
         subprocess.run([python, "-I", bundle, "runtime", "check", "--config", config])
 
 
-def offer_megengine(given: argparse.Namespace, python: str, bundle: str, config: str) -> None:
+def offer_megengine(options: argparse.Namespace, python: str, bundle: str, config: str) -> None:
     add = [python, "-I", bundle, "runtime", "add", "1.13.0", "--config", config]
     question = "No MegEngine was found here. Install 1.13.0 (downloads 0.9 GB)? [y/N] "
-    wanted = given.megengine == "install" or (given.megengine == "ask" and ask(question))
-    if not wanted or subprocess.run(add).returncode:
+    is_requested = options.megengine == "install" or (options.megengine == "ask" and ask(question))
+    if not is_requested or subprocess.run(add).returncode:
         say("This device cannot run models before it has MegEngine (compiled: --binary PATH):")
-        say("  " + (f"sudo -u {given.user} " if given.user else "") + " ".join(add))
+        say("  " + (f"sudo -u {options.user} " if options.user else "") + " ".join(add))
 
 
 def ask(question: str) -> bool:
@@ -277,29 +277,29 @@ def ask(question: str) -> bool:
         return False
 
 
-def start(given: argparse.Namespace, python: str) -> None:
-    launcher = os.path.join(given.home, "launch.py")
-    if given.no_service or not has_systemd():
-        if given.start:
-            stop_process(given.home)
-            as_user(given.user, lambda: start_process(given.home, python, launcher))
+def start(options: argparse.Namespace, python: str) -> None:
+    launcher = os.path.join(options.home, "launch.py")
+    if options.no_service or not has_systemd():
+        if options.start:
+            stop_process(options.home)
+            as_user(options.user, lambda: start_process(options.home, python, launcher))
         else:
-            as_whom = f"sudo -u {given.user} " if given.user else ""
+            as_whom = f"sudo -u {options.user} " if options.user else ""
             say(f"Start it: {as_whom}{python} -I {launcher}")
         return
     target = "multi-user.target" if os.geteuid() == 0 else "default.target"
-    user = "User={}\n".format(given.user) if given.user else ""
+    user = "User={}\n".format(options.user) if options.user else ""
     unit = UNIT.format(python=python, launcher=launcher, target=target, user=user)
     os.makedirs(os.path.dirname(unit_path()), exist_ok=True)
     write_file(unit_path(), unit.encode(), 0o644)
     systemctl("daemon-reload")
-    if not given.start:
+    if not options.start:
         say("Start it: {}".format(" ".join([*systemctl_command(), "enable", "--now", SERVICE])))
         return
     systemctl("enable", SERVICE)
     systemctl("restart", SERVICE)
     say("The agent runs. See: {}".format(" ".join([*systemctl_command(), "status", SERVICE])))
-    if os.geteuid() == 0 and not given.user:
+    if os.geteuid() == 0 and not options.user:
         say("It runs as root: `--user NAME` lets it run as somebody who may do less.")
     elif os.geteuid():
         say("To keep it running while you are logged out: loginctl enable-linger")
@@ -316,8 +316,10 @@ def systemctl_command() -> List[str]:
 def systemctl(*words: str) -> None:
     done = subprocess.run(systemctl_command() + list(words), stderr=subprocess.PIPE)
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip()
-        raise Problem(f"systemctl {' '.join(words)}: {told}\nWithout a service: add --no-service")
+        message = done.stderr.decode(errors="replace").strip()
+        raise Problem(
+            f"systemctl {' '.join(words)}: {message}\nWithout a service: add --no-service"
+        )
 
 
 def unit_path() -> str:

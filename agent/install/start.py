@@ -30,11 +30,11 @@ def main():
 
 def _check(kind):
     # type: (str) -> None
-    here = "linux-{}-cp3{}".format(os.uname().machine, sys.version_info[1])
-    if here != kind:
+    platform_tag = "linux-{}-cp3{}".format(os.uname().machine, sys.version_info[1])
+    if platform_tag != kind:
         minor = kind.rsplit("cp3", 1)[1]
         text = "{} is for {}, this is {}: run it with python3.{}, or install the agent again."
-        sys.exit(text.format(os.path.basename(BUNDLE), kind, here, minor))
+        sys.exit(text.format(os.path.basename(BUNDLE), kind, platform_tag, minor))
 
 
 def _unpacked(bundle, name):
@@ -49,7 +49,7 @@ def _unpacked(bundle, name):
         if not os.path.isdir(folder):
             draft = folder + ".new"
             shutil.rmtree(draft, ignore_errors=True)
-            members = [each for each in bundle.namelist() if each.startswith("site/")]
+            members = [member for member in bundle.namelist() if member.startswith("site/")]
             bundle.extractall(draft, members)
             os.rename(os.path.join(draft, "site"), folder)
             shutil.rmtree(draft, ignore_errors=True)

@@ -148,7 +148,7 @@ class Updater:
 
     async def _download(self, file: _File, draft: Path) -> None:
         """Fetch and check. Raises UpdateFailed, _Disturbed as soon as an attempt is here."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         url = f"{self._server}/agent/{file.name}"
         try:
             async with (
@@ -161,11 +161,11 @@ class Updater:
                     async for piece in answer.aiter_bytes(1 << 16):
                         if self.is_busy:
                             raise _Disturbed
-                        found.update(piece)
+                        digest.update(piece)
                         target.write(piece)
         except httpx2.HTTPError as error:
             raise UpdateFailed(f"{file.name}: {type(error).__name__}") from error
-        if found.hexdigest() != file.sha256:
+        if digest.hexdigest() != file.sha256:
             raise UpdateFailed(f"{file.name} arrived damaged")
 
 

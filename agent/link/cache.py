@@ -133,8 +133,8 @@ class ContentCache:
         """Note the use, and the file as it is after that: setting a time changes its own time."""
         with self._lock, contextlib.suppress(OSError):
             os.utime(path)
-            found = path.stat()
-            self._known[sha256] = (found.st_ino, found.st_size, found.st_ctime_ns)
+            status = path.stat()
+            self._known[sha256] = (status.st_ino, status.st_size, status.st_ctime_ns)
 
     def _drop(self, path: Path) -> None:
         log.warning("cache_damaged file=%s", path.name)
@@ -158,13 +158,13 @@ class ContentCache:
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         """(time of the last use, size, path) of every file."""
-        found = []
+        entries = []
         for entry in os.scandir(self._folder):
             if _NAME.fullmatch(entry.name):
                 with contextlib.suppress(FileNotFoundError):
                     known = entry.stat()
-                    found.append((known.st_mtime_ns, known.st_size, Path(entry.path)))
-        return found
+                    entries.append((known.st_mtime_ns, known.st_size, Path(entry.path)))
+        return entries
 
 
 def sha256_of(path: Path) -> str:
@@ -174,8 +174,8 @@ def sha256_of(path: Path) -> str:
 
 
 def _stamp(descriptor: int) -> tuple[int, int, int]:
-    found = os.fstat(descriptor)
-    return found.st_ino, found.st_size, found.st_ctime_ns
+    status = os.fstat(descriptor)
+    return status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def _copy(source: int, sink: int, size: int) -> None:

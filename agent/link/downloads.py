@@ -99,9 +99,9 @@ class Incoming:
         return TransferError(text, passing=True)
 
     def _is_rest(self, content_range: str) -> bool:
-        found = _RANGE.fullmatch(content_range)
-        wanted = (self.size_bytes, self._file.size_bytes)
-        return found is not None and (int(found[1]), int(found[2])) == wanted
+        match = _RANGE.fullmatch(content_range)
+        expected = (self.size_bytes, self._file.size_bytes)
+        return match is not None and (int(match[1]), int(match[2])) == expected
 
 
 def _refusal(name: str, status: int) -> TransferError:

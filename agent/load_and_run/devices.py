@@ -47,7 +47,7 @@ def core_ids(flags):
         if core not in allowed:
             raise FlagError(
                 "ERROR: --multi_thread_core_ids={}: this process may use the cores {}".format(
-                    text, ",".join(str(each) for each in sorted(allowed))
+                    text, ",".join(str(core) for core in sorted(allowed))
                 )
             )
     return cores

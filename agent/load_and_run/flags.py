@@ -19,8 +19,8 @@ with open(_TABLE, "rb") as _file:
 OPTIONS = {row["name"]: row for row in _CONTENT["options"]}
 #: (names, names, why none of the first goes with any other of the second)
 CONFLICTS = [
-    (each["options"], each.get("others", each["options"]), each["why"])
-    for each in _CONTENT["conflicts"]
+    (conflict["options"], conflict.get("others", conflict["options"]), conflict["why"])
+    for conflict in _CONTENT["conflicts"]
 ]
 #: name -> (type, default, what it does), as load_and_run itself has them
 FLAGS = {
@@ -153,7 +153,7 @@ def usage(full):
 
 def _describe(name, full):
     kind, default, meaning = FLAGS[name]
-    shown = '"{}"'.format(default) if kind == "string" else str(default).lower()
+    text = '"{}"'.format(default) if kind == "string" else str(default).lower()
     if full:
-        return "    -{} ({})\n      type: {} default: {}".format(name, meaning, kind, shown)
-    return "    -{:<35}type: {:<10}default: {:<22}{}".format(name, kind, shown, meaning)
+        return "    -{} ({})\n      type: {} default: {}".format(name, meaning, kind, text)
+    return "    -{:<35}type: {:<10}default: {:<22}{}".format(name, kind, text, meaning)

@@ -105,8 +105,8 @@ def _set_options(graph, flags):
 
 def layout(flags):
     """The layout flag that counts, or None. Two at once are ignored, as load_and_run does."""
-    asked = [flag for flag in LAYOUTS if flags.get(flag)]
-    return asked[0] if len(asked) == 1 else None
+    layouts = [flag for flag in LAYOUTS if flags.get(flag)]
+    return layouts[0] if len(layouts) == 1 else None
 
 
 def optimize(library, outputs, flags):
@@ -133,11 +133,11 @@ def keep_names(old, new):
 
 def model_inputs(library, outputs):
     """The input variables, by name, in the order of the model."""
-    found = {}
+    inputs = {}
     for var in library.tools.get_dep_vars(outputs, "Host2DeviceCopy"):
         if var.id == var.owner.outputs[0].id:
-            found[var.id] = var
-    return {found[key].name: found[key] for key in sorted(found)}
+            inputs[var.id] = var
+    return {inputs[key].name: inputs[key] for key in sorted(inputs)}
 
 
 def shape_of(var):

@@ -10,7 +10,7 @@ import numpy as np
 from load_and_run import graph_library as api
 from load_and_run import graph_passes
 from load_and_run.errors import Failure, ProfileError, library_failure
-from load_and_run.inputs import Wanted
+from load_and_run.inputs import TensorSpec
 from load_and_run.log import log
 
 #: flag -> line in the log
@@ -59,16 +59,17 @@ class GraphNetwork(object):
         self._values = []
 
     def inputs(self):
-        """What the model wants, one Wanted for each input."""
+        """What the model wants, one TensorSpec for each input."""
         return [
-            Wanted(name, np.dtype(var.dtype).name, api.shape_of(var))
+            TensorSpec(name, np.dtype(var.dtype).name, api.shape_of(var))
             for name, var in self._inputs.items()
         ]
 
     def results(self):
-        """What the outputs are, one Wanted each."""
+        """What the outputs are, one TensorSpec each."""
         return [
-            Wanted(var.name, np.dtype(var.dtype).name, api.shape_of(var)) for var in self._loaded
+            TensorSpec(var.name, np.dtype(var.dtype).name, api.shape_of(var))
+            for var in self._loaded
         ]
 
     def put(self, name, array):
@@ -120,12 +121,12 @@ class GraphNetwork(object):
 
     def outputs(self):
         """(number of the variable in the graph, name, array) of each output of the last run."""
-        found = []
+        outputs = []
         for index, value in enumerate(self._values):
             var = self._loaded[index]
             array = value if isinstance(value, np.ndarray) else api.call(value.numpy)
-            found.append((var.id, var.name, array))
-        return found
+            outputs.append((var.id, var.name, array))
+        return outputs
 
     def finish(self):
         """Write the profile and fast-run's cache. To be called after the last run."""

@@ -29,7 +29,7 @@ def work(job):
     """In the child: write the types to the file `path` of the job."""
     library = api.Library({"cpu": True})
     _, outputs = api.load(library, job["model"], {})
-    types = sorted({each.type for each in api.call(library.tools.get_oprs_seq, outputs)})
+    types = sorted({operator.type for operator in api.call(library.tools.get_oprs_seq, outputs)})
     try:
         with open(job["path"], "w", encoding="utf-8") as file:
             json.dump(types, file)

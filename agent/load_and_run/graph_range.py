@@ -78,17 +78,17 @@ def _float_variables(library, outputs):
 
     Operators may have outputs that nobody reads; their memory is never written.
     """
-    found = {}
+    variables = {}
     for var in library.tools.get_dep_vars(outputs):
         if np.dtype(var.dtype).kind == "f" or "float" in np.dtype(var.dtype).name:
-            found[var.id] = var
-    return sorted(found.values(), key=lambda var: (var.owner.type != "InputCallback", var.id))
+            variables[var.id] = var
+    return sorted(variables.values(), key=lambda var: (var.owner.type != "InputCallback", var.id))
 
 
 def _describe(library, var):
     """load_and_run's words for a variable; its layout is to be filled in."""
     owner = var.owner
-    slot = [each.id for each in owner.outputs].index(var.id)
+    slot = [output.id for output in owner.outputs].index(var.id)
     logical = str(var.comp_node)
     physical = logical.replace("xpu", api.xpu(library)).replace("x:", "0:")
     name = var.name if owner.type == "Host2DeviceCopy" else owner.name
@@ -122,6 +122,6 @@ def _out_of_range(array, limit):
     return "value={:.6g} range={:.6g} index={{{}}}/{{{}}}".format(
         float(array[index]),
         limit,
-        ",".join(str(int(each)) for each in index),
+        ",".join(str(int(position)) for position in index),
         ",".join(str(length) for length in array.shape),
     )

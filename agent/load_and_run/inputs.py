@@ -9,7 +9,7 @@ import numpy as np
 from load_and_run.errors import InputError
 
 
-class Wanted(object):
+class TensorSpec(object):
     """What the model wants of one of its inputs."""
 
     def __init__(self, name, dtype, shape):
@@ -21,7 +21,7 @@ class Wanted(object):
         return "{} {} {}".format(self.name, self.dtype, braces(self.shape))
 
 
-class Given(object):
+class InputEntry(object):
     """An array for one input; its values are not read before `read` is called."""
 
     def __init__(self, name, array):
@@ -37,16 +37,16 @@ class Given(object):
 
 
 def parse_input(text):
-    """The items of --input as Given, in order; files' headers are read. Raises InputError."""
-    given = []
+    """The items of --input as InputEntry, in order; files' headers are read. Raises InputError."""
+    entries = []
     for item in text.split(";") if text else []:
         name, _, path = item.partition(":")
         if not path.endswith(".npy"):
             raise InputError(
                 '"{}" in --input gives no npy file to an input; write name:file.npy'.format(item)
             )
-        given.append(Given(name, _map_array(path)))
-    return given
+        entries.append(InputEntry(name, _map_array(path)))
+    return entries
 
 
 def _map_array(path):
@@ -66,18 +66,18 @@ def _map_array(path):
     return array
 
 
-def match(given, wanted):
-    """Pairs (Given, Wanted) for the run, and warnings, without reading an array yet.
+def match(entries, tensors):
+    """Pairs (InputEntry, TensorSpec) for the run, and warnings, without reading an array yet.
 
     Raises InputError if a name or a type does not fit. A shape may differ from the model's:
     MegEngine runs it if the operators can.
     """
-    by_name = {want.name: want for want in wanted}
+    by_name = {want.name: want for want in tensors}
     pairs, warnings, seen = [], [], set()
-    for item in given:
+    for item in entries:
         want = by_name.get(item.name)
         if want is None:
-            raise InputError(_no_such_input(item.name, wanted))
+            raise InputError(_no_such_input(item.name, tensors))
         if item.name in seen:
             warnings.append('input "{}" is given twice; the first counts'.format(item.name))
             continue
@@ -95,17 +95,17 @@ def match(given, wanted):
         'input "{}" ({} {}) is not given: the run takes what its memory holds'.format(
             want.name, want.dtype, braces(want.shape)
         )
-        for want in wanted
+        for want in tensors
         if want.name not in seen
     )
     return pairs, warnings
 
 
-def _no_such_input(name, wanted):
-    if not wanted:
+def _no_such_input(name, tensors):
+    if not tensors:
         return 'input "{}" is given, but the model has no inputs'.format(name)
     return 'input "{}" is not an input of the model; its inputs are: {}'.format(
-        name, ", ".join(str(want) for want in wanted)
+        name, ", ".join(str(want) for want in tensors)
     )
 
 

@@ -10,7 +10,7 @@ from load_and_run import settings
 from load_and_run.dumps import output_ids
 from load_and_run.errors import ModelError, NoMegEngine, library_failure
 from load_and_run.flags import FLAGS
-from load_and_run.inputs import Wanted
+from load_and_run.inputs import TensorSpec
 
 # Algorithms that fast-run would find stay in this process: no files in the user's home.
 os.environ.setdefault("MGE_FASTRUN_CACHE_TYPE", "MEMORY")
@@ -77,12 +77,12 @@ class Network(object):
         self._kept = self._call(settings.after_load, self._lite, self._network, flags)
 
     def inputs(self):
-        """What the model wants, one Wanted for each input."""
+        """What the model wants, one TensorSpec for each input."""
         names = self._call(self._network.get_all_input_name) or []
         return [self._wanted(name, self._tensor(name)) for name in names]
 
     def results(self):
-        """What the outputs are so far, one Wanted each; shapes may be unknown before a run."""
+        """What the outputs are so far, one TensorSpec each; shapes may be unknown before a run."""
         return [self._wanted(name, tensor) for name, tensor in self._output_tensors()]
 
     def outputs(self):
@@ -100,7 +100,7 @@ class Network(object):
     @staticmethod
     def _wanted(name, tensor):
         layout = tensor.layout
-        return Wanted(name, layout.dtype.__name__, layout.shapes)
+        return TensorSpec(name, layout.dtype.__name__, layout.shapes)
 
     def _tensor(self, name):
         from megenginelite import tensor

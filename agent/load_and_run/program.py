@@ -69,12 +69,12 @@ def _start(flags, positional):
     rules.check_operators(model, flags)
     if flags["wait_gdb"]:
         _wait_for_debugger()
-    given = inputs.parse_input(flags["input"])
+    entries = inputs.parse_input(flags["input"])
     dumps.prepare(flags)
-    _run(lite, model, flags, given)
+    _run(lite, model, flags, entries)
 
 
-def _run(lite, model, flags, given):
+def _run(lite, model, flags, entries):
     profile = flags["profile_host"] or flags["profile"]
     if profile:
         _open_profile(profile)
@@ -86,15 +86,15 @@ def _run(lite, model, flags, given):
         lite.set_log_level(lite.LiteLogLevel.DEBUG)
     devices.announce(flags)
     if rules.uses_graph(flags):
-        run_all(Plan(model, flags, given))  # with its passes and caches
+        run_all(Plan(model, flags, entries))  # with its passes and caches
     else:
-        _run_lite(lite, model, flags, given)
+        _run_lite(lite, model, flags, entries)
     if profile:
         _check_profile(profile)
         log("profiling result written to {}".format(profile))
 
 
-def _run_lite(lite, model, flags, given):
+def _run_lite(lite, model, flags, entries):
     call(settings.set_caches, lite, flags)
     folder = tempfile.mkdtemp(prefix="load_and_run-") if graph_passes.needed(flags) else None
     try:
@@ -104,11 +104,11 @@ def _run_lite(lite, model, flags, given):
                 if name in absorbed:
                     log("enable {}".format(name.replace("enable_", "")))
             # static memory is told for the shapes of the run
-            shapes = {item.name: item.shape for item in given}
+            shapes = {item.name: item.shape for item in entries}
             model = graph_passes.transform(model, flags, folder, shapes)
             flags = {n: FLAGS[n][1] if n in absorbed else value for n, value in flags.items()}
         log("creat lite model use CPU as default comp node")
-        run_all(Plan(model, flags, given))
+        run_all(Plan(model, flags, entries))
     finally:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)

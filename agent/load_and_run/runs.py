@@ -16,10 +16,10 @@ _HEAD = ("type", "name", "shape", "dtype")
 class Plan(object):
     """What all copies of a model have in common: `given` are the parsed items of --input."""
 
-    def __init__(self, model, flags, given):
+    def __init__(self, model, flags, entries):
         self.model = model
         self.flags = flags
-        self.given = given
+        self.entries = entries
         self.profile = flags["profile_host"] or flags["profile"]
         self.memory = ModelMemory(model) if flags["share_param_mem"] else None
         if self.memory:
@@ -62,7 +62,7 @@ def run_copy(plan, first):
     log("load model: {:.3f}ms\n".format(ms_since(started)))
     dump = dumps.IODump(flags)
     dump.attach(network)
-    arrays = _arrays(plan.given, network, flags["iter"] + flags["warmup_iter"] > 0)
+    arrays = _arrays(plan.entries, network, flags["iter"] + flags["warmup_iter"] > 0)
     if plan.profile and first:
         network.profile_to(plan.profile)
     if flags["model_info"]:
@@ -100,11 +100,14 @@ def _show_info(network):
     log("\n" + info_table(network.inputs(), network.results()) + "\n")
 
 
-def info_table(wanted, made):
-    """The table of --model_info, as load_and_run prints it; each input and output is a Wanted."""
+def info_table(input_tensors, made):
+    """Format the table of --model_info as load_and_run prints it; rows are TensorSpecs."""
     rows = [_HEAD]
-    for kind, tensors in (("INPUT", wanted), ("OUTPUT", made)):
-        rows += [(kind, each.name, inputs.braces(each.shape), str(each.dtype)) for each in tensors]
+    for kind, tensors in (("INPUT", input_tensors), ("OUTPUT", made)):
+        rows += [
+            (kind, tensor.name, inputs.braces(tensor.shape), str(tensor.dtype))
+            for tensor in tensors
+        ]
     widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEAD))]
     border = "+" + "+".join("-" * width for width in widths) + "+"
     lines = ["+" + _TITLE + border[len(_TITLE) + 1 :]]
@@ -119,12 +122,12 @@ def _middle(text, width):
     return " " * left + text + " " * (width - len(text) - left)
 
 
-def _arrays(given, network, computes):
+def _arrays(entries, network, computes):
     """(name, array) for each input, checked against what the model wants.
 
     Without a run there is nothing to warn of: it is only asked what the model is.
     """
-    pairs, warnings = inputs.match(given, network.inputs())
+    pairs, warnings = inputs.match(entries, network.inputs())
     for warning in warnings if computes else ():
         log(warning, "WARN")
     arrays = []
@@ -188,7 +191,7 @@ def _finished_line(times):
     average = math.fsum(times) / len(times)
     deviation = "-nan"
     if len(times) > 1:
-        squares = math.fsum((each - average) ** 2 for each in times)
+        squares = math.fsum((time_ms - average) ** 2 for time_ms in times)
         deviation = "{:.3f}".format(math.sqrt(squares / (len(times) - 1)))
     return (
         "=== finished test #0: time={:.3f} ms avg_time={:.3f} ms standard_deviation={} ms "

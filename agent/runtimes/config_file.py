@@ -43,7 +43,9 @@ def _check(config: Path, before: bytes, after: bytes, entry: dict[str, str]) -> 
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RuntimeProblem(f"{config} cannot be extended ({error}); {by_hand}") from None
     entries = old.get("runtime", [])
-    if any(each.get("version") == entry["version"] for each in entries if isinstance(each, dict)):
+    if any(
+        other.get("version") == entry["version"] for other in entries if isinstance(other, dict)
+    ):
         raise RuntimeProblem(
             f"{config} has a runtime {entry['version']} already; remove it there to replace it"
         )
@@ -100,4 +102,4 @@ def roofs_in(check: Record, path: str) -> list[Record]:
     roofs = check.get("roofs")
     if check.get("path") != path or not isinstance(roofs, list):
         return []
-    return [each for each in roofs if isinstance(each, dict)]
+    return [roof for roof in roofs if isinstance(roof, dict)]

@@ -83,16 +83,16 @@ def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDe
         return _unusable("wheel", python, f"importing MegEngine took longer than {timeout_s:g} s")
     except OSError as error:
         return _unusable("wheel", python, f"cannot start {python}: {error.strerror}")
-    said = _answer(done.stdout, _MARK)
-    if said is None:
+    answer = _answer(done.stdout, _MARK)
+    if answer is None:
         return _unusable("wheel", python, f"cannot import MegEngine: {_reason(done)}")
     megengine, gpus = _answer(done.stdout, _DEVICES) or ("", 0)
     gpus = min(gpus, _MOST_GPUS) if isinstance(gpus, int) else 0
     return RuntimeDescription(
-        version=str(said[0]),
+        version=str(answer[0]),
         kind="wheel",
         path=python,
-        python=str(said[1]),
+        python=str(answer[1]),
         builds=("cuda", "tensorrt") if gpus > 0 else (),
         megengine=str(megengine),
         devices=("cpu", *(f"cuda{number}" for number in range(gpus))),
@@ -162,8 +162,8 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _version(text: str) -> str:
-    found = _VERSION.search(text)
-    return found[1] if found else ""
+    match = _VERSION.search(text)
+    return match[1] if match else ""
 
 
 def _answer(text: str, mark: str) -> list[Any] | None:
@@ -171,11 +171,11 @@ def _answer(text: str, mark: str) -> list[Any] | None:
     for line in text.splitlines():
         if line.startswith(mark):
             try:
-                said = json.loads(line.removeprefix(mark))
+                answer = json.loads(line.removeprefix(mark))
             except ValueError:
                 continue
-            if isinstance(said, list) and len(said) == 2:
-                return said
+            if isinstance(answer, list) and len(answer) == 2:
+                return answer
     return None
 
 

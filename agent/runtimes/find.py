@@ -43,21 +43,21 @@ def find_pythons() -> list[Python]:
     pyenv's folder and known to uv; PATH before pyenv before uv for the same version. Only if there
     is none, uv is asked to install one, which may fail without a network.
     """
-    found = present_pythons()
-    if not found and (installed := _uv_install()):
-        found.append(installed)
-    return found
+    pythons = present_pythons()
+    if not pythons and (installed := _uv_install()):
+        pythons.append(installed)
+    return pythons
 
 
 def present_pythons() -> list[Python]:
     """As `find_pythons`, but nothing is installed."""
-    found: dict[str, Python] = {}
+    pythons: dict[str, Python] = {}
     chosen = chosen_python()
     others = [probed for path in _candidates() if (probed := probe(path))]
     others.sort(key=lambda python: -python.minor)  # stable: keeps the order of the sources
     for python in ([chosen] if chosen else []) + others:
-        found.setdefault(os.path.realpath(python.path), python)
-    return list(found.values())
+        pythons.setdefault(os.path.realpath(python.path), python)
+    return list(pythons.values())
 
 
 def chosen_python() -> Python | None:

@@ -64,20 +64,20 @@ class Flag:
 
 def parse_help(text: str) -> Mapping[str, Flag]:
     """The flags in the output of `--help` from 1.7 on, gflags' own left out; empty if none."""
-    found: dict[str, Flag] = {}
+    flags: dict[str, Flag] = {}
     for block in _START.split(text[:_MOST_TEXT])[1:]:
         # gflags breaks its lines where the description happens to fill them
         words = " ".join(block.split())
         name, kind = _NAME.match(words), _TYPE.search(words)
         if name and kind and name[0] not in _BUILT_IN:
-            found[name[0]] = Flag(kind[1], kind[2].strip('"'))
-    return found
+            flags[name[0]] = Flag(kind[1], kind[2].strip('"'))
+    return flags
 
 
 def parse_legacy_help(text: str) -> frozenset[str]:
     """The flags of load_and_run up to 1.6, from what it prints without arguments."""
-    _, found, options = text[:_MOST_TEXT].partition("Where options are:")
-    if not found:
+    _, heading, options = text[:_MOST_TEXT].partition("Where options are:")
+    if not heading:
         return frozenset()
     lines = _LEGACY_LINE.findall(options)
     names = {name.replace("-", "_") for line in lines for name in _LEGACY_NAME.findall(line)}

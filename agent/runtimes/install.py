@@ -126,15 +126,15 @@ def find_wheels() -> list[RuntimeDescription]:
 
     First what was installed by us, then the interpreters on PATH, in pyenv's folder and of uv.
     """
-    found: dict[str, RuntimeDescription] = {}
+    wheels: dict[str, RuntimeDescription] = {}
     ours = installed_wheel()
     if ours:
-        found[ours.version] = ours
+        wheels[ours.version] = ours
     for python in present_pythons():
         wheel = describe_wheel(python.path)
         if not wheel.problem:
-            found.setdefault(wheel.version, wheel)
-    return list(found.values())
+            wheels.setdefault(wheel.version, wheel)
+    return list(wheels.values())
 
 
 def cache_folder() -> Path:
@@ -201,7 +201,7 @@ def _install(inside: str, requirements: Path, log: Path, say: Say) -> None:
     # the pip that came with Python 3.6 and 3.7 does not know the wheel's platform tag
     _step([*pip, "pip>=20.3"], log, say, "checking pip")
     try:
-        _step([*pip, "-r", str(requirements)], log, say, "installing MegEngine", shown=True)
+        _step([*pip, "-r", str(requirements)], log, say, "installing MegEngine", is_shown=True)
     except InstallFailed as failure:
         if any(words in str(failure) for words in _NOT_THERE):
             raise NoWheel(f"{failure}\n{_WHAT_IS_THERE}") from failure
@@ -226,7 +226,7 @@ def _write_marker(path: Path, description: RuntimeDescription) -> None:
     partial.replace(path)
 
 
-def _step(command: list[str], log: Path, say: Say, what: str, shown: bool = False) -> None:
+def _step(command: list[str], log: Path, say: Say, what: str, is_shown: bool = False) -> None:
     """Run one command of the installation, with signs of life. Raises InstallFailed.
 
     A `shown` command draws its own progress when a person sits at a terminal; otherwise its output
@@ -234,7 +234,7 @@ def _step(command: list[str], log: Path, say: Say, what: str, shown: bool = Fals
     """
     started = time.monotonic()
     with log.open("ab") as sink:
-        terminal = shown and sys.stderr.isatty()
+        terminal = is_shown and sys.stderr.isatty()
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -242,12 +242,12 @@ def _step(command: list[str], log: Path, say: Say, what: str, shown: bool = Fals
             # a person sees the progress; why it failed is wanted in the log all the same
             stderr=sink if terminal else subprocess.STDOUT,
         )
-        said = started
+        reported_at = started
         while process.poll() is None:
             time.sleep(_POLL_S)
             now = time.monotonic()
-            if not terminal and now - said >= _SAY_EVERY_S:
-                said = now
+            if not terminal and now - reported_at >= _SAY_EVERY_S:
+                reported_at = now
                 say(f"{what}: {now - started:.0f} s")
     if process.returncode:
         tail = log.read_text(errors="replace").strip().splitlines()[-8:]

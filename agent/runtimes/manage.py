@@ -54,11 +54,11 @@ def runtime_add(
 
 
 def _binary(path: str, version: str) -> str:
-    found = describe_binary(path)
-    if found.problem:
-        raise RuntimeProblem(found.problem)
-    if found.version != version:
-        raise RuntimeProblem(f"{path} is MegEngine {found.version}, not {version}")
+    description = describe_binary(path)
+    if description.problem:
+        raise RuntimeProblem(description.problem)
+    if description.version != version:
+        raise RuntimeProblem(f"{path} is MegEngine {description.version}, not {version}")
     return str(Path(path).absolute())
 
 
@@ -113,8 +113,8 @@ def runtime_check(
         model = Path(folder) / "tiny.mge"
         reason = _make_model(config.runtimes, model)
         for entry in chosen:
-            found, record = _check(entry, model, reason)
-            measured = _roofs_alone(found, record, config) if limits else None
+            description, record = _check(entry, model, reason)
+            measured = _roofs_alone(description, record, config) if limits else None
             _add_roofs(record, checks.get(entry.version, {}) if measured is None else measured)
             checks[entry.version] = record
     content = json.dumps(checks, indent=1, sort_keys=True) + "\n"
@@ -130,39 +130,39 @@ def _was_measured(entry: RuntimeEntry, checks: Mapping[str, Record]) -> bool:
     return "roofs" in check and check.get("path") == entry.path
 
 
-def _roofs_alone(found: RuntimeDescription, record: Record, config: Config) -> Record | None:
+def _roofs_alone(description: RuntimeDescription, record: Record, config: Config) -> Record | None:
     """Measure while no agent can run a task; None, and so once more next time, if one does."""
     try:
         with lock_spool(config.spool):
-            return _roofs(found, record, config)
+            return _roofs(description, record, config)
     except (SpoolBusy, OSError) as problem:
         _say(f"  limits   not measured: {problem}")
         return None
 
 
-def _roofs(found: RuntimeDescription, record: Record, config: Config) -> Record:
+def _roofs(description: RuntimeDescription, record: Record, config: Config) -> Record:
     """Measure what the device reaches with a runtime that works, print and return it."""
     if record["problem"]:
         return {}
     # what a wheel makes itself, it reads
-    own = [found.path] if found.kind == "wheel" else []
+    own = [description.path] if description.kind == "wheel" else []
     makers = dict.fromkeys([*own, *_makers(config.runtimes)])
     try:
         cores = choose_cores(config.cores).measured
     except CoresUnavailable as problem:
         return _told([], str(problem))
     devices: list[Device] = ["cpu", "cuda"] if record["cuda"] else ["cpu"]
-    trials = [measure_roofs(found, makers, device, cores) for device in devices]
-    problems = [f"{each.device}: {each.problem}" for each in trials if each.problem]
-    return _told([each.record() for each in trials if not each.problem], "; ".join(problems))
+    trials = [measure_roofs(description, makers, device, cores) for device in devices]
+    problems = [f"{trial.device}: {trial.problem}" for trial in trials if trial.problem]
+    return _told([trial.record() for trial in trials if not trial.problem], "; ".join(problems))
 
 
 def _told(roofs: list[Record], problem: str) -> Record:
-    for each in roofs:
-        peaks = [f"{name} {flops / 1e9:.1f}" for name, flops in each["peak_flops"].items()]
-        speed = each["copy_bytes_s"] / 1e9
-        _say(f"  limits   {each['device']}: {', '.join(peaks)} GFLOP/s, copy {speed:.1f} GB/s")
-        for note in each["notes"]:
+    for roof in roofs:
+        peaks = [f"{name} {flops / 1e9:.1f}" for name, flops in roof["peak_flops"].items()]
+        speed = roof["copy_bytes_s"] / 1e9
+        _say(f"  limits   {roof['device']}: {', '.join(peaks)} GFLOP/s, copy {speed:.1f} GB/s")
+        for note in roof["notes"]:
             _say(f"           {note}")
     if problem:
         _say(f"  limits   not measured: {problem}")
@@ -200,35 +200,35 @@ def _installed() -> list[str]:
 
 def _check(entry: RuntimeEntry, model: Path, no_model: str) -> tuple[RuntimeDescription, Record]:
     """Look at one runtime, print the result and return it, and as it is recorded."""
-    found, problem = describe_entry(entry)
+    description, problem = describe_entry(entry)
     trial = on_cuda = None
     if not problem and model.is_file():
-        trial = run_model(found, model, ["--cpu"])
+        trial = run_model(description, model, ["--cpu"])
         problem = f"the tiny model did not run: {trial.problem}" if trial.problem else ""
-        if "cuda" in found.builds:
-            on_cuda = run_model(found, model, ["--cuda"])
-    record = _record(entry, found, trial, on_cuda)
+        if "cuda" in description.builds:
+            on_cuda = run_model(description, model, ["--cuda"])
+    record = _record(entry, description, trial, on_cuda)
     record["problem"] = problem
     _print(entry, record, "" if trial else no_model)
-    return found, record
+    return description, record
 
 
 def _record(
-    entry: RuntimeEntry, found: RuntimeDescription, trial: Trial | None, on_cuda: Trial | None
+    entry: RuntimeEntry, description: RuntimeDescription, trial: Trial | None, on_cuda: Trial | None
 ) -> Record:
-    cuda = "cuda0" in found.devices if on_cuda is None else not on_cuda.problem
+    cuda = "cuda0" in description.devices if on_cuda is None else not on_cuda.problem
     return {
         "kind": entry.kind,
         "path": entry.path,
-        "version": found.version,
-        "megengine": found.megengine,
-        "python": found.python,
+        "version": description.version,
+        "megengine": description.megengine,
+        "python": description.python,
         "cuda": cuda,
         "cuda_problem": on_cuda.problem if on_cuda else "",
-        "devices": list(found.devices) or ["cpu", *(["cuda0"] if cuda else [])],
-        "builds": list(found.builds),
-        "flags": list(found.flags),
-        "style": found.style,
+        "devices": list(description.devices) or ["cpu", *(["cuda0"] if cuda else [])],
+        "builds": list(description.builds),
+        "flags": list(description.flags),
+        "style": description.style,
         "tiny_model_ms": trial.e2e_ms if trial else None,
         "checked_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }

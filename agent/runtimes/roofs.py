@@ -149,7 +149,9 @@ class _Bench:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.trial.notes.append(f"{name}: no profile can be read ({type(error).__name__})")
             return 0.0
-        best = max((each.flops for each in operators if each.kind in _COMPUTING), default=0.0)
+        best = max(
+            (operator.flops for operator in operators if operator.kind in _COMPUTING), default=0.0
+        )
         if best:
             self.trial.peak_flops[_DTYPES[name]] = best
         if name == "float32":
@@ -158,10 +160,10 @@ class _Bench:
 
     def _read_copies(self, operators: list["_Operator"]) -> None:
         largest = LARGE[self.trial.device]
-        for each in operators:
-            size = each.memory // 2
-            if each.kind == "Elemwise" and size in (largest, largest // 4):
-                speed = max(self.trial.copies.get(size, 0.0), each.memory / each.time_s)
+        for operator in operators:
+            size = operator.memory // 2
+            if operator.kind == "Elemwise" and size in (largest, largest // 4):
+                speed = max(self.trial.copies.get(size, 0.0), operator.memory / operator.time_s)
                 self.trial.copies[size] = speed
 
     def _bound(self, command: list[str]) -> list[str]:
@@ -191,7 +193,7 @@ def _operators(profile: Record) -> Iterator[_Operator]:
     timed, footprints = profile["profiler"]["device"], profile["profiler"]["opr_footprint"]
     for key, operator in profile["graph_exec"]["operator"].items():
         # before its first kernel, an operator waits
-        times = [each["end"] - each["kern"] for each in timed.get(key, {}).values()]
+        times = [interval["end"] - interval["kern"] for interval in timed.get(key, {}).values()]
         footprint = footprints.get(key, {})
         if times and max(times) >= _LEAST_S:
             yield _Operator(

@@ -68,10 +68,10 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
     ]
     path = str(Path(runtime.path).absolute())  # not resolved: a virtual environment is a link
     command = [*command_for(runtime.kind, path), *arguments_for(runtime.style, arguments)]
-    code, ending, said = run_briefly(command, model.parent, _RUN_TIMEOUT_S)
+    code, ending, output = run_briefly(command, model.parent, _RUN_TIMEOUT_S)
     if code != 0:
         return Trial(ending)
-    log = parse_log(said)
+    log = parse_log(output)
     if log.finished is None:
         return Trial("it ended without a measurement")
     if not profile.is_file() or not profile.stat().st_size:
@@ -100,7 +100,7 @@ def run_briefly(command: list[str], folder: Path, timeout_s: float) -> tuple[int
     except OSError as error:
         return None, f"cannot start {command[0]}: {error.strerror}", ""
     try:
-        said = "\n".join(process.communicate(timeout=timeout_s))
+        output = "\n".join(process.communicate(timeout=timeout_s))
     except subprocess.TimeoutExpired:
         return None, f"it did not end within {timeout_s:g} s", ""
     finally:
@@ -108,12 +108,12 @@ def run_briefly(command: list[str], folder: Path, timeout_s: float) -> tuple[int
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    return process.returncode, _ending(process.returncode, said), said
+    return process.returncode, _ending(process.returncode, output), output
 
 
-def _ending(code: int, said: str) -> str:
+def _ending(code: int, output: str) -> str:
     """What C++ says of an exception, else the last line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("what():", "extra message:"))]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    messages = [line for line in lines if line.startswith(("what():", "extra message:"))]
     ending = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"{ending}: {(told or lines or ['it said nothing'])[-1]}"[:_LONGEST_REASON]
+    return f"{ending}: {(messages or lines or ['it said nothing'])[-1]}"[:_LONGEST_REASON]

@@ -120,10 +120,10 @@ class Mounted(object):
     def _fetch(self):
         """Bring the program's own record, the last one that was written, where ours would be."""
         name = "{}.{}".format(self._owner, self._format)
-        found = [os.path.join(folder, name) for folder in self._written]
-        found = [path for path in found if os.path.isfile(path)]
-        if found:
-            _move(max(found, key=os.path.getmtime), os.path.join(self._folder, name))
+        paths = [os.path.join(folder, name) for folder in self._written]
+        paths = [path for path in paths if os.path.isfile(path)]
+        if paths:
+            _move(max(paths, key=os.path.getmtime), os.path.join(self._folder, name))
 
     def _forget(self):
         """A fork has none of MegEngine's threads: to stop the Profiler there would hang."""
@@ -207,8 +207,8 @@ def main(argv):
         sys.exit(code)
 
 
-def _parse(given):
-    flags, rest = {}, list(given)
+def _parse(arguments):
+    flags, rest = {}, list(arguments)
     while rest and rest[0].startswith("--"):
         name, _, value = rest.pop(0).partition("=")
         if name not in _FLAGS:
@@ -275,8 +275,8 @@ def _note(error, path):
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         ends = [number for number, line in enumerate(lines) if line.startswith("backtrace:")]
-        said = "; ".join(lines[: min(ends[:1] + [_MOST_LINES])])
-        text = ": ".join([name, said] if said else [name])
+        message = "; ".join(lines[: min(ends[:1] + [_MOST_LINES])])
+        text = ": ".join([name, message] if message else [name])
         with open(path, "wb") as file:
             file.write(text[:1000].encode("utf-8", "replace"))
     except Exception:  # its __str__ is the program's, and the disk may be full

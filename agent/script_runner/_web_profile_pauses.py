@@ -41,17 +41,17 @@ class Pauses(object):
             return
         pauses = self
 
-        def called(run, *given, **named):
+        def called(run, *arguments, **named):
             if not vars(run).get(_TRAINS):
-                return call(run, *given, **named)
-            return pauses._apart(call, (run,) + given, named)
+                return call(run, *arguments, **named)
+            return pauses._apart(call, (run,) + arguments, named)
 
-        def trained(grad, *given, **named):
+        def trained(grad, *arguments, **named):
             run = tracing.active_trace
             if run is None:
-                return backward(grad, *given, **named)
+                return backward(grad, *arguments, **named)
             setattr(run, _TRAINS, True)
-            return pauses._apart(backward, (grad,) + given, named)
+            return pauses._apart(backward, (grad,) + arguments, named)
 
         def dumped(profiler):
             pieces = pauses._pieces.pop(profiler, [])
@@ -72,10 +72,10 @@ class Pauses(object):
     def forget_all(self):
         self._pieces.clear()
 
-    def _apart(self, act, given, named):
+    def _apart(self, act, arguments, named):
         profiler = self._profiling._running_profiler
         if profiler is None:
-            return act(*given, **named)
+            return act(*arguments, **named)
         self._tell()
         profiler.stop()
         pieces = self._pieces.setdefault(profiler, [])
@@ -85,7 +85,7 @@ class Pauses(object):
                 self._say("from pause {} on nothing is recorded".format(_MOST_PIECES))
         profiler._dump_callback = None
         try:
-            return act(*given, **named)
+            return act(*arguments, **named)
         finally:
             # not if the program started or stopped one meanwhile
             if profiler in self._pieces and self._profiling._running_profiler is None:
@@ -150,11 +150,11 @@ def _join(json, parts, path):
                 event["ts"] += (local - began) / 1000.0
                 sink.write(json.dumps(event, separators=(",", ":")) + ",\n")
         pid = os.getpid()
-        told = [
+        thread_names = [
             {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
             for name, tid in threads.items()
         ]
-        sink.write(json.dumps(told)[1:-1])
+        sink.write(json.dumps(thread_names)[1:-1])
         sink.write('],"metadata":{"localTime":"' + str(began) + '"}}')
 
 

@@ -126,7 +126,7 @@ def test_homes_look_empty_but_for_the_runtime(tmp_path):
     (home / "load_and_run").write_text("")
     (home / ".local" / "bin").mkdir(parents=True)
     (home / ".local" / "bin" / "python").write_text("")
-    sandbox = Sandbox("/usr/bin/bwrap", "", homes=(home,), shown=(home / "cuda",))
+    sandbox = Sandbox("/usr/bin/bwrap", "", homes=(home,), visible=(home / "cuda",))
 
     def shown(program: Path) -> list[str]:
         command = sandbox.wrap([str(program)], Path("/srv/work"))

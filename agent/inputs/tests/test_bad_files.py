@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import File, InputSpec, Wanted, prepare_inputs
+from agent.inputs.prepare import File, InputSpec, ModelInput, prepare_inputs
 from agent.protocol.inputs import InputError, Kind
 from testdata import DATA
 
 CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"]
 MODELS = {
     "two_inputs": (
-        Wanted("data", "float32", (2, 3, 32, 32)),
-        Wanted("mask", "float32", (2, 1, 32, 32)),
+        ModelInput("data", "float32", (2, 3, 32, 32)),
+        ModelInput("mask", "float32", (2, 1, 32, 32)),
     ),
     "bert_tiny": (
-        Wanted("input_ids", "int32", (2, 48)),
-        Wanted("attention_mask", "float32", (2, 48)),
+        ModelInput("input_ids", "int32", (2, 48)),
+        ModelInput("attention_mask", "float32", (2, 48)),
     ),
 }
 #: file -> code of the error: on a wheel and on a binary if the model is not known; then with it
@@ -67,7 +67,7 @@ def test_every_file_of_the_collection_has_a_verdict() -> None:
 
 
 def outcome(
-    case: dict, folder: Path, kind: Kind, wanted: tuple[Wanted, ...] | None
+    case: dict, folder: Path, kind: Kind, wanted: tuple[ModelInput, ...] | None
 ) -> tuple[str, Path | None]:
     """The code of the error and, if there is none, the file that was made."""
     folder.mkdir()

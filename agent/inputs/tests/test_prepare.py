@@ -13,17 +13,17 @@ from agent.inputs.prepare import (
     File,
     InputSpec,
     Literal,
+    ModelInput,
     Prepared,
     Random,
-    Wanted,
+    model_inputs,
     prepare_inputs,
-    wanted_of,
 )
 from agent.inputs.tests.make import make, one, refused, save
 from agent.protocol.inputs import InputError
 from agent.protocol.run_log import TensorInfo
 
-MODEL = (Wanted("data", "float32", (2, 3)), Wanted("ids", "int32", (4,)))
+MODEL = (ModelInput("data", "float32", (2, 3)), ModelInput("ids", "int32", (4,)))
 
 
 def raw_npy(path: Path, header: str, body: bytes = b"") -> File:
@@ -245,7 +245,7 @@ def test_another_type_is_refused_naming_both(tmp_path: Path) -> None:
 
 
 def test_a_type_that_load_and_run_does_not_name_is_not_checked(tmp_path: Path) -> None:
-    wanted = wanted_of([TensorInfo("INPUT", "x", (2,), "")])
+    wanted = model_inputs([TensorInfo("INPUT", "x", (2,), "")])
     spec = InputSpec("x", save(tmp_path, "a.npy", np.zeros(2, np.float16)))
     assert prepare_inputs([spec], wanted, tmp_path, kind="wheel").notes == ()
     with pytest.raises(InputError, match="does not name float16 and int64"):

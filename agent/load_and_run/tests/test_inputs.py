@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from load_and_run.errors import InputError
-from load_and_run.inputs import Given, Wanted, match, not_finite, parse_input
+from load_and_run.inputs import InputEntry, TensorSpec, match, not_finite, parse_input
 
 from testdata import DATA
 
@@ -67,11 +67,11 @@ def test_a_file_that_cannot_be_mapped_is_refused(file: str, message: str) -> Non
     assert message in str(caught.value)
 
 
-def of(name: str, *shape: int, dtype: str = "float32") -> Given:
-    return Given(name, np.zeros(shape, dtype))
+def of(name: str, *shape: int, dtype: str = "float32") -> InputEntry:
+    return InputEntry(name, np.zeros(shape, dtype))
 
 
-MODEL = [Wanted("data", "float32", [2, 3]), Wanted("mask", "float32", [2, 1])]
+MODEL = [TensorSpec("data", "float32", [2, 3]), TensorSpec("mask", "float32", [2, 1])]
 
 
 def test_what_fits_gives_no_warning() -> None:
