@@ -1,4 +1,4 @@
-"""What agent and server say to each other; the only part of the agent that the server imports."""
+"""The protocol between agent and server; the only part of the agent that the server imports."""
 
 from agent.protocol.contents import (
     MAX_PHASES,

@@ -1,19 +1,19 @@
-"""What messages hold: the device, its runtimes, files and their places, one class each.
+"""Parts of messages: the device, its runtimes, files and their URLs, one class each.
 
-Sizes are bytes, points in time seconds since the epoch (UTC).
+Sizes are in bytes, points in time in seconds since the epoch (UTC).
 """
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-#: hexadecimal MD5: what storage itself can check (Content-MD5, ETag); guards against accidents
+#: hexadecimal MD5, which object storage can verify (Content-MD5, ETag); detects corruption only
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-#: as `Md5`, or of a file in parts (`agent.protocol.parts`)
+#: an `Md5`, or the checksum of a multipart upload (`agent.protocol.parts`)
 PartedMd5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(-[1-9][0-9]{0,4})?$")]
-#: hexadecimal SHA-256 of a file's content: what the agent's cache and the manifest go by
+#: hexadecimal SHA-256 of a file's content, used by the agent's cache and the manifest
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-#: name and value of what a device's owner says of it; tasks may ask for devices by them
+#: labels that the device's owner sets (name -> value); a task's target may select devices by them
 Labels = dict[
     Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")],
     Annotated[str, Field(min_length=1, max_length=100)],
@@ -22,16 +22,16 @@ MAX_LABELS = 32
 #: W3C trace context, or empty (https://www.w3.org/TR/trace-context/#traceparent-header)
 TraceParent = Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$")]
 MAX_PHASES = 64
-#: of programs and files that anybody wrote; NUL, which databases do not hold, is replaced
+#: untrusted text from programs and files; NUL is replaced because PostgreSQL cannot store it
 Text = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
-#: name of a file below the attempt's folder: no path, nothing that load_and_run would split at
+#: name of a file in the attempt's folder: no path, and no separator of load_and_run's `--input`
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
 class Frozen(BaseModel):
-    """Immutable; unknown fields are dropped so that a newer peer may add some.
+    """Base of all messages: immutable, and unknown fields are dropped so that peers may add some.
 
-    No number is nan or infinite: JSON has none, so what reads them would write null.
+    NaN and infinity are rejected because JSON cannot represent them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -44,7 +44,7 @@ class Gpu(Frozen):
 
 
 class Facts(Frozen):
-    """What the device is; read once at the agent's start. `labels` are its owner's own words."""
+    """Hardware and system of the device, read once when the agent starts; and its labels."""
 
     hostname: str = Field(max_length=255)
     ip: str = Field(default="", max_length=45)
@@ -57,15 +57,15 @@ class Facts(Frozen):
     labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
 
 
-#: FLOP/s, bytes/s: far above what any device does, and a number that JSON and columns hold
+#: FLOP/s or bytes/s; the limit is far above any device and fits into JSON and database columns
 _Speed = Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False)]
 
 
 class MeasuredRoofs(Frozen):
-    """What a device reached at best with a runtime, by `agent runtime check`.
+    """Peak performance of a device with a runtime, measured by `agent runtime check`.
 
-    `peak_flops`: FLOP/s by dtype as profiles name it (`Float32`), a multiply-add counts as 2.
-    `copy_bytes_s`: each byte read and each byte written counts. `measured_at`: seconds since the
+    `peak_flops`: FLOP/s per dtype, named as in profiles (`Float32`); a multiply-add counts as 2.
+    `copy_bytes_s`: bytes read plus bytes written per second. `measured_at`: seconds since the
     epoch.
     """
 
@@ -78,11 +78,12 @@ class MeasuredRoofs(Frozen):
 
 
 class RuntimeInfo(Frozen):
-    """One MegEngine version on the device. `problem` is empty if it can be used.
+    """One MegEngine version on the device. `problem` is empty if the runtime is usable.
 
-    `flags`: the options that its load_and_run knows, empty if all of the table. `builds`: what it
-    was built with and the device has (cuda, tensorrt, opencl). `libraries`: names of C operator
-    libraries that the device's owner lists. `roofs`: one for each kind of device that was measured.
+    `flags`: the options that its load_and_run supports, empty if it supports the whole table.
+    `builds`: backends that it was built with and that the device has (cuda, tensorrt, opencl).
+    `libraries`: names of the C operator libraries that the device's owner configured. `roofs`: the
+    peak performance of each device kind (CPU, GPU) that was measured.
     """
 
     version: str = Field(min_length=1, max_length=40)
@@ -96,11 +97,11 @@ class RuntimeInfo(Frozen):
 
 
 class InputFile(Frozen):
-    """A file to fetch before the run. `input` is the variable it feeds, empty for the model.
+    """A file to download before the run. `input` is the variable it feeds, empty for the model.
 
-    `option` is the option whose content it is (a cache), empty for model and data. `sha256` is what
-    an agent found for this very object before; with it the file may come from the agent's cache.
-    `part_bytes` is the size of the parts that `md5` was formed over, 0 for the MD5 of the whole.
+    `option` is the option that the file belongs to (a cache), empty for model and data. `sha256` is
+    the digest that an agent reported for this object before; it allows the agent to use its cache.
+    `part_bytes` is the part size that `md5` was computed with, 0 for an MD5 of the whole file.
     """
 
     name: FileName
@@ -114,9 +115,10 @@ class InputFile(Frozen):
 
 
 class GivenInput(Frozen):
-    """An input variable that no file feeds: by numbers as load_and_run reads them, or at random.
+    """An input variable without a file: literal numbers in load_and_run's syntax, or random ones.
 
-    Without `literal` the values are random; `shape` None and `dtype` empty mean the model's own.
+    The values are random if `literal` is empty. `shape` None and an empty `dtype` stand for the
+    shape and dtype of the model's input.
     """
 
     name: str = Field(min_length=1, max_length=300)
@@ -128,14 +130,14 @@ class GivenInput(Frozen):
 
 
 class StoredFile(Frozen):
-    """The SHA-256 that the agent found for a file of the order, by its name there."""
+    """The SHA-256 that the agent computed for a downloaded file of the order."""
 
     name: FileName
     sha256: Sha256
 
 
 class FileOffer(Frozen):
-    """A file the agent wants to store."""
+    """A file that the agent wants to upload."""
 
     name: FileName
     size_bytes: int = Field(ge=0, le=2**63 - 1)
@@ -143,7 +145,7 @@ class FileOffer(Frozen):
 
 
 class Phase(Frozen):
-    """What an attempt did from when to when, by the device's clock; for traces."""
+    """A named time span of an attempt, by the device's clock; the server turns it into a span."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_ ]{0,39}$")
     started_at: float = Field(ge=0, le=1e11, allow_inf_nan=False)
@@ -151,9 +153,10 @@ class Phase(Frozen):
 
 
 class UploadTarget(Frozen):
-    """Where to PUT one offered file. An empty `url` means: stored already, unless it is `refused`.
+    """The presigned URL for the PUT of one offered file.
 
-    `refused` says in one line why the file must not be stored.
+    `refused` is the reason, in one line, why the file must not be uploaded. An empty `url` without
+    a `refused` means that the file is already stored.
     """
 
     name: FileName

@@ -1,17 +1,17 @@
-"""What an input of a model may be called and hold; server and agent refuse the same."""
+"""Names and dtypes allowed for the inputs of a model; server and agent apply the same rules."""
 
-#: a longer name is refused
+#: longest name of an input, in characters
 LONGEST_NAME = 200
-#: load_and_run splits its `--input` at these; no version has a way to escape them
+#: load_and_run splits the value of `--input` at these; no version can escape them
 SEPARATORS = ":;"
-#: MegEngine's own limit
+#: MegEngine's limit
 MOST_AXES = 7
-#: what a compiled load_and_run reads from npy (`f4 i4 i2 u2 i1 u1`); it aborts at all others
+#: dtypes that a compiled load_and_run reads from npy (`f4 i4 i2 u2 i1 u1`); it aborts on others
 BINARY_DTYPES = ("float32", "int32", "int16", "uint16", "int8", "uint8")
-#: what MegEngine has a type for, beside those
+#: further dtypes that MegEngine supports
 WHEEL_DTYPES = ("float16", "int64", "uint32", "bool")
 ALL_DTYPES = (*BINARY_DTYPES, *WHEEL_DTYPES)
-#: load_and_run's names of types in JSON, and numpy's for them
+#: dtype names in load_and_run's JSON -> numpy's names
 JSON_DTYPES = {
     "float32": "float32",
     "float": "float32",
@@ -23,10 +23,10 @@ JSON_DTYPES = {
 
 
 def can_be_given(name: str) -> bool:
-    """Whether load_and_run can be told an input of this name, of whatever length."""
+    """Return whether `--input` can express an input of this name; its length is not checked."""
     return bool(name) and name.isprintable() and not set(name) & set(SEPARATORS)
 
 
 def instead_of(dtype_kind: str) -> str:
-    """The type to save numbers as that MegEngine has no type for; by the letter of numpy's kind."""
+    """Suggest a dtype in place of one that MegEngine lacks, by the letter of numpy's kind."""
     return "float32" if dtype_kind in "fc" else "int32"

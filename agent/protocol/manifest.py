@@ -1,4 +1,4 @@
-"""`manifest.json`: what is needed to do an attempt again and to know what it was done with."""
+"""Schema of `manifest.json`: everything needed to reproduce an attempt."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ class _Part(BaseModel):
 
 
 class FileRecord(_Part):
-    """A file as the device received it, and what was made of it for load_and_run."""
+    """A file that the device downloaded, with the input variable or option that it was used for."""
 
     name: str
     input: str = ""
@@ -24,7 +24,7 @@ class FileRecord(_Part):
 
 
 class InputRecord(_Part):
-    """What one input variable was fed. `source`: file, literal, random."""
+    """The array that was passed as one input variable, and where its values come from."""
 
     name: str
     source: Literal["file", "literal", "random"]

@@ -1,4 +1,4 @@
-"""`measurement.json`: everything that an attempt measured, raw, and the state of its device."""
+"""Schema of `measurement.json`: the raw measurements of an attempt and the state of its device."""
 
 from typing import Any, Literal
 
@@ -12,13 +12,13 @@ class _Part(BaseModel):
 
 
 class PassRecord(_Part):
-    """One process. Times of load_and_run's own log, in milliseconds, in order.
+    """One pass, i.e. one process. Times in milliseconds come from load_and_run's log, in order.
 
-    `kept` false: it only found out what the model's inputs are, or how many iterations the clean
-    pass needs. `host_ms` is null where a version does not print it. `profile` is the artifact's
-    name, empty without one. `start_s`: what the process did beside warm-ups and iterations
-    (imports, load, compile, its end). A `script` has no times of iterations; its `profile` is a
-    trace.
+    `kept` is false for a pass that only determined the model's inputs, or the number of iterations
+    that the clean pass needs. `host_ms` is null if the version does not print it. `profile` is the
+    name of the artifact, empty if there is none. `start_s` is the run time outside warm-up and
+    iterations (imports, loading, compilation, exit). A `script` pass has no iteration times; its
+    `profile` is a trace.
     """
 
     number: int = Field(ge=1)
@@ -38,14 +38,18 @@ class PassRecord(_Part):
 
 
 class Contamination(_Part):
-    """Why the figures may be worse than they could be; `detail` names what was seen."""
+    """A disturbance that may have slowed down the run; `detail` describes what was observed."""
 
     code: str = Field(max_length=40)
     detail: str = Field(default="", max_length=500)
 
 
 class Measurement(_Part):
-    """`device` holds snapshots: `before`, `during` (a list, outside timed parts), `after`."""
+    """The root object of `measurement.json`.
+
+    `device` holds snapshots of the device: `before`, `during` (a list, taken while nothing is
+    timed) and `after`.
+    """
 
     format: Literal[1] = 1
     plan: Plan

@@ -1,10 +1,11 @@
-"""Every message that crosses the agent's socket, one class each.
+"""The messages of the agent's socket, one class per message.
 
-Agent messages state facts (past tense), server messages give orders (imperative). Sizes are bytes,
-points in time are seconds since the epoch (UTC), durations are seconds. A frame is one JSON object
-in UTF-8. An agent's has at most `MAX_FRAME_BYTES` bytes, whatever characters its texts hold
-(`agent.link.outbox`). A server's may have more: a Start holds up to 65 addresses and a script's
-arguments. `agent.link.session` says how much an agent reads.
+Agent messages state facts (past tense), server messages give orders (imperative). Sizes are in
+bytes, points in time in seconds since the epoch (UTC), durations in seconds. A frame is one JSON
+object in UTF-8. A frame of an agent has at most `MAX_FRAME_BYTES` bytes, whatever characters its
+texts contain (`agent.link.outbox` enforces it). A frame of the server may be larger, because a
+Start holds up to 65 URLs and the arguments of a script; `agent.link.session` sets the limit for
+what an agent reads.
 """
 
 from enum import IntEnum, StrEnum
@@ -31,18 +32,18 @@ from agent.protocol.plan import Plan
 from agent.protocol.script import Script
 
 PROTOCOL_VERSION = 1
-#: of what an agent sends
+#: largest frame that an agent may send
 MAX_FRAME_BYTES = 64 * 1024
-#: files of one question for places: their presigned addresses must fit into a frame
+#: most files in one `attempt.uploads`: their presigned URLs must fit into a frame
 MAX_FILES = 16
-#: of one attempt: what a plan may ask for, and a pass for dumps
+#: most passes of one attempt: those that a plan can have, and one for dumps
 MOST_PASSES = 1000
-#: in `Hello.features` of an agent that runs plans of several passes, and gives inputs and files of
-#: options to a run
+#: `Hello.features`: the agent runs plans of several passes, and passes inputs and option files to
+#: load_and_run
 FEATURE_PLANS = "plans"
-#: of one that can check a file that came into storage in parts
+#: `Hello.features`: the agent can verify the checksum of a multipart upload
 FEATURE_PARTS = "parts"
-#: of one whose owner lets it run scripts, and which has a sandbox for them
+#: `Hello.features`: the device's owner allows scripts, and the agent has a sandbox for them
 FEATURE_SCRIPTS = "scripts"
 
 
@@ -57,12 +58,12 @@ class CloseCode(IntEnum):
     TOO_MUCH = 4429
 
 
-#: of a log, in the frame that tells of a failure
+#: most characters of the log in an `attempt.finished`
 LOG_END_CHARACTERS = 4000
 
 
 class EndReason(StrEnum):
-    """Why an attempt ended, as the agent saw it; the server turns it into the reader's words."""
+    """Why an attempt ended, as the agent observed it; the server maps it to a user message."""
 
     EXITED = "exited"
     CANCELLED = "cancelled"
@@ -83,7 +84,7 @@ class EndReason(StrEnum):
     NOTHING_TIMED = "nothing_timed"
     NO_SANDBOX = "no_sandbox"
     FILE_MISSING = "file_missing"
-    #: by a stranger's signal: not by us, and not by a kernel that had no memory left
+    #: by a signal that neither the agent nor the kernel's out-of-memory killer sent
     KILLED = "killed"
 
 
@@ -91,7 +92,7 @@ class EndReason(StrEnum):
 
 
 class Hello(Frozen):
-    """First frame of a connection: who I am, what I can do, which attempts I hold."""
+    """First frame of a connection: the agent's version and features, and the attempts it holds."""
 
     type: Literal["hello"] = "hello"
     protocol: int = PROTOCOL_VERSION
@@ -105,7 +106,7 @@ class Hello(Frozen):
 
 
 class Heartbeat(Frozen):
-    """I am alive and hold these attempts: renews their leases."""
+    """Report that the agent is alive, and renew the leases of the attempts it holds."""
 
     type: Literal["heartbeat"] = "heartbeat"
     sent_at: float
@@ -113,18 +114,18 @@ class Heartbeat(Frozen):
 
 
 class AttemptAccepted(Frozen):
-    """The order is on disk. Repeated until acknowledged."""
+    """The agent has stored the order on disk. Sent repeatedly until acknowledged."""
 
     type: Literal["attempt.accepted"] = "attempt.accepted"
     attempt: UUID4
 
 
 class AttemptStarted(Frozen):
-    """The load_and_run process runs; `download_s` is the time its files took to arrive.
+    """The load_and_run process is running; `download_s` is the time that the downloads took.
 
-    Sent again when one of several passes has ended: `passes_done` of `passes` have then, without
-    those that only looked at the model or were repeated. `passes` is 0 from an agent that does not
-    count them.
+    If there are several passes, it is sent again after each of them, with the number of finished
+    passes in `passes_done`. Passes that only inspect the model, or that are repeated, are not
+    counted. `passes` is 0 if the agent does not count passes.
     """
 
     type: Literal["attempt.started"] = "attempt.started"
@@ -137,9 +138,9 @@ class AttemptStarted(Frozen):
 
 
 class AttemptLog(Frozen):
-    """A piece of the log: `text` starts `offset` bytes after the log's begin, is `size` bytes long.
+    """A chunk of the log: `text` starts at byte `offset` of the log and is `size` bytes long.
 
-    `seq` counts from 1 without gaps; a repeated chunk is dropped by the server.
+    `seq` counts from 1 without gaps. The server drops a chunk that it has already received.
     """
 
     type: Literal["attempt.log"] = "attempt.log"
@@ -151,7 +152,7 @@ class AttemptLog(Frozen):
 
 
 class AttemptUploads(Frozen):
-    """I have these files; where may I put them?"""
+    """Request for upload URLs for these files; answered by Uploads."""
 
     type: Literal["attempt.uploads"] = "attempt.uploads"
     attempt: UUID4
@@ -159,14 +160,14 @@ class AttemptUploads(Frozen):
 
 
 class AttemptFinished(Frozen):
-    """The end of an attempt. Repeated until acknowledged, also after a restart of the agent.
+    """The attempt has ended. Sent repeatedly until acknowledged, also after an agent restart.
 
-    `exit_code` is what a shell would show (128 + number for a signal); None if no process ran.
-    `detail` says in one line what the agent itself can tell (a file's name, a limit); `cause` is
-    its code where `reason` is `input_wrong` (`agent.protocol.inputs`). `command` holds the command
-    lines of all kinds of passes, one each. `received` are the files of the order as they arrived.
-    `log_end` is what was printed last before a failure: pieces of the log may be lost on their way.
-    `phases` in their order; what is beyond `MAX_PHASES` is left out.
+    `exit_code` is the value that a shell shows (128 + signal number for a signal), None if no
+    process ran. `detail` is one line of details known to the agent only (a file name, a limit).
+    `cause` is a code from `agent.protocol.inputs` if `reason` is `input_wrong`. `command` holds
+    one command line for each kind of pass, separated by newlines. `received` lists the downloaded
+    files of the order. `log_end` is the end of the output before a failure, since log chunks may
+    be lost in transit. `phases` are in chronological order, at most `MAX_PHASES` of them.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -188,7 +189,7 @@ class AttemptFinished(Frozen):
 
 
 class Welcome(Frozen):
-    """Answer to hello: the server chooses the intervals. `agent_version` is what it serves."""
+    """Answer to Hello; sets the heartbeat interval. `agent_version` is what the server offers."""
 
     type: Literal["welcome"] = "welcome"
     protocol: int = PROTOCOL_VERSION
@@ -200,14 +201,17 @@ class Welcome(Frozen):
 
 
 class Start(Frozen):
-    """Run this. Sent again after every connect until it was accepted; starting is idempotent.
+    """Order to run an attempt. Sent after every connect until accepted; starting is idempotent.
 
-    `options` are load_and_run's options by name (`agent.protocol.options`), never a command line.
-    `inputs` are those that no file feeds; with `fill`, inputs of the model that nothing feeds at
-    all get random values. `seed` is that of all random values. `timeout_s` is for all passes.
-    With `script`, `model` is the program, a `.py` or a zip: it is run under the Profiler, always in
-    a sandbox, with `data` beside it; `plan`, `options`, `inputs` and `fill` mean nothing then.
-    `task` is the attempt's, and `traceparent` what it is a part of, both for the agent's log.
+    `options` maps names of load_and_run's options to values (`agent.protocol.options`); it is never
+    a command line. `inputs` are the input variables that are not read from a file. If `fill` is
+    true, inputs of the model without any source get random values. `seed` seeds all random values.
+    `timeout_s` covers all passes together.
+
+    If `script` is set, `model` is the program (a `.py` file or a zip): the agent runs it under
+    MegEngine's Profiler, always in a sandbox, with the files of `data` in the same folder; `plan`,
+    `options`, `inputs` and `fill` are then ignored. `task` is the id of the attempt's task and
+    `traceparent` its trace context; the agent uses both in its log only.
     """
 
     type: Literal["start"] = "start"
@@ -228,14 +232,17 @@ class Start(Frozen):
 
 
 class Cancel(Frozen):
-    """End this attempt: TERM, after its grace KILL. For an unknown attempt: report it finished."""
+    """Order to cancel an attempt: SIGTERM, then SIGKILL after the grace period.
+
+    An agent that does not hold the attempt reports it as finished.
+    """
 
     type: Literal["cancel"] = "cancel"
     attempt: UUID4
 
 
 class Ack(Frozen):
-    """The server has stored what `of` says; the agent may forget it."""
+    """The server has stored the message named by `of`; the agent need not repeat it."""
 
     type: Literal["ack"] = "ack"
     of: Literal["attempt.accepted", "attempt.finished"]
@@ -243,7 +250,7 @@ class Ack(Frozen):
 
 
 class Uploads(Frozen):
-    """Answer to attempt.uploads, one target for each offered file."""
+    """Answer to attempt.uploads with one upload target per offered file."""
 
     type: Literal["uploads"] = "uploads"
     attempt: UUID4
@@ -267,7 +274,7 @@ _server: TypeAdapter[ServerMessage] = TypeAdapter(ServerMessage)
 
 
 def encode(message: BaseModel) -> str:
-    """Turn a message into a frame."""
+    """Serialize a message as a frame."""
     return message.model_dump_json()
 
 

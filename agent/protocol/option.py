@@ -1,4 +1,4 @@
-"""What one option of load_and_run is, and what a runtime can do, as far as options depend on it."""
+"""Data types for load_and_run's options, and for the capabilities of a runtime they depend on."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ Kind = Literal["bool", "int", "float", "choice", "text", "artifact", "file", "li
 
 
 class Group(StrEnum):
-    """load_and_run's own groups, one source file each."""
+    """load_and_run's groups of options; each has a source file of its own there."""
 
     MODEL = "model"
     BASIC = "basic"
@@ -29,26 +29,29 @@ class Group(StrEnum):
 
 @dataclass(frozen=True)
 class Option:
-    """One option: the type of the rows of `option_table`. Limits are inclusive.
+    """One option of load_and_run: the row type of `option_table`. Limits are inclusive.
 
-    `kind` is how a value is given: `artifact` is switched on and written to `file`, a name below
-    the attempt's folder (a folder if it ends in `/`) which becomes an artifact; `file` is switched
-    on by an uploaded file; `library` names one that the device's owner listed; `agent` is never
-    taken from a user. `needs`: at least one of these must be set too; `excludes`: none of these.
-    `alone`: it must not stand beside a profile, so it wants a plan without profiled passes.
-    `platform`: what a device must have for the option to do anything. `lite`: what becomes of it
-    together with `--lite` on a compiled load_and_run. `wheel`: the wheel can do it; `wheel_mdl`:
-    also in the graph interface, into which an option with `wheel_graph` puts the run;
-    `wheel_needs`: at least one of these must be set too, on the wheel only. `by_agent`: the agent
-    does it, so load_and_run need not know it. `since`: the first version that can do it, empty for
-    all.
-    `file_taken`: an uploaded file may be its content at the start (caches).
+    `kind` says how the value is given. `artifact`: a switch; load_and_run writes `file`, a name in
+    the attempt's folder (a folder if it ends in `/`), which becomes an artifact. `file`: switched
+    on by uploading a file. `library`: the name of a library that the device's owner configured.
+    `agent`: set by the agent only, never by a user.
 
-    A row of `options.json` omits fields that have the default of this class, and has these in
-    addition: `help`, the text of load_and_run's help; `flag_default`, load_and_run's default where
-    ours differs; `not_with_mdl`, why the wheel cannot do it in the graph interface (then
-    `wheel_mdl` is false); `disturbs`, `once` and `kept_by_fitting`, the sets of `option_table`;
-    `note`, the reason for a value. `excludes` follows from the table's conflicts.
+    `needs`: at least one of these options must be set too. `excludes`: none of these may be set.
+    `alone`: the option cannot be combined with profiling, so it requires a plan without profiled
+    passes. `platform`: what a device must have for the option to have an effect. `lite`: the effect
+    in combination with `--lite` on a compiled load_and_run. `wheel`: the wheel supports the option.
+    `wheel_mdl`: the wheel supports it in the graph interface, too. `wheel_graph`: the option makes
+    the wheel use the graph interface. `wheel_needs`: as `needs`, on the wheel only. `by_agent`: the
+    agent implements the option, so load_and_run need not support it. `since`: the first version
+    that supports it, empty for all versions. `file_taken`: an uploaded file may provide its initial
+    content (caches).
+
+    A row of `options.json` omits fields that have the default of this class. It has these
+    additional fields: `help`, the text of load_and_run's help; `flag_default`, load_and_run's
+    default where ours differs; `not_with_mdl`, the reason why the wheel does not support the option
+    in the graph interface (`wheel_mdl` is then false); `disturbs`, `once` and `kept_by_fitting`,
+    membership in the sets of `option_table`; `note`, the reason for a value. `excludes` is computed
+    from the table's conflicts.
     """
 
     name: str
@@ -77,10 +80,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """`flags`: the options it knows, empty if that is not known. `builds`: cuda, tensorrt, opencl.
+    """The capabilities of a runtime and its device that decide which options are available.
 
-    `libraries`: names of the C operator libraries that the device's owner lists.
-    `cores`: how many the device has, 0 if that is not known.
+    `flags`: the options that the runtime supports, empty if unknown. `builds`: any of cuda,
+    tensorrt, opencl. `libraries`: names of the C operator libraries that the device's owner
+    configured. `cores`: the number of cores of the device, 0 if unknown.
     """
 
     kind: Literal["wheel", "binary"]

@@ -1,9 +1,9 @@
-"""The 74 options of load_and_run 1.13, one row each: what the product knows of them.
+"""The table of the 74 options of load_and_run 1.13.
 
-The table is `options.json`, so that the wheel's runner (`agent/load_and_run`, Python 3.6) reads the
-same one. Names, types, defaults and limits are load_and_run's own (`lite/load_and_run/src` of
-MegEngine v1.13.0); the order is that of its groups. From this table come the form, the validation,
-the command line, the page of documentation and `python -m agent options --json`.
+The table is read from `options.json`, which `agent/load_and_run` (Python 3.6) reads, too. Names,
+types, defaults and limits are load_and_run's own (`lite/load_and_run/src` of MegEngine v1.13.0);
+rows are in the order of its groups. The task form, the validation, the command line, the page of
+documentation and `python -m agent options --json` are generated from this table.
 """
 
 import json
@@ -20,11 +20,12 @@ _FIELDS = frozenset(field.name for field in fields(Option))
 
 def _excludes(name: str) -> tuple[str, ...]:
     pairs: list[tuple[Sequence[str], Sequence[str]]] = [
-        (each["options"], each.get("others", each["options"])) for each in _TABLE["conflicts"]
+        (conflict["options"], conflict.get("others", conflict["options"]))
+        for conflict in _TABLE["conflicts"]
     ]
     both_ways = (*pairs, *((others, some) for some, others in pairs))
-    found = [other for some, others in both_ways if name in some for other in others]
-    return tuple(other for other in dict.fromkeys(found) if other != name)
+    excluded = [other for some, others in both_ways if name in some for other in others]
+    return tuple(other for other in dict.fromkeys(excluded) if other != name)
 
 
 def _option(row: Mapping[str, Any]) -> Option:
@@ -45,9 +46,9 @@ def _marked(key: str) -> frozenset[str]:
 
 OPTIONS: Mapping[str, Option] = {row["name"]: _option(row) for row in _TABLE["options"]}
 
-#: written while iterations run, which makes them slow: they belong into a pass of their own
+#: options that write files during iterations and slow them down; they get a pass of their own
 DISTURBING = _marked("disturbs")
-#: written once an attempt, by its first pass
+#: options whose files are written once per attempt, by its first pass
 ONCE = _marked("once")
-#: fitting resets what else is set; these stay
+#: options that `fitting` does not reset
 KEPT_BY_FITTING = _marked("kept_by_fitting")

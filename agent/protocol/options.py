@@ -1,6 +1,6 @@
-"""What may be asked of load_and_run, the passes that a plan makes of it, and their command lines.
+"""Validate options of load_and_run, and build the command lines of the passes of a plan.
 
-`input` and all paths are set by the agent; a user names options and values, never files of the
+The agent sets `input` and all paths; users give names and values of options, never paths on the
 device.
 """
 
@@ -16,9 +16,9 @@ from agent.protocol.option import Capabilities, Option, Value
 from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
 from agent.protocol.plan import Plan
 
-#: the first run computes nothing: a second one warms up
+#: with `fake_first` the first warm-up computes nothing, so a second one is needed
 _FAKE_WARM_UPS = 2
-#: an uploaded cache of algorithms replaces the search for algorithms
+#: options that an uploaded algorithm cache replaces the search for
 _SUFFICIENT_FILES = frozenset({"fast_run_algo_policy"})
 _THREADED = ("multithread", "multithread_default")
 
@@ -40,17 +40,17 @@ __all__ = [
 
 
 class OptionError(ValueError):
-    """A value that load_and_run would refuse, ignore or hang on, or that a device cannot do.
+    """A value that load_and_run would reject, ignore or hang on, or that a device does not support.
 
-    `code` names the rule; `limit` is the limit that was passed, the choices, or the names of the
-    options that are missing or in the way. Codes: unknown, never (not taken from users), not_bool,
-    not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded, needs,
-    needs_lite, lite (does not go with --lite), mdl (on a wheel not with the option `limit`, which
-    puts the run into the graph interface), alone (not beside a profile), file_missing,
-    file_unwanted, thread_count, warmup (one more is wanted), core_twice, core_missing (the device
-    has no core of that number),
-    target (the layouts are for another device than the model runs on, `limit`), no_profile (this
-    load_and_run writes none; the option is `profile`), and those of `unavailable`.
+    `code` names the violated rule; `limit` is the limit that was exceeded, the choices, or the
+    names of the missing or conflicting options. Codes: unknown, never (users may not set it),
+    not_bool, not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded,
+    needs, needs_lite, lite (incompatible with --lite), mdl (on a wheel incompatible with the option
+    `limit`, which selects the graph interface), alone (incompatible with profiling), file_missing,
+    file_unwanted, thread_count, warmup (one more warm-up is needed), core_twice, core_missing (the
+    device has no core of that number), target (the layouts are for a device other than `limit`, on
+    which the model runs), no_profile (this load_and_run writes none; the option is `profile`), and
+    the codes of `unavailable`.
     """
 
     def __init__(self, option: str, code: str, limit: int | float | str | None = None) -> None:
@@ -59,7 +59,7 @@ class OptionError(ValueError):
 
 
 def check_options(
-    given: Mapping[str, Value],
+    requested: Mapping[str, Value],
     *,
     runtime: Capabilities | None = None,
     files: AbstractSet[str] = frozenset(),
@@ -67,31 +67,31 @@ def check_options(
 ) -> dict[str, Value]:
     """Return the options that differ from their defaults. Raises OptionError on the first bad one.
 
-    `runtime` None: what the device can do is not looked at; else `profile_host` is left out where
-    load_and_run does not know it, so that `build_arguments` asks by the other name. `files` are
-    the options that a file is uploaded for. `profiled`: the plan has profiled passes.
+    If `runtime` is None, the capabilities of the device are not checked. Otherwise `profile_host`
+    is removed if load_and_run does not support it, so that `build_arguments` uses `profile`.
+    `files` are the options that a file is uploaded for. `profiled`: the plan has profiled passes.
     """
-    for problem in find_problems(given, runtime=runtime, files=files, profiled=profiled):
+    for problem in find_problems(requested, runtime=runtime, files=files, profiled=profiled):
         raise problem
-    chosen = _chosen(given, files)
+    chosen = _chosen(requested, files)
     if runtime is not None and runtime.flags:
         if "profile_host" not in runtime.flags:
             chosen.pop("profile_host", None)
-        # what nobody asked for must not end the run of a program that does not know it
-        unknown = set(_active({})) - runtime.flags - set(given)
+        # a default of ours must not fail the run of a version that does not know the option
+        unknown = set(_active({})) - runtime.flags - set(requested)
         chosen.update(dict.fromkeys(sorted(unknown), False))
     return chosen
 
 
 def find_problems(
-    given: Mapping[str, Value],
+    requested: Mapping[str, Value],
     *,
     runtime: Capabilities | None = None,
     files: AbstractSet[str] = frozenset(),
     profiled: bool = True,
 ) -> Iterator[OptionError]:
-    """Every reason to refuse these options, values before combinations."""
-    bad = [problem for name, value in given.items() if (problem := _value_problem(name, value))]
+    """Yield every reason to reject these options: first bad values, then bad combinations."""
+    bad = [problem for name, value in requested.items() if (problem := _value_problem(name, value))]
     yield from bad
     for name in files:
         if name not in OPTIONS or not (OPTIONS[name].kind == "file" or OPTIONS[name].file_taken):
@@ -99,22 +99,22 @@ def find_problems(
             bad.append(OptionError(name, "file_unwanted"))
     if bad:
         return
-    chosen = _active(_chosen(given, files))
+    chosen = _active(_chosen(requested, files))
     for name in chosen:
         yield from _combination_problems(OPTIONS[name], chosen, files, profiled=profiled)
-        if runtime is not None and (name in given or name in files):
+        if runtime is not None and (name in requested or name in files):
             yield from _runtime_problems(OPTIONS[name], chosen, runtime)
     if profiled and runtime is not None and runtime.flags and "profile" not in runtime.flags:
         yield OptionError("profile", "no_profile")
 
 
 def unavailable(option: Option, runtime: Capabilities) -> str:
-    """Why a runtime cannot do an option at all: a code, empty if it can.
+    """Return the code of the reason why a runtime does not support an option; empty if it does.
 
-    never: not taken from users; wheel: needs a compiled load_and_run; flag: this load_and_run does
-    not know it; cuda, tensorrt, opencl: the device or the build has none, so it would do nothing or
-    fail; amd: MKL-DNN's code generator hangs on this processor; library: the device's owner lists
-    none.
+    never: users may not set it; wheel: requires a compiled load_and_run; flag: this version of
+    load_and_run does not know it; cuda, tensorrt, opencl: the device or the build lacks it, so the
+    option would have no effect or fail; amd: MKL-DNN's code generator hangs on this processor;
+    library: the device's owner configured none.
     """
     if option.kind == "agent":
         return "never"
@@ -132,27 +132,28 @@ def unavailable(option: Option, runtime: Capabilities) -> str:
 
 
 def _hangs_on_amd(option: Option, runtime: Capabilities) -> bool:
-    """Seen: `bad err=45 in Xbyak::Error`, then a futex wait without end.
+    """Return whether the option hangs on AMD: `bad err=45 in Xbyak::Error`, then a futex wait.
 
-    The wheel's runner looks into the model before it transforms layouts, a compiled one does not.
+    The runner of the wheel inspects the model before it transforms layouts; a compiled load_and_run
+    does not, and hangs.
     """
     if option.name == "enable_nchw88":
         return True
     return runtime.kind == "binary" and option.name in ("layout_transform", "fitting")
 
 
-def _chosen(given: Mapping[str, Value], files: AbstractSet[str]) -> dict[str, Value]:
-    """What differs from the defaults; a switch that is off by default and off says nothing."""
+def _chosen(requested: Mapping[str, Value], files: AbstractSet[str]) -> dict[str, Value]:
+    """Return the options that differ from their defaults, and True for options with a file."""
     chosen = {
         name: value
-        for name, value in given.items()
+        for name, value in requested.items()
         if value != OPTIONS[name].default and (value is not False or OPTIONS[name].default is True)
     }
     return {**chosen, **dict.fromkeys(sorted(files), True)}
 
 
 def _active(chosen: Mapping[str, Value]) -> dict[str, Value]:
-    """What load_and_run is to be told: with the switches that are on by default here."""
+    """Return the options for load_and_run, including the switches that we turn on by default."""
     default = {name: True for name, option in OPTIONS.items() if option.default is True}
     return {name: value for name, value in {**default, **chosen}.items() if value is not False}
 
@@ -214,7 +215,7 @@ def _combination_problems(
 
 
 def _special_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[OptionError]:
-    """Fitting resets all other options; each thread wants a core of its own."""
+    """Check rules of single options: fitting resets the others, each thread needs its own core."""
     if option.name == "fitting":
         for other in chosen:
             if other not in KEPT_BY_FITTING:
@@ -224,10 +225,10 @@ def _special_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[O
     if option.name != "multi_thread_core_ids":
         return
     threads = next((chosen[name] for name in _THREADED if name in chosen), None)
-    given = _core_ids(chosen)
-    if threads is not None and len(given) != threads:
+    cores = _core_ids(chosen)
+    if threads is not None and len(cores) != threads:
         yield OptionError("multi_thread_core_ids", "thread_count", str(threads))
-    if len(set(given)) < len(given):
+    if len(set(cores)) < len(cores):
         yield OptionError("multi_thread_core_ids", "core_twice")
 
 
@@ -257,12 +258,12 @@ def _runtime_problems(
 
 
 def _lost_gpu(runtime: Capabilities) -> bool:
-    """A build for CUDA on a device without a GPU: fitting tries it first, and aborts."""
+    """Return whether a CUDA build runs on a device without GPU: fitting tries CUDA and aborts."""
     return "cuda" in runtime.flags and "cuda" not in runtime.builds
 
 
 def _wheel_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[OptionError]:
-    """What the wheel has in one of its two interfaces only, or for CUDA only."""
+    """Check options that the wheel supports in one of its two interfaces only, or on CUDA only."""
     for other in chosen:
         if OPTIONS[other].wheel_graph and not option.wheel_mdl:
             yield OptionError(option.name, "mdl", other)
@@ -272,7 +273,7 @@ def _wheel_problems(option: Option, chosen: Mapping[str, Value]) -> Iterator[Opt
 
 
 def _target_problems(chosen: Mapping[str, Value], runtime: Capabilities) -> Iterator[OptionError]:
-    """Layouts that were timed on one device are of no use to another."""
+    """Check that layouts are transformed for the device that the model runs on."""
     target = chosen["layout_transform"]
     if target == "cuda" and "cuda" not in runtime.builds:
         yield OptionError("layout_transform", "cuda")
@@ -283,7 +284,7 @@ def _target_problems(chosen: Mapping[str, Value], runtime: Capabilities) -> Iter
 
 
 def _device_of(chosen: Mapping[str, Value], runtime: Capabilities) -> str:
-    """Where the model runs: cpu or cuda; empty if the model itself may say so."""
+    """Return the device of the run (cpu or cuda); empty if the model may choose it."""
     if "cuda" in chosen:
         return "cuda"
     on_cpu = any(name in chosen for name in ("lite", "cpu", "cpu_default", *_THREADED))
@@ -301,15 +302,15 @@ def build_arguments(
     dumps: bool = False,
     libraries: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """load_and_run's arguments after the command itself, for options that were checked.
+    """Build load_and_run's command line arguments from validated options.
 
-    `inputs` maps variable to file name; `profile` is where the profile is to be written, empty for
-    none. `first`: what is written once an attempt is written by this pass. `dumps`: so is what is
-    written while iterations run. `libraries` maps the names of C operator libraries to paths. Every
-    value is glued to its flag with `=`: gflags then never takes one for a further argument.
+    `inputs` maps variables to file names; `profile` is the path of the profile, empty for none. If
+    `first` is true, this pass writes the files of the options in `ONCE`; if `dumps` is true, those
+    of `DISTURBING`. `libraries` maps the names of C operator libraries to paths. Each value is
+    joined to its flag with `=`, so that gflags cannot mistake it for another argument.
 
-    What the agent does itself is missing. Given `batch_size` load_and_run would ignore the data, so
-    the agent gives it arrays of that batch.
+    Options that the agent implements itself are omitted. With `batch_size` load_and_run would
+    ignore the data, so the agent prepares arrays of that batch size instead.
     """
     arguments = [model]
     if inputs:
@@ -336,16 +337,16 @@ def _argument(option: Option, value: Value, libraries: Mapping[str, str]) -> str
 
 
 def has_dump_pass(options: Mapping[str, Value]) -> bool:
-    """Whether something is written while iterations run: that pass is for nothing else."""
+    """Return whether the options require a dump pass, which writes files during iterations."""
     return bool(DISTURBING & set(options))
 
 
 def options_of_passes(options: Mapping[str, Value], plan: Plan) -> dict[str, Value]:
-    """The options that every pass has.
+    """Return the options that all passes share.
 
-    Choosing algorithms by trying takes minutes: what the first process found, all others use.
+    Searching algorithms takes minutes, so the first process caches its choice for the others.
     """
-    # a clean pass may become two processes
+    # a clean pass may be repeated with more iterations
     several = plan.passes + has_dump_pass(options) > 1 or plan.clean
     shared = dict(options)
     if several and ("fast_run" in shared or "full_run" in shared):
@@ -354,17 +355,17 @@ def options_of_passes(options: Mapping[str, Value], plan: Plan) -> dict[str, Val
 
 
 def clean_iterations_of(options: Mapping[str, Value], plan: Plan) -> int:
-    """How many iterations a clean pass is tried with."""
+    """Return the number of iterations of the first try of a clean pass."""
     profiled = int(options.get("iter", OPTIONS["iter"].default))
     return max(profiled, plan.clean_min_iterations)
 
 
 def describe() -> list[dict[str, Any]]:
-    """The table as plain data, for programs: every option in its order, with `Option`'s fields.
+    """Return the table as JSON-compatible data: one entry per option, with the fields of `Option`.
 
-    `artifact` is the name of the artifact that it leaves, `taken` whether users may set it,
-    `keeps_only` what stays set beside it if it resets the others; `file_taken` also of an option
-    that is switched on by a file.
+    `artifact` is the name of the artifact that the option produces, `taken` is whether users may
+    set it, and `keeps_only` lists the options that it does not reset. `file_taken` is also true for
+    options that are switched on by a file.
     """
     return [_described(option) for option in OPTIONS.values()]
 

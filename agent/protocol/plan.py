@@ -1,7 +1,8 @@
-"""What an attempt measures: a plan of passes, each a process of its own.
+"""The measurement plan of an attempt: a list of passes, each of which is one process.
 
-One process with `--profile` yields one sample of each operator, that of its last iteration. So the
-times of iterations come from a clean pass, and several samples come from several profiled ones.
+One process with `--profile` yields one sample per operator, taken in its last iteration. Therefore
+iteration times are measured in a clean pass without the profiler, and several samples per operator
+require several profiled passes.
 """
 
 from collections.abc import Mapping
@@ -13,12 +14,13 @@ MOST_PROFILED = 50
 
 
 class Plan(BaseModel):
-    """`clean`: a pass without profiling comes first, for the time of an iteration.
+    """The passes of an attempt.
 
-    It lasts at least `clean_min_s` and `clean_min_iterations` (and load_and_run's `iter`).
-    `profiled` processes follow. A plan measures something: it has a clean or a profiled pass.
-    Without fields it is `quick`, which is what a server from before plans means; requests that
-    ask for no plan get `DEFAULT`.
+    `clean`: the first pass runs without the profiler, to measure the iteration time. It lasts at
+    least `clean_min_s` seconds and `clean_min_iterations` iterations (and load_and_run's `iter`).
+    `profiled`: the number of profiled passes that follow. A valid plan has a clean or a profiled
+    pass. The field defaults are those of `quick`, because servers older than plans send no plan;
+    a request without a plan gets `DEFAULT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -35,7 +37,7 @@ class Plan(BaseModel):
 
     @property
     def passes(self) -> int:
-        """How many passes are kept."""
+        """Number of passes whose results are kept."""
         return int(self.clean) + self.profiled
 
 
@@ -47,5 +49,5 @@ PRESETS: Mapping[str, Plan] = {
         Plan(preset="thorough", clean=True, clean_min_s=3.0, clean_min_iterations=50, profiled=20),
     )
 }
-#: of whoever asks for none. Totals of six equal runs scattered by 4.3 %, those of `quick` by 24 %
+#: plan of requests without one. The totals of six equal runs varied by 4.3 %, with `quick` by 24 %
 DEFAULT = PRESETS["standard"]

@@ -1,8 +1,9 @@
-"""What load_and_run 1.6 to 1.13 prints about a run, read from its text. Standard library only.
+"""Parse the log of load_and_run 1.6 to 1.13. Standard library only.
 
-Lines are told by their words, never by their prefix: up to 1.10 they go bare to stdout, later to
-stderr behind time and place, in colours on a terminal, with the library's own noise between. The
-text is a stranger's: no pattern backtracks, no line and no list is longer than the limits below.
+Lines are recognized by their content, never by their prefix: versions up to 1.10 print them to
+stdout without a prefix, later ones to stderr after a timestamp and a source location, in colours on
+a terminal, and the library's own messages are interleaved. The text is untrusted: no pattern
+backtracks, and the lengths of lines and lists are limited by the constants below.
 
 Source of the formats: MegEngine, `sdk/load-and-run/src/mgblar.cpp` (to 1.6), then
 `lite/load_and_run/src/strategys/strategy_{normal,fitting}.cpp` and `options/plugin_options.cpp`.
@@ -20,12 +21,13 @@ MOST_TESTS = 1000
 MOST_TRIALS = 200
 
 _N = r"(-?(?:\d{1,15}(?:\.\d{1,9})?|nan|inf))(?![\d.])"
-#: what turns a terminal's colours on and off, moves its cursor or names its window
+#: terminal escape sequences: colours, cursor movement, window titles
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
 _LOAD = re.compile(rf"\bload model: {_N} ?ms")
 _PREPARE = re.compile(rf"=== prepare: {_N} ?ms")
 _WARM_UP = re.compile(rf"\bwarm ?up \d{{1,9}}(?: time|:)? {{1,2}}{_N} ?ms")
-#: (number, of how many, whole, until the host is free): "e2e"/"host" since 1.10, "exec" before
+#: groups: number of iterations, total time, host time, device time; "e2e"/"host" since 1.10,
+#: "exec" before
 _ITER = re.compile(
     rf"\biter \d{{1,9}}/(\d{{1,9}}): (?:e2e=)?{_N} ?ms"
     rf" \((?:host|exec)={_N}(?: ?ms)?(?:,device={_N})?\)"
@@ -46,9 +48,9 @@ _TRIAL_TIME = re.compile(rf"^ ?(?:avg_time=|average time = ){_N}")
 
 @dataclass(frozen=True)
 class Summary:
-    """One line `=== finished test`, without its deviation.
+    """The figures of a line `=== finished test`, without the standard deviation.
 
-    `iterations` is how many were asked for, None if the log does not say.
+    `iterations` is the requested number of iterations, None if the log does not contain it.
     """
 
     time_ms: float
@@ -60,9 +62,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A row of `--model_info`; `direction` is INPUT or OUTPUT.
+    """A row of the table of `--model_info`; `direction` is INPUT or OUTPUT.
 
-    `dtype` is empty where load_and_run has no word for it: float16, int64.
+    `dtype` is empty if load_and_run does not print it (float16, int64).
     """
 
     direction: str
@@ -73,7 +75,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Trial:
-    """A set of options that `--fitting` timed, as flags. A set that failed has its limit, 10 s."""
+    """A set of flags that `--fitting` measured; the time of a set that failed is 10 s."""
 
     flags: tuple[str, ...]
     avg_ms: float
@@ -81,11 +83,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class RunLog:
-    """What a log says. Times in milliseconds, in the order of the lines; None: not in the log.
+    """The content of a log. Times are in milliseconds and in log order; None if not in the log.
 
-    `e2e_ms` are the timed iterations and `host_ms` the time until the host was free again, None
-    where the version does not print it. With `--thread` those of all threads are mixed. `tests` has
-    one Summary for each thread or test case, `finished` all of them together.
+    `e2e_ms` are the iteration times; `host_ms` are the times until the host thread was free, None
+    if the version does not print them. With `--thread` the iterations of all threads are
+    interleaved. `tests` has one Summary per thread or test case, `finished` combines them.
     """
 
     load_ms: float | None = None
@@ -101,7 +103,7 @@ class RunLog:
 
 
 def parse_log(text: str) -> RunLog:
-    """Read stdout, stderr or both, one after the other. Never raises."""
+    """Parse the text of stdout, stderr or both concatenated. Never raises."""
     reader = _Reader()
     for line in _lines(text):
         reader.read(line)
@@ -109,7 +111,7 @@ def parse_log(text: str) -> RunLog:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines without colours, cut at LONGEST_LINE, without copying the text as a whole."""
+    """Yield the lines without escape sequences, cut at LONGEST_LINE; the text is not copied."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -124,7 +126,7 @@ class _Reader:
     log: RunLog = field(default_factory=RunLog)
     warmups: list[float] = field(default_factory=list)
     times: list[tuple[float, float | None]] = field(default_factory=list)
-    asked: int | None = None
+    iterations: int | None = None
     tests: list[Summary] = field(default_factory=list)
     single_runs: list[float] = field(default_factory=list)
     average: float | None = None
@@ -139,38 +141,40 @@ class _Reader:
             return
         if "ms" not in line:
             return
-        for found in _ITER.finditer(line):
-            self._add_time(found)
-        for found in _WARM_UP.finditer(line):
-            _append(self.warmups, _number(found[1]))
-        for found in _FINISHED_RUN.finditer(line):
-            _append(self.single_runs, _number(found[1]))
-        for found in _FINISHED.finditer(line):
-            self._add_test(found)
+        for match in _ITER.finditer(line):
+            self._add_time(match)
+        for match in _WARM_UP.finditer(line):
+            _append(self.warmups, _number(match[1]))
+        for match in _FINISHED_RUN.finditer(line):
+            _append(self.single_runs, _number(match[1]))
+        for match in _FINISHED.finditer(line):
+            self._add_test(match)
         self._read_once(line)
 
     def _read_once(self, line: str) -> None:
-        """What stands once in a log; with several threads the first one counts."""
+        """Read the lines that occur once in a log; with several threads, take the first one."""
         log = self.log
-        if log.load_ms is None and (found := _LOAD.search(line)):
-            self.log = replace(log, load_ms=_number(found[1]))
-        elif log.prepare_ms is None and (found := _PREPARE.search(line)):
-            self.log = replace(log, prepare_ms=_number(found[1]))
-        elif found := _AVERAGE.match(line):
-            self.average = _number(found[1])
+        if log.load_ms is None and (match := _LOAD.search(line)):
+            self.log = replace(log, load_ms=_number(match[1]))
+        elif log.prepare_ms is None and (match := _PREPARE.search(line)):
+            self.log = replace(log, prepare_ms=_number(match[1]))
+        elif match := _AVERAGE.match(line):
+            self.average = _number(match[1])
 
-    def _add_time(self, found: re.Match[str]) -> None:
-        self.asked = int(found[1])
-        e2e = _number(found[2])
+    def _add_time(self, match: re.Match[str]) -> None:
+        self.iterations = int(match[1])
+        e2e = _number(match[2])
         if e2e is not None and len(self.times) < MOST_TIMES:
-            self.times.append((e2e, _number(found[3])))
+            self.times.append((e2e, _number(match[3])))
 
-    def _add_test(self, found: re.Match[str]) -> None:
-        figures = [_number(found[i] or found[j]) for i, j in ((1, 1), (2, 2), (4, 6), (5, 7))]
-        time_ms, avg_ms, min_ms, max_ms = (math.nan if each is None else each for each in figures)
+    def _add_test(self, match: re.Match[str]) -> None:
+        figures = [_number(match[i] or match[j]) for i, j in ((1, 1), (2, 2), (4, 6), (5, 7))]
+        time_ms, avg_ms, min_ms, max_ms = (
+            math.nan if figure is None else figure for figure in figures
+        )
         if None in figures or len(self.tests) >= MOST_TESTS:
             return
-        self.tests.append(Summary(time_ms, avg_ms, min_ms, max_ms, self.asked))
+        self.tests.append(Summary(time_ms, avg_ms, min_ms, max_ms, self.iterations))
 
     def _read_row(self, line: str) -> bool:
         row = _INFO_ROW.match(line)
@@ -182,7 +186,8 @@ class _Reader:
         except ValueError:
             return True
         if len(self.tensors) < MOST_TENSORS:
-            # printed before the run and after it: the first is what the model was made for
+            # printed before and after the run; the first one has the shapes that the model was
+            # dumped with
             info = TensorInfo(direction, name, shape, row[4].strip())
             self.tensors.setdefault((direction, name), info)
         return True
@@ -196,8 +201,8 @@ class _Reader:
         if _TRIAL_FLAG.match(line):
             self.flags.append(line)
             return True
-        if found := _TRIAL_TIME.match(line):
-            avg_ms = _number(found[1])
+        if match := _TRIAL_TIME.match(line):
+            avg_ms = _number(match[1])
             if avg_ms is not None and len(self.trials) < MOST_TRIALS:
                 self.trials.append(Trial(tuple(self.flags), avg_ms))
             self.flags = None
@@ -214,7 +219,7 @@ class _Reader:
             e2e_ms=tuple(e2e for e2e, _ in times),
             host_ms=tuple(host for _, host in times),
             tests=tuple(tests),
-            finished=_together(tests),
+            finished=_combine(tests),
             inputs=tuple(row for row in rows if row.direction == "INPUT"),
             outputs=tuple(row for row in rows if row.direction == "OUTPUT"),
             trials=tuple(self.trials),
@@ -233,13 +238,13 @@ def _append(numbers: list[float], number: float | None) -> None:
 
 
 def _number(text: str | None) -> float | None:
-    """None also for nan and inf, which nothing that follows could use."""
+    """Parse a number; return None for a missing one, for nan and for inf."""
     number = float(text) if text else math.nan
     return number if math.isfinite(number) else None
 
 
-def _together(tests: list[Summary]) -> Summary | None:
-    """One Summary of all."""
+def _combine(tests: list[Summary]) -> Summary | None:
+    """Combine the summaries of all threads or test cases into one."""
     if len(tests) <= 1:
         return tests[0] if tests else None
     counts = [test.iterations or 1 for test in tests]

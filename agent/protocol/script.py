@@ -1,4 +1,4 @@
-"""A task's Python program in place of a model: how it is called, and what is recorded of it."""
+"""Script tasks: how a Python program is called, and which traces of it are recorded."""
 
 from typing import Annotated, Literal
 
@@ -6,13 +6,13 @@ from pydantic import Field, model_validator
 
 from agent.protocol.contents import Frozen
 
-#: what MegEngine's Profiler writes, and the artifact that an attempt keeps it as
+#: output formats of MegEngine's Profiler, and the names of the artifacts
 TraceFormat = Literal["chrome_timeline.json", "memory_flow.svg"]
 MAX_ARGUMENTS = 64
-#: without control characters but tab and newline (of browsers CR and LF): no command line needs
-#: them, and each takes six bytes of a frame
+#: no control characters except tab and newline (browsers send CR and LF): command lines do not
+#: need them, and each takes six bytes in a frame
 Argument = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$")]
-#: path of a program within its zip: plain names, no way out of its folder
+#: path of a program inside its zip: plain names only, so that it cannot leave the folder
 EntryPath = Annotated[
     str,
     Field(
@@ -22,12 +22,13 @@ EntryPath = Annotated[
 
 
 class Script(Frozen):
-    """`entry` names the program within a zip; None for a `.py` alone.
+    """How a script is run. `entry` is the program's path inside a zip, None for a single `.py`.
 
-    `formats`: each is recorded in a run of its own, since MegEngine 1.13 crashes when one Profiler
-    writes two. `sample_rate`: memory is counted every so many operators, 0 for never.
-    `profile_device`: the device's times are recorded too. `time_limit_s`: what its user allows, of
-    all runs together; 0 for what the site allows. The order's `timeout_s` has it already.
+    `formats`: the traces to record, each in a run of its own, because MegEngine 1.13 crashes if one
+    Profiler writes two formats. `sample_rate`: memory usage is sampled every `sample_rate`
+    operators, 0 for never. `profile_device`: whether device times are recorded as well.
+    `time_limit_s`: the user's limit for all runs together, 0 for the site's limit; the order's
+    `timeout_s` already includes it.
     """
 
     entry: EntryPath | None = None

@@ -115,25 +115,25 @@ def check_axes(what: str, shape: Shape, **data: Any) -> None:
         )
 
 
-def check_size(what: str, promise: str, wanted: int, given: int) -> None:
+def check_size(what: str, promise: str, expected: int, actual: int) -> None:
     """Raise InputError unless a file of `given` bytes holds what its header promises."""
-    if given < wanted:
+    if actual < expected:
         raise InputError(
             "size",
-            f"{what} is cut short: {promise} takes {wanted} bytes, the file has {given}. "
+            f"{what} is cut short: {promise} takes {expected} bytes, the file has {actual}. "
             "Upload it again.",
             "cut_short",
             promise=promise,
-            wanted=wanted,
-            size=given,
+            wanted=expected,
+            size=actual,
         )
-    if given > wanted:
+    if actual > expected:
         raise InputError(
             "size",
-            f"{what} has {given - wanted} bytes after its array ({promise}). Save it again.",
+            f"{what} has {actual - expected} bytes after its array ({promise}). Save it again.",
             "trailing",
             promise=promise,
-            extra=given - wanted,
+            extra=actual - expected,
         )
 
 

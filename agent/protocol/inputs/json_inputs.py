@@ -57,7 +57,7 @@ def read_json(path: Path) -> dict[str, Array]:
     _, size = read_start(path)
     check_json_size(path.name, size)
     inputs = parse_json(path.name, path.read_bytes())
-    return {each.name: _array(f'Input "{each.name}"', each) for each in inputs}
+    return {entry.name: _array(f'Input "{entry.name}"', entry) for entry in inputs}
 
 
 def check_json_size(name: str, size: int) -> None:
@@ -105,8 +105,8 @@ def _decode(name: str, data: bytes) -> Any:
     """The content, with `_Numbers` for every flat list of numbers. Raises ValueError."""
     lists = list[str]()
 
-    def keep(found: re.Match[str]) -> str:
-        token = found[0]
+    def keep(match: re.Match[str]) -> str:
+        token = match[0]
         if token[0] == '"':
             return token
         if token[0] != "[":
@@ -127,25 +127,25 @@ def _distinct(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict[str, Any]()
     for key, value in pairs:
         if key in content:
-            shown = key[:_SHOWN]
-            text = f'In "{name}" the key "{shown}" stands twice in one object.'
-            raise InputError("json", text, "json_twice", input=shown)
+            short_key = key[:_SHOWN]
+            text = f'In "{name}" the key "{short_key}" stands twice in one object.'
+            raise InputError("json", text, "json_twice", input=short_key)
         content[key] = value
     return content
 
 
 def _entry(name: str, key: str, entry: Any) -> JsonInput:
-    shown = key[:_SHOWN]
-    what = f'Input "{shown}" in "{name}"'
+    short_key = key[:_SHOWN]
+    what = f'Input "{short_key}" in "{name}"'
     if not isinstance(entry, dict) or not {"shape", "type", "raw"} <= set(entry):
         raise _wrong(name, f"{what} must have shape, type and raw")
     if len(key) > LONGEST_NAME or not can_be_given(key):
         raise InputError(
             "name",
-            f'In "{name}" an input is called {shown!a}. Names are 1 to {LONGEST_NAME} '
+            f'In "{name}" an input is called {short_key!a}. Names are 1 to {LONGEST_NAME} '
             'printable characters without ":" and ";". Rename the input when the model is dumped.',
             "json_name",
-            input=ascii(shown),
+            input=ascii(short_key),
             limit=LONGEST_NAME,
         )
     kind, raw = entry["type"], entry["raw"]
@@ -158,30 +158,30 @@ def _entry(name: str, key: str, entry: Any) -> JsonInput:
             "json",
             f"{what} has a type that load_and_run does not know ({kinds}).",
             "json_type",
-            input=shown,
+            input=short_key,
             type=kind[:40],
             kinds=kinds,
         )
-    check_axes(what, shape, name=f"{name}: {shown}")
-    wanted, count = math.prod(shape), len(raw) if isinstance(raw, _Numbers) else None
-    if count != wanted:
-        given = "is no flat list of numbers" if count is None else f"has {count}"
+    check_axes(what, shape, name=f"{name}: {short_key}")
+    expected, count = math.prod(shape), len(raw) if isinstance(raw, _Numbers) else None
+    if count != expected:
+        problem = "is no flat list of numbers" if count is None else f"has {count}"
         raise InputError(
             "json",
-            f"{what}: shape {braces(shape)} takes {wanted} numbers, raw {given}.",
+            f"{what}: shape {braces(shape)} takes {expected} numbers, raw {problem}.",
             "json_numbers",
-            input=shown,
-            wanted=wanted,
+            input=short_key,
+            wanted=expected,
             count=count,
         )
     return JsonInput(key, JSON_DTYPES[kind], shape, raw.text)
 
 
-def _shape(name: str, what: str, given: Any) -> Shape:
-    if isinstance(given, _Numbers) and len(given) > MOST_AXES:
-        return (1,) * len(given)  # too many in any case
+def _shape(name: str, what: str, value: Any) -> Shape:
+    if isinstance(value, _Numbers) and len(value) > MOST_AXES:
+        return (1,) * len(value)  # too many in any case
     try:
-        shape = json.loads(given.text) if isinstance(given, _Numbers) else None
+        shape = json.loads(value.text) if isinstance(value, _Numbers) else None
     except ValueError:  # of so many digits that Python makes no integer of them
         shape = None
     if shape is None or not all(type(length) is int for length in shape):
@@ -192,17 +192,17 @@ def _shape(name: str, what: str, given: Any) -> Shape:
     return tuple(shape)
 
 
-def _array(what: str, given: JsonInput) -> Array:
+def _array(what: str, entry: JsonInput) -> Array:
     """The numbers; refuses what their type cannot hold instead of wrapping around."""
-    dtype = np.dtype(given.dtype)
-    out_of_range = InputError("json", f"{what}: a number is out of the range of {given.dtype}.")
+    dtype = np.dtype(entry.dtype)
+    out_of_range = InputError("json", f"{what}: a number is out of the range of {entry.dtype}.")
     try:
-        exact = np.array(json.loads(given.numbers), dtype=np.float64)
+        exact = np.array(json.loads(entry.numbers), dtype=np.float64)
     except (OverflowError, ValueError):  # of so many digits that Python makes no integer of them
         raise out_of_range from None
     limits = np.finfo(np.float32) if dtype.kind == "f" else np.iinfo(dtype)
     if not (float(limits.min) <= exact.min() and exact.max() <= float(limits.max)):
         raise out_of_range
     if dtype.kind != "f" and (exact != np.floor(exact)).any():
-        raise InputError("json", f"{what}: a number is not whole, but the type is {given.dtype}.")
-    return exact.astype(dtype).reshape(given.shape)
+        raise InputError("json", f"{what}: a number is not whole, but the type is {entry.dtype}.")
+    return exact.astype(dtype).reshape(entry.shape)

@@ -68,10 +68,10 @@ def _tokens(text: str) -> list[str]:
         if text[position].isspace():
             position += 1
             continue
-        found = _NUMBER.match(text, position)
-        token = text[position] if text[position] in "[]," else found[0] if found else ""
+        match = _NUMBER.match(text, position)
+        token = text[position] if text[position] in "[]," else match[0] if match else ""
         # `1.`, `1 2` and `1e` all leave two tokens that must not touch
-        if not token or (found and tokens and tokens[-1] not in "[],"):
+        if not token or (match and tokens and tokens[-1] not in "[],"):
             raise _no_number(text, position)
         if len(token) > _LONGEST_NUMBER:
             raise _out_of_range(token[:_SHOWN], "float32")
@@ -85,14 +85,15 @@ def _tokens(text: str) -> list[str]:
 
 
 def _no_number(text: str, position: int) -> InputError:
-    found = text[position:][:_SHOWN]
+    excerpt = text[position:][:_SHOWN]
     advice = ", or choose random numbers of this shape." if text[:1] == "{" else "."
     return InputError(
         "literal",
-        f'"{found}" at character {position + 1} is no number; write 1,2.5 or [[1,2],[3,4]]{advice}',
+        f'"{excerpt}" at character {position + 1} is no number; '
+        f"write 1,2.5 or [[1,2],[3,4]]{advice}",
         "bad",
         place=position + 1,
-        found=found,
+        found=excerpt,
     )
 
 
@@ -130,15 +131,15 @@ def _words(shape: Shape) -> str:
 def _check_numbers(flat: list[float], typed: list[str], dtype: str) -> None:
     """typed: the texts of the numbers, which say more than their values: 1e999 is infinite"""
     for value, text in zip(flat, typed, strict=True):
-        shown = text[:_SHOWN]
+        excerpt = text[:_SHOWN]
         if dtype == "float32":
             if abs(value) > _FLOAT32_MAX:
-                raise _out_of_range(shown, dtype)
+                raise _out_of_range(excerpt, dtype)
         elif not _INT32[0] <= value <= _INT32[-1]:
-            raise _out_of_range(shown, dtype)
+            raise _out_of_range(excerpt, dtype)
         elif value != value // 1:
-            message = f"{shown} is not whole, but without a dot all numbers are int32."
-            raise InputError("literal", message, "fraction", value=shown)
+            message = f"{excerpt} is not whole, but without a dot all numbers are int32."
+            raise InputError("literal", message, "fraction", value=excerpt)
 
 
 def _out_of_range(value: str, dtype: str) -> InputError:

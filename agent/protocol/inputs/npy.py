@@ -105,8 +105,8 @@ def parse_header(name: str, head: bytes, size: int, kind: Kind) -> Header:
         raise _unreadable(what)
     check_axes(what, shape)
     header = Header(dtype, tuple(shape), fortran, file.tell())
-    wanted = header.offset + size_of(header.shape, dtype)
-    check_size(what, f"{dtype.name} {braces(shape)}", wanted, size)
+    expected = header.offset + size_of(header.shape, dtype)
+    check_size(what, f"{dtype.name} {braces(shape)}", expected, size)
     return header
 
 
@@ -150,14 +150,14 @@ def write_npy(path: Path, array: Array, batch: int | None = None) -> Shape:
     `batch`: the first axis gets this length, its entries repeated or cut off.
     """
     rows = array.shape[0]
-    wanted = rows if batch is None else batch
-    shape = (wanted, *array.shape[1:])
+    length = rows if batch is None else batch
+    shape = (length, *array.shape[1:])
     with path.open("xb") as file:
         file.write(header_bytes(array.dtype, shape))
-        for _ in range(wanted // rows):
+        for _ in range(length // rows):
             _write_all(file, array)
-        if wanted % rows:
-            _write_all(file, array[: wanted % rows])
+        if length % rows:
+            _write_all(file, array[: length % rows])
     return shape
 
 
