@@ -1,8 +1,8 @@
 // On every page: the reader's own time, and a user menu that closes by itself.
 
-import { tellZone } from "./account/zone.js";
 import { keepAgo } from "./ago.js";
 import { localizeTimes } from "./format.js";
+import { tellZone } from "./zone.js";
 
 tellZone();
 localizeTimes(document);

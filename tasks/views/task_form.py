@@ -23,7 +23,7 @@ from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
 from workers.selectors import labels_of, named_runtime, visible_workers
 
-#: texts of files that the form alone refuses (`static/js/file_heads.js`)
+#: texts of files that the form alone refuses (`static/js/tasks/new/file_heads.js`)
 _FORM_ONLY: dict[str, Any] = {
     "model_other": _(
         "“%(name)s” is not a MegEngine model: it looks like %(what)s. Dump the model with "
@@ -161,9 +161,9 @@ def _exact(value: Value) -> Value:
 def file_words(wordings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Texts for a chosen file that cannot be used, which the form shows before an upload.
 
-    `static/js/file_heads.js` applies the rules of `tasks.submission.contents` in the browser, and
-    shows {"texts": {code: text}, "looks": {kind: text}} in the reader's language. A text has its
-    values in braces, as `fill` of static/js/format.js takes it.
+    `static/js/tasks/new/file_heads.js` applies the rules of `tasks.submission.contents` in the
+    browser, and shows {"texts": {code: text}, "looks": {kind: text}} in the reader's language. A
+    text has its values in braces, as `fill` of static/js/format.js takes it.
 
     wordings: the server's texts by error code
     """

@@ -26,7 +26,9 @@ console.log(JSON.stringify(found));
 
 def look_in_browser(files: list[tuple[Path, str]]) -> dict[str, dict]:
     """What the form finds in files, by path; with each `model`, or the kind of the runtime."""
-    script = LOOK % {"module": (ROOT / "static" / "js" / "file_heads.js").as_uri()}
+    script = LOOK % {
+        "module": (ROOT / "static" / "js" / "tasks" / "new" / "file_heads.js").as_uri()
+    }
     asked = json.dumps([[str(path), what] for path, what in files])
     done = node(
         ["--input-type=module", "-e", script, asked],

@@ -10,7 +10,7 @@
 //   fromEvent(event)  the item under an event of ECharts, or fromPoint(x, y); -1 for none
 //   act(item)         what else a click does; show(item) brings an item into view (both optional)
 
-import { onSelect, select, selected } from "../result/selection.js";
+import { onSelect, select, selected } from "../profiles/result/selection.js";
 import { nextItem } from "./keys.js";
 import { readColours } from "./palette.js";
 

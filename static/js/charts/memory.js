@@ -1,7 +1,7 @@
 // Memory over the order of execution, in three layers, with the blocks that make the peak.
 
 import { binaryStep, bytesize, fill } from "../format.js";
-import { select } from "../result/selection.js";
+import { select } from "../profiles/result/selection.js";
 import { axis, stripes } from "./palette.js";
 import { clean } from "./text.js";
 

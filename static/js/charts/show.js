@@ -1,7 +1,7 @@
 // The pictures of a part of the page: each is fetched and drawn when it comes into view.
 
+import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
-import { onWhole } from "../result/printing.js";
 import { loadECharts, makeChart } from "./echarts.js";
 import { Frame } from "./frame.js";
 import { onColours } from "./palette.js";

@@ -5,8 +5,8 @@
 import { loadECharts, makeChart } from "../charts/echarts.js";
 import { Frame } from "../charts/frame.js";
 import { onColours } from "../charts/palette.js";
+import { onWhole } from "../profiles/result/printing.js";
 import { getFragment, getJson } from "../requests.js";
-import { onWhole } from "../result/printing.js";
 import { FlowPicture, HEIGHT_PX } from "./picture.js";
 
 const AHEAD = "300px";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { tellZone } from "../account/zone.js";
+import { tellZone } from "../zone.js";
 import { localTime } from "../format.js";
 
 test("a time is told in the chosen zone, over midnight and in summer", () => {

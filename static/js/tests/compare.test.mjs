@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { amountOf, heightOf, lowerEnd, unitOf } from "../compare/steps.js";
+import { amountOf, heightOf, lowerEnd, unitOf } from "../profiles/compare/steps.js";
 
 const slower = { kind: "step", from: 0.002, to: 0.003, delta: 0.001 };
 const faster = { kind: "step", from: 0.003, to: 0.0025, delta: -0.0005 };

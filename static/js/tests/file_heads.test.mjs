@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { lookAtData, lookAtModel, lookAtProgram, readModel, readNpy } from "../file_heads.js";
+import { lookAtData, lookAtModel, lookAtProgram, readModel, readNpy } from "../tasks/new/file_heads.js";
 
 const bytes = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { makeView, readAddress, writeAddress } from "../result/graph_view.js";
+import { makeView, readAddress, writeAddress } from "../graph/view.js";
 
 const VIEW = {
   place: "layer1",

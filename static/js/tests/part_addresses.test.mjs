@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PartAddresses } from "../part_addresses.js";
+import { PartAddresses } from "../transfer/part_addresses.js";
 
 const addressOf = (number) => ({ number, url: String(number), headers: {} });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { inOrderOfPasses } from "../pass_order.js";
+import { inOrderOfPasses } from "../profiles/list/run_files.js";
 
 const ordered = (...names) => inOrderOfPasses(names.map((name) => ({ name }))).map(({ name }) => name);
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { goesOn } from "../run_end.js";
+import { goesOn } from "../tasks/detail/run_end.js";
 
 test("a page goes on to the result when its run ends well while nobody reads it", () => {
   assert.equal(goesOn("running", "succeeded", false), true);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { curveOf, itemAt, itemsByRow } from "../charts/static_memory_layout.js";
+import { curveOf, itemAt, itemsByRow } from "../static_memory/layout.js";
 
 const DATA = { id: [4, 5, 6], from: [0, 2, 2], to: [2, 4, 3], low: [0, 0, 64], size: [64, 32, 64] };
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { answered, estimate, outward, question, shortTime } from "../trace_viewer/estimate.js";
-import { mended } from "../trace_viewer/mend.js";
+import { answered, estimate, outward, question, shortTime } from "../profiles/timeline/estimate.js";
+import { mended } from "../profiles/timeline/mend.js";
 
 const bytes = (text) => new TextEncoder().encode(text).buffer;
 const text = (buffer) => new TextDecoder().decode(buffer);

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Pace, timeLeft } from "../pace.js";
-import { pauseMs } from "../patience.js";
-import { PartsUpload } from "../upload_parts.js";
+import { Pace, timeLeft } from "../transfer/row.js";
+import { PartsUpload, pauseMs } from "../transfer/upload_parts.js";
 
 test("pauses grow to half a minute and are spread over their second half", () => {
   assert.deepEqual([0, 1, 2, 3].map((failures) => pauseMs(failures, () => 1)), [1_000, 2_000, 4_000, 8_000]);

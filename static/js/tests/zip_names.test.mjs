@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { entryOf, namesOf, programsOf } from "../zip_names.js";
+import { entryOf, namesOf, programsOf } from "../tasks/new/zip_names.js";
 
 /** A zip's list and end; what lies before them is not looked at. */
 function zip(names, { comment = "", flags = 0x800 } = {}) {

@@ -1,0 +1,145 @@
+// The page of a comparison: filters, pages and selection without loading the whole page again.
+//
+// The address holds everything. A link or form marked so is fetched as the page it leads to, and
+// the parts that change are taken from it; without JavaScript it is simply followed.
+
+import { localizeTimes } from "../../format.js";
+import { swap } from "../../swap.js";
+import { onSelect, select } from "../result/selection.js";
+import { showWaterfall } from "./waterfall.js";
+
+/** What a page is made of that may change; of the waterfall only what changed, if its steps stay. */
+const PARTS = ["compare-part", "compare-waterfall"];
+const LINKS = ["compare-part", "waterfall-choices", "waterfall"];
+/** What the graph keeps in the address; the server's links do not know it. */
+const GRAPH = ["view", "scope", "op"];
+const PAUSE_MS = 250;
+let running = null;
+let waiting = 0;
+
+function start() {
+  localizeTimes(document);
+  showWaterfall(open);
+  document.addEventListener("click", onClick);
+  document.addEventListener("submit", onSubmit);
+  document.addEventListener("change", (event) => askSoon(event, 0));
+  document.addEventListener("input", (event) => askSoon(event, PAUSE_MS));
+  document.addEventListener("keydown", onKey);
+  addEventListener("popstate", async () => {
+    if (await load(location.href)) tellGraph();
+  });
+  // an operator of the graph is known by its row in the table of its own profile
+  onSelect((row, source) => {
+    if (source === "graph") open(withParameter(row === null ? "" : String(row)));
+  });
+  tellGraph();
+}
+
+/** The address with the row that holds an operator of the graph, or with none. */
+function withParameter(at) {
+  const url = new URL(location.href);
+  url.searchParams.delete("row");
+  url.searchParams.delete("page");
+  if (at) url.searchParams.set("at", at);
+  else url.searchParams.delete("at");
+  return url.href;
+}
+
+/** Select in the graph what is selected in the table. */
+function tellGraph() {
+  const { graphRow } = document.getElementById("compare-selected").dataset;
+  select(graphRow === undefined ? null : Number(graphRow), "compare");
+}
+
+function onClick(event) {
+  const link = event.target.closest("a[data-swap]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  open(link.href);
+}
+
+function onSubmit(event) {
+  if (event.target.id !== "compare-filter") return;
+  event.preventDefault();
+  open(addressOf(event.target));
+}
+
+function askSoon(event, pause) {
+  const form = event.target.closest("#compare-filter");
+  if (!form || (event.type === "input" && event.target.type !== "search" && event.target.type !== "text")) return;
+  clearTimeout(waiting);
+  waiting = setTimeout(() => open(addressOf(form), { keepFocus: true }), pause);
+}
+
+function onKey(event) {
+  const typing = event.target.closest("input, select, textarea");
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    document.getElementById("compare-text").focus();
+  } else if (event.key === "Escape" && !typing) {
+    document.querySelector("#compare-selected [data-close]")?.click();
+  }
+}
+
+/** The address of a filter, without what was left empty. */
+function addressOf(form) {
+  const url = new URL(location.pathname, location.href);
+  for (const [name, value] of new FormData(form)) {
+    if (value !== "") url.searchParams.append(name, String(value));
+  }
+  return url.href;
+}
+
+/** Go to an address of this page. */
+async function open(address, { keepFocus = false } = {}) {
+  const url = new URL(address, location.href);
+  if (!(await load(url.href))) return;
+  for (const name of GRAPH) {
+    const value = new URLSearchParams(location.search).get(name);
+    if (value !== null) url.searchParams.set(name, value);
+  }
+  history.pushState(null, "", url.pathname + url.search);
+  tellGraph();
+  const selected = document.querySelector("#compare-selected:not([hidden]) h3");
+  if (!keepFocus && url.hash === "#compare-selected" && selected) {
+    selected.focus({ preventScroll: true });
+    selected.scrollIntoView({ block: "nearest" });
+  }
+}
+
+/** Fetch the page of an address and take over its parts; false if a later one came first. */
+async function load(address) {
+  running?.abort();
+  const mine = new AbortController();
+  running = mine;
+  const parts = PARTS.map((id) => document.getElementById(id));
+  for (const part of parts) part?.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(address, { signal: mine.signal, credentials: "same-origin" });
+    if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
+    takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    return true;
+  } catch (error) {
+    if (error.name !== "AbortError") location.assign(address);
+    return false;
+  } finally {
+    if (running === mine) for (const part of parts) part?.removeAttribute("aria-busy");
+  }
+}
+
+function takeOver(page) {
+  const [steps, now] = [page, document].map((each) => each.getElementById("waterfall-data")?.textContent);
+  for (const id of steps === now ? LINKS : PARTS) {
+    const fragment = document.createDocumentFragment();
+    fragment.append(...(page.getElementById(id)?.childNodes ?? []));
+    const part = document.getElementById(id);
+    if (part) swap(part, fragment);
+  }
+  for (const link of document.querySelectorAll("a[data-follows]")) {
+    const other = page.getElementById(link.id);
+    if (other) link.setAttribute("href", other.getAttribute("href"));
+  }
+  if (steps !== now) showWaterfall(open);
+}
+
+start();

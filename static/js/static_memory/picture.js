@@ -1,0 +1,168 @@
+// Where and how long each tensor of a memory plan lies: addresses upwards, operators to the right.
+
+import { axis, stripes, zooms } from "../charts/palette.js";
+import { clean } from "../charts/text.js";
+import { panned, showing, zoomed } from "../charts/timeline_layout.js";
+import { binaryStep, bytesize, fill } from "../format.js";
+import { curveOf, itemAt, itemsByRow } from "./layout.js";
+
+const GRID = { left: 76, right: 20, top: 26, bottom: 74 };
+
+export function staticMemoryPicture(context) {
+  return new StaticMemory(context);
+}
+
+class StaticMemory {
+  constructor({ data, words, chart, echarts }) {
+    this.data = data;
+    this.words = words;
+    this.chart = chart;
+    this.echarts = echarts;
+    this.length = data.id.length;
+    this.span = Math.max(data.steps, 1);
+    this.view = [0, this.span];
+    this.byRow = itemsByRow(data.row);
+    chart.off("datazoom");
+    chart.on("datazoom", () => this.onZoom());
+  }
+
+  option(colours) {
+    const { data, words } = this;
+    const interval = binaryStep(data.peak);
+    this.paints = {
+      plain: colours.bar,
+      in_place: stripes(colours.bar, colours.surface, 4),
+      at_peak: colours.live,
+      at_peak_in_place: stripes(colours.live, colours.surface, 4),
+      edge: colours.surface,
+    };
+    const mark = { silent: true, symbol: ["none", "none"], lineStyle: { color: colours.bad, type: "solid" } };
+    const peak = { yAxis: data.peak, label: { position: "insideEndTop", color: colours.ink, formatter: () => fill(words.peak, { size: bytesize(data.peak) }) } };
+    const most = data.moment && { xAxis: data.moment[0] + 0.5, label: { color: colours.ink, formatter: () => words.most } };
+    const zoom = { xAxisIndex: 0, filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
+    return {
+      animation: false,
+      grid: GRID,
+      xAxis: axis(colours, {
+        type: "value",
+        min: 0,
+        max: this.span,
+        minInterval: 1,
+        name: words.execution_order,
+        nameLocation: "middle",
+        nameGap: 26,
+        splitLine: { show: false },
+        axisLabel: { color: colours.soft, hideOverlap: true, formatter: (step) => (Number.isInteger(step) ? String(step) : "") },
+      }),
+      yAxis: axis(colours, {
+        type: "value",
+        min: 0,
+        interval,
+        max: Math.ceil(Math.max(data.peak, 1) / interval) * interval,
+        axisLabel: { color: colours.soft, formatter: bytesize },
+      }),
+      dataZoom: zooms(colours, zoom),
+      series: [
+        {
+          type: "custom",
+          progressive: 0,
+          emphasis: { disabled: true },
+          encode: { x: [0, 1], y: [2, 3] },
+          data: data.id.map((_, item) => [data.from[item], data.to[item], data.low[item], data.low[item] + data.size[item]]),
+          renderItem: (params, api) => this.draw(params, api),
+          markLine: { ...mark, data: [peak, most].filter(Boolean) },
+        },
+        {
+          type: "line",
+          step: "end",
+          symbol: "none",
+          silent: true,
+          sampling: "max",
+          lineStyle: { color: colours.ink, width: 1.5 },
+          itemStyle: { color: colours.ink },
+          data: curveOf(data.curve, data.steps),
+        },
+      ],
+    };
+  }
+
+  draw(params, api) {
+    const { data, paints } = this;
+    const item = params.dataIndex;
+    const [left, top] = api.coord([data.from[item], data.low[item] + data.size[item]]);
+    const [right, bottom] = api.coord([data.to[item], data.low[item]]);
+    const width = Math.max(right - left, 1);
+    const height = Math.max(bottom - top, 1);
+    const shape = this.echarts.graphic.clipRectByRect({ x: left, y: top, width, height }, params.coordSys);
+    if (!shape) return shape;
+    const kind = [data.at_peak[item] ? "at_peak" : "", data.in_place[item] ? "in_place" : ""].filter(Boolean).join("_");
+    const isWide = width > 3 && height > 3;
+    return { type: "rect", shape, style: { fill: paints[kind || "plain"], stroke: paints.edge, lineWidth: isWide ? 1 : 0 } };
+  }
+
+  describe(item) {
+    const { data, words } = this;
+    const low = data.low[item];
+    const name = data.name[item] ? clean(data.name[item]) : fill(words.unnamed, { id: data.id[item] });
+    const place = (code, at) => ({ name: clean(data.names[code], 60), place: at });
+    return [
+      name,
+      fill(words.size, { size: bytesize(data.size[item]), from: low, to: low + data.size[item] }),
+      fill(words.written, place(data.first[item], data.from[item] + 1 - data.in_place[item])),
+      fill(words.read, place(data.last[item], data.to[item])),
+      ...(data.in_place[item] ? [words.in_place] : []),
+      ...(data.at_peak[item] ? [words.at_peak] : []),
+    ];
+  }
+
+  rowOf(item) {
+    return this.data.row[item] < 0 ? null : this.data.row[item];
+  }
+
+  find(row) {
+    return this.byRow.get(row) ?? [];
+  }
+
+  fromPoint(x, y) {
+    if (!this.chart.containPixel({ gridIndex: 0 }, [x, y])) return -1;
+    const [step, address] = this.chart.convertFromPixel({ gridIndex: 0 }, [x, y]);
+    return itemAt(this.data, Math.floor(step), address);
+  }
+
+  places(item) {
+    const { data, chart } = this;
+    const at = (step, address) => chart.convertToPixel({ gridIndex: 0 }, [step, address]);
+    const [left, top] = at(data.from[item], data.low[item] + data.size[item]);
+    const [right, bottom] = at(data.to[item], data.low[item]);
+    const most = chart.getWidth() - GRID.right;
+    if (right < GRID.left || left > most) return [];
+    const from = Math.max(left, GRID.left);
+    return [[from, top, Math.min(right, most) - from, bottom - top]];
+  }
+
+  show(item) {
+    const view = showing(this.view, [this.data.from[item], this.data.to[item]], this.span);
+    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.look(view);
+  }
+
+  onKey({ key, shiftKey }) {
+    const pan = shiftKey ? { ArrowLeft: -0.5, ArrowRight: 0.5 }[key] : undefined;
+    const factor = { "+": 0.5, "=": 0.5, "-": 2 }[key];
+    if (key === "0") this.look([0, this.span]);
+    else if (factor) this.look(zoomed(this.view, factor, this.span));
+    else if (pan) this.look(panned(this.view, pan, this.span));
+    else return false;
+    return true;
+  }
+
+  /** @param {number[]} view */
+  look([startValue, endValue]) {
+    this.view = [startValue, endValue];
+    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
+  }
+
+  onZoom() {
+    const [zoom] = this.chart.getOption().dataZoom;
+    this.view = [zoom.startValue, zoom.endValue];
+  }
+}

@@ -1,0 +1,111 @@
+// What the form asks for, as the server takes it.
+
+import { readNumber } from "../../numbers.js";
+import { readRows } from "./file_rows.js";
+import { readOptions } from "./option_form.js";
+import { isScript, readScript, scriptDraft, scriptFiles } from "./script_form.js";
+import { readWhere } from "./where.js";
+
+const form = document.getElementById("new-task");
+
+/** A task that is still being described: rows without a name or a value are left out. */
+export function readDraft() {
+  if (isScript()) return { ...readWhere(), script: readScript(), files: scriptDraft() };
+  const rows = readRows().filter(isComplete);
+  const { options, files } = readOptions();
+  const data = rows.filter((row) => row.mode === "file");
+  return {
+    ...common(options),
+    inputs: markInputs(rows),
+    files: [
+      ...data.map(({ name, input }) => ({ kind: "data", name, input })),
+      ...files.map(({ option }) => ({ kind: "option", option })),
+    ],
+  };
+}
+
+/** The task itself. uploads: [{file, kind, input, option}], sums: their checksums in that order. */
+export function readTask(uploads, sums) {
+  const copied = { copied_from: form.dataset.copiedFrom ? Number(form.dataset.copiedFrom) : null };
+  const sent = uploads.map(({ file, kind, input, option }, i) => ({
+    kind,
+    name: file.name,
+    size_bytes: file.size,
+    md5: sums[i],
+    input,
+    option,
+  }));
+  if (isScript()) {
+    return { ...readWhere(), ...copied, script: readScript(), files: [...sent, ...scriptFiles().taken] };
+  }
+  const { options, files } = readOptions();
+  return {
+    ...common(options),
+    ...copied,
+    inputs: markInputs(readRows()),
+    files: [
+      ...sent,
+      ...takenOver(),
+      ...files.filter(({ stored }) => stored).map(({ option, stored }) => ({ kind: "option", option, ...stored })),
+    ],
+  };
+}
+
+/** The files that go to storage, in the order in which the server lists them. */
+export function readUploads() {
+  if (isScript()) return scriptFiles().uploads;
+  const model = form.elements.model.files[0];
+  const data = readRows().filter((row) => row.mode === "file" && row.file);
+  const { files } = readOptions();
+  return [
+    ...(model ? [{ file: model, kind: "model", input: "", option: "" }] : []),
+    ...data.map(({ file, input }) => ({ file, kind: "data", input, option: "" })),
+    ...files.filter(({ file }) => file).map(({ file, option }) => ({ file, kind: "option", input: "", option })),
+  ];
+}
+
+/** The model and the data of an earlier task that nothing replaced. */
+function takenOver() {
+  const model = form.elements.model.dataset.taken;
+  const data = readRows().filter((row) => row.mode === "file" && !row.file && row.taken);
+  return [
+    ...(model ? [{ kind: "model", from_file: Number(model) }] : []),
+    ...data.map(({ taken, input }) => ({ kind: "data", from_file: taken, input })),
+  ];
+}
+
+function common(options) {
+  return {
+    ...readWhere(),
+    options,
+    plan: readPlan(),
+    seed: readNumber(form.elements.seed.value.trim() || "0"),
+    time_limit_s: readNumber(form.elements.model_time_limit_s.value.trim() || "0"),
+  };
+}
+
+function readPlan() {
+  const preset = form.elements.preset.value;
+  if (preset !== "custom") return { preset };
+  const plan = { preset, clean: form.elements.clean.checked };
+  for (const name of ["clean_min_s", "clean_min_iterations", "profiled"]) {
+    plan[name] = readNumber(form.elements[name].value.trim());
+  }
+  return plan;
+}
+
+function isComplete({ mode, name, input, numbers, inFile }) {
+  if (mode === "file") return Boolean(name) && Boolean(input || inFile);
+  return Boolean(input) && (mode === "random" || Boolean(numbers));
+}
+
+/** The inputs without a file; marks their rows by the names that the server gives them. */
+function markInputs(rows) {
+  for (const { row } of readRows()) delete row.dataset.field;
+  return rows
+    .filter((row) => row.mode !== "file")
+    .map(({ row, mode, input, numbers, shape, dtype }, i) => {
+      row.dataset.field = `inputs.${i}`;
+      return mode === "numbers" ? { name: input, literal: numbers } : { name: input, shape, dtype };
+    });
+}
