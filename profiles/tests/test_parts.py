@@ -231,7 +231,7 @@ def test_parts_that_storage_refuses_to_join_do_not_stay_there(client, monkeypatc
 
     task, target = announce(client)
     send(client, task, target, [1, 2, 3])
-    monkeypatch.setattr(ObjectStorage, "parts_join", staticmethod(refuse))
+    monkeypatch.setattr(ObjectStorage, "join_upload_parts", staticmethod(refuse))
     refused(join(client, task, target), 409, "upload_damaged")
     assert list(object_store.unfinished()) == []
     assert not PartedUpload.objects.exists()
