@@ -1,4 +1,4 @@
-"""Everything that changes the profiles of attempts."""
+"""Services that build the profiles of attempts and purge abandoned uploads."""
 
 import time
 
@@ -15,47 +15,48 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: less than `tasks.lifecycle.sweep.HINT_PATIENCE`
+#: how often a running build marks its task as being read; less than
+#: `tasks.lifecycle.sweep.HINT_PATIENCE`
 _RENEWED_S = 5
 
 
 def build_attempt_profile(attempt: Attempt) -> None:
-    """Read an attempt's artifacts, keep what they say, end its task. May be repeated.
+    """Read an attempt's artifacts, save the profile and measurement, and end its task.
 
-    Storage is read and written outside of the transaction; DomainError storage_unreachable passes
-    through, so that the caller tries again.
+    Idempotent. Storage is read and written outside the transaction. Raises DomainError
+    storage_unreachable, after which the caller retries.
     """
     task = attempt.task
     if task.state != TaskState.PROCESSING:
         return
     try:
-        results = read_results(attempt, told=_Renewing(task).told)
+        results = read_results(attempt, on_progress=_ReadMarker(task).mark)
     except UnusableError as unusable:
         fail_task(task, reason=unusable.reason.value, detail=unusable.detail)
         return
     if results.profile is not None and results.derived is not None:
         store_derived(results.profile, results.derived)
-    _results_keep(attempt, results)
+    _save_results(attempt, results)
 
 
-class _Renewing:
-    """Keeps the sweep from having a large result read by others at the same time.
+class _ReadMarker:
+    """Marks a task as being read every few seconds, so that the sweep starts no second build.
 
-    An actor that died renews nothing, so another one is asked soon.
+    When the actor dies, the mark expires and the sweep enqueues the build again.
     """
 
     def __init__(self, task: Task) -> None:
         self._task, self._next = task, time.monotonic() + _RENEWED_S
 
-    def told(self, _step: str, _done: int) -> None:
+    def mark(self, _step: str, _done: int) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _RENEWED_S
             mark_being_read(self._task)
 
 
 @transaction.atomic
-def _results_keep(attempt: Attempt, results: Results) -> None:
-    # only the call that moves the task writes the rows: a repeated hint changes nothing
+def _save_results(attempt: Attempt, results: Results) -> None:
+    # only the call that changes the task's state writes the rows, so a repeated message is harmless
     if not complete_task(attempt.task):
         return
     if results.profile is not None:
@@ -67,7 +68,7 @@ def _results_keep(attempt: Attempt, results: Results) -> None:
 
 
 def abandoned_uploads_purge(limit: int = 200) -> int:
-    """Delete what was uploaded for tasks that never waited; returns how many files."""
+    """Delete the uploaded files of tasks that ended before they were queued; returns the count."""
     files = TaskFile.objects.filter(
         task__state=TaskState.FINISHED,
         task__outcome__in=(Outcome.CANCELLED, Outcome.FAILED),
@@ -75,7 +76,8 @@ def abandoned_uploads_purge(limit: int = 200) -> int:
         purged_at=None,
     )
     count = 0
-    # in any order: the first that storage refuses ends the round, and is not always the same
+    # random order: the first storage error ends the round, and one bad object must not block the
+    # others every time
     for file in files.order_by("?")[:limit]:
         storage.delete(file.object_key)
         TaskFile.objects.filter(pk=file.pk).update(purged_at=timezone.now())

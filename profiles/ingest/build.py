@@ -1,4 +1,4 @@
-"""From raw profile files in storage to derived data; parsing is left to a process with limits."""
+"""Build derived data from raw profile files in storage; a process with limits does the parsing."""
 
 import signal
 import tempfile
@@ -19,8 +19,8 @@ from profiles.analysis.totals import totals
 from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest import limited_process, readers
-from profiles.ingest.fork_server import SAID
-from profiles.ingest.limited_process import Order, Problem, bytes_read
+from profiles.ingest.fork_server import STDERR
+from profiles.ingest.limited_process import ParseJob, ParseProblem, bytes_read
 from profiles.models import Profile
 from profiles.size_limits import most_bytes, size_limit
 from webprofile.errors import DomainError
@@ -28,17 +28,19 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: by the name that the reader gives; it sends codes that these classes know
+#: exception classes by the name that the reader process sends
 _PROBLEMS: dict[str, Callable[[Any, str], Exception]] = {
-    each.__name__: each for each in (ProfileFormatError, AnalysisError)
+    error.__name__: error for error in (ProfileFormatError, AnalysisError)
 }
 
 
 @dataclass(frozen=True)
 class Derived:
-    """`archive` is to be stored under `Profile.derived_key`; `data` is what it holds.
+    """The derived data of a run, not yet stored.
 
-    spans: of a trace, the index of its spans, for `Profile.spans_key`; else empty
+    archive: the bytes for `Profile.derived_key`
+    data: the decoded content of `archive`
+    spans: the span index of a trace for `Profile.spans_key`; empty without a trace
     """
 
     archive: bytes
@@ -46,60 +48,63 @@ class Derived:
     spans: bytes = b""
 
 
-#: told what is done now, "fetching" or "reading", and with how many bytes of all files
-Told = Callable[[str, int], object]
+#: progress callback: called with the step ("fetching" or "reading") and the number of bytes done,
+#: summed over all files
+OnProgress = Callable[[str, int], object]
 
 
-#: for fetching and all reading: less than an actor has (`profiles.actors`), which then says why
+#: limit for fetching and reading together; below the actor's time limit (`profiles.actors`), so
+#: that the actor can still record the reason
 _ALL_S = 270
-#: who stops the site sends these; no limit does
+#: signals that stop the site; none of the resource limits sends them
 _STOPPED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 
 class _TooHeavyError(Exception):
-    """The process reached a limit, or died of something that looks like it."""
+    """The reader process reached a limit, or was killed by a signal that suggests it."""
 
 
-def untold(_step: str, _done: int) -> None:
-    """For who need not know how far it is."""
+def ignore_progress(_step: str, _done: int) -> None:
+    """Progress callback that does nothing."""
 
 
-def derive(files: Sequence[tuple[str, str]], told: Told = untold) -> Derived:
-    """Read the files of one run: (name, object key) of each, in their order.
+def derive(files: Sequence[tuple[str, str]], on_progress: OnProgress = ignore_progress) -> Derived:
+    """Read the files of one run and return the derived data.
 
-    Files that cannot be used are left out while one can (`ProfileData.left_out`). Otherwise raises
-    what is wrong with the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
-    time), AnalysisError if nothing was timed, DomainError object_missing, object_too_large.
-    DomainError storage_unreachable passes through at once; reading_stopped if somebody ended the
-    reader: both say "try again".
+    files: (name, object key) of each file, in the order of the passes
+    Unusable files are left out (`ProfileData.left_out`) as long as one file is usable. If none is,
+    raises the error of the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
+    time), AnalysisError if nothing was timed, DomainError object_missing or object_too_large.
+    Raises DomainError storage_unreachable immediately, and reading_stopped if the reader process
+    was stopped from outside; the caller may retry after both.
     """
     with tempfile.TemporaryDirectory(prefix="profile-") as name:
         folder = Path(name)
         until = time.monotonic() + _ALL_S
-        order = _fetch(files, folder, told)
+        job = _fetch(files, folder, on_progress)
         try:
-            archive = _run(folder, order, told, until)
+            archive = _run(folder, job, on_progress, until)
         except _TooHeavyError as error:
-            archive = _run_first(folder, order, str(error), told, until)
+            archive = _run_first(folder, job, str(error), on_progress, until)
         spans = folder / limited_process.SPANS
         index = spans.read_bytes() if spans.exists() else b""
     data = from_archive(archive)
     if data.has_operators:
-        totals(data.columns)  # medians of passes may all be 0 where no pass is
-    # a trace may have turned out to be of no use after its index was written
+        totals(data.columns)  # raises if all medians are 0, which single passes do not show
+    # a trace may prove unusable after its index was written
     return Derived(archive, data, index if "trace" in data.beside else b"")
 
 
 def store_derived(profile: Profile, derived: Derived) -> None:
-    """Write what `derive` made. Raises DomainError storage_unreachable."""
-    # first what the archive needs: a page looks for it as soon as that is there
+    """Write derived data to storage. Raises DomainError storage_unreachable."""
+    # the index first: pages request it as soon as the archive exists
     if derived.spans:
         storage.write(profile.spans_key, derived.spans)
     storage.write(profile.derived_key, derived.archive)
 
 
 def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
-    """Fill the summary of a profile with what `derive` found; nothing is saved."""
+    """Fill the summary fields of a profile from derived data; the row is not saved."""
     profile = profile or Profile()
     sums = totals(data.columns)
     profile.operators = len(data.columns)
@@ -110,8 +115,8 @@ def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
     return profile
 
 
-def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
-    """Bring the files into the folder, as far as their sizes are within the limits."""
+def _fetch(files: Sequence[tuple[str, str]], folder: Path, on_progress: OnProgress) -> ParseJob:
+    """Download the files into the folder; files beyond the size limits are left out."""
     fetched: list[str] = []
     left_out: list[LeftOut] = []
     first_error: DomainError | None = None
@@ -121,7 +126,7 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
     for name, key in files:
         try:
             with (folder / name).open("w+b") as file:
-                counting: Any = _Counting(file, before, told)
+                counting: Any = _CountingFile(file, before, on_progress)
                 storage.read_into(key, counting, limit_bytes=min(left, most_bytes()))
                 size_bytes = file.tell()
                 kind = _kind_of(file)
@@ -139,7 +144,7 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, told: Told) -> Order:
             fetched.append(name)
     if not fetched:
         raise first_error or DomainError("object_missing", status=404)
-    return Order(
+    return ParseJob(
         files=tuple(fetched),
         left_out=tuple(left_out),
         max_bytes=settings.PROFILE_SIZE_LIMIT_BYTES,
@@ -158,15 +163,15 @@ def _check_size(size_bytes: int, limit: int) -> None:
         raise DomainError("object_too_large", size=size_bytes, limit=limit)
 
 
-class _Counting:
-    """A file that tells how much was written into it."""
+class _CountingFile:
+    """A file that reports how many bytes were written to it."""
 
-    def __init__(self, file: IO[bytes], before: int, told: Told) -> None:
-        self._file, self._done, self._told = file, before, told
+    def __init__(self, file: IO[bytes], before: int, on_progress: OnProgress) -> None:
+        self._file, self._done, self._on_progress = file, before, on_progress
 
     def write(self, data: bytes) -> int:
         self._done += len(data)
-        self._told("fetching", self._done)
+        self._on_progress("fetching", self._done)
         return self._file.write(data)
 
 
@@ -177,50 +182,55 @@ def _why(error: DomainError) -> str:
     return "It is not in storage."
 
 
-def _run_first(folder: Path, order: Order, detail: str, told: Told, until: float) -> bytes:
-    """Try once more with the first file alone: the others must not take it along."""
-    rest = [LeftOut(name, "too_heavy", detail) for name in order.files[1:]]
+def _run_first(
+    folder: Path, job: ParseJob, detail: str, on_progress: OnProgress, until: float
+) -> bytes:
+    """Retry with the first file alone, so that the other files cannot make it fail."""
+    rest = [LeftOut(name, "too_heavy", detail) for name in job.files[1:]]
     if rest:
-        alone = msgspec.structs.replace(
-            order, files=order.files[:1], left_out=(*order.left_out, *rest)
-        )
+        alone = msgspec.structs.replace(job, files=job.files[:1], left_out=(*job.left_out, *rest))
         try:
-            return _run(folder, alone, told, until)
+            return _run(folder, alone, on_progress, until)
         except _TooHeavyError as error:
             detail = str(error)
     raise ProfileFormatError("too_heavy", detail)
 
 
-def _run(folder: Path, order: Order, told: Told, until: float) -> bytes:
-    """Run the reader; returns its archive. Raises what it found wrong, or _TooHeavyError."""
-    (folder / limited_process.ORDER).write_bytes(msgspec.json.encode(order))
-    # the limit is on processor time; a busy machine gives it more slowly
-    within_s = min(2 * order.time_s, until - time.monotonic())
+def _run(folder: Path, job: ParseJob, on_progress: OnProgress, until: float) -> bytes:
+    """Run the reader process and return its archive.
+
+    Raises the error that the reader reports, or _TooHeavyError.
+    """
+    (folder / limited_process.ORDER).write_bytes(msgspec.json.encode(job))
+    # the job's limit is CPU time; on a busy machine this takes longer in wall-clock time
+    within_s = min(2 * job.time_s, until - time.monotonic())
     if within_s <= 0:
         raise _TooHeavyError(f"Fetching and reading it takes more than {_ALL_S} s.")
-    # of a run that was ended, whose trace may not be among the files of this one
+    # left by an earlier attempt that was killed; its trace may not be part of this job
     (folder / limited_process.SPANS).unlink(missing_ok=True)
     try:
-        code = readers.server.read(folder, within_s, lambda: told("reading", bytes_read(folder)))
+        code = readers.server.read(
+            folder, within_s, lambda: on_progress("reading", bytes_read(folder))
+        )
     except TimeoutError:
         raise _TooHeavyError(f"Reading it takes more than {within_s:.0f} s.") from None
     if code is None or -code in _STOPPED:
         log.warning("profile_reader_stopped", signal=code and -code)
         raise DomainError("reading_stopped", status=503)
     if code == limited_process.OUT_OF_MEMORY:
-        raise _TooHeavyError(limited_process.out_of_memory(order).detail)
+        raise _TooHeavyError(limited_process.out_of_memory(job).detail)
     if code < 0:
         log.warning("profile_reader_died", signal=-code)
         raise _TooHeavyError(
-            f"Reading it takes more than {order.time_s} s of processor time or "
-            f"{order.memory_bytes >> 20} MiB of memory (signal {-code})."
+            f"Reading it takes more than {job.time_s} s of processor time or "
+            f"{job.memory_bytes >> 20} MiB of memory (signal {-code})."
         )
     if code:
-        raise RuntimeError((folder / SAID).read_text(errors="replace")[-4000:])
+        raise RuntimeError((folder / STDERR).read_text(errors="replace")[-4000:])
     problem = folder / limited_process.PROBLEM
     if problem.exists():
-        found = msgspec.json.decode(problem.read_bytes(), type=Problem)
-        raise _PROBLEMS[found.of](found.code, found.detail)
+        reported = msgspec.json.decode(problem.read_bytes(), type=ParseProblem)
+        raise _PROBLEMS[reported.of](reported.code, reported.detail)
     archive = (folder / limited_process.DERIVED).read_bytes()
     if weight_bytes(archive) > settings.PROFILE_CACHE_BYTES:
         limit = settings.PROFILE_CACHE_BYTES >> 20

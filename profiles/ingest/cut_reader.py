@@ -1,7 +1,7 @@
-"""Make a cut of a hostile trace in a process of its own (see `profiles.ingest.limited_process`).
+"""Write an excerpt of an untrusted trace in a limited process (`profiles.ingest.limited_process`).
 
-`main` finds the order, the rows that are wanted and the text of the pieces in its folder, and
-leaves the cut, compressed. `profiles.ingest.cuts` asks for it.
+`main` reads the job, the selected rows and the text of the pieces from its folder, and writes the
+excerpt there, compressed by gzip. `profiles.ingest.cuts` starts it.
 """
 
 import gc
@@ -19,7 +19,7 @@ from profiles.formats.chrome_trace.span_index import Rows
 from profiles.ingest import limited_process
 
 ORDER, ROWS, TEXT, CUT = "cut_order.bin", "cut_rows.npy", "cut_text.bin", "cut.json.gz"
-#: what it could not do with the file, in English
+#: file with the error in English, if the trace is unreadable
 PROBLEM = "cut_problem.txt"
 _LEVEL = 1
 ROW = np.dtype(
@@ -28,10 +28,13 @@ ROW = np.dtype(
 
 
 class CutOrder(msgspec.Struct, frozen=True):
-    """pieces: of the text (row of the trace that comes first, bytes), one behind the other"""
+    """The job of a trace excerpt.
+
+    pieces: (first row of the trace, size in bytes) of each consecutive piece of the text
+    """
 
     pieces: list[tuple[int, int]]
-    asked: Range
+    requested: Range
     lanes: list[tuple[int | str, int | str]]
     naming: list[dict[str, Any]]
     memory_bytes: int
@@ -39,34 +42,34 @@ class CutOrder(msgspec.Struct, frozen=True):
 
 
 def main(folder: Path) -> int:
-    """Do what the order in `folder` says; returns the exit code."""
-    order = msgspec.msgpack.decode((folder / ORDER).read_bytes(), type=CutOrder)
-    # somebody looks at the page and waits
-    limited_process.limit(order.memory_bytes, order.time_s, niceness=0)
+    """Run the job in `folder` and return the exit code."""
+    job = msgspec.msgpack.decode((folder / ORDER).read_bytes(), type=CutOrder)
+    # no niceness: a user waits for the response
+    limited_process.limit(job.memory_bytes, job.time_s, niceness=0)
     gc.disable()
     try:
         with gzip.open(folder / CUT, "wb", _LEVEL) as file:
             write_cut(
                 file,
                 _rows(folder),
-                _pieces(folder, order),
-                asked=order.asked,
-                lanes=order.lanes,
-                naming=order.naming,
+                _pieces(folder, job),
+                requested=job.requested,
+                lanes=job.lanes,
+                naming=job.naming,
             )
     except MemoryError:
         return limited_process.OUT_OF_MEMORY
-    except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError too
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         (folder / PROBLEM).write_text(str(error)[:500])
     return 0
 
 
 def _rows(folder: Path) -> Rows:
-    found = np.load(folder / ROWS, allow_pickle=False)
-    return Rows(*(np.ascontiguousarray(found[name]) for name in ROW.names or ()))
+    rows = np.load(folder / ROWS, allow_pickle=False)
+    return Rows(*(np.ascontiguousarray(rows[name]) for name in ROW.names or ()))
 
 
-def _pieces(folder: Path, order: CutOrder) -> Iterator[PieceText]:
+def _pieces(folder: Path, job: CutOrder) -> Iterator[PieceText]:
     with (folder / TEXT).open("rb") as file:
-        for first_row, size_bytes in order.pieces:
+        for first_row, size_bytes in job.pieces:
             yield first_row, file.read(size_bytes)

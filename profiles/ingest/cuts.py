@@ -1,6 +1,6 @@
-"""Cuts of a trace for a viewer: from its index and its file in storage, made by a limited process.
+"""Excerpts of a trace for a viewer, written by a limited process from the index and the raw file.
 
-Nothing of the file is read here: the index, which is our own, says which bytes are wanted.
+The untrusted trace is never parsed here: our own span index tells which bytes to fetch.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ from profiles.formats.chrome_trace.span_index import (
 )
 from profiles.ingest import cut_reader, readers
 from profiles.ingest.cut_reader import CutOrder
-from profiles.ingest.fork_server import SAID
+from profiles.ingest.fork_server import STDERR
 from profiles.ingest.loading import request_rebuild
 from profiles.models import Profile
 from webprofile.errors import DomainError
@@ -31,51 +31,51 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: of the index, fetched at once: all of its header but that of a huge trace
+#: size of the first read of the index; holds the whole header except for huge traces
 _FIRST_BYTES = 256 << 10
-#: what the process may take; a cut of 64 MiB takes 0.3 GiB and 2 s
+#: limits of the process; an excerpt of 64 MiB takes 0.3 GiB and 2 s
 _MEMORY_BYTES, _TIME_S = 1 << 30, 30
-#: made at a time by one process of the site; who comes later waits so long
+#: excerpts written concurrently per server process, and how long further requests wait for a slot
 _AT_ONCE, _PATIENCE_S = 2, 20
-_turns = threading.BoundedSemaphore(_AT_ONCE)
-#: pieces that lie so close are fetched together
+_slots = threading.BoundedSemaphore(_AT_ONCE)
+#: pieces with at most this gap between them are fetched in one request
 _GAP_BYTES = 64 << 10
 MIB = 1 << 20
 
 
-def trace_cut(profile: Profile, asked: Range) -> tuple[bytes, int]:
-    """Return (the trace that was asked for, compressed by gzip; how many spans and counters).
+def trace_cut(profile: Profile, requested: Range) -> tuple[bytes, int]:
+    """Return (the requested excerpt, compressed by gzip; its number of spans and counters).
 
-    Raises DomainError: cut_unready if there is no index yet, profile_damaged if there is none to
-    come, cut_lane, cut_large, cut_heavy,
-    cut_busy, reading_stopped, object_missing, storage_unreachable.
+    Raises DomainError: cut_unready if the index is not built yet, profile_damaged if it cannot be
+    built, cut_lane, cut_large, cut_heavy, cut_busy, reading_stopped, object_missing,
+    storage_unreachable.
     """
-    if not _turns.acquire(timeout=_PATIENCE_S):
+    if not _slots.acquire(timeout=_PATIENCE_S):
         raise DomainError("cut_busy", status=503)
     try:
         index, at = _index(profile)
-        _check_lanes(index, asked)
-        chosen = _chosen(profile, index, at, asked)
+        _check_lanes(index, requested)
+        chosen = _chosen(profile, index, at, requested)
         with tempfile.TemporaryDirectory(prefix="cut-") as name:
             folder = Path(name)
-            _order(profile, index, chosen, asked, folder)
+            _write_job(profile, index, chosen, requested, folder)
             _run(folder)
             return (folder / cut_reader.CUT).read_bytes(), len(chosen.rows)
     except _NotReadyError:
-        if profile.problem:  # it was tried: the file is not there, or cannot be read any more
+        if profile.problem:  # a rebuild failed: the file is missing or unreadable
             raise DomainError("profile_damaged", status=409) from None
         request_rebuild(profile.pk)
         raise DomainError("cut_unready", status=409) from None
     finally:
-        _turns.release()
+        _slots.release()
 
 
 class _NotReadyError(Exception):
-    """The index is missing, damaged, or of another file."""
+    """The span index is missing, damaged, or belongs to another file."""
 
 
 def _index(profile: Profile) -> tuple[SpanIndex, int]:
-    """What the header of the index says, and where in the object its blocks begin."""
+    """The header of the span index, and the offset of its blocks in the object."""
     try:
         start = storage.read_start(profile.spans_key, size_bytes=_FIRST_BYTES)
     except DomainError as error:
@@ -92,20 +92,20 @@ def _index(profile: Profile) -> tuple[SpanIndex, int]:
         return from_header(start[START_BYTES:at]), at
 
 
-def _check_lanes(index: SpanIndex, asked: Range) -> None:
-    for number in asked.lanes or ():
+def _check_lanes(index: SpanIndex, requested: Range) -> None:
+    for number in requested.lanes or ():
         if not 0 <= number < len(index.lanes):
             raise DomainError("cut_lane", field="lane", number=number)
 
 
-def _chosen(profile: Profile, index: SpanIndex, at: int, asked: Range) -> Chosen:
+def _chosen(profile: Profile, index: SpanIndex, at: int, requested: Range) -> Chosen:
     def fetch(begin: int, size_bytes: int) -> bytes:
         return storage.read_start(profile.spans_key, begin=at + begin, size_bytes=size_bytes)
 
     limit = settings.TRACE_CUT_LIMIT_BYTES
     try:
         with _damage():
-            return choose(index, asked, fetch, limit)
+            return choose(index, requested, fetch, limit)
     except TooLargeError as error:
         raise DomainError(
             "cut_large",
@@ -120,11 +120,13 @@ def _mib(size_bytes: int) -> str:
     return f"{size_bytes / MIB:.3g}" if size_bytes < 100 * MIB else str(round(size_bytes / MIB))
 
 
-def _order(profile: Profile, index: SpanIndex, chosen: Chosen, asked: Range, folder: Path) -> None:
-    """Put all that the process needs into its folder."""
+def _write_job(
+    profile: Profile, index: SpanIndex, chosen: Chosen, requested: Range, folder: Path
+) -> None:
+    """Write the job, the rows and the text of the pieces to the process's folder."""
     rows = np.empty(len(chosen.rows), cut_reader.ROW)
-    found = chosen.rows
-    columns = (found.lane, found.begin_us, found.end_us, found.first, found.last)
+    selected = chosen.rows
+    columns = (selected.lane, selected.begin_us, selected.end_us, selected.first, selected.last)
     for name, column in zip(cut_reader.ROW.names or (), columns, strict=True):
         rows[name] = column
     np.save(folder / cut_reader.ROWS, rows, allow_pickle=False)
@@ -136,19 +138,19 @@ def _order(profile: Profile, index: SpanIndex, chosen: Chosen, asked: Range, fol
             for start, stop in parts:
                 file.write(text[start - begin : stop - begin])
     sizes = (pieces.end - pieces.begin)[chosen.pieces].tolist()
-    order = CutOrder(
+    job = CutOrder(
         pieces=list(zip(pieces.first_row[chosen.pieces].tolist(), sizes, strict=True)),
-        asked=asked,
+        requested=requested,
         lanes=index.lanes,
         naming=index.naming,
         memory_bytes=_MEMORY_BYTES,
         time_s=_TIME_S,
     )
-    (folder / cut_reader.ORDER).write_bytes(msgspec.msgpack.encode(order))
+    (folder / cut_reader.ORDER).write_bytes(msgspec.msgpack.encode(job))
 
 
 def _runs(index: SpanIndex, chosen: Chosen) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Parts of the file to be fetched at once: (begin, end, the pieces in it)."""
+    """Byte ranges of the file to fetch in one request each: (begin, end, its pieces)."""
     parts: list[tuple[int, int]] = []
     for piece in chosen.pieces.tolist():
         begin, end = int(index.pieces.begin[piece]), int(index.pieces.end[piece])
@@ -172,13 +174,13 @@ def _run(folder: Path) -> None:
         log.warning("cut_problem", problem=problem.read_text(errors="replace"))
         raise _NotReadyError
     if code:
-        log.warning("cut_failed", code=code, said=(folder / SAID).read_text(errors="replace"))
+        log.warning("cut_failed", code=code, said=(folder / STDERR).read_text(errors="replace"))
         raise DomainError("cut_heavy")
 
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """An index that is none any more is made anew."""
+    """Turn errors of a damaged index into _NotReadyError, which requests a rebuild."""
     try:
         yield
     except ValueError as error:

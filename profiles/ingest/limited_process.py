@@ -1,9 +1,10 @@
-"""Read hostile profiles in a process of its own, which may fail without harm to the site.
+"""Read untrusted profiles in a resource-limited process, whose failure cannot harm the site.
 
-`main` reads `order.json` in a folder, limits its process, and leaves either `derived.npz`
-(`analysis.archive`) or `problem.json`. It returns OUT_OF_MEMORY where memory did not suffice; out
-of time, the kernel ends it (SIGXCPU). It imports neither Django nor settings, and its environment
-holds no secrets: `profiles.ingest.fork_server` forks it, `profiles.ingest.readers` asks for it.
+`main` reads `order.json` in a folder, limits its own process, and writes either `derived.npz`
+(`analysis.archive`) or `problem.json`. It returns OUT_OF_MEMORY if the memory limit is reached; at
+the CPU time limit the kernel kills it (SIGXCPU). It imports neither Django nor the settings, and
+its environment holds no secrets. `profiles.ingest.readers` requests such processes and
+`profiles.ingest.fork_server` forks them.
 """
 
 import contextlib
@@ -41,22 +42,23 @@ from profiles.formats.static_memory.packed import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 
 ORDER, DERIVED, PROBLEM = "order.json", "derived.npz", "problem.json"
-#: of a trace, beside what is derived
+#: span index of a trace, written in addition to the derived data
 SPANS = "spans.bin"
 OUT_OF_MEMORY = 3
-#: of what a device packed, which is a memory plan
+#: suffix of an archive that a device packed: a memory plan
 _PACKED = ".zip"
-#: others on this machine have a reader who waits
+#: below the site's own processes, which serve users
 NICENESS = 10
-#: bytes that were read of all files together, as text; noted at most so often
+#: file with the number of bytes read so far, over all files, as text; minimum time between writes
 NOTE, _PAUSE_S = "progress.txt", 0.2
 
 
-class Order(msgspec.Struct, frozen=True):
-    """What is to be read: files of the folder, in their order.
+class ParseJob(msgspec.Struct, frozen=True):
+    """The files to read and the limits.
 
-    left_out: what the caller could not even fetch
-    max_bytes: of one file
+    files: names in the folder, in the order of the passes
+    left_out: files that the caller could not download
+    max_bytes: limit of one file
     """
 
     files: tuple[str, ...]
@@ -66,32 +68,32 @@ class Order(msgspec.Struct, frozen=True):
     time_s: int
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """Why no file could be used: the name of an exception's class, and its arguments."""
+class ParseProblem(msgspec.Struct, frozen=True):
+    """Why no file is usable: the name of an exception class (`of`) and its arguments."""
 
     of: str
     code: str
     detail: str
 
 
-class Run:
-    """Filled file by file; a file that cannot be used leaves it as it was.
+class RunBuilder:
+    """Collects the data of a run file by file; an unusable file leaves it unchanged.
 
-    left_out: what could not even be fetched
-    lead: operators of the first pass, whose graph is shown and which the others are compared with
-    leads: the kind of file that the passes are of
+    left_out: files that could not be downloaded
+    lead: operators of the first pass; its graph is shown and the other passes are aligned to it
+    leads: the kind of file that the passes come from
     beside: as `ProfileData.beside`
     company: the first file of each kind, for kinds that are read together
-    told: hears how many bytes of a file were read, of how many
+    on_progress: called with the bytes read of the current file, and its size
     """
 
     def __init__(
         self,
         left_out: Sequence[LeftOut],
-        told: Callable[[int, int], None] = lambda done, of: None,
+        on_progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> None:
         self._left_out = tuple(left_out)
-        self.told = told
+        self.on_progress = on_progress
         self.lead: ProfileColumns | None = None
         self.leads: FileKind | None = None
         self.beside: dict[str, bytes] = {}
@@ -101,7 +103,7 @@ class Run:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file said anything."""
+        """Whether no file contributed data."""
         return self.lead is None and not self.beside
 
     def add_pass(
@@ -119,43 +121,43 @@ class Run:
         else:
             self._passes.append(aligned(self.lead, name, columns))
 
-    def add_beside(self, kind: FileKind, said: bytes) -> None:
-        """Add what a file says beside operators.
+    def add_beside(self, kind: FileKind, summary: bytes) -> None:
+        """Add the summary of a file that is shown in addition to operators.
 
-        Raises AnalysisError second_of_kind where another file of its kind did before.
+        Raises AnalysisError second_of_kind if the run has a file of this kind already.
         """
         if kind in self.beside:
             raise _second_of_kind()
-        self.beside[kind] = said
+        self.beside[kind] = summary
 
-    def data(self, unlike: Sequence[LeftOut]) -> ProfileData:
-        """Return all of it; `unlike` are the files that could not be used."""
-        left_out = [*self._left_out, *unlike]
+    def data(self, unusable: Sequence[LeftOut]) -> ProfileData:
+        """Return the data of all files; `unusable` lists the files that could not be read."""
+        left_out = [*self._left_out, *unusable]
         if self.lead is None:
-            found = without_operators(self._graph, left_out)
+            merged = without_operators(self._graph, left_out)
         else:
-            found = merged_data(self.lead, self._passes, self._graph, left_out)
-        return replace(found, beside=self.beside)
+            merged = merged_data(self.lead, self._passes, self._graph, left_out)
+        return replace(merged, beside=self.beside)
 
 
 def main(folder: Path) -> int:
-    """Do what the order in `folder` says; returns the exit code."""
-    order = msgspec.json.decode((folder / ORDER).read_bytes(), type=Order)
-    limit(order.memory_bytes, order.time_s)
-    gc.disable()  # it walks all that was decoded, again and again, and finds nothing to free
+    """RunBuilder the job in `folder` and return the exit code."""
+    job = msgspec.json.decode((folder / ORDER).read_bytes(), type=ParseJob)
+    limit(job.memory_bytes, job.time_s)
+    gc.disable()  # it would traverse all decoded objects repeatedly and free nothing
     try:
-        made = derived(folder, order)
+        result = derived(folder, job)
     except MemoryError:
         return OUT_OF_MEMORY
-    if isinstance(made, Problem):
-        (folder / PROBLEM).write_bytes(msgspec.json.encode(made))
+    if isinstance(result, ParseProblem):
+        (folder / PROBLEM).write_bytes(msgspec.json.encode(result))
     else:
-        (folder / DERIVED).write_bytes(made)
+        (folder / DERIVED).write_bytes(result)
     return 0
 
 
 def limit(memory_bytes: int, time_s: int, niceness: int = NICENESS) -> None:
-    """Bound this process for the rest of its life."""
+    """Set the resource limits of this process; they cannot be raised again."""
     bounds = {
         resource.RLIMIT_AS: memory_bytes,
         resource.RLIMIT_CPU: time_s,
@@ -163,45 +165,43 @@ def limit(memory_bytes: int, time_s: int, niceness: int = NICENESS) -> None:
         resource.RLIMIT_FSIZE: memory_bytes,
     }
     for kind, bound in bounds.items():
-        # a system may know a limit without enforcing it, or have a lower one already
+        # some systems do not support a limit, or have a lower one in place
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (bound, bound))
     os.nice(niceness)
 
 
-def derived(folder: Path, order: Order) -> bytes | Problem:
-    """Return the archive of all that the files say together.
-
-    If none can be read, what is wrong with the first.
-    """
-    progress = Progress(folder)
-    run = Run(order.left_out, progress.told)
-    problems: dict[str, Problem] = {}
-    kinds = {name: _kind_of(folder / name) for name in order.files}
+def derived(folder: Path, job: ParseJob) -> bytes | ParseProblem:
+    """Return the archive of all files together, or the problem of the first if none is readable."""
+    progress = ReadProgress(folder)
+    run = RunBuilder(job.left_out, progress.update)
+    problems: dict[str, ParseProblem] = {}
+    kinds = {name: _kind_of(folder / name) for name in job.files}
     run.company = {kind: folder / name for name, kind in reversed(kinds.items())}
-    # sorted is stable: passes stay in their order
-    for name in sorted(order.files, key=lambda each: _ORDER[kinds[each]]):
+    # sorted is stable, so passes keep their order
+    for name in sorted(job.files, key=lambda name: _ORDER[kinds[name]]):
         try:
-            _ADD[kinds[name]](run, folder / name, order)
+            _ADD[kinds[name]](run, folder / name, job)
         except (ProfileFormatError, AnalysisError) as error:
-            problems[name] = Problem(type(error).__name__, error.code, error.detail)
+            problems[name] = ParseProblem(type(error).__name__, error.code, error.detail)
         except OtherGraphError as error:
-            problems[name] = Problem(type(error).__name__, "other_graph", str(error))
+            problems[name] = ParseProblem(type(error).__name__, "other_graph", str(error))
         except MemoryError:
-            problems[name] = out_of_memory(order)
+            problems[name] = out_of_memory(job)
         progress.file_done(folder / name)
-    unlike = [(name, problems[name]) for name in order.files if name in problems]
+    unusable = [(name, problems[name]) for name in job.files if name in problems]
     if run.is_empty:
-        return unlike[0][1]
-    return to_archive(run.data([LeftOut(name, each.code, each.detail) for name, each in unlike]))
+        return unusable[0][1]
+    left_out = [LeftOut(name, problem.code, problem.detail) for name, problem in unusable]
+    return to_archive(run.data(left_out))
 
 
-def out_of_memory(order: Order) -> Problem:
-    """What to say where memory did not suffice."""
-    return Problem(
+def out_of_memory(job: ParseJob) -> ParseProblem:
+    """The problem to report when the memory limit is reached."""
+    return ParseProblem(
         ProfileFormatError.__name__,
         "too_heavy",
-        f"Reading it takes more than {order.memory_bytes >> 20} MiB of memory.",
+        f"Reading it takes more than {job.memory_bytes >> 20} MiB of memory.",
     )
 
 
@@ -212,44 +212,44 @@ def _kind_of(path: Path) -> FileKind:
         return kind_of(file.read(HEAD_BYTES))
 
 
-def _add_profile(run: Run, path: Path, order: Order) -> None:
+def _add_profile(run: RunBuilder, path: Path, job: ParseJob) -> None:
     data = path.read_bytes()
     if run.lead is None:
-        columns, graph = parse_whole(data, max_bytes=order.max_bytes)
+        columns, graph = parse_whole(data, max_bytes=job.max_bytes)
     else:
-        # nobody looks at the graph of a later pass
-        columns, graph = parse(data, max_bytes=order.max_bytes), empty_graph
+        # the graph of a later pass is not used
+        columns, graph = parse(data, max_bytes=job.max_bytes), empty_graph
     totals(columns)
     run.add_pass("profile", path.name, columns, lambda: _sound(graph))
 
 
-def _add_trace(run: Run, path: Path, _order: Order) -> None:
+def _add_trace(run: RunBuilder, path: Path, _job: ParseJob) -> None:
     index = None if "trace" in run.beside else path.with_name(SPANS)
-    found = read_dynamic(path, run.told, index=index)
+    dynamic = read_dynamic(path, run.on_progress, index=index)
     if "trace" in run.beside and run.lead is None:
-        raise _second_of_kind()  # the first one has no operators, with which this one's could agree
-    # a profile of the same run knows more of each operator
-    if run.leads != "profile" and len(found.columns):
-        totals(found.columns)
-        run.add_pass("trace", path.name, found.columns, lambda: found.graph)
+        raise _second_of_kind()  # the first has no operators that this one could be aligned to
+    # a profile of the same run has more data per operator than a trace
+    if run.leads != "profile" and len(dynamic.columns):
+        totals(dynamic.columns)
+        run.add_pass("trace", path.name, dynamic.columns, lambda: dynamic.graph)
         if "trace" in run.beside:
             return
-    run.add_beside("trace", msgspec.json.encode(found.summary))
+    run.add_beside("trace", msgspec.json.encode(dynamic.summary))
 
 
-def _add_memory_flow(run: Run, path: Path, _order: Order) -> None:
+def _add_memory_flow(run: RunBuilder, path: Path, _job: ParseJob) -> None:
     run.add_beside("memory_flow", read_memory_flow(path))
 
 
-def _add_static_memory(run: Run, path: Path, order: Order) -> None:
+def _add_static_memory(run: RunBuilder, path: Path, job: ParseJob) -> None:
     graph = run.company.get("graph")
     if path.suffix == _PACKED:
-        path, graph = unpack(path, path.with_suffix(""), max_bytes=order.max_bytes)
+        path, graph = unpack(path, path.with_suffix(""), max_bytes=job.max_bytes)
     run.add_beside("static_memory", read_static_memory(path, graph))
 
 
-def _add_graph(run: Run, path: Path, _order: Order) -> None:
-    """It was read with the plan; what cannot be used of it is told."""
+def _add_graph(run: RunBuilder, path: Path, _job: ParseJob) -> None:
+    """Check the graph.json, which was read together with the plan; raises if it was unusable."""
     if "static_memory" not in run.beside and "static_memory" in run.company:
         raise ProfileFormatError("graph_alone", "The memory plan that it is of cannot be read.")
     if "static_memory" not in run.beside:
@@ -263,14 +263,14 @@ def _add_graph(run: Run, path: Path, _order: Order) -> None:
 
 
 def _second_of_kind() -> AnalysisError:
-    """What is said of a file whose kind another file of the run has already."""
+    """The error for a second file of a kind that a run can have only once."""
     return AnalysisError(
         "second_of_kind", "Another file of this kind is shown; one run has one of them."
     )
 
 
-#: how a file of each kind is read, in this order
-_ADD: dict[FileKind, Callable[[Run, Path, Order], None]] = {
+#: reader function for each kind of file; kinds are read in this order
+_ADD: dict[FileKind, Callable[[RunBuilder, Path, ParseJob], None]] = {
     "profile": _add_profile,
     "trace": _add_trace,
     "memory_flow": _add_memory_flow,
@@ -281,22 +281,22 @@ _ORDER = {kind: place for place, kind in enumerate(_ADD)}
 
 
 def _sound(graph: Callable[[], ExecutedGraph]) -> ExecutedGraph:
-    """Return the graph, an empty one if it is damaged: that costs pictures, not the table."""
+    """Return the graph, or an empty one if it is damaged: the table does not depend on it."""
     try:
         return graph()
     except (ProfileFormatError, msgspec.MsgspecError, ValueError, RecursionError):
         return empty_graph(("operator",))
 
 
-class Progress:
-    """How far the reader is, which it notes in its folder for `bytes_read`."""
+class ReadProgress:
+    """Writes the reader's progress to a file in its folder, for `bytes_read`."""
 
     def __init__(self, folder: Path) -> None:
         self._note, self._before = folder / NOTE, 0
         self._next = 0.0
 
-    def told(self, done: int, _of: int) -> None:
-        """So many bytes of the file that is read now; what comes soon after the last is skipped."""
+    def update(self, done: int, _of: int) -> None:
+        """Record `done` bytes of the current file; calls within `_PAUSE_S` are skipped."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _PAUSE_S
@@ -308,8 +308,8 @@ class Progress:
 
 
 def bytes_read(folder: Path) -> int:
-    """What the reader of this folder noted last; 0 before it did."""
+    """The number of bytes that the reader of this folder has read; 0 before its first update."""
     try:
         return int((folder / NOTE).read_text())
-    except (OSError, ValueError):  # none, or just being written
+    except (OSError, ValueError):  # missing, or partly written
         return 0

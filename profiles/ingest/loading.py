@@ -1,4 +1,4 @@
-"""Profiles in memory: read once from storage, kept for the next question."""
+"""Load derived data from storage, with an in-memory LRU cache."""
 
 import datetime
 import threading
@@ -15,17 +15,17 @@ from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
-#: archives are made by our own reader, whose memory is limited: none becomes nearly as large
+#: upper bound; archives come from our own reader, whose memory limit keeps them far smaller
 _ARCHIVE_LIMIT_BYTES = 1 << 30
 _CACHE_BYTES: int = settings.PROFILE_CACHE_BYTES
-#: a profile is not asked for again so soon
+#: minimum time between two rebuild requests for one profile
 REBUILD_PAUSE_S = 60
 
 
 def profile_data(profile: Profile) -> ProfileData:
     """Return the data of a profile that has operators.
 
-    Raises DomainError operators_none for one without, and as `run_data`.
+    Raises DomainError operators_none if it has none, and the errors of `run_data`.
     """
     data = run_data(profile)
     if not data.has_operators:
@@ -34,10 +34,10 @@ def profile_data(profile: Profile) -> ProfileData:
 
 
 def run_data(profile: Profile) -> ProfileData:
-    """Return a profile's data, which nobody may change: other readers get the same object.
+    """Return a profile's data. The object is shared through the cache and must not be modified.
 
-    Raises DomainError: profile_outdated if its derived data are missing or of another version of
-    this program, and are being made anew; profile_damaged if that failed; storage_unreachable.
+    Raises DomainError: profile_outdated if the derived data are missing or of another version and a
+    rebuild was requested; profile_damaged if a rebuild failed; storage_unreachable.
     """
     return _read(profile)[0]
 
@@ -46,9 +46,9 @@ def _key(profile: Profile) -> tuple[int, datetime.datetime]:
     return profile.pk, profile.built_at
 
 
-def _weight(read: tuple[ProfileData, int]) -> int:
-    """Bytes in the cache. A profile larger than the cache fills it; a cache of 0 keeps none."""
-    return max(1, min(read[1], _CACHE_BYTES))
+def _weight(entry: tuple[ProfileData, int]) -> int:
+    """Cache weight in bytes. A profile larger than the cache counts as the whole cache."""
+    return max(1, min(entry[1], _CACHE_BYTES))
 
 
 @cached(LRUCache(_CACHE_BYTES, getsizeof=_weight), key=_key, lock=threading.Lock())
@@ -67,7 +67,7 @@ def _read(profile: Profile) -> tuple[ProfileData, int]:
 
 
 def _outdated(profile: Profile) -> DomainError:
-    """Have the data made anew by an actor, unless that failed before: parsing has no place here."""
+    """Request a rebuild by an actor, unless one failed before; a web request never parses files."""
     if profile.problem:
         return DomainError("profile_damaged", status=404)
     request_rebuild(profile.pk)
@@ -75,6 +75,6 @@ def _outdated(profile: Profile) -> DomainError:
 
 
 def request_rebuild(profile_id: int) -> None:
-    """Have derived data made again; every reader asks, once in `REBUILD_PAUSE_S` is enough."""
+    """Enqueue a rebuild of derived data, at most once per `REBUILD_PAUSE_S` and profile."""
     if cache.add(f"profile-rebuild:{profile_id}", "asked", timeout=REBUILD_PAUSE_S):
         enqueue_on_commit("rebuild_profile", profile_id, queue="profiles")

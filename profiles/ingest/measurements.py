@@ -1,4 +1,4 @@
-"""Read an attempt's measurement and make the row that pages show."""
+"""Read an attempt's measurement.json and build the AttemptMeasurement row."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -16,7 +16,7 @@ from tasks.models import Attempt, artifact_key
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
-#: of a state of the device, what pages show; the artifact has all of it
+#: fields of a device state that pages show; the artifact has all of them
 _SHOWN_STATE = (
     "at",
     "cpu_percent",
@@ -29,22 +29,22 @@ _SHOWN_STATE = (
     "memory_total_bytes",
     "gpus",
 )
-#: cores, GPUs; a measurement has at most 200 passes
+#: limits of texts, keys and lists (cores, GPUs, passes)
 _LONGEST_TEXT, _LONGEST_KEY, _MOST_ROWS = 500, 100, 200
-#: larger numbers are none that a device counts, and break what formats them
+#: larger numbers are no plausible device readings, and break number formatting
 _LARGEST = 2**63
 
 
 class MeasurementFormatError(ValueError):
-    """A measurement that is none."""
+    """measurement.json is invalid."""
 
 
 def read_measurement(attempt: Attempt) -> Measurement | None:
-    """An attempt's measurement, None if its agent stored none.
+    """Read an attempt's measurement; None if its agent stored none.
 
     Raises MeasurementFormatError, DomainError storage_unreachable.
     """
-    stored = {each.name for each in attempt.artifacts.all() if each.is_stored}
+    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
     if MEASUREMENT_NAME not in stored:
         return None
     try:
@@ -69,10 +69,10 @@ def measurement_row(
     device_totals_s: Sequence[float | None],
     host_totals_s: Sequence[float | None] = (),
 ) -> AttemptMeasurement:
-    """The row for a measurement, not yet saved; totals are one for each profile."""
+    """Build the row of a measurement, not saved yet; totals hold one value per profile, s."""
     sums = figures(measurement)
     clean = asdict(sums.clean) if sums.clean else {}
-    bins = histogram(times_of([each for each in measurement.passes if each.kept], "clean"))
+    bins = histogram(times_of([row for row in measurement.passes if row.kept], "clean"))
     known = [total for total in device_totals_s if total is not None]
     return AttemptMeasurement(
         attempt=attempt,
@@ -89,7 +89,7 @@ def measurement_row(
         load_ms=_plain(sums.load_ms, depth=0),
         plan=measurement.plan.model_dump(mode="json"),
         passes=_plain([asdict(row) for row in sums.passes], depth=2),
-        contaminations=_plain([each.model_dump() for each in measurement.contaminations], depth=2),
+        contaminations=_plain([row.model_dump() for row in measurement.contaminations], depth=2),
         notes=_plain(list(measurement.notes), depth=1),
         gate=_plain(measurement.gate, depth=3),
         device={
@@ -105,9 +105,9 @@ def _state(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any, *, depth: int) -> Any:
-    """Plain JSON of bounded size: a device may write anything into these parts.
+    """Reduce untrusted device data to JSON of bounded size and depth.
 
-    PostgreSQL's JSON holds neither NUL nor NaN.
+    PostgreSQL's JSON type allows neither NUL nor NaN.
     """
     if isinstance(value, str):
         return _text(value, _LONGEST_TEXT)

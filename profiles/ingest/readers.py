@@ -1,4 +1,4 @@
-"""The process that reads a profile, as the site starts it: forked from one that is kept at hand."""
+"""Start the processes that read profiles, through a fork server that stays running."""
 
 import atexit
 import contextlib
@@ -17,59 +17,60 @@ from profiles.allocator import ALLOCATOR
 from profiles.ingest import fork_server
 
 _KILLED_WITHIN_S = 10.0
-#: while somebody waits, `meanwhile` is called so often
-_LOOK_S = 0.5
+#: how often `meanwhile` is called while a thread waits
+_POLL_S = 0.5
 
 
 class ForkServer:
-    """One `profiles.ingest.fork_server` of this process, begun when it is first needed.
+    """Client of this process's `profiles.ingest.fork_server`, which is started on first use.
 
-    Any number of threads may ask at the same time.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked: socket.socket | None = None
+        self._connection: socket.socket | None = None
 
     def read(
         self, folder: Path, within_s: float, meanwhile: Callable[[], object] | None = None
     ) -> int | None:
-        """Have the order in `folder` read; returns the reader's exit code, negative for a signal.
+        """Run a reader on the job in `folder` and return its exit code, negative for a signal.
 
-        meanwhile: called every now and then
-        None if somebody ended what watches the reader. Raises TimeoutError; the reader is killed.
+        Returns None if the process that waits for the reader was killed.
+        meanwhile: called every `_POLL_S`
+        Raises TimeoutError after `within_s`; the reader is killed.
         """
         mine, theirs = socket.socketpair()
         with mine:
             with theirs:
                 self._ask(folder, theirs)
             try:
-                told = _answer(mine, within_s, meanwhile)
+                exit_code = _answer(mine, within_s, meanwhile)
             except TimeoutError:
                 _hang_up(mine)
                 raise
-        return int(told) if told else None
+        return int(exit_code) if exit_code else None
 
     def end(self) -> None:
-        """Hang up and wait until it is gone."""
+        """Close the connection and wait until the server has exited."""
         with self._lock:
             self._end()
 
     def forget(self) -> None:
-        """In a process that was forked: the server is its parent's, and maybe the lock, too."""
+        """Drop the server in a forked process: it is the parent's, which may hold the lock."""
         self._lock = threading.Lock()
         self._process = None
-        if self._asked is not None:
-            self._asked.close()
-            self._asked = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _ask(self, folder: Path, answer: socket.socket) -> None:
         with self._lock:
-            if self._asked is None or not _sent(self._asked, folder, answer):
+            if self._connection is None or not _sent(self._connection, folder, answer):
                 self._end()
-                self._asked = self._begin()
-                _sent(self._asked, folder, answer)
+                self._connection = self._begin()
+                _sent(self._connection, folder, answer)
 
     def _begin(self) -> socket.socket:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -85,47 +86,50 @@ class ForkServer:
         return mine
 
     def _end(self) -> None:
-        if self._asked is not None:
-            self._asked.close()
-            self._asked = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         if self._process is not None:
             self._process.wait()
             self._process = None
 
 
 def _answer(
-    asking: socket.socket, within_s: float, meanwhile: Callable[[], object] | None
+    connection: socket.socket, within_s: float, meanwhile: Callable[[], object] | None
 ) -> bytes:
-    """What is answered within the time. Raises TimeoutError."""
+    """Wait for the answer. Raises TimeoutError after `within_s`."""
     deadline = time.monotonic() + within_s
     while (left_s := deadline - time.monotonic()) > 0:
-        asking.settimeout(left_s if meanwhile is None else min(left_s, _LOOK_S))
+        connection.settimeout(left_s if meanwhile is None else min(left_s, _POLL_S))
         try:
-            return asking.recv(16)
+            return connection.recv(16)
         except TimeoutError:
             if meanwhile is not None:
                 meanwhile()
     raise TimeoutError
 
 
-def _hang_up(asking: socket.socket) -> None:
-    """Have the reader killed, and wait until it has left its folder."""
-    asking.shutdown(socket.SHUT_WR)
-    asking.settimeout(_KILLED_WITHIN_S)
+def _hang_up(connection: socket.socket) -> None:
+    """Have the reader killed, and wait until it no longer uses its folder."""
+    connection.shutdown(socket.SHUT_WR)
+    connection.settimeout(_KILLED_WITHIN_S)
     with contextlib.suppress(OSError):
-        asking.recv(16)
+        connection.recv(16)
 
 
-def _sent(asked: socket.socket, folder: Path, answer: socket.socket) -> bool:
+def _sent(server_socket: socket.socket, folder: Path, answer: socket.socket) -> bool:
     try:
-        socket.send_fds(asked, [os.fsencode(folder)], [answer.fileno()])
+        socket.send_fds(server_socket, [os.fsencode(folder)], [answer.fileno()])
     except (BrokenPipeError, ConnectionError):
         return False
     return True
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the site's own, which holds secrets; one thread, whose stacks count as memory."""
+    """The reader's environment, without the site's secrets.
+
+    One thread per numeric library, because thread stacks count towards the memory limit.
+    """
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
     threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     return kept | dict.fromkeys(threads, "1") | {"LC_ALL": "C.UTF-8"} | ALLOCATOR

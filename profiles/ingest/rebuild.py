@@ -1,6 +1,6 @@
-"""Make derived data anew from the raw files, which stay the truth; tasks and uploads do not move.
+"""Rebuild derived data from the raw files; the states of tasks and uploads do not change.
 
-The old data stay until the new ones are complete.
+The old derived data stay until the new ones are complete.
 """
 
 from collections.abc import Iterable
@@ -21,12 +21,12 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: what was derived before archives had versions
+#: name of the derived file before archives had versions
 _FORMER = "columns.npz"
 
 
 class RebuildError(Exception):
-    """Why derived data cannot be made anew: a code, and a sentence in English."""
+    """Derived data cannot be rebuilt; holds an error code and a detail in English."""
 
     def __init__(self, code: str, detail: str) -> None:
         self.code, self.detail = code, detail
@@ -34,9 +34,9 @@ class RebuildError(Exception):
 
 
 def rebuild_derived(profile: Profile) -> None:
-    """Make a profile's derived data and rows anew. May be repeated.
+    """Rebuild a profile's derived data and rows. Idempotent.
 
-    Raises RebuildError, which its row notes; DomainError storage_unreachable.
+    Raises RebuildError, whose code is saved in `Profile.problem`; DomainError storage_unreachable.
     """
     try:
         if profile.attempt is not None:
@@ -49,7 +49,7 @@ def rebuild_derived(profile: Profile) -> None:
 
 
 def rebuild_attempt(attempt: Attempt) -> None:
-    """Make what an attempt's artifacts say anew: its profile, its measurement, or both.
+    """Rebuild an attempt's profile, measurement or both from its artifacts.
 
     Raises RebuildError, DomainError storage_unreachable.
     """
@@ -92,7 +92,7 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
 
 
 def _note_kinds(files: Iterable[OpenedFile]) -> None:
-    """Of files that an earlier release opened; one that is not there keeps what it has."""
+    """Detect the kinds of files uploaded to an earlier release; a missing file keeps its kind."""
     for file in files:
         try:
             head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
@@ -106,7 +106,7 @@ def _note_kinds(files: Iterable[OpenedFile]) -> None:
 
 @transaction.atomic
 def _save_if_there(profile: Profile) -> None:
-    """Where it was deleted meanwhile, the sweep comes back for what was just written."""
+    """Save the profile unless it was deleted meanwhile; the sweep then removes the new objects."""
     if Profile.objects.select_for_update().filter(pk=profile.pk).exists():
         profile.save()
         log.info("profile_rebuilt", upload=profile.upload_id)

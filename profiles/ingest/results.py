@@ -1,4 +1,4 @@
-"""From an attempt's artifacts to rows that are not saved yet: its profile and its measurement."""
+"""Build an attempt's profile and measurement from its artifacts; the rows are not saved here."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.run_log import RunSummary, parse_run_log, parse_warnings
-from profiles.ingest.build import Derived, Told, derive, profile_row, untold
+from profiles.ingest.build import Derived, OnProgress, derive, ignore_progress, profile_row
 from profiles.ingest.measurements import MeasurementFormatError, measurement_row, read_measurement
 from profiles.models import AttemptMeasurement, Profile
 from tasks.lifecycle.reasons import Reason
@@ -32,9 +32,9 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: artifacts that are read with the profiles
+#: artifacts that are read together with the profiles
 _BESIDE = (artifact_of("get_static_mem_info"),)
-#: a DomainError of storage that is final, and what it means for the task
+#: storage errors that a retry cannot fix, with the reason that the task ends with
 _STORAGE = {
     "object_missing": Reason.PROFILE_MISSING,
     "object_too_large": Reason.PROFILE_TOO_LARGE,
@@ -42,7 +42,7 @@ _STORAGE = {
 
 
 class UnusableError(Exception):
-    """What an attempt left cannot become a result; its task ends with the reason."""
+    """The attempt's artifacts cannot become a result; its task ends with `reason`."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         self.reason, self.detail = reason, detail
@@ -51,22 +51,25 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Results:
-    """What an attempt's artifacts say. `derived` goes to storage (`deriving.store_derived`)."""
+    """The result of an attempt; `derived` is for storage (`build.store_derived`)."""
 
     profile: Profile | None
     derived: Derived | None
     measurement: AttemptMeasurement | None
 
 
-def read_results(attempt: Attempt, profile: Profile | None = None, told: Told = untold) -> Results:
-    """Read an attempt's artifacts; fills `profile` if one is given.
+def read_results(
+    attempt: Attempt, profile: Profile | None = None, on_progress: OnProgress = ignore_progress
+) -> Results:
+    """Read an attempt's artifacts.
 
+    profile: an existing row to update; None creates a new one
     Raises UnusableError, DomainError storage_unreachable.
     """
-    # a script is not measured: what its agent may say of the device belongs to no figure
+    # scripts are not measured, so the device state that their agent may report is ignored
     measurement = None if attempt.task.is_script else _measurement(attempt)
     read = _derived if wants_profile(attempt.task) else _beside
-    derived = read(attempt, told)
+    derived = read(attempt, on_progress)
     if derived is not None:
         profile = _profile(attempt, derived, profile)
         if measurement is not None:
@@ -83,16 +86,16 @@ def read_results(attempt: Attempt, profile: Profile | None = None, told: Told = 
 
 
 def wants_profile(task: Task) -> bool:
-    """Whether the task's attempt must leave a profile: a script, or a plan with profiled passes."""
+    """Whether the task requires a profile: scripts, and plans with profiled passes."""
     return task.is_script or Plan.model_validate(task.plan).profiled > 0
 
 
 def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
-    """(name, object key) of the attempt's raw profiles, in the order of their passes.
+    """(name, object key) of the attempt's raw profiles, in the order of the passes.
 
-    Of a script what its Profiler wrote: a trace, a memory flow or both.
+    For a script, these are the files of MegEngine's Profiler: a trace, a memory flow or both.
     """
-    stored = {each.name for each in attempt.artifacts.all() if each.is_stored}
+    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
     if attempt.task.is_script:
         names = [name for name in TRACE_NAMES if name in stored]
         return [(name, artifact_key(str(attempt.pk), name)) for name in names]
@@ -101,7 +104,10 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
 
 
 def _measurement(attempt: Attempt) -> Measurement | None:
-    """None for an agent that left none, which is no fault while there is a profile."""
+    """The attempt's measurement; None if the agent stored none.
+
+    Raises UnusableError if it is unreadable, or missing although the task requires no profile.
+    """
     try:
         measurement = read_measurement(attempt)
     except MeasurementFormatError as error:
@@ -112,17 +118,18 @@ def _measurement(attempt: Attempt) -> Measurement | None:
 
 
 def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
-    """(name, object key) of what else is shown of the attempt's run beside its profiles."""
-    found = (each for each in attempt.artifacts.all() if each.is_stored and not each.removed_at)
-    names = sorted(each.name for each in found if each.name in _BESIDE)
+    """(name, object key) of the attempt's artifacts that are shown in addition to its profiles."""
+    artifacts = attempt.artifacts.all()
+    stored = {row.name for row in artifacts if row.is_stored and not row.removed_at}
+    names = sorted(stored.intersection(_BESIDE))
     return [(name, artifact_key(str(attempt.pk), name)) for name in names]
 
 
-def _beside(attempt: Attempt, told: Told) -> Derived | None:
-    """What an attempt without profiled passes left; None if that is nothing that can be read."""
+def _beside(attempt: Attempt, on_progress: OnProgress) -> Derived | None:
+    """Derived data of an attempt without profiled passes; None if it has no readable file."""
     files = files_beside(attempt)
     try:
-        return derive(files, told) if files else None
+        return derive(files, on_progress) if files else None
     except (ProfileFormatError, AnalysisError) as error:
         log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
     except DomainError as error:
@@ -131,13 +138,14 @@ def _beside(attempt: Attempt, told: Told) -> Derived | None:
     return None
 
 
-def _derived(attempt: Attempt, told: Told) -> Derived:
+def _derived(attempt: Attempt, on_progress: OnProgress) -> Derived:
     passes = profile_files(attempt)
     try:
-        found = derive([*passes, *files_beside(attempt)], told)
-        # a model's run whose passes cannot be read is no result, whatever else it left
-        whole = found.data.has_operators or attempt.task.is_script
-        return found if whole else derive(passes, told)
+        derived = derive([*passes, *files_beside(attempt)], on_progress)
+        # a model's run without a readable pass is no result: deriving the passes alone raises
+        # their error
+        is_usable = derived.data.has_operators or attempt.task.is_script
+        return derived if is_usable else derive(passes, on_progress)
     except ProfileFormatError as error:
         heavy = error.code == "too_heavy"
         reason = Reason.PROFILE_TOO_HEAVY if heavy else Reason.PROFILE_UNREADABLE
@@ -154,7 +162,7 @@ def _profile(attempt: Attempt, derived: Derived, profile: Profile | None) -> Pro
     profile = profile_row(derived.data, profile)
     profile.attempt = attempt
     if attempt.task.is_script:
-        return profile  # what it printed is its own, no log of load_and_run
+        return profile  # a script's output is not a load_and_run log
     log_text = _log_text(attempt)
     profile.warnings = parse_warnings(log_text)
     _note_iterations(profile, parse_run_log(log_text))
@@ -162,28 +170,28 @@ def _profile(attempt: Attempt, derived: Derived, profile: Profile | None) -> Pro
 
 
 def _take_iterations(profile: Profile, measurement: Measurement) -> None:
-    """The log holds the iterations of all passes; a profile's are those of profiled ones alone."""
-    times = times_of([each for each in measurement.passes if each.kept], "profiled")
+    """Set the profile's iteration times from its profiled passes; the log covers all passes."""
+    times = times_of([row for row in measurement.passes if row.kept], "profiled")
     _note_iterations(profile, latency(times))
 
 
-def _note_iterations(profile: Profile, found: RunSummary | Latency | None) -> None:
+def _note_iterations(profile: Profile, summary: RunSummary | Latency | None) -> None:
     for name in ("iterations", "mean_ms", "min_ms", "max_ms"):
-        setattr(profile, name, getattr(found, name) if found else None)
+        setattr(profile, name, getattr(summary, name) if summary else None)
 
 
 def _totals(attempt: Attempt, derived: Derived | None, side: Side) -> Sequence[float | None]:
-    """Total of each profiled pass on one side, s; None for one that was not merged."""
+    """Total time of each profiled pass on one side, s; None for a pass that was not merged."""
     if derived is None or not derived.data.has_operators:
         return []
     totals = dict(zip(derived.data.passes, totals_of_passes(derived.data, side), strict=True))
     last = profile_number(profile_files(attempt)[-1][0]) or 0
-    found = [totals.get(profile_name(number)) for number in range(1, last + 1)]
-    return [total if total is not None and math.isfinite(total) else None for total in found]
+    per_pass = [totals.get(profile_name(number)) for number in range(1, last + 1)]
+    return [total if total is not None and math.isfinite(total) else None for total in per_pass]
 
 
 def _log_text(attempt: Attempt) -> str:
-    """What load_and_run printed, empty if it did not arrive."""
+    """The log of load_and_run; empty if it was not stored."""
     try:
         data = storage.read(
             artifact_key(str(attempt.pk), LOG_NAME), limit_bytes=settings.LOG_LIMIT_BYTES * 4

@@ -21,7 +21,7 @@ from profiles.formats.load_and_run.profile_json import TableFile
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest import fork_server, readers
 from profiles.ingest.build import Derived, derive
-from profiles.ingest.limited_process import Order
+from profiles.ingest.limited_process import ParseJob
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed
 from testdata import DATA, bad_profile, good_profile
@@ -164,7 +164,7 @@ def test_several_profiles_are_read_at_the_same_time():
 
 def test_no_reader_goes_on_for_a_site_that_does_not_wait_any_more(settings, tmp_path):
     (tmp_path / "profile.json").write_bytes(many_operators(400_000))
-    order = Order(("profile.json",), (), 1 << 30, 4 << 30, 600)
+    order = ParseJob(("profile.json",), (), 1 << 30, 4 << 30, 600)
     (tmp_path / "order.json").write_bytes(msgspec.json.encode(order))
     with pytest.raises(TimeoutError):
         readers.server.read(tmp_path, 0.3)
