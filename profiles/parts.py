@@ -1,10 +1,10 @@
-"""Large files on their way into storage in parts: when something breaks, little is sent again.
+"""Multipart uploads of large files: after an interruption, only the missing parts are sent again.
 
-Which parts have arrived is for storage to say, nobody counts them beside it. Storage also forms
-the MD5 of each and answers it to whoever sent it. The parts are joined only if their MD5s are
-those that the sender names: what he was answered, or has summed himself where storage had a part
-before he began. So parts of two files or of two senders are never mixed. On its way a part is
-guarded by TLS and TCP alone, unless its sender asks that storage check an MD5 of his own.
+Storage is the only record of which parts have arrived. It computes the MD5 of each part and returns
+it to the sender. To join the parts, the sender lists their MD5s: those that storage returned, or
+those that the sender computed for parts that were stored before. Parts of different files or
+senders are therefore never mixed. In transit, a part is protected by TLS and TCP only, unless the
+sender has storage verify an MD5 of its own.
 """
 
 import re
@@ -26,12 +26,12 @@ from webprofile.storage import PartsRefusedError, storage
 
 log = structlog.get_logger()
 
-#: addresses of one question: more than anybody sends at once
+#: maximum number of presigned URLs per request; more than any client sends in parallel
 SIGNED_AT_ONCE = 64
-#: addresses that are told with the parts, so that sending begins without a question: twice as many
-#: as pages and clients send at once, which leaves them time to ask for more
+#: presigned URLs in the first response, so that sending starts without a further request: twice as
+#: many as pages and clients send in parallel, which leaves time to request more
 SIGNED_AT_FIRST = 8
-#: given up in one round of the sweep, since other rows wait meanwhile
+#: multipart uploads aborted per round of the sweep, so that its other work is not delayed
 ABORT_LIMIT = 50
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
@@ -41,11 +41,11 @@ File = TaskFile | OpenedFile
 
 @dataclass(frozen=True)
 class Parts:
-    """What the sender of a file must know.
+    """State of a multipart upload, for the sender.
 
-    upload: which try it is; what was sent in an earlier one is lost
-    done: MD5s of the parts that have arrived, by number
-    addresses: of the first that have not, as `part_targets` has them
+    upload: number of the upload attempt; parts sent in an earlier attempt are lost
+    done: MD5s of the stored parts, by part number
+    addresses: targets of the first missing parts, as `part_targets` returns them
     """
 
     upload: int
@@ -55,7 +55,7 @@ class Parts:
     addresses: Sequence[Mapping[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
-        """`done` with texts as keys, as JSON has them."""
+        """As JSON, whose keys are texts."""
         return {
             "upload": self.upload,
             "part_bytes": self.part_bytes,
@@ -66,9 +66,9 @@ class Parts:
 
 
 def target_of(file: File) -> dict[str, Any] | None:
-    """Where to PUT a file, or how far its parts are; None if storage has joined them already.
+    """The URL to PUT a file to, or the state of its parts; None if the parts are joined already.
 
-    Raises DomainError storage_unreachable, for a file in parts.
+    Raises DomainError storage_unreachable for a file in parts.
     """
     if not file.part_bytes:
         url, headers = storage.presign_put(
@@ -82,16 +82,16 @@ def target_of(file: File) -> dict[str, Any] | None:
 
 
 def parts_of(file: File) -> Parts | None:
-    """How far a file in parts is, None if it is whole.
+    """The state of a file's multipart upload; None if the file is complete.
 
-    Begins its upload if there is none, or if storage has lost it. Raises DomainError
+    Starts an upload if there is none or storage has lost it. Raises DomainError
     storage_unreachable.
     """
     if file.etag:
         return None
     row = _row(file)
-    found = storage.parts_stored(row.object_key, row.upload_id) if row else None
-    if row is not None and found is None:
+    stored = storage.parts_stored(row.object_key, row.upload_id) if row else None
+    if row is not None and stored is None:
         if row.md5 and _keep_found(file, row):
             return None
         log.warning("parts_lost", key=row.object_key)
@@ -100,7 +100,7 @@ def parts_of(file: File) -> Parts | None:
     sizes = part_sizes(file.size_bytes, file.part_bytes)
     done = {
         number: md5
-        for number, (size_bytes, md5) in (found or {}).items()
+        for number, (size_bytes, md5) in (stored or {}).items()
         if number <= len(sizes) and size_bytes == sizes[number - 1]
     }
     row = row or _begun(file)
@@ -110,30 +110,33 @@ def parts_of(file: File) -> Parts | None:
 
 
 def part_targets(
-    file: File, upload: int, asked: Sequence[tuple[int, str | None]]
+    file: File, upload: int, requested: Sequence[tuple[int, str | None]]
 ) -> list[dict[str, Any]]:
-    """Where to PUT parts, for (number, MD5 if storage is to check it); signing needs no network.
+    """Presigned PUT URLs of parts, computed without network access.
 
-    Raises DomainError parts_bad for numbers that the file does not have, parts_restarted if
-    `upload` is not the try that is under way, parts_unwanted, checksum_bad.
+    requested: (part number, MD5 that storage must verify, or None)
+    Raises DomainError parts_bad for part numbers that the file does not have, parts_restarted if
+    `upload` is not the current attempt, parts_unwanted, checksum_bad.
     """
     if not file.part_bytes or file.etag:
         raise _unwanted(file)
-    _check_md5s(file, [md5 for _, md5 in asked if md5 is not None])
+    _check_md5s(file, [md5 for _, md5 in requested if md5 is not None])
     sizes = part_sizes(file.size_bytes, file.part_bytes)
-    if len(asked) > SIGNED_AT_ONCE or any(not 1 <= number <= len(sizes) for number, _ in asked):
+    if len(requested) > SIGNED_AT_ONCE or any(
+        not 1 <= number <= len(sizes) for number, _ in requested
+    ):
         raise DomainError("parts_bad", field="parts", name=file.name, count=len(sizes))
     row = _row(file)
     if row is None or row.pk != upload:
         raise DomainError("parts_restarted", status=409, name=file.name)
-    return _signed(row, sizes, asked)
+    return _signed(row, sizes, requested)
 
 
 def _signed(
-    row: PartedUpload, sizes: Sequence[int], asked: Iterable[tuple[int, str | None]]
+    row: PartedUpload, sizes: Sequence[int], requested: Iterable[tuple[int, str | None]]
 ) -> list[dict[str, Any]]:
     targets = []
-    for number, md5 in asked:
+    for number, md5 in requested:
         url, headers = storage.presign_part(
             row.object_key, row.upload_id, number, size_bytes=sizes[number - 1], md5=md5
         )
@@ -142,10 +145,10 @@ def _signed(
 
 
 def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
-    """Make the file of its parts, to which the sender gives these MD5s. Repeating it is fine.
+    """Join the parts of a file if they have the MD5s that the sender lists. Idempotent.
 
-    Raises DomainError upload_missing if parts are not there; upload_damaged if they are not what
-    he sent, or storage refuses to join what it has listed: then all of them are dropped;
+    Raises DomainError upload_missing if parts are missing; upload_damaged if a stored part has
+    another MD5 or storage refuses to join the parts, after which all parts are dropped;
     parts_unwanted, checksum_bad, storage_unreachable.
     """
     if not file.part_bytes:
@@ -158,16 +161,17 @@ def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
     row = _row(file)
     if row is None:
         raise DomainError("upload_missing", status=409, files=file.name)
-    found = storage.parts_stored(row.object_key, row.upload_id)
-    if found is not None:
-        _check(file, row, found, md5s)
+    stored = storage.parts_stored(row.object_key, row.upload_id)
+    if stored is not None:
+        _check(file, row, stored, md5s)
         row.md5 = md5_of_parts(md5s)
-        # gone if another request joined them meanwhile: then the file says what it is
+        # if another request has joined the parts meanwhile, the row is gone and the file has the
+        # result
         if not PartedUpload.objects.filter(pk=row.pk).update(md5=row.md5):
             file.refresh_from_db()
             return join_upload_parts(file, md5s)
         if etag := _joined(file, row, md5s):
-            # not looked at once more: some storage reads all of it to tell its sum
+            # no HEAD request: some storage systems read the whole object to compute its ETag
             return _keep(file, row, etag)
     if not row.md5 or not _keep_found(file, row):
         row.delete()
@@ -175,14 +179,15 @@ def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
 
 
 def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
-    """Have storage join the parts; returns the object's ETag, empty if storage has no such parts.
+    """Have storage join the parts; returns the object's ETag.
 
-    Another request has joined them at the same time then, or gave them up. Raises DomainError.
+    Returns an empty text if storage does not have the upload any more, because a concurrent request
+    joined or aborted it. Raises DomainError.
     """
     try:
         return storage.join_upload_parts(row.object_key, row.upload_id, md5s)
     except PartsRefusedError as error:
-        # rclone 1.75, now and then, where a part came a second time after a break
+        # rclone 1.75 does this occasionally when a part was sent twice after an interruption
         raise _dropped(file, row) from error
     except DomainError as error:
         if error.code != "object_missing":
@@ -191,39 +196,39 @@ def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
 
 
 def _check(
-    file: File, row: PartedUpload, found: Mapping[int, tuple[int, str]], md5s: Sequence[str]
+    file: File, row: PartedUpload, stored: Mapping[int, tuple[int, str]], md5s: Sequence[str]
 ) -> None:
-    """Whether storage has all parts as the sender names them. Raises DomainError."""
+    """Raise DomainError unless storage has all parts with the listed MD5s."""
     sizes = part_sizes(file.size_bytes, file.part_bytes)
-    if len(md5s) != len(sizes) or set(found) < set(range(1, len(sizes) + 1)):
+    if len(md5s) != len(sizes) or set(stored) < set(range(1, len(sizes) + 1)):
         raise DomainError("upload_missing", status=409, files=file.name)
-    wanted = dict(enumerate(zip(sizes, md5s, strict=True), start=1))
-    if found != wanted:
+    expected = dict(enumerate(zip(sizes, md5s, strict=True), start=1))
+    if stored != expected:
         raise _dropped(file, row)
 
 
 def _dropped(file: File, row: PartedUpload) -> DomainError:
-    """Some storage cannot replace a part that it has: all of them must be sent again."""
+    """Abort the upload, since some storage systems cannot replace a part; returns the error."""
     storage.parts_abort(row.object_key, row.upload_id)
     row.delete()
     return DomainError("upload_damaged", status=409, files=file.name)
 
 
 def _keep_found(file: File, row: PartedUpload) -> bool:
-    """Note that the parts of `row` were joined by somebody; False if storage has no such object.
+    """Record that the parts of `row` were joined; False if storage has no such object.
 
-    Only `join_upload_parts` ever makes an object of this key, after it has looked at every part.
+    Only `join_upload_parts` creates an object with this key, after it has verified every part.
     """
-    found = storage.head(row.object_key)
-    if found is None or found[0] != file.size_bytes:
+    head = storage.head(row.object_key)
+    if head is None or head[0] != file.size_bytes:
         return False
-    _keep(file, row, found[1])
+    _keep(file, row, head[1])
     return True
 
 
 @transaction.atomic
 def _keep(file: File, row: PartedUpload, etag: str) -> None:
-    """Note that the parts of `row` were joined, and what storage calls that."""
+    """Record that the parts of `row` were joined, with the object's ETag."""
     PartedUpload.objects.filter(pk=row.pk).delete()
     if isinstance(file, TaskFile):
         mark_file_stored(file, md5=row.md5, etag=etag)
@@ -233,15 +238,16 @@ def _keep(file: File, row: PartedUpload, etag: str) -> None:
 
 
 def sweep_parts() -> None:
-    """One round: what nobody will send to the end leaves storage."""
+    """Run one round: abort multipart uploads whose file will not be completed."""
     task_waits = Q(task_file__task__state=TaskState.INITIATED)
     upload_waits = Q(opened_file__upload__state=ProfileUpload.State.INITIATED)
-    # in any order: the first that storage refuses ends the round, and is not always the same
-    unwanted = PartedUpload.objects.exclude(task_waits).exclude(upload_waits).order_by("?")
-    for row in unwanted[:ABORT_LIMIT]:
+    # random order: the first storage error ends the round, and one bad upload must not block the
+    # others every time
+    abandoned = PartedUpload.objects.exclude(task_waits).exclude(upload_waits).order_by("?")
+    for row in abandoned[:ABORT_LIMIT]:
         try:
             storage.parts_abort(row.object_key, row.upload_id)
-        except DomainError:  # storage is away
+        except DomainError:  # storage is unreachable
             log.warning("abort_failed", key=row.object_key)
             return
         row.delete()
@@ -253,7 +259,7 @@ def _begun(file: File) -> PartedUpload:
     row, is_new = PartedUpload.objects.get_or_create(
         object_key=file.object_key, defaults={"upload_id": upload_id, **owner}
     )
-    if not is_new:  # asked twice at once
+    if not is_new:  # a concurrent request has started the upload
         storage.parts_abort(file.object_key, upload_id)
     return row
 

@@ -1,1 +1,1 @@
-"""Profiles that users upload: their rows, files and states."""
+"""Import of profiles that users upload: rows, files and states."""

@@ -1,4 +1,4 @@
-"""How the files of opened profiles come into storage: from a browser, a disk, or an attempt."""
+"""Store the files of imported profiles: from a browser, a local disk, or an attempt."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ Source = TypeVar("Source")
 
 
 def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
-    """Where to PUT the files that are not whole, in their order.
+    """Upload targets of the files that are not complete in storage, in the order of the files.
 
-    Raises DomainError as `target_of`.
+    Raises the errors of `target_of`.
     """
     return [
         {"file": row.number, **target} for row in upload.files.all() if (target := target_of(row))
@@ -39,9 +39,9 @@ def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
 
 
 def submit_import(upload: ProfileUpload) -> None:
-    """Have the files read if storage holds all of them as they were announced.
+    """Queue the import for reading if storage holds all files as announced.
 
-    Raises DomainError as `confirm_import`, and storage_unreachable.
+    Raises the errors of `confirm_import`, and DomainError storage_unreachable.
     """
     confirm_import(upload, {row.number: what_is_stored(row) for row in upload.files.all()})
 
@@ -51,61 +51,61 @@ def _filled(
     sources: Iterable[Source],
     put: Callable[[OpenedFile, Source], StoredObject | None],
 ) -> ProfileUpload:
-    """Store the files of an upload and have them read. If that fails, nothing is left of it."""
+    """Store the files of an upload and queue it for reading; on failure, delete the upload."""
     try:
         pairs = zip(upload.files.all(), sources, strict=True)
         confirm_import(upload, {row.number: put(row, source) for row, source in pairs})
-    except BaseException:  # also Ctrl-C, or of a server that stops
+    except BaseException:  # including Ctrl-C and a server shutdown
         delete_import(upload)
         raise
     return upload
 
 
 @dataclass(frozen=True)
-class Below:
-    """What folders hold.
+class FolderContents:
+    """The profiles in folders.
 
-    profiles: the files of each, in the order of their passes
-    left_out: files that do not open, and why
+    profiles: the files of each profile, in the order of the passes
+    left_out: files of unsupported formats, each with its error
     """
 
     profiles: list[tuple[Path, ...]]
     left_out: list[tuple[Path, DomainError]]
 
 
-def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> Below:
-    """The profiles in these files and folders, told by what the files hold.
+def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> FolderContents:
+    """Find the profiles in these files and folders by the files' content.
 
-    A file is a profile of its own. A folder stands for all files that open, those below it
-    included: each a profile, but for a graph.json, which belongs to the StaticMemoryInfo.json
-    beside it; or with `folder_is_one` those of one folder together. Raises OSError.
+    A file in `paths` is a profile of its own. Folders are searched recursively, and each supported
+    file becomes a profile, except that a graph.json belongs to the StaticMemoryInfo.json in the
+    same folder. With `folder_is_one`, all files of one folder are one profile. Raises OSError.
     """
-    found = Below([], [])
+    contents = FolderContents([], [])
     for path in paths:
         if not path.is_dir():
-            found.profiles.append((path,))
+            contents.profiles.append((path,))
             continue
         folders: dict[Path, list[Path]] = {}
-        for file in sorted(each for each in path.rglob("*") if each.is_file()):
+        for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
             folders.setdefault(file.parent, []).append(file)
         for files in folders.values():
-            _add_folder(found, files, is_one=folder_is_one)
-    return found
+            _add_folder(contents, files, is_one=folder_is_one)
+    return contents
 
 
-def _add_folder(found: Below, files: Sequence[Path], *, is_one: bool) -> None:
+def _add_folder(contents: FolderContents, files: Sequence[Path], *, is_one: bool) -> None:
     kinds: dict[Path, FileKind] = {}
     for file in files:
         with file.open("rb") as opened:
             head = opened.read(HEAD_BYTES)
         if other := other_kind(head):
-            found.left_out.append((file, DomainError(f"opened_{other}", name=file.name)))
+            contents.left_out.append((file, DomainError(f"opened_{other}", name=file.name)))
         else:
             kinds[file] = kind_of(head)
     openable = list(kinds)
     if is_one:
         order = in_order_of_passes([file.name for file in openable])
-        found.profiles.extend([tuple(openable[place] for place in order)] if order else [])
+        contents.profiles.extend([tuple(openable[index] for index in order)] if order else [])
         return
     plans = [file for file in openable if kinds[file] == "static_memory"]
     graphs = [file for file in openable if kinds[file] == "graph"]
@@ -113,48 +113,51 @@ def _add_folder(found: Below, files: Sequence[Path], *, is_one: bool) -> None:
     for file in openable:
         if file in graphs and not is_pair:
             error = DomainError("opened_graph_alone", name=file.name)
-            found.left_out.append((file, error))
+            contents.left_out.append((file, error))
         elif file not in graphs:
-            found.profiles.append((file, *graphs) if is_pair and file in plans else (file,))
+            contents.profiles.append((file, *graphs) if is_pair and file in plans else (file,))
 
 
 @dataclass(frozen=True)
 class Imported:
-    """is_new: whether it was stored now; otherwise its owner had opened the same files before."""
+    """An import; `is_new` is False if the owner had imported the same files before."""
 
     upload: ProfileUpload
     is_new: bool
 
 
 def import_profile(owner: User, files: Sequence[Path], *, again: bool = False) -> Imported:
-    """Store the passes of one profile and have them read; the same files not twice.
+    """Store the passes of one profile and queue it for reading.
 
-    again: store them also if they are there
-    Raises DomainError and BatchError for files that cannot be one; nothing is left then.
+    Returns the existing import of the same files if the owner has one.
+    again: store the files even then
+    Raises DomainError or BatchError for files that cannot be imported; nothing is stored then.
     """
-    looked = look_at(files)
-    wanted = [(looked[path].md5, looked[path].size_bytes) for path in files]
-    found = None if again else opened_before(owner, wanted)
-    return Imported(found or _stored(owner, files, looked), found is None)
+    local_files = look_at(files)
+    checksums = [(local_files[path].md5, local_files[path].size_bytes) for path in files]
+    existing = None if again else opened_before(owner, checksums)
+    return Imported(existing or _stored(owner, files, local_files), existing is None)
 
 
-def opened_before(owner: User, wanted: Sequence[tuple[str, int]]) -> ProfileUpload | None:
-    """The owner's profile of these very files; wanted: (MD5, bytes) of each, in their order."""
+def opened_before(owner: User, checksums: Sequence[tuple[str, int]]) -> ProfileUpload | None:
+    """The owner's import of exactly these files, given as (MD5, bytes) in their order."""
     kept = (ProfileUpload.State.PROCESSING, ProfileUpload.State.READY)
-    first = OpenedFile.objects.filter(number=1, md5=wanted[0][0], upload__owner=owner)
+    first = OpenedFile.objects.filter(number=1, md5=checksums[0][0], upload__owner=owner)
     for row in first.filter(upload__state__in=kept).select_related("upload"):
-        if list(row.upload.files.values_list("md5", "size_bytes")) == list(wanted):
+        if list(row.upload.files.values_list("md5", "size_bytes")) == list(checksums):
             return row.upload
     return None
 
 
-def _stored(owner: User, files: Sequence[Path], looked: Mapping[Path, LocalFile]) -> ProfileUpload:
+def _stored(
+    owner: User, files: Sequence[Path], local_files: Mapping[Path, LocalFile]
+) -> ProfileUpload:
     described = []
     for path in files:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
-        found = looked[path]
-        described.append(FileToOpen(path.name, found.size_bytes, found.md5, head))
+        file_info = local_files[path]
+        described.append(FileToOpen(path.name, file_info.size_bytes, file_info.md5, head))
     return _filled(create_import(owner=owner, files=described), files, _put)
 
 
@@ -165,58 +168,61 @@ def _put(row: OpenedFile, path: Path) -> StoredObject | None:
 
 
 def is_recorded(name: str) -> bool:
-    """Whether an artifact of this name is one that a profile can be made of."""
+    """Whether an artifact of this name can be imported as a profile."""
     return profile_number(name) is not None or name in TRACE_NAMES
 
 
 def attempts_to_open(task: Task) -> set[int]:
-    """Numbers of the task's attempts that ended without a result and left what can be opened.
+    """Numbers of the task's attempts that ended without a result and stored importable files.
 
-    While the last one's files are still being read it may become the result, and is none of them.
+    The last attempt of a live task is excluded: its files are being read and may become the result.
     """
-    names = Artifact.objects.filter(attempt__task=task, is_stored=True)
-    ended = names.exclude(attempt__ended_at=None).exclude(attempt__profile__isnull=False)
-    found = {
+    artifacts = Artifact.objects.filter(attempt__task=task, is_stored=True)
+    ended = artifacts.exclude(attempt__ended_at=None).exclude(attempt__profile__isnull=False)
+    numbers = {
         number for number, name in ended.values_list("attempt__number", "name") if is_recorded(name)
     }
-    return found - ({max(found)} if found and task.is_live else set())
+    return numbers - ({max(numbers)} if numbers and task.is_live else set())
 
 
 def import_attempt(attempt: Attempt, *, owner: User) -> Imported:
-    """Copy the recorded files of an attempt inside storage and have them read as one run.
+    """Import the recorded files of an attempt as one run, by copying them inside storage.
 
-    They count to what `owner` keeps opened, and the same files are not opened twice. A file that
-    is surely none of a run, as an empty one, is left out if there is another.
+    The import counts towards the limits of `owner`; the same files are not imported twice. A file
+    that cannot be part of a run, such as an empty one, is left out if there are others.
     Raises DomainError attempt_has_result, attempt_recorded_nothing, removed_by_rule,
-    object_missing, storage_unreachable, and as `create_import`.
+    object_missing, storage_unreachable, and the errors of `create_import`.
     """
     recorded = _recorded(attempt)
-    described = [_described(each) for each in recorded]
-    usable = [place for place, file in enumerate(described) if other_kind(file.head) is None]
+    described = [_described(artifact) for artifact in recorded]
+    usable = [index for index, file in enumerate(described) if other_kind(file.head) is None]
     if usable:
-        recorded = [recorded[place] for place in usable]
-        described = [described[place] for place in usable]
-    if found := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
-        return Imported(found, is_new=False)
+        recorded = [recorded[index] for index in usable]
+        described = [described[index] for index in usable]
+    if existing := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
+        return Imported(existing, is_new=False)
     upload = create_import(owner=owner, files=described, name=_name_of(attempt))
     return Imported(_filled(upload, recorded, _copied), is_new=True)
 
 
 def _recorded(attempt: Attempt) -> list[Artifact]:
-    """Passes by their numbers, then the trace and the memory. Raises DomainError."""
+    """The attempt's importable artifacts: passes by number, then trace and memory flow.
+
+    Raises DomainError attempt_has_result, removed_by_rule, attempt_recorded_nothing.
+    """
     if Profile.objects.filter(attempt=attempt).exists():
         raise DomainError("attempt_has_result", status=409, task=attempt.task_id)
-    known = [each for each in attempt.artifacts.all() if is_recorded(each.name)]
-    stored = [each for each in known if each.is_stored]
+    known = [artifact for artifact in attempt.artifacts.all() if is_recorded(artifact.name)]
+    stored = [artifact for artifact in known if artifact.is_stored]
     if not stored:
-        for each in known:
-            refuse_removed(each)
+        for artifact in known:
+            refuse_removed(artifact)
     if not stored or attempt.number not in attempts_to_open(attempt.task):
         raise DomainError("attempt_recorded_nothing", status=409, number=attempt.number)
-    return sorted(stored, key=_place)
+    return sorted(stored, key=_sort_key)
 
 
-def _place(artifact: Artifact) -> tuple[int, str]:
+def _sort_key(artifact: Artifact) -> tuple[int, str]:
     return (profile_number(artifact.name) or 1_000, artifact.name)
 
 

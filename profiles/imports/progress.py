@@ -1,6 +1,6 @@
-"""How far the reading of an opened profile is, while an actor reads it.
+"""Progress of reading an imported profile, shared between the actor and pages through the cache.
 
-That is nothing to keep: it stands in the cache, and a cache that is away costs nothing but this.
+Progress is best effort: without the cache, only the progress display is missing.
 """
 
 import time
@@ -16,12 +16,12 @@ from profiles.models import ProfileUpload
 log = structlog.get_logger()
 
 _PAUSE_S = 0.5
-#: an actor that says nothing for so long is not believed any more
+#: an entry expires after this time without an update by the actor
 _VALID_S = 120
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingProgress:
     """step: `fetching` from storage, `reading`, or `adding_up`; percent: of the files' bytes"""
 
     step: str
@@ -29,24 +29,25 @@ class Reading:
 
     @property
     def text(self) -> str:
-        """In the reader's words."""
+        """The translated progress message."""
         words = {
             "fetching": _("The file is fetched from storage: %(percent)s %%."),
             "reading": _("%(percent)s %% of the file has been read."),
         }
-        found = words.get(self.step, _("All of the file is read; its times are added up."))
-        return found % {"percent": self.percent}
+        template = words.get(self.step, _("All of the file is read; its times are added up."))
+        return template % {"percent": self.percent}
 
 
-class Noting:
-    """The actor's side: notes how far it is, at most twice a second."""
+class ProgressReporter:
+    """Writes the actor's progress to the cache and wakes up pages, at most twice a second."""
 
     def __init__(self, upload: ProfileUpload) -> None:
         self._upload_id, self._size_bytes = upload.pk, upload.size_bytes
         self._key = _key(upload)
         self._next = 0.0
 
-    def told(self, step: str, done: int) -> None:
+    def report(self, step: str, done: int) -> None:
+        """Progress callback of `profiles.ingest.build.derive`."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -57,20 +58,20 @@ class Noting:
         try:
             cache.set(self._key, (step, percent), timeout=_VALID_S)
             opened_changed(self._upload_id)
-        except Exception:  # of whatever kind: the reading goes on
+        except Exception:  # no error here may stop the reading
             log.warning("progress_not_noted", exc_info=True)
 
 
-def reading_of(upload: ProfileUpload) -> Reading | None:
-    """How far an upload is; None if it is not being read, or nobody has said."""
+def reading_of(upload: ProfileUpload) -> ReadingProgress | None:
+    """Progress of an import; None if it is not being read, or no progress was reported."""
     if upload.state != ProfileUpload.State.PROCESSING:
         return None
     try:
-        found = cache.get(_key(upload))
-    except Exception:  # the page can do without
+        progress = cache.get(_key(upload))
+    except Exception:  # the page works without it
         log.warning("progress_not_known", exc_info=True)
         return None
-    return Reading(*found) if found else None
+    return ReadingProgress(*progress) if progress else None
 
 
 def _key(upload: ProfileUpload) -> str:

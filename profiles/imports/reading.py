@@ -1,11 +1,11 @@
-"""Read the files of an opened profile. Storage is read and written outside of transactions."""
+"""Read the files of an import. Storage is read and written outside of transactions."""
 
 import structlog
 
 from profiles.analysis.errors import AnalysisError
 from profiles.formats.detection import HEAD_BYTES, kind_of, other_kind
 from profiles.formats.errors import ProfileFormatError
-from profiles.imports.progress import Noting
+from profiles.imports.progress import ProgressReporter
 from profiles.imports.uploads import (
     claim_import,
     fail_import,
@@ -20,15 +20,15 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: what storage says of a file, and what the owner is told
+#: storage error codes, and the problem code that the import fails with
 _LOST = {"object_missing": "storage_lost", "object_too_large": "too_large"}
 
 
 def read_import(upload: ProfileUpload) -> None:
-    """Make the profile of an upload, or note why there is none. May be repeated.
+    """Build the profile of an import, or record why it failed. Idempotent.
 
-    Only one caller at a time does it. DomainError storage_unreachable passes through, so that the
-    caller tries again.
+    Only one caller at a time reads an import; for others this is a no-op. Raises DomainError
+    storage_unreachable, after which the caller retries.
     """
     if not claim_import(upload):
         return
@@ -45,17 +45,17 @@ def read_import(upload: ProfileUpload) -> None:
 
 
 def _derived(upload: ProfileUpload) -> Derived | None:
-    """None after noting what is wrong with the files."""
+    """Derive the data of the import's files; None after failing the import because of them."""
     files = [(file.stored_name, file.object_key) for file in upload.files.all()]
     for file in upload.files.all():
-        # a browser told the first bytes before; it may have told others
+        # the bytes that the browser announced cannot be trusted
         head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
         if other := other_kind(head):
             fail_import(upload, other, file.name)
             return None
         set_file_kind(file, kind_of(head))
     try:
-        return derive(files, Noting(upload).told)
+        return derive(files, ProgressReporter(upload).report)
     except (ProfileFormatError, AnalysisError) as error:
         fail_import(upload, error.code, error.detail)
         return None
@@ -64,6 +64,6 @@ def _derived(upload: ProfileUpload) -> Derived | None:
 def _keep(upload: ProfileUpload, derived: Derived) -> None:
     profile = profile_row(derived.data, Profile(upload=upload))
     store_derived(profile, derived)
-    # where it was deleted meanwhile, the sweep comes back for what was just written
+    # if the import was deleted meanwhile, the sweep removes the objects written here
     if finish_import(upload, profile):
         log.info("upload_read", upload=upload.pk, operators=profile.operators)

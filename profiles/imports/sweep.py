@@ -1,4 +1,4 @@
-"""What time alone brings about for opened profiles: lost hints, deadlines, files to remove."""
+"""Periodic sweep of imports: lost messages, missed deadlines, and files to purge."""
 
 import datetime
 from collections.abc import Callable, Iterable
@@ -15,44 +15,47 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: an upload that nobody began to read after this long has lost its hint
+#: an import that no actor started to read within this time has lost its message
 HINT_PATIENCE = datetime.timedelta(seconds=20)
-#: removed in one round, since other rows wait meanwhile
+#: imports purged per round, so that other work of the sweep is not delayed
 PURGE_LIMIT = 50
 
 State = ProfileUpload.State
 
 
 def sweep_imports() -> None:
-    """One round; one row that cannot be moved keeps no other waiting."""
+    """Run one round; an error in one row does not affect the others."""
     now = timezone.now()
-    found = ProfileUpload.objects.all()
+    uploads = ProfileUpload.objects.all()
     late = Q(deadline_at__lt=now)
-    _each(found.filter(late, state=State.PROCESSING), lambda u: fail_import(u, "timed_out"))
-    _each(found.filter(late, state=State.INITIATED), delete_import)
-    unread = found.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
-    _hint(unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)).order_by("hinted_at"))
-    gone = found.filter(late | Q(deadline_at=None), state=State.DELETED)
-    # in any order: the first that storage refuses ends the round, and is not always the same
+    _apply(uploads.filter(late, state=State.PROCESSING), lambda u: fail_import(u, "timed_out"))
+    _apply(uploads.filter(late, state=State.INITIATED), delete_import)
+    unread = uploads.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
+    _enqueue_builds(
+        unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)).order_by("hinted_at")
+    )
+    gone = uploads.filter(late | Q(deadline_at=None), state=State.DELETED)
+    # random order: the first storage error ends the round, and one bad object must not block the
+    # others every time
     for upload in gone.order_by("?")[:PURGE_LIMIT]:
         try:
             purge_import(upload)
-        except DomainError:  # storage is away
+        except DomainError:  # storage is unreachable
             log.warning("removal_failed", prefix=upload_prefix(upload.pk))
             return
 
 
 def purge_import(upload: ProfileUpload) -> None:
-    """Remove the files of a deleted profile. Raises DomainError storage_unreachable.
+    """Remove the files of a deleted import. Raises DomainError storage_unreachable.
 
-    While its row stands, the sweep comes back for what is left or arrives late.
+    As long as the row exists, the sweep calls this again for files that remain or arrive late.
     """
     storage.delete_below(upload_prefix(upload.pk))
     forget_import(upload)
 
 
-def _hint(unread: Iterable[ProfileUpload]) -> None:
-    """Send messages until the broker does not take one: it may be away."""
+def _enqueue_builds(unread: Iterable[ProfileUpload]) -> None:
+    """Enqueue build messages until the broker refuses one, since it may be down."""
     for upload in unread:
         try:
             enqueue("build_opened", upload.pk, queue="profiles")
@@ -62,9 +65,9 @@ def _hint(unread: Iterable[ProfileUpload]) -> None:
         ProfileUpload.objects.filter(pk=upload.pk).update(hinted_at=timezone.now())
 
 
-def _each(rows: Iterable[ProfileUpload], act: Callable[[ProfileUpload], object]) -> None:
+def _apply(rows: Iterable[ProfileUpload], action: Callable[[ProfileUpload], object]) -> None:
     for row in rows:
         try:
-            act(row)
+            action(row)
         except Exception:
             log.exception("sweep_failed", row=repr(row))

@@ -1,9 +1,9 @@
-"""Everything that changes a profile which a user opened. No function here talks to a network.
+"""Services that change the state of imports (`ProfileUpload`); none of them accesses the network.
 
-A row goes from initiated (files on their way) over processing to ready or failed, and to deleted
-from each of them. `_move` alone writes the state: the row count of its UPDATE decides who won.
-The rows are the outbox, as those of tasks are: what is queued after a commit only shortens the
-wait, `profiles.imports.sweep` finds the same rows.
+An import is initiated (files are being uploaded), then processing, then ready or failed; it can be
+deleted from each of these states. Only `_move` writes the state, and the row count of its UPDATE
+decides which of two concurrent callers wins. The rows are the outbox: the message that is sent
+after a commit only shortens the wait, since `profiles.imports.sweep` finds the same rows.
 """
 
 import datetime
@@ -36,13 +36,13 @@ log = structlog.get_logger()
 
 State = ProfileUpload.State
 
-#: of one run; *thorough* makes as many profiled passes
+#: files of one run; the plan *thorough* makes as many profiled passes
 FILES_LIMIT = 20
 NAME_LIMIT = 255
-#: one actor may read so long; an actor has less time than this
+#: how long an actor's claim on an import lasts; longer than the actor's time limit
 CLAIM = datetime.timedelta(seconds=330)
-#: failures that were not the file's fault: reading it once more may help; the last one is of an
-#: earlier version, which did not open such files
+#: failures that are not the file's fault, so that a retry may succeed; the last is from an earlier
+#: version, which did not support such files
 RETRIED = ("timed_out", "broke", "storage_lost", "trace_without_operators")
 _LIVE = (State.INITIATED, State.PROCESSING, State.READY, State.FAILED)
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -50,7 +50,7 @@ _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class FileToOpen:
-    """A file that is to be opened; `head` are its first bytes, as many as are known."""
+    """A file to import; `head` holds as many of its first bytes as are known."""
 
     name: str
     size_bytes: int
@@ -59,38 +59,38 @@ class FileToOpen:
 
 
 def in_order_of_passes(names: Sequence[str]) -> list[int]:
-    """Return the places of `names` in the order of their passes.
+    """Return the indices of `names` in the order of the passes.
 
-    Names that differ in numbers alone are passes, in the order of these: `profile.json` comes
-    before `profile-2.json`. All else stays as it was chosen, since the first is what is shown.
+    Names that differ only in numbers are passes and are sorted by these numbers: `profile.json`
+    precedes `profile-2.json`. All other names keep their order, since the first file is shown.
     """
 
-    def key(place: int) -> list[tuple[int, str]]:
-        parts = re.split(r"(\d{1,18})", PurePath(names[place]).stem)
+    def key(index: int) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d{1,18})", PurePath(names[index]).stem)
         return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
     families: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        families.setdefault(_family(PurePath(name).stem), []).append(place)
-    return [place for family in families.values() for place in sorted(family, key=key)]
+    for index, name in enumerate(names):
+        families.setdefault(_family(PurePath(name).stem), []).append(index)
+    return [index for family in families.values() for index in sorted(family, key=key)]
 
 
 def _family(stem: str) -> str:
-    """What the names of one run's passes have in common: `p` of `p`, `p-2` and `p (3)`."""
+    """The common part of the names of one run's passes: `p` for `p`, `p-2` and `p (3)`."""
     return re.sub(r"([-_. (]*#\)?)+$", "", re.sub(r"\d+", "#", stem))
 
 
 def initiated_check(upload: ProfileUpload) -> None:
-    """Raises DomainError opened_gone for one whose files are on their way no more."""
+    """Raise DomainError opened_gone unless the import still accepts files."""
     if upload.state != State.INITIATED:
         raise DomainError("opened_gone", status=409)
 
 
 @transaction.atomic
 def create_import(*, owner: User, files: Sequence[FileToOpen], name: str = "") -> ProfileUpload:
-    """Register a profile in state initiated; its passes are in the order given.
+    """Create an import in state initiated, with its files in the given order.
 
-    Raises DomainError if these files cannot be one, or the owner keeps too many.
+    Raises DomainError if the files are not importable, or the owner's limits are exceeded.
     """
     _check_files(files)
     size_bytes = sum(file.size_bytes for file in files)
@@ -130,10 +130,13 @@ def _check_files(files: Sequence[FileToOpen]) -> None:
 
 
 def _check_different(files: Sequence[tuple[str, str]]) -> None:
-    """files: (name, MD5); one in parts has no MD5 yet. Raises DomainError opened_twice."""
+    """Raise DomainError opened_twice if two files have the same content.
+
+    files: (name, MD5); the MD5 of a file that is uploaded in parts is still empty
+    """
     sums = [md5 for _, md5 in files]
-    for place, (name, md5) in enumerate(files):
-        if md5 and (first := sums.index(md5)) != place:
+    for index, (name, md5) in enumerate(files):
+        if md5 and (first := sums.index(md5)) != index:
             raise DomainError("opened_twice", field="files", name=name, other=files[first][0])
 
 
@@ -150,10 +153,11 @@ def _check_room(owner: User, size_bytes: int) -> None:
 
 @transaction.atomic
 def confirm_import(upload: ProfileUpload, stored: Mapping[int, StoredObject | None]) -> None:
-    """Have the files read, if they are what was announced. Repeating it changes nothing.
+    """Queue the import for reading if its files are stored as announced. Idempotent.
 
-    `stored` maps numbers of files to what storage holds (None: nothing). Raises DomainError
-    upload_missing or upload_damaged, naming the files; opened_gone if it was deleted.
+    stored: the stored object of each file number, None if there is none
+    Raises DomainError upload_missing or upload_damaged with the names of the files, opened_gone if
+    the import was deleted.
     """
     if upload.state == State.DELETED:
         raise DomainError("opened_gone", status=409)
@@ -174,7 +178,7 @@ def confirm_import(upload: ProfileUpload, stored: Mapping[int, StoredObject | No
 
 @transaction.atomic
 def retry_import(upload: ProfileUpload) -> None:
-    """Read the files once more after a failure that was not theirs."""
+    """Queue a failed import again if the files did not cause the failure."""
     if upload.problem in RETRIED:
         _queue(upload, State.FAILED)
 
@@ -196,7 +200,7 @@ def _queue(upload: ProfileUpload, source: State) -> None:
 
 @transaction.atomic
 def claim_import(upload: ProfileUpload) -> bool:
-    """Whether the caller is the one who reads this upload now."""
+    """Claim the import for reading; returns whether the caller got the claim."""
     now = timezone.now()
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
     processing = ProfileUpload.objects.filter(free, pk=upload.pk, state=State.PROCESSING)
@@ -204,20 +208,20 @@ def claim_import(upload: ProfileUpload) -> bool:
 
 
 def set_file_kind(file: OpenedFile, kind: FileKind) -> None:
-    """Note of which kind a file turned out to be, which its sender may not have told."""
+    """Save the detected kind of a file, which may differ from the announced one."""
     if file.kind != kind:
         OpenedFile.objects.filter(pk=file.pk).update(kind=kind)
 
 
 @transaction.atomic
 def release_import(upload: ProfileUpload) -> None:
-    """Let another one read it: the caller could not, for a cause that may pass."""
+    """Release the claim after a temporary failure, so that another actor can read the import."""
     ProfileUpload.objects.filter(pk=upload.pk).update(claimed_until=None)
 
 
 @transaction.atomic
 def finish_import(upload: ProfileUpload, profile: Profile) -> bool:
-    """Keep the profile of an upload. Returns whether it was this call that moved it."""
+    """Save the profile and mark the import ready; returns whether this call changed the state."""
     if not _move(upload, State.READY, [State.PROCESSING], deadline_at=None):
         return False
     profile.upload = upload
@@ -227,7 +231,7 @@ def finish_import(upload: ProfileUpload, profile: Profile) -> bool:
 
 @transaction.atomic
 def fail_import(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
-    """End an upload that cannot become a profile; its files stay."""
+    """Mark an import failed; its files are kept. Returns whether this call changed the state."""
     return _move(
         upload,
         State.FAILED,
@@ -240,10 +244,11 @@ def fail_import(upload: ProfileUpload, problem: str, detail: str = "") -> bool:
 
 @transaction.atomic
 def delete_import(upload: ProfileUpload, *, by: User | None = None) -> None:
-    """Take a profile and what was made of it from everybody's sight; the sweep removes the files.
+    """Mark an import deleted and delete its profile row; the sweep removes the files later.
 
-    So a storage that is away keeps nobody from deleting.
-    by: who asks for it, None for the site itself; deleting another one's is noted in the audit log
+    Deletion therefore works while storage is unreachable.
+    by: the acting user, None for the site; deleting another user's import is recorded in the
+        audit log
     """
     if _move(upload, State.DELETED, _LIVE, deadline_at=None):
         if by is not None and by.pk != upload.owner_id:
@@ -254,15 +259,15 @@ def delete_import(upload: ProfileUpload, *, by: User | None = None) -> None:
 
 @transaction.atomic
 def forget_import(upload: ProfileUpload) -> None:
-    """Note that nothing of a deleted profile is in storage any more.
+    """Record that the objects of a deleted import were removed from storage.
 
-    The row stays until nobody can write there: until then a presigned address may bring a file
-    back, and an actor that began before may end. The second time the row goes.
+    The first call keeps the row until presigned URLs have expired and running actors have ended,
+    since both may still write objects. The second call deletes the row.
     """
     deleted = ProfileUpload.objects.filter(pk=upload.pk, state=State.DELETED)
     files, _ = OpenedFile.objects.filter(upload=upload).delete()
     if files:
-        pause_s = 2 * settings.PRESIGN_EXPIRY_S  # the last PUT may begin at the end, and take long
+        pause_s = 2 * settings.PRESIGN_EXPIRY_S  # a PUT may start just before expiry and take long
         deleted.update(deadline_at=_from_now(max(pause_s, CLAIM.total_seconds())))
     else:
         deleted.delete()
@@ -270,7 +275,7 @@ def forget_import(upload: ProfileUpload) -> None:
 
 @transaction.atomic
 def rename_import(upload: ProfileUpload, name: str) -> None:
-    """Raises DomainError opened_name for a name without a character to be seen."""
+    """Rename an import. Raises DomainError opened_name for a name without printable characters."""
     clean = _name(name)
     if not clean:
         raise DomainError("opened_name", field="name", limit=NAME_LIMIT)
@@ -283,10 +288,10 @@ def _name(text: str) -> str:
 
 
 def _move(upload: ProfileUpload, to: State, sources: Iterable[State], **changes: Any) -> bool:
-    """Move an upload if it is in one of `sources`. Of two racing callers one wins."""
-    found = ProfileUpload.objects.filter(pk=upload.pk, state__in=list(sources))
-    moved = found.update(state=to, **changes)
-    if moved:  # otherwise even the row may be gone
+    """Change the state if it is one of `sources`; of two concurrent callers only one succeeds."""
+    rows = ProfileUpload.objects.filter(pk=upload.pk, state__in=list(sources))
+    moved = rows.update(state=to, **changes)
+    if moved:  # otherwise the row may not even exist
         upload.refresh_from_db()
         opened_changed_on_commit(upload.pk)
         log.info("upload_moved", upload=upload.pk, state=str(to), problem=upload.problem)

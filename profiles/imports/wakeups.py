@@ -1,4 +1,4 @@
-"""Wake-ups of the pages that show an opened profile, which carry no data."""
+"""Wake-up messages to pages that show an import; the messages carry no data."""
 
 from django.db import transaction
 
@@ -11,11 +11,11 @@ def opened_group(upload_id: int) -> str:
 
 
 def opened_changed_on_commit(upload_id: int) -> None:
-    """Tell pages that show this opened profile to read again."""
+    """Wake up pages that show this import after the transaction commits."""
     transaction.on_commit(lambda: opened_changed(upload_id), robust=True)
 
 
 def opened_changed(upload_id: int) -> None:
-    """The same here and now."""
+    """Wake up pages that show this import immediately."""
     with hint_given("opened.changed"):
         tell([opened_group(upload_id)], {"type": "opened.changed"})

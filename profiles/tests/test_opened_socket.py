@@ -3,7 +3,7 @@
 import pytest
 
 from profiles.actors import build_opened
-from profiles.imports.progress import Noting
+from profiles.imports.progress import ProgressReporter
 from profiles.tests.opened import confirm, make_upload
 from tasks.tests.make import make_user
 from tasks.tests.sockets import browser, closed_with, events, in_thread
@@ -21,7 +21,7 @@ async def test_it_is_told_of_the_reading_and_of_its_end():
     assert await events(socket, 1) == CHANGED
     await in_thread(confirm)(upload)
     assert await events(socket, 1) == CHANGED
-    await in_thread(lambda: Noting(upload).told("reading", 1))()
+    await in_thread(lambda: ProgressReporter(upload).report("reading", 1))()
     assert await events(socket, 1) == CHANGED
     assert await socket.receive_nothing(0.2)
     await in_thread(build_opened)(upload.pk)
@@ -41,7 +41,7 @@ def test_the_page_fetches_state_and_progress(client, alice):
     confirm(upload)
     address = f"/profiles/opened/{upload.pk}/status/"
     assert 'data-state="processing"' in client.get(address).text
-    Noting(upload).told("reading", 42 * upload.size_bytes // 100 + 1)
+    ProgressReporter(upload).report("reading", 42 * upload.size_bytes // 100 + 1)
     fragment = client.get(address).text
     assert 'value="42"' in fragment
     assert "42 % of the file has been read." in fragment

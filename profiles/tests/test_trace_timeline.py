@@ -343,7 +343,7 @@ class TestProgress:
     def test_in_both_languages(self, client, alice, language, words):
         upload = make_upload(alice, MLP.read_bytes())
         confirm(upload)
-        progress.Noting(upload).told("reading", 42 * upload.size_bytes // 100 + 1)
+        progress.ProgressReporter(upload).report("reading", 42 * upload.size_bytes // 100 + 1)
         page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
         assert words in page.text
         assert 'max="100" value="42"' in page.text
