@@ -1,7 +1,8 @@
-"""Check the promises about tasks, attempts, results and files (docs/architecture/integrity.md).
+"""Check the invariants of tasks, attempts, results and files (`manage.py verify`).
 
-Reads the database and storage and changes nothing. The site may work meanwhile: what holds for a
-moment only is a violation if it lasts.
+docs/architecture/integrity.md lists the invariants. The check only reads the database and storage,
+and may run while the site is in use: a state that is allowed temporarily counts as a violation only
+after it has lasted for some time.
 """
 
 import datetime
@@ -23,7 +24,7 @@ from webprofile.storage import Listed, storage
 
 #: how long after its deadline a row may wait for the sweep
 PATIENCE = datetime.timedelta(minutes=5)
-#: how old an object without a row may become: longer than any upload may take
+#: maximum age of an object without a row; longer than any upload may take
 GRACE = datetime.timedelta(hours=24)
 
 _WAITS_WITHOUT = (TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING)
@@ -31,14 +32,18 @@ _WAITS_WITHOUT = (TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING)
 
 @dataclass(frozen=True)
 class Broken:
-    """One break. `promise`: the name of a promise in docs/architecture/integrity.md."""
+    """A violated invariant.
+
+    promise: its name in `docs/architecture/integrity.md`
+    what: a description in English
+    """
 
     promise: str
     what: str
 
 
 def broken_rows(*, patience: datetime.timedelta = PATIENCE) -> Iterator[Broken]:
-    """What the database alone shows."""
+    """Violations that the database alone shows."""
     yield from _endless(timezone.now() - patience)
     yield from _attempts(timezone.now() - patience)
     yield from _results()
@@ -49,7 +54,7 @@ def broken_objects(
     grace: datetime.timedelta = GRACE,
     advance: Callable[[int], object] = lambda objects: None,
 ) -> Iterator[Broken]:
-    """What storage shows beside the database; reads the list of all objects, and no object.
+    """Violations between storage and the database; lists all objects but reads none.
 
     advance: called with the number of objects after each page
     Raises DomainError storage_unreachable.
@@ -64,7 +69,7 @@ def broken_objects(
 
 
 def _endless(since: datetime.datetime) -> Iterator[Broken]:
-    """Tasks that should have ended, or gone on, before `since`."""
+    """Tasks whose deadline passed before `since`, and tasks whose state and outcome disagree."""
     for state, deadline in (
         (TaskState.INITIATED, "upload_deadline_at"),
         (TaskState.WAITING, "queue_deadline_at"),
@@ -115,41 +120,44 @@ def _results() -> Iterator[Broken]:
         yield Broken("result", f"the profile of task {task.pk} is not of its last attempt")
 
 
-#: by model, keys of rows whose object was listed
+#: primary keys of the rows whose object was listed, by model
 _Seen = defaultdict[type, set[int]]
 
 
 def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterator[Broken]:
-    """Whether each object is what its row says; those without a row."""
+    """Objects that differ from their row, and objects without a row."""
     rows = _rows_of(page)
     left = []
-    for found in page:
-        row = rows.get(found.key)
+    for entry in page:
+        row = rows.get(entry.key)
         if row is None:
-            left.append(found)
+            left.append(entry)
             continue
-        if isinstance(row, Profile) and found.key == row.spans_key:
-            continue  # it can be made anew, and other profiles have none
+        if isinstance(row, Profile) and entry.key == row.spans_key:
+            continue  # the span index can be rebuilt, and only traces have one
         seen[type(row)].add(row.pk)
         if isinstance(row, Profile) or not _is_stored(row):
             continue
-        md5 = found.md5 or _asked_md5(found)
-        if found.size_bytes != row.size_bytes or not _is_same(found.key, md5, row):
-            told = f"{row.size_bytes} bytes, MD5 {_stored_md5(row)}"
-            text = f"{found.key} is {found.size_bytes} bytes, MD5 {md5}; its row says {told}"
+        md5 = entry.md5 or _head_md5(entry)
+        if entry.size_bytes != row.size_bytes or not _is_same(entry.key, md5, row):
+            expected = f"{row.size_bytes} bytes, MD5 {_stored_md5(row)}"
+            text = f"{entry.key} is {entry.size_bytes} bytes, MD5 {md5}; its row says {expected}"
             yield Broken("artifact", text)
-    old = [found for found in left if found.modified_at < before]
-    going = _prefixes_that_go({name for found in old for name in (found.key, _prefix(found.key))})
-    for found in old:
-        if not {found.key, _prefix(found.key)} & going:
-            yield Broken("orphan", f"{found.key} has no row ({found.size_bytes} bytes)")
+    old = [entry for entry in left if entry.modified_at < before]
+    scheduled = _scheduled_prefixes(
+        {name for entry in old for name in (entry.key, _prefix(entry.key))}
+    )
+    for entry in old:
+        if not {entry.key, _prefix(entry.key)} & scheduled:
+            yield Broken("orphan", f"{entry.key} has no row ({entry.size_bytes} bytes)")
 
 
 def _is_same(key: str, md5: str, row: "TaskFile | Artifact | OpenedFile") -> bool:
-    """Whether an object that storage tells by this sum is the one that was checked.
+    """Whether the object with this checksum has the content that was uploaded.
 
-    A bucket that was copied or restored may have got in one piece what came in parts: its sum is
-    formed once more. What came in one piece and has the ETag of parts now is taken by its size.
+    In a copied or restored bucket, a multipart object may have become a single-part object; its
+    multipart checksum is then computed again. A single-part object that now has a multipart ETag is
+    accepted by its size.
     """
     if md5 == _stored_md5(row):
         return True
@@ -160,7 +168,7 @@ def _is_same(key: str, md5: str, row: "TaskFile | Artifact | OpenedFile") -> boo
     except DomainError as error:
         if error.code != "object_missing":
             raise
-        return True  # gone since it was listed, which is no matter here
+        return True  # deleted since it was listed, which is no violation
 
 
 def _stored_md5(row: "TaskFile | Artifact | OpenedFile") -> str:
@@ -168,16 +176,16 @@ def _stored_md5(row: "TaskFile | Artifact | OpenedFile") -> str:
 
 
 def _unfinished(before: datetime.datetime) -> Iterator[Broken]:
-    """Uploads in parts that nobody knows any more: their parts are kept, and paid for, unseen."""
+    """Multipart uploads without a row, whose parts occupy storage unnoticed."""
     known = set(PartedUpload.objects.values_list("object_key", "upload_id"))
-    for found in storage.unfinished():
-        if found.began_at < before and (found.key, found.upload_id) not in known:
-            yield Broken("orphan", f"{found.key} has an upload in parts without a row")
+    for upload in storage.unfinished():
+        if upload.began_at < before and (upload.key, upload.upload_id) not in known:
+            yield Broken("orphan", f"{upload.key} has an upload in parts without a row")
 
 
-def _asked_md5(found: Listed) -> str:
-    """The MD5 of an object where lists tell none; that it is gone by now is no matter here."""
-    head = storage.head(found.key)
+def _head_md5(listed: Listed) -> str:
+    """The MD5 of an object if listings lack it; "-" if the object was deleted meanwhile."""
+    head = storage.head(listed.key)
     return head[1] if head is not None else "-"
 
 
@@ -185,10 +193,10 @@ _Row = TaskFile | Artifact | OpenedFile | Profile
 
 
 def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
-    """The rows that these keys may belong to, by key."""
+    """The rows that these objects may belong to, by object key."""
     ids: dict[str, set[str]] = {"tasks": set(), "attempts": set(), "opened": set()}
-    for found in page:
-        kind, _, rest = found.key.partition("/")
+    for entry in page:
+        kind, _, rest = entry.key.partition("/")
         ids.get(kind, set()).add(rest.partition("/")[0])
     tasks, uploads = _numbers(ids["tasks"]), _numbers(ids["opened"])
     attempts = [UUID(text) for text in ids["attempts"] if _is_uuid(text)]
@@ -205,7 +213,7 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
 
 
 def _missing(seen: _Seen) -> Iterator[Broken]:
-    """Rows whose object was not listed, and is not there now either."""
+    """Rows whose object was not listed and does not exist now either."""
     stored: tuple[QuerySet, ...] = (
         TaskFile.objects.filter(stored_at__isnull=False, purged_at=None),
         Artifact.objects.filter(is_stored=True),
@@ -217,13 +225,13 @@ def _missing(seen: _Seen) -> Iterator[Broken]:
             if row.pk in seen[rows.model]:
                 continue
             key = row.derived_key if isinstance(row, Profile) else row.object_key
-            # written since the list was read, or removed with its row
+            # the object may have been written since the listing, or removed together with its row
             if storage.head(key) is None and rows.filter(pk=row.pk).exists():
                 yield Broken("artifact", f"{key} is not in storage")
 
 
 def _is_stored(row: TaskFile | Artifact | OpenedFile) -> bool:
-    """Whether the site said that it has the file whole; before that anything may lie there."""
+    """Whether the site has confirmed the complete file; before that, any content is allowed."""
     if isinstance(row, TaskFile):
         return row.stored_at is not None
     if isinstance(row, Artifact):
@@ -235,9 +243,10 @@ def _prefix(key: str) -> str:
     return "/".join(key.split("/")[:2]) + "/"
 
 
-def _prefixes_that_go(prefixes: set[str]) -> set[str]:
-    going = RemovedObjects.objects.filter(prefix__in=prefixes)
-    return set(going.values_list("prefix", flat=True))
+def _scheduled_prefixes(prefixes: set[str]) -> set[str]:
+    """The prefixes that are scheduled for removal."""
+    rows = RemovedObjects.objects.filter(prefix__in=prefixes)
+    return set(rows.values_list("prefix", flat=True))
 
 
 def _numbers(texts: Iterable[str]) -> list[int]:

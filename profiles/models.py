@@ -1,4 +1,4 @@
-"""Profiles: summaries of what attempts measured and of files that users uploaded."""
+"""Models of profiles and measurements of attempts, of imports, and of objects in storage."""
 
 from django.conf import settings
 from django.db import models
@@ -9,9 +9,9 @@ from tasks.models import artifact_key
 
 
 class ProfileUpload(models.Model):
-    """A profile that a user made elsewhere and opened here, without a run.
+    """An import: a profile that a user recorded elsewhere and uploaded.
 
-    `profiles.imports.uploads` alone writes its state.
+    Only `profiles.imports.uploads` changes its state.
     """
 
     class State(models.TextChoices):
@@ -19,27 +19,27 @@ class ProfileUpload(models.Model):
         PROCESSING = "processing", _("processing")
         READY = "ready", _("ready")
         FAILED = "failed", _("failed")
-        #: gone for its owner; the sweep removes files and row
+        #: invisible to all users; the sweep removes the files and the row
         DELETED = "deleted", _("deleted")
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="profile_uploads"
     )
     name = models.CharField(_("name"), max_length=255)
-    #: of all its files together
+    #: total size of its files
     size_bytes = models.PositiveBigIntegerField(_("size"))
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.INITIATED)
-    #: why it failed: a code of `parsers.errors`, `analysis.errors` or `profiles.imports.uploads`,
-    #: and one line in English
+    #: why it failed: a code of `profiles.formats.errors`, `profiles.analysis.errors` or
+    #: `profiles.imports.uploads`, and a detail in English
     problem = models.CharField(max_length=40, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    #: until when it may stay initiated or in processing; once its files are removed, until when
-    #: one may arrive late
+    #: deadline of the states initiated and processing; for a deleted import whose files were
+    #: removed, the time after which no file can arrive any more
     deadline_at = models.DateTimeField(null=True)
-    #: when an actor was last asked to read it
+    #: when a message to read it was last enqueued
     hinted_at = models.DateTimeField(null=True)
-    #: until then one actor reads it, and no other begins
+    #: end of the claim of the actor that reads it
     claimed_until = models.DateTimeField(null=True)
 
     class Meta:
@@ -56,10 +56,10 @@ class ProfileUpload(models.Model):
 
 
 class OpenedFile(models.Model):
-    """A file of an opened profile. Kept as uploaded: it is the truth."""
+    """A file of an import, kept as uploaded; derived data can be rebuilt from it."""
 
     class Kind(models.TextChoices):
-        """As `parsers.first_look.FileKind`."""
+        """As `profiles.formats.detection.FileKind`."""
 
         PROFILE = "profile", _("profiled pass")
         TRACE = "trace", _("trace")
@@ -68,16 +68,16 @@ class OpenedFile(models.Model):
         GRAPH = "graph", _("graph")
 
     upload = models.ForeignKey(ProfileUpload, models.CASCADE, related_name="files")
-    #: from 1; the first pass's graph is shown
+    #: from 1; the graph of the first pass is shown
     number = models.PositiveSmallIntegerField()
-    #: what its first bytes told
+    #: detected from its first bytes
     kind = models.CharField(
         _("kind"), max_length=13, choices=Kind, default=Kind.PROFILE, db_default=Kind.PROFILE
     )
-    #: as its owner calls it
+    #: name of the uploaded file
     name = models.CharField(_("file name"), max_length=255)
     size_bytes = models.PositiveBigIntegerField(_("size"))
-    #: these three as in `tasks.models.TaskFile`
+    #: the following three fields are as in `tasks.models.TaskFile`
     md5 = models.CharField("MD5", max_length=40, blank=True)
     part_bytes = models.PositiveBigIntegerField(default=0)
     etag = models.CharField(max_length=100, blank=True, default="")
@@ -94,12 +94,12 @@ class OpenedFile(models.Model):
 
     @property
     def stored_md5(self) -> str:
-        """What storage answers for it if it is whole."""
+        """The checksum that storage reports for the complete file."""
         return self.etag or self.md5
 
     @property
     def stored_name(self) -> str:
-        """What a pass of an attempt would be called: `profile.json`, `profile-2.json`."""
+        """The name in storage, as for a pass of an attempt: `profile.json`, `profile-2.json`."""
         return profile_name(self.number)
 
     @property
@@ -108,9 +108,9 @@ class OpenedFile(models.Model):
 
 
 class Profile(models.Model):
-    """The summary of a profile; its derived data lie beside the raw files, as npz.
+    """The summary of a profile; its derived data are stored next to the raw files, as npz.
 
-    It belongs to an attempt that left it or to an upload, never to both.
+    It belongs either to an attempt or to an import.
     """
 
     attempt = models.OneToOneField(
@@ -127,9 +127,9 @@ class Profile(models.Model):
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
     warnings = models.JSONField(default=list)
-    #: `analysis.archive.VERSION` of the derived file; 0 for one of before there were versions
+    #: `analysis.archive.VERSION` of the derived file; 0 for files older than this field
     derived_version = models.PositiveSmallIntegerField(default=0)
-    #: code of why derived data could not be made anew
+    #: error code of the last failed rebuild of the derived data
     problem = models.CharField(max_length=40, blank=True, default="")
     built_at = models.DateTimeField(auto_now=True)
 
@@ -147,27 +147,28 @@ class Profile(models.Model):
         return f"{self.attempt or self.upload} profile"
 
     def object_key(self, name: str) -> str:
-        """Where a raw or derived file of this profile lies in storage."""
+        """The object key of a raw or derived file of this profile."""
         if self.attempt_id is not None:
             return artifact_key(str(self.attempt_id), name)
         return upload_key(self.upload_id or 0, name)
 
     @property
     def derived_key(self) -> str:
-        """Of what the server made of the raw files (`analysis.archive`)."""
+        """The object key of the derived data (`analysis.archive`)."""
         return self.object_key("derived.npz")
 
     @property
     def spans_key(self) -> str:
-        """Of the index of a trace's spans (`traces.span_index`); other profiles have none."""
+        """The object key of the span index (`formats.chrome_trace.span_index`); traces only."""
         return self.object_key("spans.bin")
 
 
 class AttemptMeasurement(models.Model):
     """The figures of an attempt's `measurement.json`; the formulas are in `analysis.measuring`.
 
-    Times of iterations are those of the clean pass, null without one. JSON columns hold what pages
-    show: `passes` as `analysis.measuring.PassRow`, the rest as in `agent.protocol.measurement`.
+    Iteration times are those of the clean pass, null without one. The JSON columns hold the data
+    that pages show: `passes` as `analysis.measuring.PassRow`, the others as in
+    `agent.protocol.measurement`.
     """
 
     attempt = models.OneToOneField("tasks.Attempt", models.CASCADE, related_name="measurement")
@@ -178,7 +179,7 @@ class AttemptMeasurement(models.Model):
     p99_ms = models.FloatField(null=True)
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
-    #: of the clean pass, as `analysis.histogram.Histogram`; empty without one
+    #: iteration times of the clean pass, as `analysis.histogram.Histogram`; empty without one
     histogram = models.JSONField(default=dict)
     #: standard deviation / mean of the iterations
     cv = models.FloatField(null=True)
@@ -186,9 +187,9 @@ class AttemptMeasurement(models.Model):
     profiled_median_ms = models.FloatField(null=True)
     #: median while profiling / median without - 1
     overhead = models.FloatField(_("cost of profiling"), null=True)
-    #: by profiled pass, s; null for a profile that could not be read
+    #: total device time of each profiled pass, s; null for an unreadable profile
     device_totals_s = models.JSONField(default=list)
-    #: the same on the host; empty for a measurement that was read before this was kept
+    #: the same for the host; empty for measurements older than this field
     host_totals_s = models.JSONField(default=list, db_default=[])
     device_cv = models.FloatField(null=True)
     start_s = models.FloatField(_("start-up (s)"), null=True)
@@ -198,7 +199,7 @@ class AttemptMeasurement(models.Model):
     contaminations = models.JSONField(default=list)
     notes = models.JSONField(default=list)
     gate = models.JSONField(default=dict)
-    #: the device before and after: {"before": {...}, "after": {...}}
+    #: state of the device before and after the run: {"before": {...}, "after": {...}}
     device = models.JSONField(default=dict)
     #: as in `Profile`
     derived_version = models.PositiveSmallIntegerField(default=0)
@@ -213,9 +214,9 @@ class AttemptMeasurement(models.Model):
 
     @property
     def iterations_s(self) -> dict[str, float]:
-        """The iteration, s, that each profiled pass holds, by the name of its file.
+        """Duration, s, of the iteration recorded by each profiled pass, by the name of its file.
 
-        Rows of an earlier version do not say; `manage.py reprofile` makes them anew.
+        Rows of earlier versions lack it; `manage.py reprofile` rebuilds them.
         """
         return {
             row["profile"]: row["last_ms"] / 1000
@@ -225,16 +226,16 @@ class AttemptMeasurement(models.Model):
 
 
 class PartedUpload(models.Model):
-    """A file on its way into storage in parts (`profiles.parts`).
+    """A multipart upload in progress (`profiles.parts`).
 
-    The row stands as long as storage may hold parts of it. It outlives its file, so that the sweep
-    finds what is to be given up.
+    The row exists as long as storage may hold parts. It outlives the row of its file, so that the
+    sweep can abort the upload.
     """
 
     object_key = models.CharField(max_length=200, unique=True)
-    #: storage's name for it
+    #: id of the multipart upload in storage
     upload_id = models.CharField(max_length=1000)
-    #: the checksum that its sender told; set before storage is asked to join the parts
+    #: checksum of the whole, from the MD5s that the sender listed; set before the parts are joined
     md5 = models.CharField("MD5", max_length=40, blank=True, default="")
     task_file = models.ForeignKey("tasks.TaskFile", models.SET_NULL, related_name="+", null=True)
     opened_file = models.ForeignKey(OpenedFile, models.SET_NULL, related_name="+", null=True)
@@ -245,11 +246,12 @@ class PartedUpload(models.Model):
 
 
 class RemovedObjects(models.Model):
-    """Objects that the sweep takes out of storage (`profiles.retention.deletion`)."""
+    """Objects that the sweep removes from storage (`profiles.retention.deletion`)."""
 
-    #: one that ends in a slash names everything below it, another one a single object
+    #: a prefix of object keys if it ends with a slash, otherwise a single key
     prefix = models.CharField(max_length=100, unique=True)
-    #: nobody can write there any more: the row goes too
+    #: the next removal is the last: no presigned URL can write there any more, and the row is
+    #: deleted
     is_last = models.BooleanField(default=False)
     due_at = models.DateTimeField(db_index=True)
 
@@ -262,5 +264,5 @@ def upload_key(upload_id: int, name: str) -> str:
 
 
 def upload_prefix(upload_id: int) -> str:
-    """Everything of an upload lies below it, raw and derived."""
+    """Prefix of all objects of an import, raw and derived."""
     return upload_key(upload_id, "")

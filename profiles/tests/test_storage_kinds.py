@@ -11,7 +11,7 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from profiles.integrity import _asked_md5
+from profiles.integrity import _head_md5
 from webprofile.storage import storage as objects
 from webprofile.storage.s3 import md5_of
 
@@ -132,9 +132,9 @@ def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
     objects.write("a", BODY)
     settings.S3_ENCRYPTION = "aws:kms"
     ((found,),) = objects.pages()
-    assert (found.md5, _asked_md5(found)) == ("", MD5)
+    assert (found.md5, _head_md5(found)) == ("", MD5)
     objects.delete("a")
-    assert _asked_md5(found) == "-"
+    assert _head_md5(found) == "-"
 
 
 def test_threads_that_need_storage_first_share_one_client(settings):
