@@ -1,8 +1,8 @@
-"""What leaves storage: rows say so at once, the sweep removes the objects.
+"""Delete tasks and schedule the removal of their objects from storage.
 
-What leaves it after some time, `profiles.retention.policy` says.
-
-A storage that is away keeps nobody from deleting: the rows of `RemovedObjects` are the outbox.
+Rows change at once, and the sweep removes the objects later: the rows of `RemovedObjects` are the
+outbox, so that deletion works while storage is unreachable. Deletion by age is in
+`profiles.retention.policy`.
 """
 
 import datetime
@@ -25,15 +25,16 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: in one round of the sweep, since other rows wait meanwhile
+#: removals per round of the sweep, so that its other work is not delayed
 REMOVAL_LIMIT = 50
 
 
 @transaction.atomic
 def delete_task(task: Task, *, by: User | None) -> None:
-    """Remove a task that has ended, with its files, history and results. Repeating it is fine.
+    """Delete a finished task with its files, history and results. Idempotent.
 
-    by: who asks for it; deleting another one's task is noted in the audit log
+    by: the acting user, None for the site; deletion by anyone but the owner is recorded in the
+        audit log
     Raises DomainError task_live.
     """
     row = Task.objects.select_for_update().filter(pk=task.pk).first()
@@ -48,7 +49,7 @@ def delete_task(task: Task, *, by: User | None) -> None:
 
 
 def erase_task(row: Task) -> None:
-    """Remove a task that no device holds, in the caller's transaction, without further checks."""
+    """Delete a task that no worker executes, in the caller's transaction, without any checks."""
     prefixes = [f"tasks/{row.pk}/"]
     prefixes += [artifact_key(str(pk), "") for pk in row.attempts.values_list("pk", flat=True)]
     schedule_removal(prefixes)
@@ -59,10 +60,10 @@ def erase_task(row: Task) -> None:
 
 @transaction.atomic
 def discard_draft(task: Task) -> None:
-    """Remove a task that never entered the queue, with its files. Repeating it changes nothing.
+    """Delete a task that was never queued, with its files. Idempotent.
 
-    For a request that is refused after its files were uploaded: the reader corrects the form and
-    sends it again, and no failed task stays in the list.
+    Used when a request is rejected after its files were uploaded: the user corrects the form and
+    submits it again, and no failed task stays in the list.
     """
     row = Task.objects.select_for_update().filter(pk=task.pk, submitted_at=None).first()
     if row is not None:
@@ -70,7 +71,10 @@ def discard_draft(task: Task) -> None:
 
 
 def refuse_removed(row: Artifact | TaskFile | None) -> None:
-    """Raises DomainError removed_by_rule for a file that went so; who asks may see its task."""
+    """Raise DomainError removed_by_rule if retention removed the file.
+
+    The caller must have checked that the user may see the task.
+    """
     if row is None or row.kept_days is None:
         return
     at = row.removed_at if isinstance(row, Artifact) else row.purged_at
@@ -80,9 +84,9 @@ def refuse_removed(row: Artifact | TaskFile | None) -> None:
 
 @transaction.atomic
 def keep_task_files(task: Task, *, keep: bool) -> None:
-    """Have retention leave a task's files alone, or not any more. Repeating it changes nothing."""
-    moved = Task.objects.filter(pk=task.pk).exclude(keeps_files=keep)
-    if moved.update(keeps_files=keep, updated_at=F("updated_at")):
+    """Exempt a task's files from retention, or end the exemption. Idempotent."""
+    changed = Task.objects.filter(pk=task.pk).exclude(keeps_files=keep)
+    if changed.update(keeps_files=keep, updated_at=F("updated_at")):
         log.info("task_keeps_files", task=task.pk, keep=keep)
     task.refresh_from_db()
 
@@ -90,9 +94,10 @@ def keep_task_files(task: Task, *, keep: bool) -> None:
 def schedule_removal(
     prefixes: Iterable[str], *, after: datetime.timedelta = datetime.timedelta()
 ) -> None:
-    """Have the sweep empty these prefixes (or remove the objects of these keys, without a slash).
+    """Schedule the removal of all objects below these prefixes, or of single keys (no final slash).
 
-    One that is to be emptied already stays as it is. after: nothing goes before that
+    Prefixes that are scheduled already are left unchanged.
+    after: delay before the removal
     """
     due_at = timezone.now() + after
     rows = [RemovedObjects(prefix=prefix, due_at=due_at) for prefix in prefixes]
@@ -100,24 +105,25 @@ def schedule_removal(
 
 
 def removed_sweep() -> None:
-    """One round: what is due leaves storage, until storage is away.
+    """Run one round: remove due objects until storage is unreachable.
 
-    What could not be removed goes to the end of the line, so that it keeps no other waiting.
+    A prefix whose removal failed moves to the end of the queue, so that it does not block others.
     """
     due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).order_by("due_at")
     for row in due[:REMOVAL_LIMIT]:
         try:
             _remove(row)
-        except DomainError:  # storage is away
+        except DomainError:  # storage is unreachable
             log.warning("removal_failed", prefix=row.prefix)
             RemovedObjects.objects.filter(pk=row.pk).update(due_at=timezone.now())
-            return  # each further one may take 15 s as well
+            return  # each further removal may take 15 s to fail
 
 
 def _remove(row: RemovedObjects) -> None:
-    """Empty a prefix twice: until presigned addresses have expired, something may come back.
+    """Remove the objects of a row, and schedule a second removal.
 
-    Raises DomainError storage_unreachable.
+    The second removal runs after all presigned URLs have expired, since they allow uploads until
+    then. Raises DomainError storage_unreachable.
     """
     if row.prefix.endswith("/"):
         storage.delete_below(row.prefix)
@@ -126,7 +132,7 @@ def _remove(row: RemovedObjects) -> None:
     if row.is_last:
         row.delete()
         return
-    # the last PUT may begin at the end of its address's life, and take long
+    # a PUT may start just before its URL expires and take long
     pause_s = 2 * max(settings.PRESIGN_EXPIRY_S, settings.AGENT_PRESIGN_EXPIRY_S)
     row.is_last = True
     row.due_at = timezone.now() + datetime.timedelta(seconds=pause_s)

@@ -1,10 +1,10 @@
-"""What may be removed after some time: one list of policies, for `RETENTION` and `manage.py purge`.
+"""Retention policies, applied by the sweep (`RETENTION`) and by `manage.py purge`.
 
-Policies of a task's files leave its row, which says what was there, when it went and after how many
-days; what a result is made from is only removed by hand. A piece is one transaction, so a purge may
-be stopped at any time and begun again. Objects leave storage some time later
-(`profiles.retention.deletion`): until then whoever was given an address, or is just reading,
-copying or comparing, goes on undisturbed. The audit log is never purged.
+Policies for a task's files keep the row of each file, which records when the file was removed and
+how many days it was kept. Files from which results are built are only removed by an explicit purge.
+Each batch of rows is one transaction, so a purge may be stopped at any time and repeated. Objects
+are removed from storage with a delay (`profiles.retention.deletion`), so that presigned URLs and
+running reads, copies and comparisons stay valid. The audit log is never purged.
 """
 
 import datetime
@@ -51,22 +51,22 @@ from workers.models import HealthCheck
 
 log = structlog.get_logger()
 
-#: rows of one transaction, and of one policy in one round of the sweep
+#: rows per transaction, and per policy in one round of the sweep
 PIECE = 200
-#: after a round of the sweep that found nothing more nobody looks for so long
+#: pause of the sweep after a round without expired rows
 PAUSE = datetime.timedelta(hours=1)
 MARK = "retention"
 CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
-#: what results are made from
+#: artifacts from which results are built
 _PLAN_NAME = artifact_of("get_static_mem_info")
 _KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES, _PLAN_NAME}
-#: values, dumps and models that a run wrote because its options asked for them
+#: values, dumps and models that a run wrote because of its options
 DUMPS = frozenset(LIMITS) - CACHES - _KEPT
-#: the large ones among them: up to 2 GiB that no page shows, if their attempt became no result
+#: raw files of up to 2 GiB, which no page shows if the attempt has no result
 RAW = frozenset({*PROFILE_NAMES, *TRACE_NAMES, _PLAN_NAME})
 
 
-Found = Callable[[datetime.datetime], QuerySet[Any]]
+Expired = Callable[[datetime.datetime], QuerySet[Any]]
 Remove = Callable[[Sequence[Any], datetime.datetime, int], int]
 
 
@@ -76,55 +76,59 @@ def _nothing(rows: QuerySet[Any]) -> int:
 
 @dataclass(frozen=True)
 class Policy:
-    """found: the rows that are older than a moment, those in use left out
-    remove: takes primary keys of such rows, the moment, and the days that they were kept; says how
-        many went, since one may have come into use meanwhile
-    size_of: bytes of such rows in storage or in the database, 0 where nobody counted
-    owner: the field of a row that holds its owner's e-mail; empty where there is none
+    """One kind of data that can be removed after some time.
+
+    expired: returns the rows that are older than a time and not in use
+    remove: removes rows, given their primary keys, that time and the number of days kept; returns
+        how many rows were removed, since some may be in use again
+    size_of: size of such rows in storage or the database, bytes; 0 if it is not measured
+    owner: field lookup of the owner's e-mail address; empty if rows have no owner
     """
 
     name: str
     help: str
-    found: Found
+    expired: Expired
     remove: Remove
     size_of: Callable[[QuerySet[Any]], int] = _nothing
     owner: str = ""
 
 
 @dataclass(frozen=True)
-class Share:
-    """What a policy would remove of one owner."""
+class OwnerShare:
+    """The rows of one owner that a policy would remove."""
 
     owner: str
     rows: int
     size_bytes: int
 
 
-def shares_of(policy: Policy, days: int) -> list[Share]:
-    """What would be removed now, by owner, the most bytes first."""
-    found = policy.found(_before(days))
+def shares_of(policy: Policy, days: int) -> list[OwnerShare]:
+    """The rows that would be removed now, by owner, largest size first."""
+    expired = policy.expired(_before(days))
     if policy.owner:
-        emails = found.order_by().values_list(policy.owner, flat=True).distinct()
-        by_owner = [(email, found.filter(**{policy.owner: email})) for email in emails]
+        emails = expired.order_by().values_list(policy.owner, flat=True).distinct()
+        by_owner = [(email, expired.filter(**{policy.owner: email})) for email in emails]
     else:
-        by_owner = [("", found)]
-    shares = [Share(owner, rows.count(), policy.size_of(rows)) for owner, rows in by_owner]
+        by_owner = [("", expired)]
+    shares = [OwnerShare(owner, rows.count(), policy.size_of(rows)) for owner, rows in by_owner]
     shares.sort(key=lambda share: (-share.size_bytes, share.owner))
     return [share for share in shares if share.rows]
 
 
 def purge(policy: Policy, days: int, advance: Callable[[int], object] = lambda rows: None) -> int:
-    """Remove what is older than some days; returns how many rows. May be stopped and repeated.
+    """Remove the rows older than `days`; returns their number. May be stopped and repeated.
 
-    One entry in the audit log tells what went, also of a purge that was stopped.
+    One audit log entry records what was removed, even if the purge was stopped.
+
+    advance: called with the number of removed rows after each transaction
     """
     before = _before(days)
     rows = size_bytes = 0
     try:
         while keys := _piece(policy, before):
-            size = policy.size_of(policy.found(before).filter(pk__in=keys))
+            size = policy.size_of(policy.expired(before).filter(pk__in=keys))
             removed = policy.remove(keys, before, days)
-            if not removed:  # all of them came into use since they were found
+            if not removed:  # all of them are in use again
                 break
             rows, size_bytes = rows + removed, size_bytes + size
             advance(removed)
@@ -140,9 +144,9 @@ def purge(policy: Policy, days: int, advance: Callable[[int], object] = lambda r
 
 
 def retention_sweep() -> None:
-    """One round: a piece of each kind of `RETENTION`.
+    """Run one round: remove one batch of each policy in `RETENTION`.
 
-    Looks again in the next one only if something was found.
+    After a round that removed nothing, the next one is `PAUSE` later.
     """
     now = timezone.now()
     mark = Mark.objects.filter(pk=MARK).first()
@@ -164,7 +168,7 @@ def _piece_remove(policy: Policy, days: int) -> int:
 
 
 def _piece(policy: Policy, before: datetime.datetime) -> list[Any]:
-    return list(policy.found(before).order_by("pk").values_list("pk", flat=True)[:PIECE])
+    return list(policy.expired(before).order_by("pk").values_list("pk", flat=True)[:PIECE])
 
 
 def _before(days: int) -> datetime.datetime:
@@ -172,56 +176,60 @@ def _before(days: int) -> datetime.datetime:
 
 
 def _ended(before: datetime.datetime, prefix: str = "") -> Q:
-    """Tasks that ended before."""
+    """Condition: the task finished before `before`; `prefix`: lookup prefix to the task."""
     return Q(**{f"{prefix}state": TaskState.FINISHED, f"{prefix}finished_at__lt": before})
 
 
 def _given_up(before: datetime.datetime, prefix: str) -> Q:
-    """Tasks that ended before and of which their owner did not ask to keep everything."""
+    """Condition: the task finished before `before` and is not exempt from retention."""
     return _ended(before, prefix) & Q(**{f"{prefix}keeps_files": False})
 
 
 def _being_copied() -> QuerySet[TaskFile, str]:
-    """Checksums of files of tasks that are just being made: repeats copy them inside storage."""
-    coming = TaskFile.objects.filter(task__state=TaskState.INITIATED, stored_at=None)
-    return coming.exclude(md5="").values_list("md5", flat=True)
+    """Checksums of files of tasks being created, which may be copied from older tasks' objects."""
+    pending = TaskFile.objects.filter(task__state=TaskState.INITIATED, stored_at=None)
+    return pending.exclude(md5="").values_list("md5", flat=True)
 
 
-def _artifacts(names: frozenset[str]) -> Found:
-    def found(before: datetime.datetime) -> QuerySet[Artifact]:
+def _artifacts(names: frozenset[str]) -> Expired:
+    def expired(before: datetime.datetime) -> QuerySet[Artifact]:
         ended = _given_up(before, "attempt__task__") & Q(attempt__ended_at__isnull=False)
         rows = Artifact.objects.filter(ended, is_stored=True, name__in=names)
         return rows.exclude(md5__in=_being_copied())
 
-    return found
+    return expired
 
 
 def _raw_without_result(before: datetime.datetime) -> QuerySet[Artifact]:
-    of_it = {"attempt": OuterRef("attempt")}
-    has_result = Exists(Profile.objects.filter(**of_it))
+    same_attempt = {"attempt": OuterRef("attempt")}
+    has_result = Exists(Profile.objects.filter(**same_attempt))
     return _artifacts(RAW)(before).exclude(
-        has_result | Exists(AttemptMeasurement.objects.filter(**of_it))
+        has_result | Exists(AttemptMeasurement.objects.filter(**same_attempt))
     )
 
 
-def _removing(found: Found, moment: str, **others: object) -> Remove:
-    """Give up objects, whose rows note when in the field `moment`."""
+def _removing(expired: Expired, time_field: str, **others: object) -> Remove:
+    """Make a function that removes objects and keeps their rows.
+
+    time_field: field of a row that records the time of the removal
+    others: further fields to set
+    """
 
     @transaction.atomic
     def remove(keys: Sequence[int], before: datetime.datetime, days: int) -> int:
-        noted = {moment: timezone.now()}
-        # asked once more in the UPDATE: somebody may have begun to use one since it was found
-        found(before).filter(pk__in=keys).update(**noted, kept_days=days, **others)
-        gone = list(found(before).model.objects.filter(pk__in=keys, **noted))
-        _objects_remove(row.object_key for row in gone)
-        return len(gone)
+        removed_at = {time_field: timezone.now()}
+        # the UPDATE repeats the condition, since a row may be in use again
+        expired(before).filter(pk__in=keys).update(**removed_at, kept_days=days, **others)
+        removed = list(expired(before).model.objects.filter(pk__in=keys, **removed_at))
+        _remove_objects(row.object_key for row in removed)
+        return len(removed)
 
     return remove
 
 
-def _artifacts_policy(name: str, help: str, found: Found) -> "Policy":
-    remove = _removing(found, "removed_at", is_stored=False)
-    return Policy(name, help, found, remove, _size, "attempt__task__owner__email")
+def _artifacts_policy(name: str, help: str, expired: Expired) -> "Policy":
+    remove = _removing(expired, "removed_at", is_stored=False)
+    return Policy(name, help, expired, remove, _size, "attempt__task__owner__email")
 
 
 def _files(before: datetime.datetime) -> QuerySet[TaskFile]:
@@ -239,8 +247,8 @@ def _logs(before: datetime.datetime) -> QuerySet[Attempt]:
 @transaction.atomic
 def _remove_logs(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
     now = timezone.now()
-    gone = _logs(before).filter(pk__in=keys)
-    gone.update(log_removed_at=now, log_kept_days=days)
+    expired = _logs(before).filter(pk__in=keys)
+    expired.update(log_removed_at=now, log_kept_days=days)
     removed = Attempt.objects.filter(pk__in=keys, log_removed_at=now)
     LogChunk.objects.filter(attempt__in=removed).delete()
     return removed.count()
@@ -258,15 +266,15 @@ def _profiles(before: datetime.datetime) -> QuerySet[Attempt]:
 
 @transaction.atomic
 def _remove_profiles(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
-    gone = list(_profiles(before).filter(pk__in=keys).values_list("pk", flat=True))
+    attempts = list(_profiles(before).filter(pk__in=keys).values_list("pk", flat=True))
     for model in (Artifact, Profile, AttemptMeasurement):
-        model.objects.filter(attempt__in=gone).delete()
-    _objects_remove(artifact_key(str(key), "") for key in gone)
-    return len(gone)
+        model.objects.filter(attempt__in=attempts).delete()
+    _remove_objects(artifact_key(str(key), "") for key in attempts)
+    return len(attempts)
 
 
-def _objects_remove(keys: Iterable[str]) -> None:
-    # an address for reading that was given a moment ago is good for so long
+def _remove_objects(keys: Iterable[str]) -> None:
+    # a presigned URL for reading that was just issued stays valid for this long
     schedule_removal(keys, after=datetime.timedelta(seconds=settings.PRESIGN_EXPIRY_S))
 
 
@@ -288,7 +296,7 @@ def _remove_tasks(keys: Sequence[int], before: datetime.datetime, days: int) -> 
 
 
 def _checks(before: datetime.datetime) -> QuerySet[HealthCheck]:
-    # the last one of each device says how it is
+    # keep the last health check of each device, which shows its state
     newer = HealthCheck.objects.filter(worker=OuterRef("worker"), pk__gt=OuterRef("pk"))
     return HealthCheck.objects.filter(Exists(newer), ended_at__lt=before)
 
@@ -403,5 +411,6 @@ POLICIES = {
         ),
     )
 }
-#: those that go only if they are named; `profiles` has the files of the first three
+#: policies that `purge` applies only if they are named; `profiles` includes the files of the first
+#: three
 NAMED_ONLY = ("dumps", "caches", "failed", "tasks", "opened")

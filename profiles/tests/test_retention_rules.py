@@ -243,7 +243,7 @@ def test_what_its_owner_keeps_stays_until_he_lets_it_go(ended):
 def test_what_somebody_begins_to_keep_in_the_last_moment_stays(ended):
     policy = POLICIES["dumps"]
     before = timezone.now() - datetime.timedelta(days=30)
-    keys = list(policy.found(before).values_list("pk", flat=True))
+    keys = list(policy.expired(before).values_list("pk", flat=True))
     assert keys
     keep_task_files(ended, keep=True)
     assert policy.remove(keys, before, 30) == 0

@@ -1,4 +1,4 @@
-"""`manage.py purge`: remove what is old enough; by default it only says how much."""
+"""`manage.py purge`: remove old data; without --yes it only reports how much."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from profiles.models import RemovedObjects
-from profiles.retention.policy import NAMED_ONLY, POLICIES, Share, purge, shares_of
+from profiles.retention.policy import NAMED_ONLY, POLICIES, OwnerShare, purge, shares_of
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
 
-#: what is younger may still be written to by an agent that was away
+#: an agent that was offline may still write to younger tasks
 LEAST_DAYS = 1
 MOST_DAYS = 36500
 
@@ -49,13 +49,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = _chosen(options["older_than"], options["only"])
         with plain_errors():
-            found = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
-            self.stdout.write(_table(found, chosen))
+            shares = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
+            self.stdout.write(_table(shares, chosen))
             if not options["yes"]:
                 self.stdout.write("Nothing was removed: --yes does it.")
                 return
             count = sum(
-                _purged(name, days, sum(share.rows for share in found[name]))
+                _purge(name, days, sum(share.rows for share in shares[name]))
                 for name, days in chosen.items()
             )
         self.stdout.write(f"Rows removed: {count}.")
@@ -64,7 +64,7 @@ class Command(BaseCommand):
 
 
 def _chosen(days: int | None, only: list[str] | None) -> dict[str, int]:
-    """How many days of which kind are kept."""
+    """The chosen policies, with the number of days to keep."""
     if days is None:
         if only:
             raise CommandError("--only needs --older-than.", returncode=USAGE)
@@ -79,20 +79,20 @@ def _chosen(days: int | None, only: list[str] | None) -> dict[str, int]:
     return dict.fromkeys(names, days)
 
 
-def _purged(name: str, days: int, rows: int) -> int:
+def _purge(name: str, days: int, rows: int) -> int:
     with Progress(rows, name, unit="rows") as progress:
         return purge(POLICIES[name], days, progress.advance)
 
 
-def _table(found: dict[str, list[Share]], days: dict[str, int]) -> str:
+def _table(shares_of_policy: dict[str, list[OwnerShare]], days: dict[str, int]) -> str:
     rows = [
-        (f"{name}, {_days(days[name])}", each.owner, each.rows, filesizeformat(each.size_bytes))
-        for name, shares in found.items()
-        for each in shares
+        (f"{name}, {_days(days[name])}", share.owner, share.rows, filesizeformat(share.size_bytes))
+        for name, shares in shares_of_policy.items()
+        for share in shares
     ]
-    every = [each for shares in found.values() for each in shares]
-    size = filesizeformat(sum(each.size_bytes for each in every))
-    rows.append(("in all", "", sum(each.rows for each in every), size))
+    total = [share for shares in shares_of_policy.values() for share in shares]
+    size = filesizeformat(sum(share.size_bytes for share in total))
+    rows.append(("in all", "", sum(share.rows for share in total), size))
     return table(rows, ("kind", "owner", "rows", "size"), right=2)
 
 
