@@ -1,4 +1,4 @@
-"""A profile as numpy columns: everything `profile_analyze` can ask, without the JSON."""
+"""A profile as numpy columns, with all data that `profile_analyze` needs from the JSON."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """Texts that repeat, each kept once.
+    """A column of repeating texts, dictionary-encoded.
 
-    codes: (n,) int32, index into `values`, or MISSING where the file has no such key
-    values: the different texts, in order of first appearance
+    codes: (n,) int32, index into `values`, or MISSING where the file lacks the key
+    values: the distinct texts, in order of first appearance
     """
 
     codes: NDArray[np.int32]
@@ -45,16 +45,16 @@ class TextColumn:
         return [values[code] for code in self.codes.tolist()]
 
     def where(self, accepts: Callable[[str], object]) -> NDArray[np.bool_]:
-        """Return (n,) bool, asking once for each different text; a missing one is none of them."""
-        # the last answer is that of MISSING
-        answers = np.array([*(bool(accepts(text)) for text in self.values), False])
-        found: NDArray[np.bool_] = answers[self.codes]
-        return found
+        """Return (n,) bool; calls `accepts` once per distinct text. Missing texts give False."""
+        # index -1 (MISSING) selects the last element
+        accepted = np.array([*(bool(accepts(text)) for text in self.values), False])
+        mask: NDArray[np.bool_] = accepted[self.codes]
+        return mask
 
     @classmethod
     def from_texts(cls, texts: Iterable[str | None]) -> "TextColumn":
-        """Make a column of n texts; None is a missing one."""
-        # gives a text that was not there yet the next number
+        """Make a column of n texts; None is a missing text."""
+        # assigns the next code to each new text
         code: defaultdict[str | None, int] = defaultdict(count().__next__, {None: MISSING})
         codes = np.fromiter(map(code.__getitem__, texts), dtype=np.int32)
         return cls(codes, tuple(text for text in code if text is not None))
@@ -64,10 +64,10 @@ class TextColumn:
 class SideTimes:
     """Self times of one side, the device's or the host's.
 
-    A self time is the largest of `X - start` over the computing nodes (device) or threads
-    (host). Values may be negative, inf or nan: the file's numbers are not corrected.
+    A self time is the maximum of `X - start` over the computing nodes (device) or threads (host).
+    Values may be negative, inf or nan, since the numbers in the file are not corrected.
 
-    present: (n,) bool, the operator was timed on this side; elsewhere both times are nan
+    present: (n,) bool, whether the operator was timed on this side; if not, both times are nan
     end_s: (n,) float64, s, with X = `end`
     kern_s: (n,) float64, s, with X = `kern`; nan if the file has none
     """
@@ -79,8 +79,8 @@ class SideTimes:
     def total_s(self) -> float | None:
         """Return the sum of all self times, s, or None if no operator was timed.
 
-        Always `end`, pairwise in the file's order, as `numpy.sum` does it in `profile_analyze`:
-        another order would change the last digits.
+        Uses `end` times and `numpy.sum` (pairwise summation) in the order of the file, as
+        `profile_analyze` does; another order would change the last digits.
         """
         if not self.present.any():
             return None
@@ -90,7 +90,7 @@ class SideTimes:
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """Numbers some of which do not exist (`N/A`), which is not the same as nan.
+    """A column of numbers that may be absent (`N/A`), which differs from nan.
 
     values: (n,) float64, nan where absent
     present: (n,) bool
@@ -100,7 +100,7 @@ class NumberColumn:
     present: NDArray[np.bool_]
 
     def optional(self, rows: slice = slice(None)) -> list[float | None]:
-        """Return some of the numbers, None where one does not exist."""
+        """Return the numbers of some rows, None where a number is absent."""
         pairs = zip(self.values[rows].tolist(), self.present[rows].tolist(), strict=True)
         return [value if present else None for value, present in pairs]
 
@@ -109,7 +109,7 @@ class NumberColumn:
 class ProfileColumns:
     """The n operators that have times or a footprint, in the order of `graph_exec.operator`.
 
-    That order is the order of rows before sorting, on both sides; it decides ties.
+    It is the row order before sorting, for both sides, and breaks ties.
 
     names: n texts as in the file
     ids: n texts as printed; id_numbers: (n,) int64, the same as numbers
@@ -119,7 +119,7 @@ class ProfileColumns:
     in_shapes, out_shapes: compact JSON, such as `[[1,3,224,224],[64,3,7,7]]` or `null`
     in_layouts: compact JSON, strides for each input or null; missing if all are contiguous
     in_dtypes: compact JSON list, one dtype for each input, null for a variable without memory
-    mentions_opencl: the device total is 0 and the file has this word, which explains it
+    mentions_opencl: the device total is 0 and the file contains `opencl`, which explains it
     """
 
     names: tuple[str, ...]
@@ -145,23 +145,26 @@ class ProfileColumns:
 
 
 def taken(record: Record, rows: NDArray[Any]) -> Record:
-    """Return some rows of a record of columns, in the order of `rows`; what is no column stays."""
-    found: Any = record
+    """Return some rows of a record of columns, in the order of `rows`.
+
+    Fields that are not columns are kept unchanged.
+    """
+    selected: Any = record
     if isinstance(record, np.ndarray):
-        found = record[rows]
+        selected = record[rows]
     elif isinstance(record, TextColumn):
-        found = TextColumn(record.codes[rows], record.values)
+        selected = TextColumn(record.codes[rows], record.values)
     elif isinstance(record, tuple):
-        found = tuple([record[row] for row in rows.tolist()])
+        selected = tuple([record[row] for row in rows.tolist()])
     elif is_dataclass(record) and not isinstance(record, type):
-        columns = {each.name: taken(getattr(record, each.name), rows) for each in fields(record)}
-        found = replace(record, **columns)
-    chosen: Record = found
-    return chosen
+        columns = {f.name: taken(getattr(record, f.name), rows) for f in fields(record)}
+        selected = replace(record, **columns)
+    result: Record = selected
+    return result
 
 
 def empty_columns() -> ProfileColumns:
-    """Return the columns of no operator."""
+    """Return columns without operators."""
     nothing, no_text = np.zeros(0), TextColumn.missing(0)
     no_times = SideTimes(np.zeros(0, np.bool_), nothing, nothing)
     no_number = NumberColumn(nothing, np.zeros(0, np.bool_))

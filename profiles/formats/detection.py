@@ -1,17 +1,18 @@
-"""What the first bytes of a file tell: whether it is one of a run, and of which kind.
+"""Detect the kind of a file from its first bytes.
 
-Files of other tools are refused before they are sent anywhere; whether a file *is* a profile, only
-`load_and_run.parse` finds out, and `traces.reading` whether a trace is MegEngine's.
+Files of other tools are rejected before they are uploaded. Whether a file really is a profile is
+only known after `load_and_run.reader.parse`, and whether a trace is MegEngine's after
+`chrome_trace.reading.read_dynamic`.
 """
 
 import json
 import re
 from typing import Literal
 
-#: what a file of a run may be: a pass of load_and_run or of a static graph; MegEngine's Profiler's
-#: chrome_timeline.json and memory_flow.svg; StaticMemoryInfo.json and the graph.json beside it
+#: kinds of files of a run: a pass of load_and_run or of a static graph; chrome_timeline.json and
+#: memory_flow.svg of MegEngine's Profiler; StaticMemoryInfo.json and its graph.json
 FileKind = Literal["profile", "trace", "memory_flow", "static_memory", "graph"]
-#: what a file is instead
+#: kinds of unsupported files
 Kind = Literal[
     "empty",
     "svg",  # of another program
@@ -27,21 +28,21 @@ Kind = Literal[
     "not_json",
 ]
 
-#: so many bytes are enough
+#: number of leading bytes needed for the detection
 HEAD_BYTES = 2_048
 
 _BOM = b"\xef\xbb\xbf"
 _FLOW = re.compile(rb"<svg\b[^>]*\bxmlns:tag\s*=\s*[\"']https://megengine")
 _STATIC_MEMORY = re.compile(rb'\{\s*"(?:opr|chunk)"\s*:\s*\{')
-#: what a profile has below `graph_exec` stands at the top of graph.json
+#: graph.json has at its top level what a profile has in `graph_exec`
 _GRAPH = re.compile(rb'\{\s*"(?:operator|var|mem_chunk|comp_seq)"\s*:')
-#: one of them stands at the top of every JSON of a run
+#: every JSON file of a run has one of these keys at its top level
 _KEYS = frozenset(
     {"profiler", "graph_exec", "traceEvents", "opr", "chunk"}
     | {"operator", "var", "mem_chunk", "comp_seq"}
 )
 _TRACE = re.compile(rb'"traceEvents"\s*:|\[\s*\{[^{}]*"ph"\s*:')
-#: load_and_run's lines start with their time; `iter`, `===` and the title stand in them
+#: lines of load_and_run start with the time; `===` and the title are part of its output
 _LOG = re.compile(rb"\[\d\d \d\d:\d\d:\d\d |mgb load-and-run|megengine|=== ", re.IGNORECASE)
 _STARTS: tuple[tuple[bytes, Kind], ...] = (
     (b"\x1f\x8b", "archive"),
@@ -58,14 +59,14 @@ _STARTS: tuple[tuple[bytes, Kind], ...] = (
     (b"MGBC", "model"),
     (b"\x80", "pickle"),
 )
-#: of MegEngine's FlatBuffers, behind a size and an offset of 4 bytes each
+#: identifier of MegEngine's FlatBuffers files, after a size and an offset of 4 bytes each
 _MODEL_TAG, _TAG_AT = b"mgv2", 8
 
 
 def other_kind(head: bytes) -> Kind | None:
-    """Return what the file is if it is none of a run for sure, None if it may be one.
+    """Return the kind of an unsupported file, None if the file may be part of a run.
 
-    head: the file's first `HEAD_BYTES` bytes, all of it if it is smaller
+    head: the first `HEAD_BYTES` bytes of the file, or all of a smaller file
     """
     text = head.removeprefix(_BOM).lstrip()
     if not text:
@@ -93,21 +94,21 @@ def _json_kind(text: bytes) -> Kind | None:
 
 
 def _is_of_another(text: bytes) -> bool:
-    """Whether it is a whole object without any part of a run.
+    """Whether the text is a complete JSON object without any key of a run.
 
-    One that is damaged, or longer than the head, a parser tells.
+    Damaged objects and objects longer than the head are left to the parsers.
     """
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and not _KEYS & found.keys()
+    return isinstance(document, dict) and not _KEYS & document.keys()
 
 
 def kind_of(head: bytes) -> FileKind:
-    """Return what kind of file of a run it is; any other JSON counts as a profile.
+    """Return the kind of a file of a run; JSON that is not recognised counts as a profile.
 
-    head: as above, of a file that `other_kind` does not refuse
+    head: as for `other_kind`, which must have returned None
     """
     text = head.removeprefix(_BOM).lstrip()
     if text.startswith(b"<"):

@@ -1,31 +1,31 @@
-"""What a parser raises for a file that it cannot use."""
+"""Errors that parsers raise for unusable files."""
 
 from typing import Generic, Literal, TypeVar
 
 FormatCode = Literal[
-    "empty",  # no byte but white space
+    "empty",  # nothing but whitespace
     "too_large",  # more bytes than the caller allows
     "not_utf8",
     "not_json",
-    "too_deep",  # brackets nested beyond what Python's stack takes
-    "not_a_profile",  # JSON, but of something else
-    "not_svg",  # no XML, or not a picture
-    "svg_refused",  # a document type that declares something, or nesting without end
-    "no_memory_flow",  # a picture, but without a tensor of MegEngine's
-    "trace_without_anything",  # a trace of MegEngine's, in which nothing was called
+    "too_deep",  # brackets nested too deeply for Python's stack
+    "not_a_profile",  # JSON of another format
+    "not_svg",  # not XML, or not an SVG
+    "svg_refused",  # a document type with declarations, or excessive nesting
+    "no_memory_flow",  # an SVG without tensors of MegEngine
+    "trace_without_anything",  # a MegEngine trace without any calls
     "missing_key",
     "bad_value",
-    "bad_columns",  # not what `to_archive` wrote
+    "bad_columns",  # an archive that `to_archive` did not write
     "graph_unreadable",
-    "too_heavy",  # reading it takes more memory or time than the site gives
-    "static_memory_missing",  # a part of a memory plan
-    "static_memory_bad",  # a number or text of a memory plan that cannot be
-    "static_memory_twice",  # an id of a chunk or operator
-    "static_memory_operator",  # a chunk of operators that the plan does not have, or a gap in them
-    "static_memory_many",  # chunks or operators
+    "too_heavy",  # reading exceeds the site's limits of memory or time
+    "static_memory_missing",  # a section of a memory plan is missing
+    "static_memory_bad",  # an invalid number or text in a memory plan
+    "static_memory_twice",  # a duplicate id of a chunk or operator
+    "static_memory_operator",  # a chunk refers to unknown operators, or operator ids have a gap
+    "static_memory_many",  # too many chunks or operators
     "graph_alone",  # the graph.json of a memory plan, without the plan
     "graph_of_another",  # a graph.json that does not belong to the plan
-    "static_memory_zip",  # what a device left is no archive with a plan in it
+    "static_memory_zip",  # the file that a device packed is not an archive with a plan
 ]
 
 
@@ -33,9 +33,9 @@ Code = TypeVar("Code", bound=str)
 
 
 class CodedError(ValueError, Generic[Code]):
-    """`code` is for programs and translations; `detail` is a sentence that names the cause.
+    """Error with a `code` for programs and translations, and a `detail`: a sentence in English.
 
-    Both are in `args`, so the exception can be pickled.
+    Both are in `args`, so that the exception can be pickled.
     """
 
     def __init__(self, code: Code, detail: str) -> None:
@@ -48,4 +48,4 @@ class CodedError(ValueError, Generic[Code]):
 
 
 class ProfileFormatError(CodedError[FormatCode]):
-    """A file that is not the profile it claims to be."""
+    """A file cannot be read as the profile format that it claims to be."""

@@ -1,7 +1,7 @@
-"""Columns and graphs as named arrays of a `.npz` file: small, exact, without pickle or JSON.
+"""Serialise columns and graphs as named arrays of a `.npz` file, without pickle or JSON.
 
-Each field of a record (`columns`, `graph`) is an array of its name; a field that is a record has
-its own fields behind a dot.
+Each field of a record (`columns`, `graph`) is stored as the array of the same name; the fields of a
+nested record have its name and a dot as their prefix.
 """
 
 import dataclasses
@@ -22,9 +22,10 @@ from profiles.formats.load_and_run.graph import ExecutedGraph
 Arrays = dict[str, NDArray[Any]]
 Record = TypeVar("Record")
 
-# ValueError: no npz, pickled, another version, wrong shapes, or texts that are not UTF-8.
-# SyntaxError, TokenError: the header of an array, which numpy reads as Python's literals.
-# struct.error, RuntimeError: a zip that is cut short, encrypted or packed in an unknown way
+# Exceptions that reading a damaged file may raise.
+# ValueError: not an npz file, pickled, another version, wrong shapes, or texts that are not UTF-8.
+# SyntaxError, TokenError: a damaged array header, which numpy parses as a Python literal.
+# struct.error, RuntimeError: a zip that is truncated, encrypted or of an unknown compression
 DAMAGE = (
     ValueError,
     SyntaxError,
@@ -41,7 +42,7 @@ DAMAGE = (
     zlib.error,
 )
 
-#: fields that have another name in the file
+#: names in the file of fields that are called differently there
 _CALLED: dict[type, dict[str, str]] = {
     ExecutedGraph: {
         "operators": "operator",
@@ -77,23 +78,23 @@ def pack(record: Any, prefix: str = "") -> Arrays:
 
 
 def unpack(form: type[Record], arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Record:
-    """Return what `pack` was given. Raises one of DAMAGE if something is missing."""
-    found: dict[str, Any] = {}
+    """Rebuild the record that `pack` serialised. Raises one of DAMAGE if something is missing."""
+    values: dict[str, Any] = {}
     for field, (name, kind) in _fields(form).items():
         name = prefix + name
         if kind is TextColumn:
-            found[field] = TextColumn(arrays[f"{name}.codes"], unpack_texts(name, arrays))
+            values[field] = TextColumn(arrays[f"{name}.codes"], unpack_texts(name, arrays))
         elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            found[field] = unpack(kind, arrays, f"{name}.")
+            values[field] = unpack(kind, arrays, f"{name}.")
         elif get_origin(kind) is tuple:
-            found[field] = unpack_texts(name, arrays)
+            values[field] = unpack_texts(name, arrays)
         else:
-            found[field] = bool(arrays[name]) if kind is bool else arrays[name]
-    return form(**found)
+            values[field] = bool(arrays[name]) if kind is bool else arrays[name]
+    return form(**values)
 
 
 def unpack_columns(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> ProfileColumns:
-    """Return the columns that `pack` was given. Raises one of DAMAGE if something does not fit."""
+    """Rebuild the columns that `pack` serialised. Raises one of DAMAGE if shapes do not match."""
     columns = unpack(ProfileColumns, arrays, prefix)
     for name, array in arrays.items():
         per_row = name.endswith((".codes", ".values", ".present", "_s", "id_numbers"))
@@ -103,7 +104,10 @@ def unpack_columns(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Prof
 
 
 def pack_texts(name: str, texts: Sequence[str]) -> Arrays:
-    """Join texts: numpy's own text arrays pad each to the longest and drop trailing NULs."""
+    """Store texts as one byte array with end offsets.
+
+    numpy's own text arrays would pad each text to the longest and drop trailing NULs.
+    """
     encoded = [text.encode() for text in texts]
     return {
         f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
@@ -112,7 +116,7 @@ def pack_texts(name: str, texts: Sequence[str]) -> Arrays:
 
 
 def unpack_texts(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-    """Return what `pack_texts` joined. Raises KeyError, ValueError for damaged arrays."""
+    """Rebuild the texts that `pack_texts` stored. Raises KeyError, ValueError if damaged."""
     joined = arrays[f"{name}.utf8"].tobytes()
     ends = arrays[f"{name}.ends"].tolist()
     starts = [0, *ends][:-1]
@@ -124,5 +128,5 @@ def unpack_texts(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ..
 
 def _fields(form: type) -> dict[str, tuple[str, Any]]:
     """The name in the file and the type of each field."""
-    called = _CALLED.get(form, {})
-    return {name: (called.get(name, name), kind) for name, kind in get_type_hints(form).items()}
+    file_names = _CALLED.get(form, {})
+    return {name: (file_names.get(name, name), kind) for name, kind in get_type_hints(form).items()}

@@ -1,8 +1,8 @@
-"""Read what `load_and_run --bin_io_dump` writes: one file for each variable, in a folder or a zip.
+"""Read tensor dumps of `load_and_run --bin_io_dump`: a folder or zip, one file per variable.
 
-A file is u32 name_len, u32 dtype, u32 7, u32 shape[7] (0-padded), the name, the raw numbers, all
-little-endian (`mgb::debug::dump_tensor`). A zip is never extracted and none of its numbers are
-believed: entries are counted, and each is read only as far as it declared.
+A file consists of u32 name_len, u32 dtype, u32 7, u32 shape[7] (0-padded), the name and the raw
+numbers, all little-endian (`mgb::debug::dump_tensor`). A zip is never extracted to disk and its
+metadata is not trusted: entries are counted, and each is read only up to its declared size.
 """
 
 import os
@@ -26,11 +26,12 @@ MOST_FILES = 20_000
 MOST_BYTES = 8 << 30
 MOST_NAME_BYTES = 64 * 1024
 MOST_AXES = 7
-#: deflate cannot do better than about 1000; sparse tensors come near it, so the total decides too
+#: deflate compresses by at most about 1000; sparse tensors come near it, so the total size is
+#: limited as well
 MOST_RATIO = 1100
 
-# ValueError: a place before the file's begin. RuntimeError, with NotImplementedError: a way of
-# packing that zipfile does not know. struct.error: a header that is cut short
+# ValueError: a negative offset. RuntimeError, including NotImplementedError: a compression that
+# zipfile does not support. struct.error: a truncated header
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -41,14 +42,15 @@ _UNREADABLE = (
     ValueError,
 )
 _HEADER = struct.Struct("<III")
-#: of a zip's list of files, which Python reads as a whole: an entry of a dump has about 100
+#: limit of a zip's central directory, which zipfile reads as a whole; an entry of a dump has about
+#: 100 bytes
 _MOST_LIST_BYTES = MOST_FILES * 128
 _FILE_NAME = re.compile(r"[0-9a-f]{1,16}")
 _TYPE = re.compile(r"\w+(?:::\w+)*")
 _SLOT = re.compile(r"\d{1,6}")
 _LONGEST_TYPE = 600
 
-#: dtype code -> its name and how its numbers are read (`megdnn::DTypeEnum`)
+#: dtype code (`megdnn::DTypeEnum`) -> its name and the numpy dtype of its numbers
 _DTYPES: dict[int, tuple[str, str]] = {
     0: ("Float32", "<f4"),
     1: ("Uint8", "u1"),
@@ -70,10 +72,11 @@ class DumpError(CodedError[str]):
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """One variable's file. `id` is the variable's, from the file's name.
+    """The header of one variable's file. `id` is the variable's id, from the file name.
 
-    name: the variable's own name, else all of MegEngine's text; owner, type: its operator
-    numbers: how many elements; numpy: how they are read; sub-byte types are read as raw bytes
+    name: the variable's name, or MegEngine's whole description if it cannot be parsed
+    owner, type: name and type of the operator that computes the variable
+    numbers: number of elements; numpy: their dtype (sub-byte types are read as raw bytes)
     """
 
     file: str
@@ -91,27 +94,27 @@ class TensorHeader:
 
 @dataclass
 class Dump:
-    """The files of a dump, by name; `open` gives one as a stream."""
+    """The files of a dump: sizes in bytes by name; `open` opens one as a stream."""
 
     sizes: dict[str, int]
     open: Callable[[str], IO[bytes]] = field(repr=False)
 
     def headers(self) -> dict[str, TensorHeader]:
         """The header of each file, by its name. Raises DumpError."""
-        found = {}
+        headers = {}
         for file, size in sorted(self.sizes.items()):
             with self._reading(file), self.open(file) as stream:
-                found[file] = read_header(file, stream, size)
-        return found
+                headers[file] = read_header(file, stream, size)
+        return headers
 
     def blocks(self, header: TensorHeader, count: int) -> Iterator[NDArray[Any]]:
-        """The numbers of a tensor, flat, `count` at a time. Raises DumpError."""
+        """Yield the numbers of a tensor, flattened, in blocks of `count`. Raises DumpError."""
         with self._reading(header.file), self.open(header.file) as stream:
             _skip(stream, header.offset)
             left = header.numbers
             while left:
-                wanted = min(count, left) * header.numpy.itemsize
-                data = _read_exactly(stream, wanted, header.file)
+                size_bytes = min(count, left) * header.numpy.itemsize
+                data = _read_exactly(stream, size_bytes, header.file)
                 yield np.frombuffer(data, dtype=header.numpy)
                 left -= min(count, left)
 
@@ -126,12 +129,12 @@ class Dump:
 
 
 def open_folder(folder: Path) -> Dump:
-    """A dump as load_and_run left it. Raises DumpError."""
+    """Open a dump folder of load_and_run. Raises DumpError."""
     try:
         entries = [entry for entry in os.scandir(folder) if _FILE_NAME.fullmatch(entry.name)]
     except OSError as error:
         raise DumpError("unreadable", f"`{folder}` cannot be read: {error.strerror}.") from error
-    # a link could name any file of this machine
+    # symbolic links are skipped: they could point to any file of this machine
     sizes = {}
     for entry in entries:
         status = entry.stat(follow_symlinks=False)
@@ -142,41 +145,41 @@ def open_folder(folder: Path) -> Dump:
 
 
 def open_zip(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Dump:
-    """A dump as the agent stored it; `file` must stay open. Raises DumpError."""
+    """Open a dump that the agent stored as a zip; `file` must stay open. Raises DumpError."""
     guarded = _ListReader(file)
     try:
-        # a binary file in all but name
+        # _ListReader has the methods of a binary file that zipfile uses
         archive = zipfile.ZipFile(cast(IO[bytes], guarded))
     except DumpError:
         raise
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DumpError("not_zip", f"The dump is not a readable zip archive: {error}.") from error
     guarded.most_bytes = None
-    found: dict[str, zipfile.ZipInfo] = {}
+    entries: dict[str, zipfile.ZipInfo] = {}
     if len(archive.infolist()) > MOST_FILES:
         raise DumpError("too_many", _too_many(len(archive.infolist())))
     for entry in archive.infolist():
         name = entry.filename.rpartition("/")[2]
         if not _FILE_NAME.fullmatch(name):
             continue
-        if name in found:
+        if name in entries:
             raise DumpError("twice", f"The dump holds `{name}` twice.")
         if entry.flag_bits & 1:
             raise DumpError("encrypted", "The dump is encrypted.")
         if entry.file_size > max(entry.compress_size, 64) * MOST_RATIO:
             raise DumpError("too_large", f"`{name}` of the dump is packed too tightly to be one.")
-        found[name] = entry
-    sizes = {name: entry.file_size for name, entry in found.items()}
+        entries[name] = entry
+    sizes = {name: entry.file_size for name, entry in entries.items()}
     _check_sizes(sizes, most_bytes)
-    # zipfile itself stops at the declared size and checks the CRC there
-    return Dump(sizes, lambda name: archive.open(found[name]))
+    # zipfile stops at the declared size and verifies the CRC
+    return Dump(sizes, lambda name: archive.open(entries[name]))
 
 
 class _ListReader:
-    """A file of which no single read is larger than a zip's list of files may be.
+    """File wrapper that limits the size of a single read to that of a zip's central directory.
 
-    zipfile reads the whole list, and makes an object of each entry, before it can be asked how many
-    there are.
+    zipfile reads the whole central directory and creates an object per entry before the number of
+    entries is known.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -185,11 +188,11 @@ class _ListReader:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        """Raises DumpError if more is asked for than a list of files may have."""
+        """Read up to `size` bytes. Raises DumpError beyond the limit of a central directory."""
         most = self.most_bytes
         if most is None:
             return self._file.read(size)
-        # the end of the archive is read without a size
+        # zipfile reads the end of the archive without a size
         data = self._file.read(most + 1 if size < 0 else min(size, most + 1))
         if len(data) > most:
             raise DumpError(
@@ -240,13 +243,13 @@ def _without_padding(padded: tuple[int, ...]) -> tuple[int, ...]:
 def _numbers(
     file: str, code: int, shape: tuple[int, ...], body: int
 ) -> tuple[str, np.dtype[Any], int]:
-    """Name, reading and number of elements; checks that the body is what the header promises."""
+    """(name of the dtype, numpy dtype, number of elements); checks the size of the body."""
     name, kind = _DTYPES.get(code, (f"dtype {code}", ""))
     count = 1
     for axis in shape:
         count *= axis
     if not kind:
-        # of an unknown type only the width is sure, and of one below a byte not even that
+        # for an unknown dtype only its width can be derived, and not even that for sub-byte types
         width = body // count if count and body % count == 0 else 0
         kind = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}.get(width, "u1")
         return name, np.dtype(kind), body // np.dtype(kind).itemsize
@@ -262,33 +265,33 @@ def _numbers(
 
 
 def _names(text: str) -> tuple[str, int, str, str]:
-    """(variable, slot, operator, operator's type) of MegEngine's text about a variable.
+    """Parse (variable, slot, operator, operator's type) from MegEngine's description of a variable.
 
-    It is `var={id:7, layout:.., .., owner:NAME{TYPE}, name:NAME, slot:0, ..`, where names are the
-    model's own and may hold commas. Each mark is looked for once, from left to right.
+    The text is `var={id:7, layout:.., .., owner:NAME{TYPE}, name:NAME, slot:0, ..`; names come from
+    the model and may contain commas. Each marker is searched for once, from left to right.
     """
     unknown = text[:1000], 0, "", ""
     owner = text.find(", owner:")
     if not text.startswith("var={id:") or owner < 0:
         return unknown
     owner += len(", owner:")
-    for mark, name in _places(text, "}, name:", owner):
+    for mark, name in _occurrences(text, "}, name:", owner):
         brace = text.rfind("{", max(owner, mark - _LONGEST_TYPE), mark)
         kind = text[brace + 1 : mark]
         if brace < 0 or not _TYPE.fullmatch(kind):
             continue
-        for slot, number in _places(text, ", slot:", name):
-            if found := _SLOT.match(text, number):
-                return text[name:slot], int(found[0]), text[owner:brace], kind
+        for slot, number in _occurrences(text, ", slot:", name):
+            if match := _SLOT.match(text, number):
+                return text[name:slot], int(match[0]), text[owner:brace], kind
         break
     return unknown
 
 
-def _places(text: str, mark: str, begin: int) -> Iterator[tuple[int, int]]:
-    """Where `mark` begins and ends, from `begin` on."""
-    while (place := text.find(mark, begin)) >= 0:
-        begin = place + len(mark)
-        yield place, begin
+def _occurrences(text: str, mark: str, begin: int) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of each occurrence of `mark` from `begin` on."""
+    while (position := text.find(mark, begin)) >= 0:
+        begin = position + len(mark)
+        yield position, begin
 
 
 def _read_exactly(stream: IO[bytes], count: int, file: str) -> bytes:

@@ -14,7 +14,7 @@ from msgspec import Raw
 from profiles.formats.columns import MISSING, NumberColumn, SideTimes, TextColumn
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.fast_reader import quick
-from profiles.formats.load_and_run.id_lists import Places, id_lists
+from profiles.formats.load_and_run.id_lists import IdIndex, id_lists
 from profiles.formats.load_and_run.profile_json import decode_unchecked
 from profiles.formats.load_and_run.reader import _careful, parse
 from profiles.formats.load_and_run.sections import Sections
@@ -168,5 +168,5 @@ def test_what_is_no_list_of_plain_ids_is_refused(texts: list[str]) -> None:
 @given(st.lists(st.integers(-5, 10**15), unique=True), st.lists(st.integers(-5, 10**15)))
 def test_places_are_those_of_a_search(ids: list[int], others: list[int]) -> None:
     wanted = [*ids, *others]
-    found = Places(np.array(ids, dtype=np.int64)).find(np.array(wanted, dtype=np.int64))
+    found = IdIndex(np.array(ids, dtype=np.int64)).find(np.array(wanted, dtype=np.int64))
     assert found.tolist() == [ids.index(each) if each in ids else -1 for each in wanted]

@@ -49,7 +49,7 @@ def cut_of(
         for each in places
     ]
     file = io.BytesIO()
-    write_cut(file, chosen.rows, parts, asked=asked, lanes=index.lanes, naming=index.naming)
+    write_cut(file, chosen.rows, parts, requested=asked, lanes=index.lanes, naming=index.naming)
     return json.loads(file.getvalue())["traceEvents"]
 
 

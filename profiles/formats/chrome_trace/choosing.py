@@ -1,4 +1,4 @@
-"""Which spans and counters belong to a cut of a trace, and where in its file they stand."""
+"""Select the spans and counters of a trace excerpt, and the pieces of the file that hold them."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from profiles.formats.chrome_trace.span_index import COUNTERS, Rows, SpanIndex, rows_of
 from profiles.formats.columns import taken
 
-#: blocks of the index that lie so close are fetched together
+#: blocks of the index are fetched in one request up to this gap between them, and this total size
 _GAP_BYTES, _TOGETHER_BYTES = 256 << 10, 8 << 20
-#: an event of a cut takes at least so much of its file; what has more is refused like longer text
+#: assumed minimum size of an event in the file; limits the number of events of an excerpt
 LEAST_EVENT_BYTES = 64
 
-#: bytes of the index behind its header: from, how many
+#: reads bytes of the index after its header: (offset, size)
 Fetch = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True)
 class Range:
-    """What is asked for: what touches begin to end (us), of these lanes; None: of all lanes."""
+    """A requested excerpt: everything that overlaps [begin, end] (us) on these lanes; None: all."""
 
     begin_us: float = -math.inf
     end_us: float = math.inf
@@ -30,10 +30,10 @@ class Range:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The rows of a cut, lane by lane, outer spans first, and the pieces of the file they are in.
+    """The rows of an excerpt, lane by lane, outer spans first, and the pieces that hold them.
 
-    pieces: (p,) places in `SpanIndex.pieces`, ascending
-    size_bytes: of those pieces
+    pieces: (p,) indices into `SpanIndex.pieces`, ascending
+    size_bytes: total size of those pieces
     """
 
     rows: Rows
@@ -42,34 +42,36 @@ class Chosen:
 
 
 class TooLargeError(Exception):
-    """A cut is beyond the limit: how many events and bytes it would have, as far as is known."""
+    """An excerpt exceeds the limit; holds its known or estimated number of events and bytes."""
 
     def __init__(self, events: int, size_bytes: int) -> None:
         self.events, self.size_bytes = events, size_bytes
         super().__init__(f"{events} events, {size_bytes} bytes")
 
 
-def choose(index: SpanIndex, asked: Range, fetch: Fetch, limit_bytes: int) -> Chosen:
-    """Find what belongs to a cut. Counters are of no lane, so they are always in it.
+def choose(index: SpanIndex, requested: Range, fetch: Fetch, limit_bytes: int) -> Chosen:
+    """Select the rows of an excerpt. Counters belong to no lane and are always included.
 
-    limit_bytes: of the file's text, and so of events too
-    Raises TooLargeError before more than that is fetched; ValueError for a damaged index.
+    limit_bytes: limit of the text in the file, from which a limit of events follows
+    Raises TooLargeError before it fetches more than that, ValueError for a damaged index.
     """
     blocks = index.blocks
-    wanted = (blocks["high"] >= asked.begin_us) & (blocks["low"] <= asked.end_us)
-    if asked.lanes is not None:
-        wanted &= np.isin(blocks["lane"], [COUNTERS, *asked.lanes])
-    inside = wanted & (blocks["low"] >= asked.begin_us) & (blocks["high"] <= asked.end_us)
+    overlapping = (blocks["high"] >= requested.begin_us) & (blocks["low"] <= requested.end_us)
+    if requested.lanes is not None:
+        overlapping &= np.isin(blocks["lane"], [COUNTERS, *requested.lanes])
+    inside = (
+        overlapping & (blocks["low"] >= requested.begin_us) & (blocks["high"] <= requested.end_us)
+    )
     most = limit_bytes // LEAST_EVENT_BYTES
     _check(int(blocks["rows"][inside].sum()), most, _bytes_about(index, blocks, inside))
-    found: list[Rows] = []
+    parts: list[Rows] = []
     count = 0
-    for rows in _read(index, np.flatnonzero(wanted), fetch):
-        touching = (rows.end_us >= asked.begin_us) & (rows.begin_us <= asked.end_us)
-        found.append(taken(rows, touching))
-        count += len(found[-1])
-        _check(count, most, _bytes_about(index, blocks, wanted))
-    rows = _joined(found)
+    for rows in _read(index, np.flatnonzero(overlapping), fetch):
+        touching = (rows.end_us >= requested.begin_us) & (rows.begin_us <= requested.end_us)
+        parts.append(taken(rows, touching))
+        count += len(parts[-1])
+        _check(count, most, _bytes_about(index, blocks, overlapping))
+    rows = _joined(parts)
     pieces = np.unique(index.pieces.of_rows(np.concatenate([rows.first, rows.last])))
     size_bytes = int((index.pieces.end[pieces] - index.pieces.begin[pieces]).sum())
     if size_bytes > limit_bytes:
@@ -82,45 +84,45 @@ def _check(events: int, most: int, size_bytes: int) -> None:
         raise TooLargeError(events, size_bytes)
 
 
-def _bytes_about(index: SpanIndex, blocks: NDArray, here: NDArray[np.bool_]) -> int:
-    """What those blocks take of the file, if all events are equally long."""
-    share = blocks["rows"][here].sum() / max(int(blocks["rows"].sum()), 1)
+def _bytes_about(index: SpanIndex, blocks: NDArray, selected: NDArray[np.bool_]) -> int:
+    """Estimate the size of the selected blocks in the file, assuming events of equal length."""
+    share = blocks["rows"][selected].sum() / max(int(blocks["rows"].sum()), 1)
     return int(index.size_bytes * share)
 
 
-def _read(index: SpanIndex, places: NDArray[np.intp], fetch: Fetch) -> Iterator[Rows]:
-    """The rows of these blocks; what lies close together is fetched at once."""
-    for group in _groups(index, places):
+def _read(index: SpanIndex, numbers: NDArray[np.intp], fetch: Fetch) -> Iterator[Rows]:
+    """The rows of these blocks; blocks close to each other are fetched in one request."""
+    for group in _groups(index, numbers):
         first, last = index.blocks[group[0]], index.blocks[group[-1]]
         start = int(first["at"])
         data = fetch(start, int(last["at"]) + int(last["size"]) - start)
-        for place in group:
-            block = index.blocks[place]
+        for number in group:
+            block = index.blocks[number]
             at = int(block["at"]) - start
             yield rows_of(block, data[at : at + int(block["size"])])
 
 
-def _groups(index: SpanIndex, places: NDArray[np.intp]) -> Iterator[list[int]]:
+def _groups(index: SpanIndex, numbers: NDArray[np.intp]) -> Iterator[list[int]]:
     group: list[int] = []
     begin = end = 0
-    for place in places.tolist():
-        block = index.blocks[place]
+    for number in numbers.tolist():
+        block = index.blocks[number]
         if group and (int(block["at"]) - end > _GAP_BYTES or end - begin > _TOGETHER_BYTES):
             yield group
             group = []
         if not group:
             begin = int(block["at"])
-        group.append(place)
+        group.append(number)
         end = int(block["at"]) + int(block["size"])
     if group:
         yield group
 
 
-def _joined(found: list[Rows]) -> Rows:
-    """All rows by lane and begin, the longer one first, as spans nest."""
-    if not found:
+def _joined(parts: list[Rows]) -> Rows:
+    """All rows sorted by lane and begin; of equal begins the longer first, so that spans nest."""
+    if not parts:
         none = np.array([], np.float64)
         return Rows(none.astype(np.int32), none, none, *(none.astype(np.int32) for _ in range(2)))
     names = ("lane", "begin_us", "end_us", "first", "last")
-    rows = Rows(*(np.concatenate([getattr(each, name) for each in found]) for name in names))
+    rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     return taken(rows, np.lexsort((rows.first, -rows.end_us, rows.begin_us, rows.lane)))

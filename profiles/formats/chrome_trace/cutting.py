@@ -1,7 +1,7 @@
-"""From pieces of a trace's file to a small trace of its own.
+"""Write an excerpt of a trace as a trace file of its own.
 
-Spans become complete events (`X`): a viewer then need not pair begins and ends of which it has not
-all, and two that touch are not taken for one within the other.
+Begin and end events of spans are joined to complete events (`X`), so that a viewer does not have to
+pair events of which the excerpt lacks some, and adjacent spans are not shown as nested.
 """
 
 from collections import defaultdict
@@ -18,26 +18,26 @@ from profiles.formats.chrome_trace.events import Event
 from profiles.formats.chrome_trace.reader import LATEST_US, placed
 from profiles.formats.chrome_trace.span_index import COUNTERS, Rows
 
-#: of an arrow between spans: where it begins, what it passes, where it ends
+#: phases of flow events (arrows between spans): start, step, end
 _FLOWS = {"s", "t", "f"}
 _EVENTS = msgspec.json.Decoder(list[Event])
 _TEXTS = msgspec.json.Decoder(list[Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER = msgspec.json.Encoder()
 _NONE = Raw(b"{}")
-#: whole ns that a double of us holds
+#: up to this time, us as a double represents every whole ns
 _EXACT_US = 2.0**52 / 1000
 _WRITTEN_AT_ONCE = 5_000
 
 
 class Sink(Protocol):
-    """What bytes are written to."""
+    """A binary output stream."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of them."""
+        """Write all bytes."""
 
 
-#: (row of the trace that comes first, text without brackets)
+#: (first row of the trace in the piece, its JSON text without brackets)
 PieceText = tuple[int, bytes]
 Lanes = list[tuple[int | str, int | str]]
 
@@ -47,53 +47,53 @@ def write_cut(
     rows: Rows,
     pieces: Iterable[PieceText],
     *,
-    asked: Range,
+    requested: Range,
     lanes: Lanes,
     naming: list[dict[str, Any]],
 ) -> None:
-    """Write the trace of `rows`, with arrows that begin and end within it.
+    """Write the trace of `rows`, with the flow events whose both ends are inside it.
 
-    pieces: at least those that hold the events of `rows`, in the order of the file
-    Raises ValueError if they do not hold them.
+    pieces: at least the pieces that hold the events of `rows`, in the order of the file
+    Raises ValueError if an event of `rows` is in none of them.
     """
-    flows = _Flows(asked, lanes)
+    flows = _Flows(requested, lanes)
     texts = _texts(rows, pieces, flows)
     file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
-    names = [_ENCODER.encode(each) for each in naming]
+    names = [_ENCODER.encode(event) for event in naming]
     written = False
-    for some in _some([names, _events(rows, texts), flows.whole()]):
-        file.write((b",\n" if written else b"\n") + b",\n".join(some))
+    for batch in _batches([names, _events(rows, texts), flows.whole()]):
+        file.write((b",\n" if written else b"\n") + b",\n".join(batch))
         written = True
     file.write(b"\n]}")
 
 
-def _some(parts: Iterable[Iterable[bytes]]) -> Iterator[list[bytes]]:
-    kept: list[bytes] = []
+def _batches(parts: Iterable[Iterable[bytes]]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
     for part in parts:
-        for each in part:
-            kept.append(each)
-            if len(kept) >= _WRITTEN_AT_ONCE:
-                yield kept
-                kept = []
-    if kept:
-        yield kept
+        for text in part:
+            batch.append(text)
+            if len(batch) >= _WRITTEN_AT_ONCE:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
 
 
 def _texts(rows: Rows, pieces: Iterable[PieceText], flows: "_Flows") -> dict[int, bytes]:
-    """The text of each event that is wanted, by its row of the trace."""
-    wanted = np.unique(np.concatenate([rows.first, rows.last]))
-    found: dict[int, bytes] = {}
+    """The JSON text of each event of `rows`, by its row of the trace. Raises ValueError."""
+    needed = np.unique(np.concatenate([rows.first, rows.last]))
+    by_row: dict[int, bytes] = {}
     for first_row, text in pieces:
         listed = b"[" + text + b"]"
         events, raws = _EVENTS.decode(listed), _TEXTS.decode(listed)
-        kept = [place for place in placed(events) if abs(events[place].ts or 0.0) <= LATEST_US]
-        low, high = np.searchsorted(wanted, [first_row, first_row + len(kept)])
-        for row in wanted[low:high].tolist():
-            found[row] = bytes(raws[kept[row - first_row]])
+        kept = [index for index in placed(events) if abs(events[index].ts or 0.0) <= LATEST_US]
+        low, high = np.searchsorted(needed, [first_row, first_row + len(kept)])
+        for row in needed[low:high].tolist():
+            by_row[row] = bytes(raws[kept[row - first_row]])
         flows.add(events, raws)
-    if len(found) < len(wanted):
+    if len(by_row) < len(needed):
         raise ValueError("the file is another than the index was made of")
-    return found
+    return by_row
 
 
 def _events(rows: Rows, texts: dict[int, bytes]) -> Iterator[bytes]:
@@ -107,27 +107,28 @@ def _events(rows: Rows, texts: dict[int, bytes]) -> Iterator[bytes]:
             continue
         fields: dict[str, Any] = _FIELDS.decode(texts[first])
         if last != first:
-            ended = _FIELDS.decode(texts[last])
-            args = _merged(fields.get("args"), ended.get("args"))
-            fields = {**ended, **fields} | ({} if args is None else {"args": args})
+            end_fields = _FIELDS.decode(texts[last])
+            args = _merged(fields.get("args"), end_fields.get("args"))
+            fields = {**end_fields, **fields} | ({} if args is None else {"args": args})
         fields |= {"ph": "X", "ts": begin_us, "dur": length_us}
         yield _ENCODER.encode(fields)
 
 
 def _merged(first: Raw | None, last: Raw | None) -> Raw | dict[str, Raw] | None:
-    """What begin and end of a span tell; what the end says counts."""
+    """The args of a span's begin and end events; the end's values take precedence."""
     if first is None or last is None:
         return last if first is None else first
     try:
         return {**_FIELDS.decode(first), **_FIELDS.decode(last)}
-    except msgspec.DecodeError:  # no objects
+    except msgspec.DecodeError:  # not JSON objects
         return last
 
 
 def exact_us(begin: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[list[Any], list[Any]]:
-    """(begins, lengths), us, that are whole ns, whether a reader rounds or cuts them off.
+    """Round (begins, lengths), us, so that both rounding and truncation to ns give the same value.
 
-    Both ends are rounded by themselves: what touches still touches, what nests still nests.
+    Begins and ends are rounded independently, so adjacent spans stay adjacent and nested spans stay
+    nested.
     """
     sound = (np.abs(begin) < _EXACT_US) & (np.abs(end) < _EXACT_US)
     starts = np.rint(np.where(sound, begin, 0.0) * 1000)
@@ -144,26 +145,26 @@ def _us(ns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Flows:
-    """Arrows between spans; those whose two ends are in the cut stay."""
+    """Collects flow events; only flows with both ends in the excerpt are written."""
 
-    def __init__(self, asked: Range, lanes: Lanes) -> None:
-        self._asked = asked
-        numbers = range(len(lanes)) if asked.lanes is None else asked.lanes
+    def __init__(self, requested: Range, lanes: Lanes) -> None:
+        self._range = requested
+        numbers = range(len(lanes)) if requested.lanes is None else requested.lanes
         self._lanes = {lanes[number] for number in numbers if number < len(lanes)}
-        self._found: dict[tuple[bytes, ...], list[tuple[str, bytes]]] = defaultdict(list)
+        self._by_flow: dict[tuple[bytes, ...], list[tuple[str, bytes]]] = defaultdict(list)
 
     def add(self, events: list[Event], raws: list[Raw]) -> None:
-        begin, end = self._asked.begin_us, self._asked.end_us
+        begin, end = self._range.begin_us, self._range.end_us
         for event, raw in zip(events, raws, strict=True):
             if event.ph not in _FLOWS or event.ts is None or not begin <= event.ts <= end:
                 continue
             if (event.pid, event.tid) in self._lanes:
-                told = _FIELDS.decode(raw)
-                key = tuple(bytes(told.get(name, _NONE)) for name in ("cat", "id", "scope"))
-                self._found[key].append((event.ph, bytes(raw)))
+                fields = _FIELDS.decode(raw)
+                key = tuple(bytes(fields.get(name, _NONE)) for name in ("cat", "id", "scope"))
+                self._by_flow[key].append((event.ph, bytes(raw)))
 
     def whole(self) -> Iterator[bytes]:
-        for parts in self._found.values():
+        for parts in self._by_flow.values():
             kinds = {kind for kind, _ in parts}
             if "s" in kinds and len(kinds) > 1:
                 yield from (text for _, text in parts)

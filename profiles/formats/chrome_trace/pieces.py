@@ -1,4 +1,4 @@
-"""Where in the file of a trace its events stand, so that some can be read without the others."""
+"""Offsets of a trace's events in its file, so that parts of it can be read separately."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.events import Args, Event, Piece
 
-#: events that name and order threads and processes, and what of `args` they tell
+#: metadata events that name and sort threads and processes, each with the key in its `args`
 NAMING = {
     "process_name": "name",
     "process_labels": "labels",
@@ -22,10 +22,10 @@ _LONGEST_TEXT = 500
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The p pieces of a file, in its order.
+    """The p pieces of a file, in the order of the file.
 
-    begin, end: (p,) int64, bytes: their text, without brackets around it
-    first_row: (p,) int64, of the trace's columns: the first one of the piece
+    begin, end: (p,) int64, byte range of the piece's text, without the enclosing brackets
+    first_row: (p,) int64, row of the trace's columns with the first event of the piece
     """
 
     begin: NDArray[np.int64]
@@ -33,14 +33,14 @@ class Pieces:
     first_row: NDArray[np.int64]
 
     def of_rows(self, rows: NDArray[Any]) -> NDArray[np.intp]:
-        """(r,) the piece that each row stands in."""
-        # of pieces that begin with the same row all but the last are empty
+        """(r,) the piece that contains each row."""
+        # of several pieces with the same first row, only the last has rows
         return np.searchsorted(self.first_row, rows, side="right") - 1
 
 
 @dataclass
 class PieceNotes:
-    """The places of pieces while a file is read."""
+    """Collects the offsets of pieces while a file is read."""
 
     _rows: list[tuple[int, int, int]] = field(default_factory=list)
 
@@ -53,25 +53,25 @@ class PieceNotes:
 
 
 def _is_plain(value: str | int) -> bool:
-    """Whether it may be written again: texts and numbers may be of any length."""
+    """Whether a value is short enough to copy; an untrusted file may hold any length."""
     return len(value) <= _LONGEST_TEXT if isinstance(value, str) else abs(value) < 2**63
 
 
 @dataclass
 class NamingNotes:
-    """What names threads and processes; of each name the last one."""
+    """Collects the metadata events that name threads and processes; the last of each kind wins."""
 
     _kept: dict[tuple[str, int | str, int | str], dict[str, Any]] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
-        told = NAMING.get(event.name)
-        value = getattr(event.args or Args(), told) if told else None
+        key_in_args = NAMING.get(event.name)
+        value = getattr(event.args or Args(), key_in_args) if key_in_args else None
         key = (event.name, event.pid, event.tid)
         is_full = len(self._kept) >= NAMING_LIMIT and key not in self._kept
         if not isinstance(value, str | int) or is_full or not all(map(_is_plain, (*key, value))):
             return
         where = {"ph": "M", "name": event.name, "pid": event.pid, "tid": event.tid}
-        self._kept[key] = where | {"args": {told: value}}
+        self._kept[key] = where | {"args": {key_in_args: value}}
 
     def done(self) -> tuple[dict[str, Any], ...]:
         return tuple(self._kept.values())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from profiles.formats.chrome_trace.events import Args, Event, EventReader, Piece
 from profiles.formats.chrome_trace.pieces import NamingNotes, PieceNotes, Pieces
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.interning import Texts
+from profiles.formats.load_and_run.interning import InternedTexts
 
 #: different texts that are told apart; all others count as one
 TEXTS_LIMIT = 1_000_000
@@ -35,7 +35,7 @@ _LARGEST = 1 << 64
 _LEAST_PART = 1e-4
 
 
-class _Names(Texts):
+class _Names(InternedTexts):
     """Names of events; what they say of tensors, `Input 80`, goes without the tensor's number."""
 
     def new(self, text: str) -> int:
@@ -197,7 +197,7 @@ class _Making:
     def __init__(self) -> None:
         self._dropped = self._broken = self._rows = 0
         limits = {"longest": LONGEST_TEXT, "most": TEXTS_LIMIT, "most_chars": TEXTS_BYTES_LIMIT}
-        self._names, self._labels = _Names(**limits), Texts(**limits)
+        self._names, self._labels = _Names(**limits), InternedTexts(**limits)
         self._layouts: dict[tuple[str, str], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}

@@ -1,8 +1,8 @@
-"""All spans and counters of a trace in blocks, so that those of a range are found without its file.
+"""Span index: all spans and counters of a trace in blocks, to look up a time range quickly.
 
-The index lies beside the derived data of a profile. It begins with MAGIC and the size of its
-header, then come the header and the blocks, each compressed. A block has up to BLOCK_ROWS spans of
-one lane and of similar length, by their begin: so those of a short range lie in few blocks.
+The index is stored next to the derived data of a profile. Format: MAGIC, the size of the header,
+the header, the blocks; header and blocks are compressed. A block holds up to BLOCK_ROWS spans of
+one lane and of similar length, sorted by begin, so that a short range touches few blocks.
 """
 
 import shutil
@@ -23,19 +23,21 @@ from profiles.formats.chrome_trace.pieces import Pieces
 from profiles.formats.chrome_trace.reader import COUNTER, Trace
 
 MAGIC = b"mgwspan1"
-#: MAGIC and the size of the header
+#: size of MAGIC and the header's size
 START_BYTES = len(MAGIC) + 8
 BLOCK_ROWS = 8_192
-#: of a block before it was compressed
+#: size of an uncompressed block
 _BLOCK_BYTES = BLOCK_ROWS * 24
-#: a larger index is not kept: about 50 million spans, more than fit into the reader's memory
+#: no index is written beyond this size: about 50 million spans, more than the reader's memory holds
 INDEX_LIMIT_BYTES = 512 << 20
-#: of the header, unpacked too: of 2 GiB it has 400 KB, of a thousand named threads some MB
+#: limit of the header, compressed and uncompressed: 400 KB for a trace of 2 GiB, a few MB with a
+#: thousand named threads
 _HEADER_LIMIT_BYTES = 32 << 20
 _LONGEST_KEY = 200
-#: the lane of counters, which belong to no thread's spans
+#: lane number of counters, which belong to no thread
 COUNTERS = -1
-#: each class of lengths is so many powers of two wide; the first ones are below a ns
+#: classes of span lengths: width of a class and lower bound, as powers of two (of us; the first
+#: class is below 1 ns), number of classes
 _CLASS, _LOWEST, _CLASSES = 5, -10, 12
 _CLASSED_ROWS = 1_000
 
@@ -49,15 +51,19 @@ BLOCKS = np.dtype(
         ("size", "<u4"),
     ]
 )
-#: of zlib's packer: 32 KB instead of its 256; blocks of MegEngine's spans become no larger
+#: zlib settings that need 32 KB instead of 256 KB; blocks of MegEngine's spans compress as well
 _WINDOW, _MEMORY = 12, 5
 _COPIED_BYTES = 1 << 14
-#: begin and end in us; the events that begin and end it, equal for one alone
+#: begin and end in us; rows of the begin and end events, equal for a single event
 _COLUMNS = ("<f8", "<f8", "<i4", "<i4")
 
 
 class _Header(Struct, frozen=True):
-    """file: which of the profile's files; the tables are arrays as bytes"""
+    """The header of the index.
+
+    file: name of the trace among the profile's files
+    begin, end, first_row, blocks: arrays as bytes
+    """
 
     file: str
     size_bytes: int
@@ -71,7 +77,7 @@ class _Header(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class SpanIndex:
-    """What the header tells. `blocks` is a table of BLOCKS, `at` counted from the header's end."""
+    """The decoded header; `blocks` has the dtype BLOCKS, and `at` counts from the header's end."""
 
     file: str
     size_bytes: int
@@ -96,16 +102,16 @@ class Rows:
 
 
 def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) -> None:
-    """Write the index of a trace that is called `file`; none where it would be too large."""
+    """Write the index of the trace `file` to `target`; nothing is written if it is too large."""
     table: list[tuple[int, int, float, float, int, int]] = []
     at = 0
-    # the header comes first and is known last; blocks are not held in memory meanwhile
+    # the header precedes the blocks but is complete only after them: keep them in a file meanwhile
     with tempfile.TemporaryFile(dir=target.parent) as packed_blocks:
         for lane, rows in _by_lane(trace, lanes):
-            for here in _blocks(rows):
-                packed = _packed(rows, here)
-                low, high = float(rows[0][here].min()), float(rows[1][here].max())
-                table.append((lane, len(here), low, high, at, len(packed)))
+            for block in _blocks(rows):
+                packed = _packed(rows, block)
+                low, high = float(rows[0][block].min()), float(rows[1][block].max())
+                table.append((lane, len(block), low, high, at, len(packed)))
                 at += packed_blocks.write(packed)
                 if at > INDEX_LIMIT_BYTES:
                     return
@@ -132,36 +138,42 @@ def _packed_header(trace: Trace, file: str, blocks: NDArray[Any]) -> bytes:
 
 
 def _short(key: int | str) -> int | str:
-    """Numbers of threads may be texts, of any length; arrows of such a thread are not found."""
+    """Shorten a process or thread id, which may be a text of any length.
+
+    Flow events of a thread with a shortened id are not found.
+    """
     return str(key)[:_LONGEST_KEY] if isinstance(key, str) or abs(key) >= 2**63 else key
 
 
 def header_bytes(start: bytes) -> int:
-    """How long the header behind the first START_BYTES is. Raises ValueError if this is none."""
+    """Size of the header after the first START_BYTES. Raises ValueError if this is no index."""
     if len(start) < START_BYTES or not start.startswith(MAGIC):
         raise ValueError("it is no index of spans")
-    found = int.from_bytes(start[len(MAGIC) : START_BYTES], "little")
-    if found > _HEADER_LIMIT_BYTES:
+    size = int.from_bytes(start[len(MAGIC) : START_BYTES], "little")
+    if size > _HEADER_LIMIT_BYTES:
         raise ValueError("its header is too long")
-    return found
+    return size
 
 
 def from_header(data: bytes) -> SpanIndex:
-    """Return what the header says. `data` must be our own. Raises ValueError if it is damaged."""
+    """Decode the header of an index, which must come from `write_index`. Raises ValueError."""
     try:
         text = zlib.decompressobj().decompress(data, _HEADER_LIMIT_BYTES)
-        found = msgspec.msgpack.decode(text, type=_Header)
+        header = msgspec.msgpack.decode(text, type=_Header)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(str(error)) from error
     pieces = Pieces(
-        *(np.frombuffer(each, np.int64) for each in (found.begin, found.end, found.first_row))
+        *(
+            np.frombuffer(column, np.int64)
+            for column in (header.begin, header.end, header.first_row)
+        )
     )
-    blocks = np.frombuffer(found.blocks, BLOCKS)
-    return SpanIndex(found.file, found.size_bytes, found.lanes, found.naming, pieces, blocks)
+    blocks = np.frombuffer(header.blocks, BLOCKS)
+    return SpanIndex(header.file, header.size_bytes, header.lanes, header.naming, pieces, blocks)
 
 
 def rows_of(block: Any, data: bytes) -> Rows:
-    """Unpack a block, of which the table says `block`. Raises ValueError if it is damaged."""
+    """Decode a block; `block` is its row of the table. Raises ValueError if it is damaged."""
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(data, _BLOCK_BYTES + 1)
@@ -182,7 +194,7 @@ _Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 def _by_lane(trace: Trace, lanes: Sequence[Lane]) -> Iterator[tuple[int, _Columns]]:
-    """The rows of each lane, by begin."""
+    """The rows of each lane, sorted by begin."""
     for lane in lanes:
         spans = lane.spans
         if len(spans):
@@ -197,29 +209,29 @@ def _by_lane(trace: Trace, lanes: Sequence[Lane]) -> Iterator[tuple[int, _Column
 
 
 def _blocks(rows: _Columns) -> Iterator[NDArray[np.int32]]:
-    """Which rows each block has."""
+    """The row numbers of each block."""
     kind = _classes(rows[0], rows[1])
-    for each in np.unique(kind).tolist():
-        places = np.flatnonzero(kind == each).astype(np.int32)
-        for start in range(0, len(places), BLOCK_ROWS):
-            yield places[start : start + BLOCK_ROWS]
+    for length_class in np.unique(kind).tolist():
+        numbers = np.flatnonzero(kind == length_class).astype(np.int32)
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            yield numbers[start : start + BLOCK_ROWS]
 
 
 def _classes(begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """(n,) how long each row is; piece by piece, since a trace's reader is short of memory."""
-    found = np.empty(len(begin), np.uint8)
+    """(n,) the length class of each row; computed in slices to save memory."""
+    classes = np.empty(len(begin), np.uint8)
     for start in range(0, len(begin), _CLASSED_ROWS):
-        here = slice(start, start + _CLASSED_ROWS)
-        power = np.log2(np.maximum(end[here] - begin[here], 2.0**_LOWEST))
-        found[here] = np.clip((power - _LOWEST) // _CLASS, 0, _CLASSES - 1)
-    return found
+        part = slice(start, start + _CLASSED_ROWS)
+        power = np.log2(np.maximum(end[part] - begin[part], 2.0**_LOWEST))
+        classes[part] = np.clip((power - _LOWEST) // _CLASS, 0, _CLASSES - 1)
+    return classes
 
 
-def _packed(rows: _Columns, here: NDArray[np.int32]) -> bytes:
-    """Bytes of equal weight stand together: they repeat, and the whole numbers do not."""
+def _packed(rows: _Columns, block: NDArray[np.int32]) -> bytes:
+    """Compress a block after a byte shuffle: bytes of equal significance repeat, numbers do not."""
     columns = zip(rows, map(np.dtype, _COLUMNS), strict=True)
     shuffled = (
-        column[here].astype(kind, copy=False).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
+        column[block].astype(kind, copy=False).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
         for column, kind in columns
     )
     return _compressed(shuffled, 1)

@@ -1,1 +1,1 @@
-"""Pure readers of profile formats: bytes in, numpy columns out. No Django, no MegEngine."""
+"""Reader of `load_and_run --profile`: bytes in, numpy columns out. No Django, no MegEngine."""

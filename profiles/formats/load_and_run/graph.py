@@ -1,8 +1,8 @@
 """The executed graph of a profile as columns: operators, variables, memory chunks, intervals.
 
 Source: `graph_exec` and `profiler` of the JSON (MegEngine `src/core/impl/graph/*to_json*`,
-`src/plugin/impl/profiler.cpp`). Unlike `ProfileColumns` it holds every operator, also those that
-never run (they serve only to infer shapes).
+`src/plugin/impl/profiler.cpp`). Unlike `ProfileColumns`, it includes operators that never run
+because they are only used for shape inference.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ Index = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Lists of row numbers, one list for each of n rows, in compressed form.
+    """One list of row numbers for each of n rows, in compressed sparse row form.
 
-    ends: (n,) int64, where each list ends in `targets`
+    ends: (n,) int64, end of each list in `targets`
     targets: (ends[-1],) int32
     """
 
@@ -40,23 +40,22 @@ class Links:
         return (self[row] for row in range(len(self)))
 
     def lists(self) -> list[list[int]]:
-        """Return all n lists at once, as Python's own: twenty times as fast as one by one."""
+        """Return all n lists as Python lists; twenty times as fast as indexing each row."""
         targets, ends = self.targets.tolist(), self.ends.tolist()
         return [targets[start:end] for start, end in pairwise([0, *ends])]
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """When operators ran: m intervals of one side, those of one execution (the last).
+    """The m intervals in which operators ran on one side, of one execution (the last).
 
     row: (m,) int32, row of `ProfileColumns`
     lanes: m names of comp nodes (device) or threads (host)
-    start_s, kern_s, end_s: (m,) float64, s. Both sides have clocks of their own, whose zeros lie
-        apart by an unknown time (`profiles/analysis/timeline.py`); the device's is near the start
-        of the first execution. From `start` to `kern` the operator waits, from `kern` to `end` it
-        computes.
-        Nothing is corrected: values may be reversed, negative, inf or nan; kern is nan where the
-        file has none, and -1 where no kernel was seen.
+    start_s, kern_s, end_s: (m,) float64, s. The two sides have separate clocks with an unknown
+        offset (`profiles/analysis/timeline.py`); the device's clock starts near the first
+        execution. The operator waits from `start` to `kern` and computes from `kern` to `end`.
+        Values are not corrected and may be reversed, negative, inf or nan; kern is nan if the file
+        has none, and -1 if no kernel was observed.
     """
 
     row: Index
@@ -80,10 +79,10 @@ NO_INTERVALS = Intervals(
 
 @dataclass(frozen=True, eq=False)
 class Operators:
-    """The g operators of `graph_exec.operator`, in the file's order.
+    """The g operators of `graph_exec.operator`, in the order of the file.
 
-    row: (g,) int32, row of `ProfileColumns`, MISSING for one without times and footprint
-    step: (g,) int32, place in the order of execution (`comp_seq`), MISSING for one that never runs
+    row: (g,) int32, row of `ProfileColumns`, MISSING for an operator without times and footprint
+    step: (g,) int32, position in the execution order (`comp_seq`), MISSING if it never runs
     params: compact JSON objects, such as `{"format":"NCHW","pad_h":1}`; missing without footprint
     inputs, outputs: rows of `Variables`
     """
@@ -105,8 +104,9 @@ class Operators:
 class Variables:
     """The v variables of `graph_exec.var`.
 
-    shapes: compact JSON list, `[1,3,224,224]`; of the memory plan, else as inferred before the
-        run, else as the footprint of what reads or makes it tells; missing if none of them knows
+    shapes: compact JSON list, `[1,3,224,224]`; from the memory plan, else as inferred before the
+        run, else from the footprint of an operator that reads or produces it; missing if none has
+        it
     dtypes: as MegEngine writes them, `Float32`; missing for dynamically allocated variables
     comp_nodes: `CompNode("cpu0:0" from "xpux:0")`
     flags: space-separated, such as `PERSISTENT_DEVICE_VALUE` for a parameter
@@ -134,7 +134,7 @@ class Chunks:
     """The c memory chunks of `graph_exec.mem_chunk`.
 
     size_bytes: (c,) int64; owner: (c,) int32 row of `Variables`, MISSING if unknown
-    address: (c,) uint64, device address; 0 if it has none (not allocated any more)
+    address: (c,) uint64, device address; 0 if it has none (already freed)
     """
 
     ids: tuple[str, ...]
@@ -148,10 +148,10 @@ class Chunks:
 
 @dataclass(frozen=True, eq=False)
 class ExecutedGraph:
-    """What MegEngine executed.
+    """The graph that MegEngine executed.
 
-    problems: names of sections of the file that are missing or damaged, so that something is left
-        out: `operator`, `var`, `mem_chunk`, `comp_seq`, `opr_footprint`, `device`, `host`, or
+    problems: names of missing or damaged sections of the file, whose data are incomplete here:
+        `operator`, `var`, `mem_chunk`, `comp_seq`, `opr_footprint`, `device`, `host`, or
         `graph_exec` and `profiler` as a whole. The times of the table do not depend on them.
     """
 
@@ -164,10 +164,10 @@ class ExecutedGraph:
 
     def operator_of_row(self, rows: int) -> Index:
         """Return (rows,) int32: the row of `Operators` for each row of `ProfileColumns`."""
-        found = np.full(rows, MISSING, dtype=np.int32)
+        operators = np.full(rows, MISSING, dtype=np.int32)
         known = np.flatnonzero(self.operators.row != MISSING)
-        found[self.operators.row[known]] = known
-        return found
+        operators[self.operators.row[known]] = known
+        return operators
 
     def execution_order(self) -> Index:
         """Return the rows of `Operators` that run, in order of execution."""

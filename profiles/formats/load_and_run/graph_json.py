@@ -1,7 +1,7 @@
-"""Read the executed graph out of a profile's JSON; see `graph` for what it holds.
+"""Read the executed graph (`graph.ExecutedGraph`) from a profile's JSON.
 
-Most questions need no graph, so it has decoders of its own; who wants both decodes a file once
-(`load_and_run.parse_whole`). What is damaged here costs the pictures, never the table.
+Most pages need no graph, so the graph has separate decoders; `reader.parse_whole` decodes a file
+once for both. Damage in these sections affects the graph views only, never the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ _NO_FOOTPRINT = Footprint()
 _FILE = msgspec.json.Decoder(GraphFile)
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: the same, decoded section by section where the whole has the wrong form
+#: decoders for single sections, used if the document as a whole does not match the schema
 _PARTS = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
     "operator": msgspec.json.Decoder(Operator),
@@ -65,22 +65,22 @@ _STEPS = msgspec.json.Decoder(tuple[str, ...])
 
 
 def empty_graph(problems: tuple[str, ...] = ()) -> ExecutedGraph:
-    """Return a graph without operators, for a file whose graph cannot be used at all."""
+    """Return a graph without operators, for a file whose graph is unusable."""
     return replace(_built(GraphFile(Profiler({}, {}), Graph()), {}), problems=problems)
 
 
 def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
     """Return the executed graph of a profile whose table is `columns`.
 
-    What is damaged in it is left out and named in `problems`; unknown ids are passed over.
-    Raises ProfileFormatError (`graph_unreadable`) if the file is no JSON or too deep.
+    Damaged sections are left out and named in `problems`; unknown ids are ignored.
+    Raises ProfileFormatError (`graph_unreadable`) if the file is not JSON or nested too deeply.
     """
     file, problems = _decode(data)
     return graph_of(file, columns, problems)
 
 
 def graph_of(file: AnyFile, columns: ProfileColumns, problems: Sequence[str] = ()) -> ExecutedGraph:
-    """Return the executed graph of a decoded file; `problems` were found when decoding it."""
+    """Return the executed graph of a decoded file, adding to `problems` of the decoding."""
     rows = {key: row for row, key in enumerate(file.table_keys())}
     if len(rows) != len(columns):
         return empty_graph((*problems, "operator"))
@@ -105,13 +105,13 @@ def _built(file: AnyFile, rows: Mapping[str, int]) -> ExecutedGraph:
         device=device or NO_INTERVALS,
         host=host or NO_INTERVALS,
         problems=tuple(
-            name for name, found in (("device", device), ("host", host)) if found is None
+            name for name, intervals in (("device", device), ("host", host)) if intervals is None
         ),
     )
 
 
 def _decode(data: bytes) -> tuple[GraphFile, list[str]]:
-    """Return the file, and the names of sections that are not as they should be."""
+    """Return the decoded file and the names of damaged sections."""
     try:
         return _FILE.decode(data), []
     except _DAMAGE:
@@ -169,7 +169,7 @@ def _parts(raw: Raw, name: str, problems: list[str]) -> dict[str, Raw]:
 
 
 def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
-    """An entry of a section; an empty one for a damaged one, so that all others keep their row."""
+    """Decode an entry of a section; a damaged one becomes empty, so that rows stay aligned."""
     try:
         return _ENTRIES[section].decode(raw)
     except _DAMAGE:
@@ -178,10 +178,10 @@ def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
 
 
 def _links(lists: Sequence[Sequence[str]], known: Mapping[str, int]) -> Links:
-    found = [[known[key] for key in keys if key in known] for keys in lists]
+    rows = [[known[key] for key in keys if key in known] for keys in lists]
     return Links(
-        ends=np.cumsum([len(each) for each in found], dtype=np.int64),
-        targets=np.array(list(chain.from_iterable(found)), dtype=np.int32),
+        ends=np.cumsum([len(targets) for targets in rows], dtype=np.int64),
+        targets=np.array(list(chain.from_iterable(rows)), dtype=np.int32),
     )
 
 
@@ -195,8 +195,8 @@ def _operators(
     graph: Graph, footprints: Mapping[str, Footprint], rows: Mapping[str, int]
 ) -> Operators:
     keys, operators = tuple(graph.operator), tuple(graph.operator.values())
-    variables = {key: place for place, key in enumerate(graph.var)}
-    # an operator that is named twice ran at its first place
+    variables = {key: index for index, key in enumerate(graph.var)}
+    # of an operator that is listed twice, the first position counts
     steps = {key: step for step, key in reversed(list(enumerate(graph.comp_seq)))}
     params = [footprints.get(key, _NO_FOOTPRINT).param for key in keys]
     return Operators(
@@ -215,11 +215,11 @@ def _variables(
     graph: Graph, footprints: Mapping[str, Footprint], operators: Operators
 ) -> Variables:
     variables = tuple(graph.var.values())
-    chunks = {key: place for place, key in enumerate(graph.mem_chunk)}
+    chunks = {key: row for row, key in enumerate(graph.mem_chunk)}
     plans = [variable.mem_plan for variable in variables]
     producer = np.full(len(variables), MISSING, dtype=np.int32)
-    for place, made in enumerate(operators.outputs):
-        producer[made] = place
+    for row, variables_made in enumerate(operators.outputs):
+        producer[variables_made] = row
     shapes = _shapes(graph, footprints, operators)
     return Variables(
         ids=tuple(graph.var),
@@ -251,7 +251,7 @@ def _shapes(
 
 def _chunks(graph: Graph) -> Chunks:
     chunks = tuple(graph.mem_chunk.values())
-    variables = {key: place for place, key in enumerate(graph.var)}
+    variables = {key: row for row, key in enumerate(graph.var)}
     return Chunks(
         ids=tuple(graph.mem_chunk),
         size_bytes=_whole([chunk.size for chunk in chunks]),
@@ -261,15 +261,15 @@ def _chunks(graph: Graph) -> Chunks:
 
 
 def _whole(values: Sequence[Any]) -> NDArray[np.int64]:
-    """Whole numbers that fit; anything else is 0."""
+    """Non-negative integers as int64; anything else becomes 0."""
     return np.array([v if type(v) is int and 0 <= v < 2**63 else 0 for v in values], dtype=np.int64)
 
 
 def _intervals(
     entries: Mapping[str, Mapping[str, Times]], rows: Mapping[str, int]
 ) -> Intervals | None:
-    """The intervals of one side, None if a time is no number."""
-    found = [
+    """The intervals of one side, None if a time is not a number."""
+    entries_of_rows = [
         (rows[key], lane, times)
         for key, lanes in entries.items()
         if key in rows
@@ -283,11 +283,11 @@ def _intervals(
 
     try:
         return Intervals(
-            row=np.array([row for row, _, _ in found], dtype=np.int32),
-            lanes=TextColumn.from_texts([lane for _, lane, _ in found]),
-            start_s=seconds([times.start for _, _, times in found]),
-            kern_s=seconds([times.kern for _, _, times in found]),
-            end_s=seconds([times.end for _, _, times in found]),
+            row=np.array([row for row, _, _ in entries_of_rows], dtype=np.int32),
+            lanes=TextColumn.from_texts([lane for _, lane, _ in entries_of_rows]),
+            start_s=seconds([times.start for _, _, times in entries_of_rows]),
+            kern_s=seconds([times.kern for _, _, times in entries_of_rows]),
+            end_s=seconds([times.end for _, _, times in entries_of_rows]),
         )
     except ProfileFormatError:
         return None

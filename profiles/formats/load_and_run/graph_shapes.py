@@ -1,4 +1,4 @@
-"""Shapes of a graph's variables, from whoever knows them, and JSON written compactly."""
+"""Shapes of a graph's variables, collected from several sections of the file, as compact JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,11 @@ _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def variable_shapes(
     known: Sequence[Raw], *, reads: tuple[Links, Sequence[Raw]], makes: tuple[Links, Sequence[Raw]]
 ) -> list[str | None]:
-    """Return the shape of each variable as compact JSON, None if nobody knows it.
+    """Return the shape of each variable as compact JSON, None if it is unknown.
 
-    known: v shapes of the memory plan or inferred before the run, as in the file; empty for none
-    reads, makes: for each operator the variables that it reads or makes, and the list of shapes
-        in its footprint. What reads a variable knows more than what makes it: the shape of what
-        is fed to a graph stands only there.
+    known: v shapes from the memory plan or inferred before the run, as in the file; empty if absent
+    reads, makes: for each operator, the variables that it reads or produces, and the list of shapes
+        in its footprint. `reads` takes precedence, since only it has the shapes of graph inputs.
     """
     texts: dict[bytes, str | None] = {b"": None}
 
@@ -31,19 +30,19 @@ def variable_shapes(
         return texts[text]
 
     shapes = [compact(raw) for raw in known]
-    for links, told in (reads, makes):
-        for variables, raw in zip(links, told, strict=True):
-            places = variables.tolist()
-            if not bytes(raw) or all(shapes[place] is not None for place in places):
+    for links, raw_lists in (reads, makes):
+        for variables, raw in zip(links, raw_lists, strict=True):
+            rows = variables.tolist()
+            if not bytes(raw) or all(shapes[row] is not None for row in rows):
                 continue
             lists = _decoded(raw)
-            for place, axes in zip(places, lists if isinstance(lists, list) else (), strict=False):
-                shapes[place] = shapes[place] or _axes(axes)
+            for row, axes in zip(rows, lists if isinstance(lists, list) else (), strict=False):
+                shapes[row] = shapes[row] or _axes(axes)
     return shapes
 
 
 def compact_column(raws: Sequence[Raw]) -> TextColumn:
-    """Return JSON values without blanks; missing where there is none or it is damaged."""
+    """Return JSON values without whitespace; missing where a value is absent or damaged."""
     known: dict[bytes, str | None] = {b"": None}
     texts = []
     for raw in raws:

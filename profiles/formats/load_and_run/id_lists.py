@@ -1,4 +1,4 @@
-"""Ids of operators and variables as numbers: whole sections at a time, without objects."""
+"""Ids of operators and variables as numpy arrays, read without creating Python objects."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,12 +12,12 @@ Index = NDArray[np.intp]
 _QUOTE, _OPEN, _CLOSE = b'"[]'
 _ALLOWED = b'0123456789",[] \t\r\n'
 _MOST_DIGITS = 18
-#: a table of all ids up to the largest is worth it while it has at most so many times their number
+#: a lookup table up to the largest id is used while it has at most this many entries per id
 _DENSE = 16
 
 
-class Places:
-    """Where each of n different ids stands."""
+class IdIndex:
+    """Maps n distinct ids to their positions."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
@@ -31,28 +31,28 @@ class Places:
         else:
             self._order = np.argsort(ids)
 
-    def find(self, wanted: Ids) -> Index:
-        """Return the (m,) place of each wanted id, -1 for an unknown one."""
+    def find(self, ids: Ids) -> Index:
+        """Return the (m,) position of each id, -1 for an unknown id."""
         if self._table is not None:
-            inside = (wanted >= 0) & (wanted < len(self._table))
-            return np.where(inside, self._table[np.where(inside, wanted, 0)], -1)
+            inside = (ids >= 0) & (ids < len(self._table))
+            return np.where(inside, self._table[np.where(inside, ids, 0)], -1)
         if self._order is None:
-            return np.full(len(wanted), -1, dtype=np.intp)
-        at = np.searchsorted(self._ids, wanted, sorter=self._order)
-        found = self._order[np.minimum(at, len(self._ids) - 1)]
-        return np.where(self._ids[found] == wanted, found, -1)
+            return np.full(len(ids), -1, dtype=np.intp)
+        at = np.searchsorted(self._ids, ids, sorter=self._order)
+        positions = self._order[np.minimum(at, len(self._ids) - 1)]
+        return np.where(self._ids[positions] == ids, positions, -1)
 
 
 def id_array(ids: Collection[int]) -> Ids:
-    """Return (n,) ids. Raises OverflowError for one beyond 64 bits."""
+    """Return (n,) ids. Raises OverflowError for an id beyond 64 bits."""
     return np.fromiter(ids, dtype=np.int64, count=len(ids))
 
 
 def id_lists(raws: Sequence[Raw]) -> tuple[Index, Ids] | None:
-    """Read n JSON lists of ids in quotes, such as `["12", "7"]`.
+    """Read n JSON lists of quoted ids, such as `["12", "7"]`.
 
-    Returns (n,) lengths and all ids one after the other, or None if anything stands there but ids
-    spelled as MegEngine does: digits, without leading zeros.
+    Returns the (n,) lengths and all ids concatenated, or None if the lists contain anything but ids
+    as MegEngine writes them: digits without leading zeros.
     """
     joined = b"".join(raws)
     if joined.translate(None, _ALLOWED):
@@ -69,10 +69,10 @@ def id_lists(raws: Sequence[Raw]) -> tuple[Index, Ids] | None:
     if (
         lengths.max(initial=0) > _MOST_DIGITS
         or ((digits[starts] == 0) & (lengths > 1)).any()
-        # nothing but texts of digits
+        # every string consists of digits
         or np.count_nonzero(quotes) != 2 * len(starts)
         or not (quotes[starts - 1] & quotes[ends]).all()
-        # in one list for each text
+        # each text is one list
         or not (len(opening) == len(closing) == len(raws))
         or not (opening < closing).all()
         or not (opening[1:] > closing[:-1]).all()

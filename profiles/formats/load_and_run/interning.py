@@ -1,14 +1,15 @@
-"""Texts that repeat, each kept once and known by a number."""
+"""String interning: each distinct text is stored once and referenced by a code."""
 
-#: what stands for the rest of a text that is too long, and for all texts beyond the limits
+#: replaces the rest of a text that is too long, and all texts beyond the limits
 OTHERS = "…"
 
 
-class Texts:
-    """Different texts in order of first appearance; no more than the limits allow.
+class InternedTexts:
+    """Distinct texts in order of first appearance, within limits.
 
-    longest: characters of one text; a longer one is cut
-    most, most_chars: texts, and their characters together; all others count as one
+    longest: maximum length of a text in characters; longer texts are cut
+    most, most_chars: maximum number of texts and of their characters in total; all further texts
+        share one code
     """
 
     def __init__(self, *, longest: int, most: int, most_chars: int) -> None:
@@ -17,12 +18,12 @@ class Texts:
         self._chars = 0
 
     def code(self, text: str) -> int:
-        """Return the place of a text in `values`, where it is added if it is not there yet."""
-        found = self._codes.get(text)
-        return self.new(text) if found is None else found
+        """Return the index of a text in `values`; adds the text if it is new."""
+        code = self._codes.get(text)
+        return self.new(text) if code is None else code
 
     def new(self, text: str) -> int:
-        """The same for a text that is not there yet, which a subclass may change first."""
+        """Add a new text and return its code; a subclass may override this to normalise texts."""
         if len(text) > self._longest:
             return self.code(text[: self._longest - 1] + OTHERS)
         if len(self._codes) >= self._most or self._chars >= self._most_chars:
@@ -33,5 +34,5 @@ class Texts:
         return self._codes.setdefault(text, len(self._codes))
 
     def values(self) -> tuple[str, ...]:
-        """Return the texts, each at the place that is its code."""
+        """Return the texts, indexed by their codes."""
         return tuple(self._codes)

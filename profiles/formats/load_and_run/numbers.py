@@ -1,4 +1,4 @@
-"""Numbers of the profile's JSON as float64, with the place of one that is none."""
+"""Convert numbers of the profile's JSON to float64, with precise errors for invalid values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.profile_json import shown
 
-# MegEngine's writer spells what JSON cannot (`src/core/impl/utils/json.cpp`); `profile_analyze`
-# does not know these and crashes.
+# MegEngine writes values that JSON lacks as these strings (`src/core/impl/utils/json.cpp`);
+# `profile_analyze` does not support them and crashes.
 _SPELLED = {
     "inf": float("inf"),
     "-inf": float("-inf"),
@@ -21,14 +21,14 @@ _SPELLED = {
 
 
 def to_float64(values: Sequence[Any], place: Callable[[int], str]) -> NDArray[np.float64]:
-    """Return (n,) float64.
+    """Return the values as (n,) float64.
 
     values: n numbers, or "inf", "-inf", "nan", as msgspec decoded them
-    place: says where the value at an index stands, called only for an error
+    place: describes the location of the value at an index; called only for an error
 
     Raises ProfileFormatError: `missing_key` for UNSET, `bad_value` for anything else.
     """
-    # numpy alone would take True, None and "12" for numbers too
+    # numpy would also accept True, None and "12"
     if not set(map(type, values)) <= {float, int}:
         values = [_number(value, place, i) for i, value in enumerate(values)]
     try:

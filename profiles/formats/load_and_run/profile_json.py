@@ -1,9 +1,9 @@
-"""Decode the JSON that `load_and_run --profile` writes, only the fields that are read.
+"""Decode the JSON of `load_and_run --profile`, restricted to the fields that the site uses.
 
-What is accepted follows Python's `json.load`, since that is what `profile_analyze` uses: duplicate
-keys (the last wins), `NaN`, `Infinity` and numbers beyond float64 (infinity). The writer itself
-spells such values as the strings "inf" and "nan". Not accepted, unlike `json.load`: escaped lone
-surrogates.
+The accepted syntax is that of Python's `json.load`, which `profile_analyze` uses: duplicate keys
+(the last wins), `NaN`, `Infinity` and numbers beyond float64 (infinity). MegEngine itself writes
+such values as the strings "inf" and "nan". Unlike `json.load`, escaped lone surrogates are
+rejected.
 """
 
 import json
@@ -35,11 +35,11 @@ TableFile = ProfileFile[TableGraph]
 _PROFILE = msgspec.json.Decoder(TableFile)
 _BOM = b"\xef\xbb\xbf"
 
-# A string up to its end (or the file's: possessive, so that a broken file costs linear time),
-# or one of the numbers that json.load takes and msgspec does not.
+# A string up to its end or the end of the file (possessive quantifiers keep the time linear for
+# broken files), or a number that json.load accepts and msgspec does not.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _ODD_NUMBER = rb"NaN|-?Infinity|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE]\+?[0-9]{3,}+"
-# not as a key: `{NaN: 1}` is no JSON, and must not become `{"nan": 1}`
+# not as a key: `{NaN: 1}` is invalid JSON and must not become `{"nan": 1}`
 _NO_KEY = rb"(?![ \t\r\n]*+:)"
 _TOKENS = re.compile(_STRING + rb"|((?:" + _ODD_NUMBER + rb")" + _NO_KEY + rb")", re.DOTALL)
 _ODD_WORDS = {b"NaN": b'"nan"', b"Infinity": b'"inf"', b"-Infinity": b'"-inf"'}
@@ -48,7 +48,7 @@ _ODD_WORDS = {b"NaN": b'"nan"', b"Infinity": b'"inf"', b"-Infinity": b'"-inf"'}
 def decode(data: bytes) -> TableFile:
     """Return the fields of a profile file that passed `check_bytes`.
 
-    Raises ProfileFormatError, and nothing else, if `data` is no profile.
+    Raises only ProfileFormatError if `data` is not a profile.
     """
     try:
         return _decode_either_spelling(data)
@@ -61,26 +61,26 @@ def decode(data: bytes) -> TableFile:
 
 
 def decode_unchecked(data: bytes | mmap) -> TableFile | None:
-    """Return the fields as `profile_analyze` finds them with Python's `json`; slow.
+    """Return the fields as `profile_analyze` reads them with Python's `json`; slow.
 
-    Names may be anything and become texts, and what the tool never looks at may be anything. None
-    where it would stop with a traceback.
+    Names of any type become texts, and fields that the tool ignores are not validated. Returns None
+    if the tool would end with a traceback.
     """
     try:
         dump = json.loads(str(data, "utf-8"))
         return _unchecked(dump["graph_exec"], dump["profiler"])
-    # whatever a step finds instead of what it wants
+    # any of these can be raised by values of unexpected types
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
 
 
 def _unchecked(graph: Any, profiler: Any) -> TableFile:
-    every = graph["var"]
+    all_variables = graph["var"]
     operators, variables = {}, {}
     for key, entry in graph["operator"].items():
         inputs, outputs = tuple(entry["input"]), tuple(entry["output"])
-        for each in (*inputs, *outputs):
-            variables[each] = _unchecked_variable(every[each])
+        for variable in (*inputs, *outputs):
+            variables[variable] = _unchecked_variable(all_variables[variable])
         number = entry["id"]
         if isinstance(number, str) and number != "N/A":
             int(number)
@@ -92,7 +92,7 @@ def _unchecked(graph: Any, profiler: Any) -> TableFile:
 
     def times(side: str) -> dict[str, dict[str, Times]]:
         return {
-            key: {node: _unchecked_times(dict(found)) for node, found in nodes.items()}
+            key: {node: _unchecked_times(dict(entry)) for node, entry in nodes.items()}
             for key, nodes in known(profiler[side]).items()
         }
 
@@ -105,7 +105,7 @@ def _unchecked(graph: Any, profiler: Any) -> TableFile:
 
 
 def _unchecked_variable(variable: Any) -> Var:
-    """Without a dtype where it has none: the tool stops there, and only if it is asked for one."""
+    """Read a variable, whose dtype may be missing: the tool fails only if the dtype is needed."""
     try:
         dtype = variable["mem_plan"]["layout"]["dtype"]
     except (LookupError, TypeError):
@@ -115,7 +115,7 @@ def _unchecked_variable(variable: Any) -> Var:
 
 def _unchecked_times(times: dict[str, Any]) -> Times:
     kern = times.get("kern")
-    # only --top-end-key kern reads it: a profile without it is good for all else
+    # only --top-end-key kern uses it, so a missing value is no error
     return Times(
         start=_number(times["start"]),
         kern=_number(kern) if isinstance(kern, int | float) else UNSET,
@@ -128,7 +128,7 @@ def _unchecked_footprint(cost: dict[str, Any]) -> Footprint:
         if field not in cost:
             return NOTHING
         text = json.dumps(cost[field])
-        # what JSON cannot write is written as the tool prints it
+        # values that JSON lacks are written as the tool prints them
         return Raw(json.dumps(json.loads(text, parse_constant=lambda n: str(float(n)))).encode())
 
     return Footprint(
@@ -147,7 +147,7 @@ def _number(value: Any) -> float:
 
 
 def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
-    """Refuse what need not be decoded: no bytes, too many, or no JSON at its start."""
+    """Reject data without decoding it: empty, too large, or starting with a byte order mark."""
     if len(data) > max_bytes:
         raise ProfileFormatError(
             "too_large", f"The file has {len(data)} bytes; the limit is {max_bytes}."
@@ -165,7 +165,7 @@ def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
 
 
 def check_utf8(data: bytes | mmap) -> None:
-    """Refuse what is not UTF-8, anywhere: msgspec does not look into the fields that it skips."""
+    """Reject data that is not UTF-8 anywhere, since msgspec does not check the fields it skips."""
     if np.frombuffer(data, dtype=np.int8).min() < 0:
         try:
             str(data, "utf-8")
@@ -184,12 +184,12 @@ def _decode_either_spelling(data: bytes) -> TableFile:
 
 
 def respelled(data: bytes) -> bytes:
-    """Return JSON in which NaN and infinity are spelled as MegEngine spells them: as texts."""
+    """Return JSON in which NaN and infinity are strings, as MegEngine writes them."""
     return _TOKENS.sub(_spell, data)
 
 
 def _spell(match: re.Match[bytes]) -> bytes:
-    """Write NaN and infinity as MegEngine does, and leave all else alone."""
+    """Replacement for a match of `_TOKENS`: NaN and infinity become strings."""
     number = match[1]
     if number is None:
         return match[0]
@@ -200,7 +200,7 @@ def _spell(match: re.Match[bytes]) -> bytes:
 
 
 def _decode_by_entry(data: bytes) -> TableFile:
-    """Decode in small pieces: slower, but an error has a place and the last of equal keys wins."""
+    """Decode entry by entry: slower, but errors name the entry and the last duplicate key wins."""
     try:
         top = msgspec.json.decode(data, type=dict[str, Raw])
     except msgspec.ValidationError as error:
@@ -260,8 +260,8 @@ def _without_prefix(error: msgspec.DecodeError) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as an error message shows it: quoted, at most 80 characters."""
-    if isinstance(value, list | dict):  # may be nested too deeply for repr
+    """Format a value for an error message: quoted, at most 80 characters."""
+    if isinstance(value, list | dict):  # repr may fail on deep nesting
         return "a list" if isinstance(value, list) else "an object"
     text = repr(value) if not isinstance(value, str) else repr(value[:100])
     return text if len(text) <= 80 else f"{text[:77]}..."

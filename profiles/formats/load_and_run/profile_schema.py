@@ -1,11 +1,12 @@
-"""The fields of a profile's JSON, and of the graph.json beside a memory plan, each named once.
+"""Schemas of a profile's JSON, and of the graph.json of a memory plan.
 
 The format is that of MegEngine's `GraphProfiler::to_json` and `ComputingGraph` dump
-(`src/plugin/impl/profiler.cpp`, unchanged from 1.4 to 1.13). Only fields that are read stand here.
+(`src/plugin/impl/profiler.cpp`, unchanged from 1.4 to 1.13). Only fields that the site uses are
+declared.
 
-There are two readers. The strict and fast one takes what begins with `Strict`: ids are numbers,
-and numbers are numbers. What does not fit is left to the lenient one, which takes the others:
-`Any` stands where a check of our own can name the operator and msgspec could not.
+The classes whose names begin with `Strict` belong to the fast reader, which requires numeric ids
+and values. The other classes belong to the lenient reader, which reads the files that do not match;
+it has `Any` for values that our own code checks, since these errors name the operator.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ class Times(Struct, gc=False):
 
 
 class Footprint(Struct, gc=False):
-    """What one execution costs. Shapes stay undecoded: few of them are different."""
+    """The cost of one execution. Shapes are not decoded, since few of them are distinct."""
 
     computation: Any = None
     memory: Any = UNSET
@@ -55,7 +56,7 @@ class Operator(Struct, gc=False):
 
 
 class TableOperator(Operator, gc=False):
-    """An operator as a table needs it: with all its fields."""
+    """An operator for the table, where all fields are required."""
 
     name: str
     type: str
@@ -71,13 +72,13 @@ class Layout(Struct, gc=False):
 
 
 class MemPlan(Struct, gc=False):
-    """Where a variable lies."""
+    """The memory of a variable."""
 
     layout: Layout | None = None
 
 
 class Var(Struct, gc=False):
-    """A variable; `mem_plan` is null if its memory is allocated while running."""
+    """A variable; `mem_plan` is null if its memory is allocated dynamically."""
 
     mem_plan: MemPlan | None = None
 
@@ -95,7 +96,7 @@ class GraphLayout(Layout, gc=False):
 
 
 class GraphMemPlan(MemPlan, gc=False):
-    """Where a variable lies, with the chunk of memory."""
+    """The memory of a variable, with its chunk and offset."""
 
     layout: GraphLayout | None = None
     mem_chunk_id: str | None = None
@@ -103,19 +104,19 @@ class GraphMemPlan(MemPlan, gc=False):
 
 
 class Inferred(Struct, gc=False):
-    """What MegEngine knew before the run, as JSON."""
+    """A value that MegEngine inferred before the run, as JSON."""
 
     inferred_result: Raw = NOTHING
 
 
 class Tags(Struct, gc=False):
-    """What MegEngine infers of a variable."""
+    """The values that MegEngine infers statically for a variable."""
 
     SHAPE: Inferred | None = None
 
 
 class GraphVar(Var, gc=False):
-    """A variable as pictures of the graph need it."""
+    """A variable for the graph views."""
 
     name: str = ""
     comp_node: str | None = None
@@ -125,13 +126,13 @@ class GraphVar(Var, gc=False):
 
     @property
     def inferred_shape(self) -> Raw:
-        """Empty where nothing was inferred."""
+        """The statically inferred shape as JSON; empty if there is none."""
         tags = self.static_infer_tags
         return tags.SHAPE.inferred_result if tags and tags.SHAPE else NOTHING
 
 
 class Chunk(Struct, gc=False):
-    """A piece of memory, bytes."""
+    """A memory chunk; sizes in bytes."""
 
     size: Any = 0
     owner_var: str | None = None
@@ -139,14 +140,14 @@ class Chunk(Struct, gc=False):
 
 
 class TableGraph(Struct, gc=False):
-    """What the table needs of the executed graph."""
+    """The executed graph, restricted to the table's fields."""
 
     operator: Mapping[str, TableOperator]
     var: Mapping[str, Var]
 
 
 class Graph(Struct, gc=False):
-    """The executed graph as pictures need it; what is missing costs no more than a picture."""
+    """The executed graph for the graph views; all sections are optional."""
 
     operator: Mapping[str, Operator] = {}
     var: Mapping[str, GraphVar] = {}
@@ -155,7 +156,7 @@ class Graph(Struct, gc=False):
 
 
 class WholeGraph(Graph, gc=False):
-    """The executed graph as the table and pictures need it."""
+    """The executed graph for the table and the graph views."""
 
     operator: Mapping[str, TableOperator]
     var: Mapping[str, GraphVar]
@@ -169,7 +170,7 @@ class OrderedGraph(Struct, gc=False):
 
 
 class PlanGraph(OrderedGraph, gc=False):
-    """The graph.json beside a memory plan."""
+    """The graph.json of a memory plan."""
 
     var: dict[str, GraphVar]
 
@@ -184,7 +185,7 @@ class ProfileFile(Struct, Generic[AnyGraph], gc=False):
     graph_exec: AnyGraph
 
     def table_keys(self) -> list[str]:
-        """Return the keys of the operators that `ProfileColumns` has, in its order."""
+        """Return the keys of the operators in `ProfileColumns`, in its order."""
         profiler = self.profiler
         data = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
         return [key for key in self.graph_exec.operator if key in data]
@@ -224,7 +225,7 @@ class StrictWiredOperator(StrictOperator, gc=False):
 
 
 class StrictProfiler(Struct, gc=False):
-    """`Profiler` with numbers for ids; footprints are decoded once for each different one."""
+    """`Profiler` with numeric ids; each distinct footprint is decoded once."""
 
     device: dict[int, dict[str, StrictTimes]]
     host: dict[int, dict[str, StrictTimes]]

@@ -1,4 +1,4 @@
-"""Parse what `load_and_run --profile` writes; `trace(profiling=True).get_profile()` is the same."""
+"""Parse profiles of `load_and_run --profile`, whose format `trace.get_profile()` shares."""
 
 import gc
 import re
@@ -38,7 +38,7 @@ from profiles.formats.load_and_run.profile_schema import (
     WholeGraph,
 )
 from profiles.formats.load_and_run.sections import Sections, largest
-from profiles.formats.load_and_run.shapes import Place, shape_column
+from profiles.formats.load_and_run.shapes import FootprintField, shape_column
 
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -56,32 +56,32 @@ def parse(
 ) -> ProfileColumns:
     """Return the columns of a profile.
 
-    data: may be a mapped file, which saves a copy; nothing refers to it afterwards
-    checked: whether what no page can show is refused: texts of absurd lengths, names that are
-        numbers, shapes that are none. Without this only who prints these finds out.
-    dtypes: whether `in_dtypes` is needed; without this it may be missing and variables, to which
-        no other answer refers, need not be sound, which saves a quarter
+    data: may be a memory-mapped file, which saves a copy; no reference to it is kept
+    checked: whether to reject values that pages cannot show: excessively long texts, names that are
+        numbers, invalid shapes. If not, errors appear only when such a value is printed.
+    dtypes: whether `in_dtypes` is needed; if not, it may be missing and variables are not
+        validated, which saves a quarter of the time
 
-    Raises ProfileFormatError if `data` is not a profile, is damaged, or has over `max_bytes`.
+    Raises ProfileFormatError if `data` is not a profile, is damaged, or exceeds `max_bytes`.
     """
     check_bytes(data, max_bytes)
     with _collector_off():
-        # numpy works on a core of its own meanwhile: it needs no lock of the interpreter
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            utf8 = beside.submit(check_utf8, data)
-            read = quick(data, dtypes=dtypes)
+        # check UTF-8 in a second thread: numpy releases the GIL
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            utf8 = executor.submit(check_utf8, data)
+            sections = quick(data, dtypes=dtypes)
             utf8.result()
-        read = read or _careful(data, checked=checked)
-    return _columns(read, data, checked=checked)
+        sections = sections or _careful(data, checked=checked)
+    return _columns(sections, data, checked=checked)
 
 
 def parse_whole(
     data: bytes, *, max_bytes: int = MAX_BYTES
 ) -> tuple[ProfileColumns, Callable[[], ExecutedGraph]]:
-    """Return what `parse` and `parse_graph` do, of a file that is decoded once.
+    """Return the results of `parse` and `parse_graph`, decoding the file only once.
 
-    The graph is made when it is asked for; it raises as `parse_graph` does.
-    Raises ProfileFormatError as `parse` does.
+    The graph is built when the returned function is called, which raises the errors of
+    `parse_graph`. Raises ProfileFormatError as `parse`.
     """
     check_bytes(data, max_bytes)
     check_utf8(data)
@@ -89,11 +89,11 @@ def parse_whole(
         try:
             file = _WHOLE.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # what is damaged in the graph alone costs no table
+            # damage in the graph alone does not affect the table
             columns = parse(data, max_bytes=max_bytes)
             return columns, lambda: parse_graph(data, columns)
-        found = _columns(_sections(file), data, checked=True)
-    return found, lambda: graph_of(file, found)
+        columns = _columns(_sections(file), data, checked=True)
+    return columns, lambda: graph_of(file, columns)
 
 
 def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileColumns:
@@ -102,7 +102,7 @@ def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileCol
             _check_lengths(texts, field)
 
     def shapes(raws: Sequence[bytes], field: str) -> TextColumn:
-        return shape_column(raws, read.costs, Place(field, read.ids), checked=checked)
+        return shape_column(raws, read.costs, FootprintField(field, read.ids), checked=checked)
 
     return ProfileColumns(
         names=tuple(read.names),
@@ -117,14 +117,14 @@ def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileCol
         out_shapes=shapes(read.out_shapes, "out_shapes"),
         in_layouts=shapes(read.in_layouts, "in_layouts"),
         in_dtypes=read.in_dtypes,
-        # a search through the whole file, so only where the answer is read
+        # searches the whole file, so only if the total is 0
         mentions_opencl=read.device.total_s() == 0 and data.find(b"opencl") >= 0,
     )
 
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """The cyclic collector walks all that is decoded, often, and finds nothing to free."""
+    """Disable the cyclic garbage collector, which would traverse all decoded objects repeatedly."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -135,7 +135,7 @@ def _collector_off() -> Iterator[None]:
 
 
 def _careful(data: bytes | mmap, *, checked: bool = True) -> Sections:
-    """Read what is odd or damaged, and name what is wrong."""
+    """Read unusual or damaged files leniently, with precise errors."""
     file = None if checked else decode_unchecked(data)
     return _sections(file or decode(data[:]))
 
@@ -162,7 +162,7 @@ def _sections(file: TableFile | WholeFile) -> Sections:
 
 
 def _check_variables(graph: TableGraph | WholeGraph) -> None:
-    """Refuse an operator with unknown variables, as `profile_analyze` does (KeyError)."""
+    """Reject operators with unknown variables, as `profile_analyze` does (KeyError)."""
     operators = graph.operator.values()
     used = chain(
         chain.from_iterable([o.input for o in operators]),
@@ -202,18 +202,18 @@ def _id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _any_id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
-    """The same, and 0 for what is no such number: only an order by id would show it."""
+    """As `_id_numbers`, but 0 for invalid ids, which affects sorting by id only."""
     try:
         return _id_numbers(ids)
     except ProfileFormatError:
-        numbers = [int(each) if _ID.fullmatch(each) else 0 for each in ids]
+        numbers = [int(text) if _ID.fullmatch(text) else 0 for text in ids]
         return np.array(numbers, dtype=np.int64)
 
 
 def _side_times(
     side: Side, entries: Mapping[str, Mapping[str, Times]], keys: Sequence[str]
 ) -> SideTimes:
-    """Take the largest time over the nodes of each operator."""
+    """Compute the maximum time over the nodes of each operator."""
     nodes = [entries.get(key, {}) for key in keys]
     times = list(chain.from_iterable(node.values() for node in nodes))
 
@@ -227,7 +227,7 @@ def _side_times(
 
     start = read("start", [t.start for t in times])
     end = read("end", [t.end for t in times])
-    # only --top-end-key kern reads it: a profile without it is good for all else
+    # only --top-end-key kern uses it, so a missing value is no error
     kern = read("kern", [np.nan if t.kern is UNSET or t.kern is None else t.kern for t in times])
     counts = np.array([len(node) for node in nodes], dtype=np.intp)
     with np.errstate(invalid="ignore"):  # inf - inf
@@ -239,13 +239,13 @@ def _side_times(
 
 
 def _computation(footprints: Sequence[Footprint], keys: Sequence[str]) -> NumberColumn:
-    """Read operations per execution; null, 0 and a missing key all mean unknown."""
+    """Operations per execution; null, 0 and a missing key all mean unknown."""
     present = np.array([bool(f.computation) for f in footprints], dtype=np.bool_)
     return _number_column("computation", [f.computation for f in footprints], present, keys)
 
 
 def _memory(footprints: Sequence[Footprint], keys: Sequence[str]) -> NumberColumn:
-    """Read bytes per execution; 0 is a value, and null is an error as in `profile_analyze`."""
+    """Bytes per execution; 0 is a valid value, and null is an error as in `profile_analyze`."""
     present = np.array([f.memory is not UNSET for f in footprints], dtype=np.bool_)
     return _number_column("memory", [f.memory for f in footprints], present, keys)
 
@@ -271,9 +271,9 @@ def _in_dtypes(operators: Sequence[TableOperator], variables: Mapping[str, Var])
     known: dict[tuple[str | None, ...], str] = {}
     texts = []
     for operator in operators:
-        found = tuple(map(dtypes.__getitem__, operator.input))
-        text = known.get(found)
+        inputs = tuple(map(dtypes.__getitem__, operator.input))
+        text = known.get(inputs)
         if text is None:
-            text = known[found] = msgspec.json.encode(found).decode()
+            text = known[inputs] = msgspec.json.encode(inputs).decode()
         texts.append(text)
     return TextColumn.from_texts(texts)

@@ -1,20 +1,20 @@
-"""What the log of a run says about its iterations, and what it warns of."""
+"""Parse the iteration summary and the warnings of a load_and_run log."""
 
 import re
 from dataclasses import dataclass
 
 from agent.protocol.run_log import parse_log
 
-#: load_and_run's own warnings, without the prefix of the line
+#: warnings of load_and_run; the group is the message without the line prefix
 _WARNING = re.compile(r"^\[[^\]\n]{0,300}\] ?\[WARN\] (.+)$", re.MULTILINE)
 _MOST_WARNINGS, _LONGEST_WARNING = 20, 300
-#: the log is the model's to write, and the number goes into a column
+#: the log is untrusted, and the number must fit its database column
 _MOST_ITERATIONS = 999_999_999
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Wall time of an iteration in milliseconds, over `iterations` timed ones."""
+    """Wall-clock time per iteration in ms, over `iterations` timed iterations."""
 
     iterations: int
     mean_ms: float
@@ -23,7 +23,7 @@ class RunSummary:
 
 
 def parse_run_log(text: str) -> RunSummary | None:
-    """Read the summary of a run of any version; None if the run did not come that far."""
+    """Parse the summary of a run of any MegEngine version; None if the run did not reach it."""
     finished = parse_log(text).finished
     if finished is None or not finished.iterations or finished.iterations > _MOST_ITERATIONS:
         return None
@@ -31,6 +31,6 @@ def parse_run_log(text: str) -> RunSummary | None:
 
 
 def parse_warnings(text: str) -> list[str]:
-    """The warnings of a run, such as inputs that were not given: a reader must not miss them."""
-    found = dict.fromkeys(line.strip()[:_LONGEST_WARNING] for line in _WARNING.findall(text))
-    return list(found)[:_MOST_WARNINGS]
+    """The distinct warnings of a run, such as missing inputs, which pages show to the user."""
+    warnings = dict.fromkeys(line.strip()[:_LONGEST_WARNING] for line in _WARNING.findall(text))
+    return list(warnings)[:_MOST_WARNINGS]

@@ -1,4 +1,4 @@
-"""What is read of a profile before it becomes columns; two ways of reading lead here."""
+"""Intermediate form of a profile between decoding and columns, shared by both readers."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
@@ -18,9 +18,9 @@ Value = TypeVar("Value", bound=Hashable)
 class Sections:
     """The n operators that have times or a footprint, in the order of `graph_exec.operator`.
 
-    costs: (n,) which of k footprints is the operator's
-    in_shapes, out_shapes, in_layouts: k JSON values as in the file, empty where the key is missing
-    All else is as in `ProfileColumns`.
+    costs: (n,) index of each operator's footprint among k footprints
+    in_shapes, out_shapes, in_layouts: k JSON values as in the file, empty if the key is missing
+    The other fields are as in `ProfileColumns`.
     """
 
     names: Sequence[str]
@@ -38,21 +38,21 @@ class Sections:
 
 
 def largest(values: NDArray[np.float64], counts: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return (n,) the maximum of each run of `counts` values, nan for an empty run.
+    """Return (n,) the maximum of each group of `counts` consecutive values, nan if it is empty.
 
-    values: (counts.sum(),) float64; a nan in a run makes its maximum nan, as numpy.max does
+    values: (counts.sum(),) float64; a nan in a group makes its maximum nan, as with numpy.max
     counts: (n,) intp
     """
-    found = np.full(len(counts), np.nan)
+    maxima = np.full(len(counts), np.nan)
     if values.size:
         firsts = np.cumsum(counts) - counts
         present = counts > 0
-        found[present] = np.maximum.reduceat(values, firsts[present])
-    return found
+        maxima[present] = np.maximum.reduceat(values, firsts[present])
+    return maxima
 
 
 def coded(values: Sequence[Value]) -> tuple[NDArray[np.intp], list[Value]]:
-    """Return (n,) codes of values that repeat, and the different ones in order of appearance."""
-    # gives a value that was not there yet the next number
+    """Return (n,) codes of repeating values, and the distinct values in order of appearance."""
+    # assigns the next code to each new value
     code: defaultdict[Value, int] = defaultdict(count().__next__)
     return np.fromiter(map(code.__getitem__, values), np.intp, len(values)), list(code)

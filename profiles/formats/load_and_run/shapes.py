@@ -1,4 +1,4 @@
-"""Lists of shapes and of layouts as the profile's JSON holds them, checked and made compact."""
+"""Validate the lists of shapes and layouts in a profile's JSON and make them compact."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.profile_json import shown
 from profiles.formats.load_and_run.sections import coded
 
-# A tensor of MegEngine has at most 7 axes. The limit keeps one absurd cell from making every
-# line of a table as wide.
+# A tensor of MegEngine has at most 7 axes. The limit keeps a single absurd value from widening all
+# rows of a printed table.
 MAX_TENSOR_CHARS = 1_000
-#: of one operator; the one that holds all parameters of a large model makes some thousands
+#: tensors per operator; the operator that holds all parameters of a large model has some thousands
 MAX_TENSORS = 20_000
 
 
 class _WrongShapesError(Exception):
-    """Says what is wrong with them."""
+    """Invalid shapes; the message describes the cause."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where shapes stand, for an error: a field of footprints, and n operators' ids."""
+class FootprintField:
+    """Location of shapes for error messages: a field of the footprints, and n operators' ids."""
 
     field: str
     ids: Sequence[str]
@@ -35,21 +35,21 @@ class Place:
 def tensor_text(axes: Any) -> str:
     """Return the numbers of one shape or layout, joined: `1,3,224,224`.
 
-    Any iterable will do, as in `profile_analyze`: a text is a shape of single letters.
+    As in `profile_analyze`, any iterable is accepted: a text counts as a list of characters.
     """
     return ",".join(map(str, axes))
 
 
 def shape_column(
-    raws: Sequence[bytes], costs: NDArray[np.intp], place: Place, *, checked: bool = True
+    raws: Sequence[bytes], costs: NDArray[np.intp], field: FootprintField, *, checked: bool = True
 ) -> TextColumn:
     """Return n lists of shapes (or layouts) as compact JSON.
 
-    raws: the JSON values of k footprints as in the file, empty where the key is missing
-    costs: (n,) which of these footprints is the operator's
-    checked: whether every value must be a list of lists, in reason
+    raws: the JSON values of k footprints as in the file, empty if the key is missing
+    costs: (n,) index of each operator's footprint
+    checked: whether every value must be a list of lists within the limits
 
-    Raises ProfileFormatError (`bad_value`) if a value cannot be decoded, or is not as it must be.
+    Raises ProfileFormatError (`bad_value`) if a value cannot be decoded or is invalid.
     """
     codes, different = coded(raws)
     final: dict[str, int] = {}
@@ -58,7 +58,7 @@ def shape_column(
         if not raw:
             continue
         try:
-            text = _compact(raw, checked=checked, gaps=place.field == "in_layouts")
+            text = _compact(raw, checked=checked, gaps=field.field == "in_layouts")
         except (
             _WrongShapesError,
             msgspec.DecodeError,
@@ -68,8 +68,8 @@ def shape_column(
             first = int(np.argmax((codes == code)[costs]))
             raise ProfileFormatError(
                 "bad_value",
-                f"Wrong data at `profiler.opr_footprint` entry {shown(place.ids[first])}, "
-                f"`{place.field}`: {error}.",
+                f"Wrong data at `profiler.opr_footprint` entry {shown(field.ids[first])}, "
+                f"`{field.field}`: {error}.",
             ) from None
         renumber[code] = final.setdefault(text, len(final))
     return TextColumn(renumber[codes][costs], tuple(final))

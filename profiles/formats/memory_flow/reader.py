@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.interning import Texts
+from profiles.formats.load_and_run.interning import InternedTexts
 from profiles.formats.memory_flow.amounts import bytes_below, bytes_of, ns_of
 from profiles.formats.memory_flow.elements import ADDRESS, TAG, Attributes, RectangleReader
 from webprofile.integers import parse_int
@@ -107,8 +107,8 @@ def read_flow(path: Path) -> Flow:
     return making.done(reader)
 
 
-def _texts(longest: int) -> Texts:
-    return Texts(longest=longest, most=TEXTS_LIMIT, most_chars=TEXTS_LENGTH_LIMIT)
+def _texts(longest: int) -> InternedTexts:
+    return InternedTexts(longest=longest, most=TEXTS_LIMIT, most_chars=TEXTS_LENGTH_LIMIT)
 
 
 class _Making:
