@@ -13,7 +13,7 @@ from profiles.api.access import ResultView
 from profiles.models import OpenedFile
 from profiles.parts import SIGNED_AT_ONCE, join_upload_parts, part_targets
 from tasks.models import TaskFile
-from tasks.submission.creation import initiated_check
+from tasks.submission.creation import check_initiated
 from webprofile import fields
 from webprofile.api.schema import problems
 from webprofile.api.uploads import JoinedAnswer, PartAddressesAnswer
@@ -116,5 +116,5 @@ class TaskFileParts(ViewSetMixin, ResultView):
         """Raises Http404; DomainError not_initiated."""
         task = self.task(task_id)
         found = get_object_or_404(task.files, pk=file_id)
-        initiated_check(task)
+        check_initiated(task)
         return found

@@ -20,7 +20,7 @@ from profiles.parts import target_of
 from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Attempt, Task
 from tasks.submission.submit import StoredObject
-from tasks.submission.uploads import what_is_stored
+from tasks.submission.uploads import find_stored_object
 from webprofile.client.batchfile.local_files import LocalFile, look_at
 from webprofile.errors import DomainError
 from webprofile.storage import storage
@@ -43,7 +43,7 @@ def submit_import(upload: ProfileUpload) -> None:
 
     Raises the errors of `confirm_import`, and DomainError storage_unreachable.
     """
-    confirm_import(upload, {row.number: what_is_stored(row) for row in upload.files.all()})
+    confirm_import(upload, {row.number: find_stored_object(row) for row in upload.files.all()})
 
 
 def _filled(
@@ -164,7 +164,7 @@ def _stored(
 def _put(row: OpenedFile, path: Path) -> StoredObject | None:
     with path.open("rb") as file:
         storage.write_from(row.object_key, file)
-    return what_is_stored(row)
+    return find_stored_object(row)
 
 
 def is_recorded(name: str) -> bool:

@@ -26,10 +26,10 @@ from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer
 from tasks.selectors import listed_tasks, visible_tasks
 from tasks.states import TaskState
 from tasks.submission.copies import confirm_copy, copy_sources, end_refused, repeat_task
-from tasks.submission.creation import create_task, fail_copy, initiated_check
+from tasks.submission.creation import check_initiated, create_task, fail_copy
 from tasks.submission.drafts import Draft, draft_of
-from tasks.submission.schema import DraftBody, TaskBody, request_asked, worker_asked
-from tasks.submission.uploads import confirm_task, sources_check
+from tasks.submission.schema import DraftBody, TaskBody, find_worker, task_request_of
+from tasks.submission.uploads import check_sources, confirm_task
 from tasks.submission.validation import Admitted, allowed_priority, quota_of
 from webprofile import fields
 from webprofile.api import idempotency
@@ -127,9 +127,9 @@ class TaskList(ApiListView):
 
     def _make(self, body: dict[str, Any], use: idempotency.Once) -> Task:
         user = self.request.user
-        asked = request_asked(body, user)
-        worker = worker_asked(body["worker"])
-        sources_check(asked.files)
+        asked = task_request_of(body, user)
+        worker = find_worker(body["worker"])
+        check_sources(asked.files)
         with transaction.atomic():
             task = create_task(owner=user, worker=worker, request=asked)
             use.keep(task)
@@ -219,7 +219,7 @@ class TaskViewSet(OneTask):
         says which parts have arrived.
         """
         task = self.get_object()
-        initiated_check(task)
+        check_initiated(task)
         return Response({"uploads": upload_targets(task)})
 
     @extend_schema(
@@ -315,7 +315,7 @@ class TaskViewSet(OneTask):
         task = self.get_object()
         body = MoveBody(data=request.data)
         body.is_valid(raise_exception=True)
-        worker = worker_asked(body.validated_data["worker"])
+        worker = find_worker(body.validated_data["worker"])
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
         rebinding.move_task(task, to=worker)

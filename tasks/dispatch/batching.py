@@ -1,4 +1,4 @@
-"""Heartbeats, answered together; and the threads in which frames of agents are worked on."""
+"""Batching of heartbeats, and the thread pool that handles agents' frames."""
 
 import asyncio
 import datetime
@@ -25,17 +25,19 @@ R = TypeVar("R")
 
 log = structlog.get_logger()
 
-#: what the tasks that answer heartbeats are called
-BEATS = "heartbeats"
+#: name of the asyncio tasks that answer heartbeats
+TASK_NAME = "heartbeats"
 
 
-def in_thread(act: Callable[P, R]) -> "database_sync_to_async[P, R]":
-    """Several frames at a time, each of another agent: one that waits for a lock or the disk holds
-    no other up. On SQLite one after the other: it has one writer.
+def in_thread(function: Callable[P, R]) -> "database_sync_to_async[P, R]":
+    """Wrap a function to run in the thread pool for agents' frames.
+
+    Frames of several agents are handled concurrently, so that one that waits for a lock or the disk
+    does not delay the others. SQLite has a single writer, so there they run one after the other.
     """
     if connection.vendor == "sqlite" or not settings.AGENT_THREADS:
-        return database_sync_to_async(act)
-    return database_sync_to_async(act, thread_sensitive=False, executor=_threads())
+        return database_sync_to_async(function)
+    return database_sync_to_async(function, thread_sensitive=False, executor=_threads())
 
 
 @cache
@@ -44,81 +46,86 @@ def _threads() -> ThreadPoolExecutor:
 
 
 class Connection(Protocol):
-    """One device's: its token, and who it was when that was looked up last."""
+    """The connection of one agent.
+
+    worker: the worker to which the token belonged when it was last looked up
+    """
 
     token: str
     worker: Worker | None
 
     async def authenticate(self) -> bool:
-        """Look the token up; one that is not good ends the connection."""
+        """Look the token up; close the connection if it is no longer valid."""
 
     async def send_all(self, replies: gateway.Replies) -> None:
-        """Say these, in this order, and after what is being said."""
+        """Send frames in this order, after those that are already being sent."""
 
 
-class Beats:
-    """The heartbeats that connections of this process said lately, to be answered together.
+class HeartbeatBatch:
+    """Collects heartbeats of the connections of this process, and answers them together.
 
-    So what a heartbeat costs the database does not grow with the number of devices. Those of a
-    process that dies are lost, which is a second of the three heartbeats that a device may miss.
+    This way the number of queries does not grow with the number of devices. If the process dies,
+    the heartbeats of the last second are lost; a device may miss three heartbeats.
     """
 
     def __init__(self) -> None:
-        self._held: dict[Connection, frozenset[UUID]] = {}
-        self._said_at = timezone.now()
+        self._running: dict[Connection, frozenset[UUID]] = {}
+        self._first_at = timezone.now()
         self._answering: asyncio.Task[None] | None = None
 
     def add(self, connection: Connection, running: frozenset[UUID]) -> None:
-        if not self._held:
-            self._said_at = timezone.now()
-        self._held[connection] = running
+        """Add a heartbeat; `running` are the attempts that the agent holds."""
+        if not self._running:
+            self._first_at = timezone.now()
+        self._running[connection] = running
         if self._answering is None:
-            self._answering = asyncio.create_task(self._answer_soon(), name=BEATS)
+            self._answering = asyncio.create_task(self._answer_later(), name=TASK_NAME)
 
-    def ended(self, connection: Connection, attempt: UUID) -> None:
-        """What was said before this attempt's end is not held against it."""
-        if connection in self._held:
-            self._held[connection] -= {attempt}
+    def remove_attempt(self, connection: Connection, attempt: UUID) -> None:
+        """Forget that an agent holds an attempt, which ended after the heartbeat was sent."""
+        if connection in self._running:
+            self._running[connection] -= {attempt}
 
-    def forget(self, connection: Connection) -> None:
-        self._held.pop(connection, None)
+    def discard(self, connection: Connection) -> None:
+        """Drop the heartbeat of a connection that is closed."""
+        self._running.pop(connection, None)
 
-    async def _answer_soon(self) -> None:
-        # begun by one connection for all of them: its facts are not about what follows
+    async def _answer_later(self) -> None:
+        # this task inherits the log context of the connection that started it
         clear_contextvars()
         await asyncio.sleep(settings.BEATS_TOGETHER_S)
-        held, self._held, self._answering = self._held, {}, None
-        said_at = self._said_at
+        running, self._running, self._answering = self._running, {}, None
+        first_at = self._first_at
         try:
-            await _answer_beats(held, said_at)
+            await _answer_heartbeats(running, first_at)
         except Exception:
-            # each agent says the same again soon
-            log.exception("heartbeats_failed", agents=len(held))
+            # every agent sends another heartbeat soon
+            log.exception("heartbeats_failed", agents=len(running))
 
 
-_beats: "WeakKeyDictionary[asyncio.AbstractEventLoop, Beats]" = WeakKeyDictionary()
+_batches: "WeakKeyDictionary[asyncio.AbstractEventLoop, HeartbeatBatch]" = WeakKeyDictionary()
 
 
-def beats() -> Beats:
-    """Those of the running event loop."""
-    return _beats.setdefault(asyncio.get_running_loop(), Beats())
+def heartbeat_batch() -> HeartbeatBatch:
+    """Return the batch of the running event loop."""
+    return _batches.setdefault(asyncio.get_running_loop(), HeartbeatBatch())
 
 
-async def _answer_beats(
-    held: dict[Connection, frozenset[UUID]], said_at: datetime.datetime
+async def _answer_heartbeats(
+    running: dict[Connection, frozenset[UUID]], first_at: datetime.datetime
 ) -> None:
-    """Look all tokens up, note all heartbeats, send orders to those who need some."""
-    digests = {connection: digest(connection.token) for connection in held}
+    """Check all tokens, store all heartbeats, and send orders to the agents that need some."""
+    digests = {connection: digest(connection.token) for connection in running}
     valid = await in_thread(valid_tokens)(digests.values())
-    alive = {each: each.worker.pk for each in held if digests[each] in valid and each.worker}
-    running = {worker: held[each] for each, worker in alive.items()}
-    replies = await in_thread(gateway.on_heartbeats)(running, said_at)
-    done = await asyncio.gather(
-        *(each.authenticate() for each in held.keys() - alive.keys()),
-        *(each.send_all(replies[worker]) for each, worker in alive.items() if worker in replies),
+    alive = {c: c.worker.pk for c in running if digests[c] in valid and c.worker}
+    by_worker = {worker: running[connection] for connection, worker in alive.items()}
+    replies = await in_thread(gateway.on_heartbeats)(by_worker, first_at)
+    results = await asyncio.gather(
+        *(connection.authenticate() for connection in running.keys() - alive.keys()),
+        *(c.send_all(replies[worker]) for c, worker in alive.items() if worker in replies),
         return_exceptions=True,
     )
-    # one that was closed meanwhile keeps no other from its orders
-    for error in done:
+    # an error, such as a connection that was closed meanwhile, does not affect the others
+    for error in results:
         if isinstance(error, BaseException):
             log.warning("heartbeat_not_answered", error=repr(error))

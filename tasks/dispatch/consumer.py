@@ -1,4 +1,4 @@
-"""One connection of an agent: who it is, what it says, what it is told."""
+"""Channels consumer of the agents' socket: authenticate, decode frames, send replies and orders."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ from agent.protocol import (
     encode,
 )
 from tasks.dispatch import gateway
-from tasks.dispatch.batching import beats, in_thread
+from tasks.dispatch.batching import heartbeat_batch, in_thread
 from webprofile.errors import DomainError
 from webprofile.observability.counters import AGENT_FRAMES
 from webprofile.realtime.consumers import ClosesOnce, Pace
@@ -35,22 +35,25 @@ log = structlog.get_logger()
 
 #: RFC 6455, 7.4.1: the server met an unexpected condition
 INTERNAL_ERROR = 1011
-#: PostgreSQL's code of a row that another transaction has locked
+#: PostgreSQL's error code for a row that another transaction has locked (with NOWAIT)
 LOCK_NOT_AVAILABLE = "55P03"
-#: how long a message waits for such a row before the connection ends, s; heartbeats stand behind it
+#: how long a message retries for a locked row before the connection is closed, s; the agent's
+#: heartbeats wait behind the message
 LOCKED_S = 5.0
 AGAIN_S = 0.05
-#: a NUL as JSON writes it, and not a backslash before "u0000": no text of PostgreSQL can hold one
+#: the JSON escape of NUL, which PostgreSQL's text cannot hold, but not an escaped backslash before
+#: "u0000"
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-#: shorter than what a heartbeat waits, which counts from the row (`gateway.ORDER_PATIENCE`)
+#: how long a start order is not sent again over this connection; shorter than
+#: `gateway.ORDER_PATIENCE`, which counts from the creation of the attempt
 _PATIENCE_S = 1.0
 _CLOSE_CODES = {"token_unknown": CloseCode.UNKNOWN_TOKEN, "token_revoked": CloseCode.REVOKED_TOKEN}
 
 
 class AgentConsumer(ClosesOnce):
-    """One connection of one agent. Its token is looked up again for each of its frames.
+    """The connection of one agent. Its token is checked again with each frame.
 
-    That of heartbeats a moment later, together with others' (`Beats`).
+    Heartbeats are collected, and their tokens are checked together (`HeartbeatBatch`).
     """
 
     worker: Worker | None = None
@@ -61,17 +64,17 @@ class AgentConsumer(ClosesOnce):
         header = dict(self.scope["headers"]).get(b"authorization", b"")
         self.token = bearer_of(header.decode("latin-1"))
         self.pace = Pace(settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S)
-        self._speaking = asyncio.Lock()
-        #: when its latest orders were sent
-        self._ordered: dict[UUID, float] = {}
-        # accepted in any case: only an open socket can tell the agent, by close code, what is wrong
+        self._sending = asyncio.Lock()
+        #: attempt -> when its start order was last sent (monotonic)
+        self._started: dict[UUID, float] = {}
+        # accepted even with an invalid token: only an open socket can carry a close code
         await self.accept()
         if await self.authenticate():
             await self.channel_layer.group_add(self._group, self.channel_name)
 
     async def disconnect(self, code: int) -> None:
         if self.worker is not None:
-            beats().forget(self)
+            heartbeat_batch().discard(self)
             await self.channel_layer.group_discard(self._group, self.channel_name)
             log.info("agent_disconnected", worker=self.worker.name, code=code)
 
@@ -88,19 +91,20 @@ class AgentConsumer(ClosesOnce):
             AGENT_FRAMES.labels("unreadable", "refused").inc()
             await self.close(code=CloseCode.BAD_FRAME)
         elif isinstance(message, Heartbeat):
-            beats().add(self, message.running)
+            heartbeat_batch().add(self, message.running)
             AGENT_FRAMES.labels(message.type, "done").inc()
         elif isinstance(message, Hello) and message.protocol < PROTOCOL_VERSION:
             await self.close(code=CloseCode.TOO_OLD)
         else:
             if isinstance(message, AttemptFinished):
-                beats().ended(self, message.attempt)
+                heartbeat_batch().remove_attempt(self, message.attempt)
             await self._answer(message)
 
     async def _answer(self, message: BaseModel) -> None:
         kind: str = getattr(message, "type", "")
         if isinstance(message, Hello):
-            # a void token must not end the good agent: who is replaced stops for good
+            # check the token first: a revoked one must not replace the connection of the valid
+            # agent, since a replaced agent stops for good
             if not await self.authenticate():
                 return
             await self._replace_others()
@@ -112,21 +116,21 @@ class AgentConsumer(ClosesOnce):
             if error.code in _CLOSE_CODES:
                 await self.close(code=_CLOSE_CODES[error.code])
                 return
-            # nothing was changed; the agent repeats what was not acknowledged
+            # nothing was changed; the agent repeats messages that were not acknowledged
             log.warning("agent_message_failed", code=error.code, **about)
             AGENT_FRAMES.labels(kind, "failed").inc()
             return
         except Exception:
             log.exception("agent_message_failed", **about)
             AGENT_FRAMES.labels(kind, "failed").inc()
-            # not all of it is said again over this connection, but over a new one
+            # the agent repeats some messages only after it reconnects
             await self.close(code=INTERNAL_ERROR)
             return
         AGENT_FRAMES.labels(kind, "done").inc()
         await self.send_all(replies)
 
     async def _handle(self, message: BaseModel) -> list[BaseModel]:
-        """Do what a message asks for; while its rows are locked try again, and hold no thread."""
+        """Handle a message; while its rows are locked, retry without occupying a thread."""
         deadline = time.monotonic() + LOCKED_S
         while True:
             try:
@@ -142,13 +146,16 @@ class AgentConsumer(ClosesOnce):
                 return replies
 
     async def _replace_others(self) -> None:
-        """Before any order is given, or two programs with one token would begin it."""
+        """Close other connections of this worker before any order is sent.
+
+        Otherwise two agents with the same token would start the same attempt.
+        """
         self.greeted = True
         replaced = {"type": "worker.replaced", "by": self.channel_name}
         await self.channel_layer.group_send(self._group, replaced)
 
     async def worker_poke(self, event: dict[str, Any]) -> None:
-        """A poke carries nothing, since the channel layer may drop it: look at the rows."""
+        """Handle a wake-up, which carries no data: send the orders that the rows require."""
         if self.greeted and self.worker is not None:
             try:
                 orders = await in_thread(gateway.desired_state)(self.worker.pk)
@@ -163,7 +170,7 @@ class AgentConsumer(ClosesOnce):
             await self.close(code=CloseCode.REPLACED)
 
     async def worker_revoked(self, event: dict[str, Any]) -> None:
-        """Some token of this device is void; that of an agent that enrolled anew is not."""
+        """Handle the revocation of a token of this worker, which may be another than this one."""
         await self.authenticate()
 
     @property
@@ -171,7 +178,7 @@ class AgentConsumer(ClosesOnce):
         return worker_group(self.worker.pk if self.worker else 0)
 
     async def authenticate(self) -> bool:
-        """Look the token up; one that is not good ends the connection."""
+        """Look the token up; close the connection if it is unknown or revoked."""
         try:
             self.worker = await in_thread(check_token)(self.token)
         except DomainError as error:
@@ -180,24 +187,25 @@ class AgentConsumer(ClosesOnce):
         return True
 
     async def send_all(self, replies: list[BaseModel]) -> None:
-        # a device may be slow to listen, and what is said to it keeps its order
-        async with self._speaking:
+        # the lock keeps frames in order while a slow device receives earlier ones
+        async with self._sending:
             for reply in replies:
-                if not isinstance(reply, Start) or self._is_news(reply):
+                if not isinstance(reply, Start) or self._is_new(reply):
                     await self.send(encode(reply))
 
-    def _is_news(self, order: Start) -> bool:
-        """Whether it was not sent here just now: whoever is woken again may not have accepted it
-        yet.
+    def _is_new(self, order: Start) -> bool:
+        """Whether a start order was not sent within the last `_PATIENCE_S`.
+
+        The agent may not have accepted an earlier one yet.
         """
         now = time.monotonic()
-        lately = {key: at for key, at in self._ordered.items() if now - at < _PATIENCE_S}
-        self._ordered = {order.attempt: now} | lately
-        return order.attempt not in lately
+        recent = {key: at for key, at in self._started.items() if now - at < _PATIENCE_S}
+        self._started = {order.attempt: now} | recent
+        return order.attempt not in recent
 
 
 def _decode(text: str | None) -> Any:
-    """A message, or None for a frame that is none."""
+    """Decode a frame; None if it is not a valid message."""
     if text is None or len(text.encode()) > MAX_FRAME_BYTES:
         return None
     try:

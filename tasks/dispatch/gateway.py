@@ -1,7 +1,7 @@
-"""What each of an agent's messages does: one function per message, rows in and frames out.
+"""Handlers of agents' messages: one function per message, which returns the frames to send back.
 
-Runs in a thread (the ORM is synchronous). An attempt that is not this worker's, or has ended, is
-answered as if all were well, so that a late agent comes to rest.
+They run in threads, because the ORM is synchronous. A message about an attempt that is not this
+worker's or has ended gets the usual reply, so that the agent stops repeating it.
 """
 
 import datetime
@@ -56,12 +56,14 @@ from workers.models import LONG, Worker
 log = structlog.get_logger()
 
 Replies = list[BaseModel]
-#: an order given less than this before a heartbeat that does not name it is on its way, not lost
+#: a start order that is younger than this when a heartbeat does not name its attempt may still be
+#: on its way, so it is not sent again
 ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 
 def on_hello(worker: Worker, message: Hello) -> Replies:
-    # before it counts as online, and gets the same task anew
+    """Greet an agent: resume or end its attempts, store its facts, return what it should do."""
+    # first: once the worker is online, the dispatcher might assign the same task again
     revive_attempts(worker.pk, message.running)
     services.introduce_worker(
         worker,
@@ -72,7 +74,7 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
     )
     attempts.keep_leases(_live(worker.pk).filter(pk__in=message.running))
     for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
-        # it had the order on disk and does not know it any more: no report will ever come
+        # the agent had stored the order and lost it, so no report will ever arrive
         attempts.lose_attempt(attempt, reason=AGENT_FORGOT)
     dispatch_on_commit([worker.pk])
     log.info("agent_connected", version=message.agent_version)
@@ -89,38 +91,42 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
 def on_heartbeats(
     held: Mapping[int, frozenset[uuid.UUID]], said_at: datetime.datetime | None = None
 ) -> dict[int, Replies]:
-    """What follows from heartbeats: `held` maps workers to the attempts that they say they hold.
+    """Store heartbeats, renew leases, and return orders for the workers that need some.
 
-    said_at: when the first of them was said; None: at this moment
-    Two or three queries for all together, and some more for each worker that needs an order: a
-    wake-up may have been lost, and orders are idempotent. An error about one worker is logged and
-    concerns it alone: its agent says the same again soon.
+    This takes two or three queries in all, and some more for each worker that needs an order.
+    Orders are repeated here because a wake-up may have been lost; they are idempotent. An error
+    about one worker is logged and affects only that worker, whose agent sends another heartbeat
+    soon.
+
+    held: the attempts that each worker's agent holds, by the worker's id
+    said_at: when the first of the heartbeats was received; None for now
     """
     live: dict[int, set[uuid.UUID]] = defaultdict(set)
-    renewed, in_need = [], set()
-    on_its_way = (said_at or timezone.now()) - ORDER_PATIENCE
+    renewed, needs_orders = [], set()
+    overdue_before = (said_at or timezone.now()) - ORDER_PATIENCE
     rows = Attempt.objects.filter(worker__in=held, ended_at=None)
-    for attempt in rows.select_related("task").only("worker", "accepted_at", *_OF_A_BEAT):
+    for attempt in rows.select_related("task").only("worker", "accepted_at", *_HEARTBEAT_COLUMNS):
         running = held[attempt.worker_id]
         live[attempt.worker_id].add(attempt.pk)
         if attempt.pk in running:
             renewed.append(attempt)
-        elif attempt.accepted_at is None and attempt.created_at < on_its_way:
-            in_need.add(attempt.worker_id)
+        elif attempt.accepted_at is None and attempt.created_at < overdue_before:
+            needs_orders.add(attempt.worker_id)
         if attempt.task.state == TaskState.CANCELLING:
-            in_need.add(attempt.worker_id)
+            needs_orders.add(attempt.worker_id)
     attempts.keep_leases(renewed)
-    gone = {worker: lost for worker, running in held.items() if (lost := running - live[worker])}
-    # as after a hello: what counts as online before would get the same tasks anew
-    failed = {worker for worker, lost in gone.items() if not _is_revived(worker, lost)}
+    not_live = {worker: ids for worker, running in held.items() if (ids := running - live[worker])}
+    # as in `on_hello`: before the worker is online, or it might get the same tasks again
+    failed = {worker for worker, ids in not_live.items() if not _try_revive(worker, ids)}
     services.mark_seen(held.keys() - failed)
-    return {worker: _orders(worker, held[worker]) for worker in (in_need | gone.keys()) - failed}
+    workers = (needs_orders | not_live.keys()) - failed
+    return {worker: _orders(worker, held[worker]) for worker in workers}
 
 
-def _is_revived(worker: int, gone: frozenset[uuid.UUID]) -> bool:
-    """Whether it went without an error, which is logged: others' heartbeats are not held up."""
+def _try_revive(worker: int, ended: frozenset[uuid.UUID]) -> bool:
+    """Revive attempts; log an error instead of raising it, and return whether there was none."""
     try:
-        revive_attempts(worker, gone)
+        revive_attempts(worker, ended)
     except Exception:
         log.exception("attempts_not_revived", worker=worker)
         return False
@@ -128,7 +134,7 @@ def _is_revived(worker: int, gone: frozenset[uuid.UUID]) -> bool:
 
 
 def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
-    """None if the rows cannot be read or signed, which is logged: others get theirs."""
+    """Return the orders for a worker; log an error instead of raising it, and return no orders."""
     try:
         return [*_cancel_ended(worker, running), *desired_state(worker, running)]
     except Exception:
@@ -136,13 +142,14 @@ def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
         return []
 
 
-#: the columns of attempts that a heartbeat is compared with
-_OF_A_BEAT = ("created_at", "lease_expires_at", "task__state")
+#: further columns of attempts that `on_heartbeats` needs
+_HEARTBEAT_COLUMNS = ("created_at", "lease_expires_at", "task__state")
 
 
 def on_report(worker: Worker, report: Report, token: str | None = None) -> Replies:
-    if not (isinstance(report, AttemptAccepted) and _is_accepted(worker, report, token)):
-        _take(worker, report, token)
+    """Apply a report about an attempt; acknowledge those that the agent repeats until then."""
+    if not (isinstance(report, AttemptAccepted) and _accept(worker, report, token)):
+        _apply(worker, report, token)
     match report:
         case AttemptAccepted() | AttemptFinished():
             return [Ack(of=report.type, attempt=report.attempt)]
@@ -150,10 +157,11 @@ def on_report(worker: Worker, report: Report, token: str | None = None) -> Repli
 
 
 @transaction.atomic
-def _is_accepted(worker: Worker, report: AttemptAccepted, token: str | None) -> bool:
-    """Note it, most often the first time that it is said: one statement.
+def _accept(worker: Worker, report: AttemptAccepted, token: str | None) -> bool:
+    """Store that an attempt was accepted, in one statement; return whether a row matched.
 
-    Raises OperationalError as `held_attempt`.
+    No row matches if the report is repeated or late, or the token is invalid. Raises
+    OperationalError as `held_attempt`.
     """
     new = _attempts(worker, report.attempt, token).filter(accepted_at=None, ended_at=None)
     locked = new.select_for_update(no_key=True, nowait=True).values("pk")
@@ -163,8 +171,8 @@ def _is_accepted(worker: Worker, report: AttemptAccepted, token: str | None) -> 
 
 
 @transaction.atomic
-def _take(worker: Worker, report: Report, token: str | None) -> None:
-    attempt = _held(worker, report.attempt, token)
+def _apply(worker: Worker, report: Report, token: str | None) -> None:
+    attempt = _lock_attempt(worker, report.attempt, token)
     if attempt is None or attempt.ended_at is not None:
         return
     if isinstance(report, AttemptFinished) and report.files:
@@ -174,21 +182,22 @@ def _take(worker: Worker, report: Report, token: str | None) -> None:
 
 
 def on_log(worker: Worker, message: AttemptLog, token: str | None = None) -> Replies:
-    found = attempts.store_log(_attempts(worker, message.attempt, token), message)
-    if found is None and token is not None:
+    """Store a chunk of an attempt's log."""
+    attempt = attempts.store_log(_attempts(worker, message.attempt, token), message)
+    if attempt is None and token is not None:
         tokens.check_token(token)
     return []
 
 
 @transaction.atomic
 def on_uploads(worker: Worker, message: AttemptUploads, token: str | None = None) -> Replies:
-    """Sign a PUT for each file that an attempt may store, or say why it may not.
+    """Presign a PUT for each file that an attempt may store; return the reason for refused ones.
 
-    All files of an attempt that is over count as stored already. What is signed is noted at once,
-    so that the limit on all files holds over several questions; the attempt is locked, so that no
-    file that its end named is noted as not stored after that.
+    Files of an attempt that has ended get an empty URL: the agent treats them as stored. The files
+    are recorded immediately, so that the limit on their total size holds over several requests. The
+    attempt is locked, so that a concurrent final report cannot be overwritten.
     """
-    attempt = _held(worker, message.attempt, token)
+    attempt = _lock_attempt(worker, message.attempt, token)
     if attempt is None or attempt.ended_at is not None:
         targets = [UploadTarget(name=file.name, url="") for file in message.files]
     else:
@@ -216,11 +225,12 @@ HANDLERS: dict[type[BaseModel], Callable[[Worker, Any, str | None], Replies]] = 
 
 
 def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Replies:
-    """Do what a message asks for and return the frames to send back.
+    """Handle a message and return the frames to send back.
 
-    token: is looked up together with what the message is about. Raises DomainError as
-    `check_token`; None: that was done
-    Raises OperationalError at once if another transaction has locked the attempt of a report.
+    token: checked in the same query that reads the attempt; None if it was checked before
+
+    Raises DomainError as `check_token`; raises OperationalError without waiting if another
+    transaction has locked the attempt.
     """
     about = {"worker": worker.name}
     if attempt := getattr(message, "attempt", None):
@@ -235,7 +245,7 @@ def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Repl
 
 
 def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
-    """What a worker's agent should be doing: starts not accepted yet, cancels not met yet."""
+    """Return the pending orders for a worker: starts not yet accepted, cancels not yet done."""
     orders: Replies = []
     for attempt in _live(worker).prefetch_related(Prefetch("task__files", files_with_sums())):
         if attempt.task.state == TaskState.CANCELLING:
@@ -243,7 +253,7 @@ def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> R
         elif attempt.accepted_at is not None or attempt.pk in running:
             continue
         elif is_script_forbidden(attempt.task, attempt.worker):
-            # forbidden between the assignment and now: the task waits again, and says why
+            # forbidden since the assignment: the task waits again, with the reason in its history
             attempts.lose_attempt(attempt, reason=SCRIPTS_WITHDRAWN)
         else:
             orders.append(_start(attempt))
@@ -251,9 +261,9 @@ def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> R
 
 
 def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
-    """Orders to stop what the agent still runs but the server gave up, such as a lost lease.
+    """Return cancel orders for attempts that the agent still runs but that the server has ended.
 
-    Without them it would run beside the attempt that took its place, and disturb it.
+    Without them, a run whose lease expired would disturb the attempt that replaced it.
     """
     live = set(_live(worker).filter(pk__in=running).values_list("pk", flat=True))
     return [Cancel(attempt=attempt) for attempt in running - live]
@@ -261,7 +271,7 @@ def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 
 def _start(attempt: Attempt) -> Start:
     task = attempt.task
-    # the model or program first, then data, then the files of options: the order of `TaskFile`
+    # the default order of `TaskFile`: the model or program, data, files of options
     model, *data = [_input_file(file) for file in task.files.all()]
     return Start(
         attempt=attempt.pk,
@@ -281,7 +291,10 @@ def _start(attempt: Attempt) -> Start:
 
 
 def _input_file(file: Any) -> InputFile:
-    """file: one of `files_with_sums`"""
+    """Describe a task's file for the agent, with a presigned URL.
+
+    file: a row of `files_with_sums`
+    """
     return InputFile(
         name=file.device_name,
         input=file.input,
@@ -300,20 +313,23 @@ def _live(*workers: int) -> Any:
 
 
 def _attempts(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> QuerySet[Attempt]:
-    """The attempt if it is the worker's, and as long as the token is good."""
+    """Return a queryset with the attempt if it is the worker's and the token is valid."""
     rows = Attempt.objects.filter(pk=attempt_id, worker=worker)
     if token is None:
         return rows
-    # no join, so that the attempt alone is locked
+    # a subquery rather than a join, so that only the attempt is locked
     return rows.filter(Exists(tokens.usable(token).filter(worker=worker)))
 
 
-def _held(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Attempt | None:
-    """The worker's attempt, locked with its task until the commit."""
-    found = held_attempt(_attempts(worker, attempt_id, token))
-    if found is not None:
-        found.worker = worker
-        bind_contextvars(task=found.task_id)
+def _lock_attempt(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Attempt | None:
+    """Return the worker's attempt, locked together with its task until the commit.
+
+    Returns None if the worker has no such attempt. Raises DomainError as `check_token`.
+    """
+    attempt = held_attempt(_attempts(worker, attempt_id, token))
+    if attempt is not None:
+        attempt.worker = worker
+        bind_contextvars(task=attempt.task_id)
     elif token is not None:
         tokens.check_token(token)
-    return found
+    return attempt

@@ -153,7 +153,7 @@ def _visible(user: User) -> Any:
 
 
 def refusal_of(target: Target, *, user: User) -> DomainError:
-    """Why no device can be had for a target that has no candidates: what is missing, who has it."""
+    """Return the error for a target without candidates: the unmet requirement, and who meets it."""
     workers = list(_visible(user))
     if not workers:
         return DomainError("target_no_device", field="target")

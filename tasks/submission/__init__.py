@@ -1,1 +1,1 @@
-"""Submission of tasks: from JSON by `schema` to a `request`, its validation, and copies of it."""
+"""Submission of tasks: parse a request, validate it, create the task, check its uploaded files."""

@@ -1,4 +1,4 @@
-"""Tasks asked for in bulk: each cell of a matrix is judged before one task is made."""
+"""Batches of tasks: validate every cell of a matrix before the first task is created."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,10 +7,10 @@ from pathlib import Path
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
-from tasks.submission.contents import head_bytes_of, look_into
+from tasks.submission.contents import head_bytes_of, inspect_files
 from tasks.submission.creation import task_rows
 from tasks.submission.request import TaskRequest
-from tasks.submission.schema import TaskBody, request_asked, worker_asked
+from tasks.submission.schema import TaskBody, find_worker, task_request_of
 from tasks.submission.validation import admit
 from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.batchfile.matrix import Cell, newest_first
@@ -18,15 +18,15 @@ from webprofile.errors import DomainError
 from workers.models import Worker
 from workers.selectors import visible_workers
 
-#: why a request cannot be met: it breaks a rule, or is none
+#: errors of a request: it breaks a rule, or does not match the schema
 Refusal = DomainError | ValidationError
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A task that may be made: the cell, and the request in the server's words.
+class PlannedTask:
+    """A task that can be created: the cell of the matrix, and the validated request.
 
-    `worker` None: one that fits the request's target.
+    worker: None if the request's target chooses it
     """
 
     cell: Cell
@@ -35,7 +35,10 @@ class Planned:
 
 
 class BatchRefusedError(Exception):
-    """`refusals`: every cell that cannot be met, with the first reason."""
+    """Some cells of a batch are invalid.
+
+    refusals: each invalid cell with its first error
+    """
 
     def __init__(self, refusals: Sequence[tuple[Cell, Refusal]]) -> None:
         self.refusals = tuple(refusals)
@@ -43,7 +46,7 @@ class BatchRefusedError(Exception):
 
 
 def devices_of(user: User) -> dict[str, list[str]]:
-    """The versions that can be used on each device that a user may choose, newest first."""
+    """Return the usable versions of each device that a user may use, newest first."""
     return {
         worker.name: newest_first([r.version for r in worker.runtimes.all() if not r.problem])
         for worker in visible_workers(user)
@@ -52,44 +55,49 @@ def devices_of(user: User) -> dict[str, list[str]]:
 
 def batch_plan(
     owner: User, cells: Iterable[Cell], files: Mapping[Path, LocalFile]
-) -> list[Planned]:
-    """Judge every cell by the rules of a single task, data files' headers included.
+) -> list[PlannedTask]:
+    """Validate every cell by the rules for a single task, including the headers of data files.
 
-    Raises BatchRefusedError. What changes until a task is made is judged again then.
+    Raises BatchRefusedError. Each request is validated again when its task is created, since
+    devices and limits may change until then.
     """
     planned, refusals = [], []
-    judged: dict[tuple[object, ...], Planned | Refusal] = {}
+    results: dict[tuple[object, ...], PlannedTask | Refusal] = {}
     for cell in cells:
-        found = judged.get(cell.request_key)
-        if found is None:
+        result = results.get(cell.request_key)
+        if result is None:
             try:
-                found = _judge(owner, cell, files)
+                result = _validate(owner, cell, files)
             except (DomainError, ValidationError) as refusal:
-                found = refusal
+                result = refusal
                 refusals.append((cell, refusal))
-            judged[cell.request_key] = found
-        if isinstance(found, Planned):
-            request = replace(found.request, title=cell.title)
-            planned.append(replace(found, cell=cell, request=request))
+            results[cell.request_key] = result
+        if isinstance(result, PlannedTask):
+            request = replace(result.request, title=cell.title)
+            planned.append(replace(result, cell=cell, request=request))
     if refusals:
         raise BatchRefusedError(refusals)
     return planned
 
 
-def _judge(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> Planned:
-    """Raises ValidationError, DomainError; also what `submit_task` would after the upload."""
-    announced = [asked.body(files[asked.path]) for asked in cell.files]
-    body = TaskBody(data=cell.body(announced, cell.worker))
+def _validate(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> PlannedTask:
+    """Validate one cell.
+
+    Raises ValidationError, and DomainError, also those that `submit_task` would raise after the
+    upload.
+    """
+    uploads = [file.body(files[file.path]) for file in cell.files]
+    body = TaskBody(data=cell.body(uploads, cell.worker))
     body.is_valid(raise_exception=True)
-    request = request_asked(body.validated_data, owner)
-    worker = worker_asked(body.validated_data["worker"])
+    request = task_request_of(body.validated_data, owner)
+    worker = find_worker(body.validated_data["worker"])
     admitted = admit(owner=owner, worker=worker, request=request)
     task, rows = task_rows(owner, request, admitted)
     heads = {}
-    for number, (row, asked) in enumerate(zip(rows, cell.files, strict=True)):
+    for number, (row, local) in enumerate(zip(rows, cell.files, strict=True)):
         row.pk = number
-        if wanted := head_bytes_of(row):
-            with asked.path.open("rb") as file:
-                heads[number] = file.read(wanted)
-    look_into(task, rows, heads)
-    return Planned(cell, worker, request)
+        if size := head_bytes_of(row):
+            with local.path.open("rb") as file:
+                heads[number] = file.read(size)
+    inspect_files(task, rows, heads)
+    return PlannedTask(cell, worker, request)

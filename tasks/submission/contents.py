@@ -1,8 +1,8 @@
-"""What uploaded files are, read from their first bytes, and whether they go together.
+"""Inspect uploaded files by their first bytes, and check that they match each other.
 
-Nothing is unpacked, unpickled or run, no array is made, and no header is believed. Data files are
-read by the agent's own readers (`agent.protocol.inputs`), so that what the device would refuse is
-refused before the task waits.
+Nothing is unpacked, unpickled or executed, no array is allocated, and sizes in headers are not
+trusted. Data files are parsed by the agent's own readers (`agent.protocol.inputs`), so that files
+that the device would refuse are refused before the task enters the queue.
 """
 
 import codecs
@@ -22,18 +22,18 @@ from agent.protocol.inputs.pictures import parse_picture
 from tasks.models import Task, TaskFile
 from webprofile.errors import DomainError
 
-#: how much of a program or a model is looked at
+#: how much of a program or a model is read
 HEAD_BYTES = 64 * 1024
-#: a zip up to this size is read as a whole, since its list of names is at its end
+#: a zip up to this size is read as a whole, since its central directory is at its end
 ZIP_READ_BYTES = 8 * 1024**2
-#: of the list of names within a zip; some 10,000 entries
+#: limit on the central directory of a zip; some 10,000 entries
 LONGEST_LIST_BYTES = 1024**2
-#: names of a zip that a refusal tells
+#: how many names of a zip an error message lists
 NAMED = 8
 
 _ZIP, _EMPTY_ZIP, _ZIP64 = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x07"
 _MODELS = (b"mgbtest0", b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC", b"packed_model")
-#: of MegEngine's FlatBuffers: behind an offset, or a size and an offset, of 4 bytes each
+#: identifier of MegEngine's FlatBuffers; follows an offset, or a size and an offset, 4 bytes each
 _TAG = b"mgv2"
 _PYTHON = re.compile(r"^\s*(?:import|from)\s+[A-Za-z_][\w.]*|^#!.*python", re.MULTILINE)
 #: PEP 263
@@ -49,13 +49,13 @@ _UNREADABLE = (
 
 
 def head_bytes_of(file: TaskFile) -> int:
-    """Return how many bytes of its start are read; 0 for a file that is not looked into.
+    """Return how many bytes of the start of a file to inspect; 0 for a file that is not inspected.
 
-    A file that is called .mge is taken for what its name says: the device reads it anyway.
+    Models named .mge or .mgb are not inspected, since the device reads them anyway.
     """
     is_script, name = file.task.is_script, file.name.lower()
     if file.kind == TaskFile.Kind.DATA and not is_script:
-        return bytes_wanted(file.name, file.size_bytes)
+        return inspected_bytes_of(file.name, file.size_bytes)
     if file.kind != TaskFile.Kind.MODEL or (not is_script and name.endswith((".mge", ".mgb"))):
         return 0
     if is_script and _is_zip(name) and file.size_bytes <= ZIP_READ_BYTES:
@@ -63,12 +63,14 @@ def head_bytes_of(file: TaskFile) -> int:
     return min(file.size_bytes, HEAD_BYTES)
 
 
-def look_into(task: Task, files: Sequence[TaskFile], heads: Mapping[int, bytes]) -> None:
-    """Put what the headers of data files say into `arrays`; refuse what cannot be inputs.
+def inspect_files(task: Task, files: Sequence[TaskFile], heads: Mapping[int, bytes]) -> None:
+    """Inspect the files of a task, and set `arrays` of data files from their headers.
 
     heads: the first `head_bytes_of` bytes of files, by their keys
-    Raises DomainError input_*, script_* for a program that is none, model_is_script;
-    input_given_twice if two of files, JSON's entries and given inputs are for one variable.
+
+    Raises DomainError input_* for data that no runtime accepts, script_* for an invalid program,
+    model_is_script, and input_given_twice if several files, JSON entries or inputs of the request
+    feed one variable.
     """
     for file in files:
         if file.kind == TaskFile.Kind.MODEL and file.pk in heads:
@@ -78,7 +80,7 @@ def look_into(task: Task, files: Sequence[TaskFile], heads: Mapping[int, bytes])
             else:
                 check_program(file.name, head, file.size_bytes, entry=task.script["entry"])
     if task.is_script:
-        return  # its data feed nothing, they lie beside it
+        return  # data files of a script feed no inputs; they are stored beside it
     data = [file for file in files if file.kind == TaskFile.Kind.DATA and file.pk in heads]
     kind = _kind(task) if data else ""
     for file in data:
@@ -87,13 +89,16 @@ def look_into(task: Task, files: Sequence[TaskFile], heads: Mapping[int, bytes])
 
 
 def _kind(task: Task) -> str:
-    """With a target another device may take what the task's own cannot."""
+    """Return the kind of runtime to check for.
+
+    With a target this is `wheel`, which accepts more, since the task may move to another worker.
+    """
     runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
     return runtime.kind if runtime and task.target is None else "wheel"
 
 
 def _check_feeds(task: Task, files: Sequence[TaskFile]) -> None:
-    feeds = [(given["name"], "") for given in task.inputs]
+    feeds = [(row["name"], "") for row in task.inputs]
     for file in files:
         if file.kind == TaskFile.Kind.DATA:
             names = [file.input] if file.input else [array["name"] for array in file.arrays]
@@ -106,8 +111,8 @@ def _check_feeds(task: Task, files: Sequence[TaskFile]) -> None:
         sources[name] = source
 
 
-def bytes_wanted(name: str, size_bytes: int) -> int:
-    """How many bytes of its start `inspect` reads of a data file."""
+def inspected_bytes_of(name: str, size_bytes: int) -> int:
+    """Return how many bytes of the start of a data file `inspect` needs."""
     if _suffix(name) == ".json" and size_bytes <= LONGEST_JSON:
         return size_bytes
     return min(size_bytes, ARRAY_HEAD_BYTES)
@@ -116,12 +121,15 @@ def bytes_wanted(name: str, size_bytes: int) -> int:
 def inspect(
     name: str, head: bytes, size_bytes: int, *, kind: str = "wheel"
 ) -> list[dict[str, Any]]:
-    """Return the arrays of a data file as `TaskFile.arrays` keeps them, none if it is not read.
+    """Return the arrays of a data file in the format of `TaskFile.arrays`; empty without `head`.
 
-    An array has a name where the file itself names its input variable (JSON).
+    An array has a name if the file itself names the input variable (JSON).
 
-    head: its first `bytes_wanted` bytes; size_bytes: of the whole file; kind: of the runtime
-    Raises DomainError `input_*`, naming file and cause, if it cannot be an input.
+    head: the first `inspected_bytes_of` bytes of the file
+    size_bytes: size of the whole file
+    kind: kind of the runtime, `wheel` or `binary`
+
+    Raises DomainError `input_*`, naming file and cause, if the file cannot feed an input.
     """
     if not head:
         return []
@@ -137,7 +145,7 @@ def _arrays(name: str, head: bytes, size_bytes: int, kind: Kind) -> list[dict[st
     suffix = _suffix(name)
     if suffix == ".json":
         check_json_size(name, size_bytes)
-        return [_array(each.name, each.dtype, each.shape) for each in parse_json(name, head)]
+        return [_array(item.name, item.dtype, item.shape) for item in parse_json(name, head)]
     if suffix in (".ppm", ".pgm"):
         shape, _ = parse_picture(name, head, size_bytes)
         return [_array("", "uint8", shape)]
@@ -154,9 +162,10 @@ def _suffix(name: str) -> str:
 
 
 def check_program(name: str, head: bytes, size_bytes: int, *, entry: str | None) -> None:
-    """Raises DomainError script_* if the file cannot be the program that its name says.
+    """Check that a file can be the program that its name suggests. Raises DomainError script_*.
 
-    head: its first `head_bytes_of` bytes; size_bytes: of the whole file
+    head: the first `head_bytes_of` bytes of the file
+    size_bytes: size of the whole file
     """
     if looks_like_model(head):
         raise DomainError("script_is_model", field="model", name=name)
@@ -170,7 +179,7 @@ def check_program(name: str, head: bytes, size_bytes: int, *, entry: str | None)
 
 
 def check_model(name: str, head: bytes) -> None:
-    """Raises DomainError model_is_script if the file is a program for sure."""
+    """Raise DomainError model_is_script if the file is certainly a program."""
     if looks_like_model(head):
         return
     is_program = head.startswith(_ZIP)
@@ -181,7 +190,7 @@ def check_model(name: str, head: bytes) -> None:
 
 
 def looks_like_model(head: bytes) -> bool:
-    """Whether a file begins as MegEngine's models do."""
+    """Whether a file starts like one of MegEngine's model formats."""
     return head.startswith(_MODELS) or _TAG in (head[4:8], head[8:12])
 
 
@@ -196,7 +205,7 @@ def _is_text(head: bytes) -> bool:
     if any(_CODING.match(line) for line in first_lines):
         return True
     try:
-        # the last character may be cut
+        # incremental, since `head` may end within a character
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return False
@@ -209,23 +218,23 @@ def _check_zip(name: str, head: bytes, size_bytes: int, entry: str) -> None:
     if not head.startswith(_ZIP):
         raise DomainError("script_not_zip", field="model", name=name)
     if len(head) < size_bytes:
-        return  # the device tells whether the entry is there
+        return  # too large to be read here; the device checks whether the entry exists
     names = _names(name, head)
     if names is not None and entry not in names:
-        programs = [each for each in names if each.endswith(".py")]
-        shown = ", ".join(programs[:NAMED]) + (", …" if len(programs) > NAMED else "")
+        programs = [member for member in names if member.endswith(".py")]
+        listed = ", ".join(programs[:NAMED]) + (", …" if len(programs) > NAMED else "")
         raise DomainError(
-            "script_entry_not_there", field="entry", entry=entry, name=name, names=shown or "–"
+            "script_entry_not_there", field="entry", entry=entry, name=name, names=listed or "–"
         )
 
 
 def _names(name: str, data: bytes) -> list[str] | None:
-    """What a zip holds, None if its list is too long to be looked at here."""
+    """Return the names in a zip; None if its central directory is too long, or it is a Zip64."""
     end = data.rfind(_EMPTY_ZIP)
     if end < 0 or len(data) < end + 22:
         raise DomainError("script_zip_damaged", field="model", name=name)
     (list_bytes,) = struct.unpack_from("<I", data, end + 12)
-    # of a larger kind of zip, whose sizes stand elsewhere
+    # Zip64 stores its sizes elsewhere
     if list_bytes > LONGEST_LIST_BYTES or data.startswith(_ZIP64, max(end - 20, 0)):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Files of a request: announce them for an upload, or copy those of an earlier task."""
+"""Files of a request: register them for an upload, or copy those of an earlier task."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,19 +19,19 @@ from tasks.selectors import visible_tasks
 from tasks.states import TaskState
 from tasks.submission.creation import fail_copy, mark_file_stored, rerun_task
 from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
-from tasks.submission.uploads import confirm_task, sources_check
+from tasks.submission.uploads import check_sources, confirm_task
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.storage import storage
 
-#: the artifact of an earlier task that may be the content of an option
+#: option -> the artifact of an earlier task that may be its file
 CACHES = {
     "fast_run_algo_policy": artifact_of("fast_run_algo_policy"),
     "tensorrt_cache": artifact_of("tensorrt_cache"),
     "pack_cache": artifact_of("fast_run_algo_policy"),
 }
 MOST_CHOICES = 50
-#: how a task ends whose file is refused, by how the refusal's code begins
+#: reason of a task whose file is invalid, by the first word of the error code
 _UNUSABLE = {
     "input": Reason.INPUT_UNREADABLE,
     "script": Reason.SCRIPT_UNREADABLE,
@@ -41,9 +41,9 @@ _OWN_FIELDS = ("kind", "name", "size_bytes", "md5", "input", "option")
 
 
 def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
-    """Copy what lies in storage already, for files with a source. Raises DomainError.
+    """Copy the objects of files that have a source. Raises DomainError; on any error the task ends.
 
-    `files` are those that the task was created with; whatever fails, the task ends.
+    files: the files with which the task was created
     """
     rows = {(row.kind, row.position): row for row in task.files.all()}
     positions: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             positions[file.kind] += 1
             if file.source:
                 _, etag = storage.copy(file.source, row.object_key)
-                # a copy may be in one piece where its source came in parts
+                # the ETag of a copy may differ from that of a source that was uploaded in parts
                 mark_file_stored(row, etag=etag if file.part_bytes else "")
     except Exception as error:
         end_copy(task, error)
@@ -63,28 +63,29 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
 def repeat_task(
     task: Task, *, owner: User, keep: Callable[[Task], object] = lambda copy: None
 ) -> tuple[Task, bool]:
-    """Ask for the same once more, with copies of its files, and put it into the queue.
+    """Submit a task again with copies of its files.
 
-    Returns the new task, and whether this call made it: a double click makes one only. `keep` gets
-    it in the transaction that makes it. Raises DomainError as `sources_check`, before anything is
-    made, as `tasks.submission.creation.rerun_task` and `confirm_task`; whatever fails once it is
-    made, the new task ends.
+    Returns the new task, and whether this call created it: a double click creates only one. Raises
+    DomainError as `check_sources` before anything is created, and as `rerun_task` and
+    `confirm_task`. If an error occurs after its creation, the new task ends.
+
+    keep: called with the new task in the transaction that creates it
     """
-    if task.state == TaskState.FINISHED:  # of others `rerun_task` says what is wrong
+    if task.state == TaskState.FINISHED:  # otherwise `rerun_task` raises
         for file in task.files.all():
             check_stored(file)
-        sources_check(request_of(task).files)
+        check_sources(request_of(task).files)
     with transaction.atomic():
-        copy, asked = rerun_task(task, owner=owner)
+        copy, request = rerun_task(task, owner=owner)
         keep(copy)
-    if asked is not None:
-        copy_sources(copy, asked.files)
+    if request is not None:
+        copy_sources(copy, request.files)
         confirm_copy(copy)
-    return copy, asked is not None
+    return copy, request is not None
 
 
 def confirm_copy(task: Task) -> None:
-    """Put a task whose files were copied into the queue; whatever fails, it ends."""
+    """Put a task whose files were copied into the queue; on any error the task ends."""
     try:
         confirm_task(task)
     except Exception as error:
@@ -93,58 +94,61 @@ def confirm_copy(task: Task) -> None:
 
 
 def end_refused(task: Task, error: DomainError) -> None:
-    """End a task one of whose files cannot be what it was sent as, in the words of what is wrong.
+    """End a task if the error says that one of its files is invalid; ignore other errors.
 
-    The file will not get better: what is wanted is another task. Other errors change nothing.
+    Uploading the same file again cannot help, so the user needs to create another task.
     """
     reason = _UNUSABLE.get(error.code.partition("_")[0])
     if reason is not None:
-        with translation.override("en"):  # as all details
+        with translation.override("en"):  # details are stored in English
             fail_task(task, reason=reason.value, detail=str(word(error)))
 
 
 def end_copy(task: Task, error: Exception) -> None:
     """End a task whose files could not be copied; its detail is the text of the error."""
-    with translation.override("en"):  # as all details
+    with translation.override("en"):  # details are stored in English
         detail = word(error) if isinstance(error, DomainError) else ""
     fail_copy(task, detail=detail)
 
 
-def cache_choices(reader: User) -> dict[str, list[Artifact]]:
-    """The reader's own caches that each option may take, newest first."""
+def cache_choices(user: User) -> dict[str, list[Artifact]]:
+    """Return the user's own artifacts that may be the file of each option, newest first."""
     names = set(CACHES.values())
-    found = list(
-        _caches(reader).filter(name__in=names).order_by("-attempt__task_id")[:MOST_CHOICES]
+    artifacts = list(
+        _caches(user).filter(name__in=names).order_by("-attempt__task_id")[:MOST_CHOICES]
     )
     return {
-        option: [each for each in found if each.name == name] for option, name in CACHES.items()
+        option: [artifact for artifact in artifacts if artifact.name == name]
+        for option, name in CACHES.items()
     }
 
 
-def _caches(reader: User) -> QuerySet[Artifact]:
+def _caches(user: User) -> QuerySet[Artifact]:
     own = Artifact.objects.filter(
-        is_stored=True, attempt__task__owner=reader, attempt__task__state=TaskState.FINISHED
+        is_stored=True, attempt__task__owner=user, attempt__task__state=TaskState.FINISHED
     )
     return own.select_related("attempt__task").prefetch_related("attempt__task__files")
 
 
-def completed(file: Mapping[str, Any], reader: User) -> FileRequest:
-    """The file of a request as it is to be stored; one of an earlier task is looked up.
+def resolve_file(file: Mapping[str, Any], user: User) -> FileRequest:
+    """Return the request for a file; look up its source if it is taken over from an earlier task.
 
-    file: validated data of `tasks.submission.schema.FileAsked`. Raises DomainError.
+    file: validated data of `tasks.submission.schema.FileAsked`
+
+    Raises DomainError.
     """
     if file["from_file"] is not None:
-        return _taken_over(file, reader)
+        return _earlier_file(file, user)
     option, from_task = file["option"], file["from_task"]
     if from_task is None:
-        return announced(file)
+        return upload_request(file)
     if file["kind"] != "option" or option not in CACHES:
         raise DomainError("option_file_unwanted", field=option, option=option)
-    if not Task.objects.filter(pk=from_task, owner=reader).exists():
-        # a stranger's is as unknown as one that never was
+    if not Task.objects.filter(pk=from_task, owner=user).exists():
+        # the same error for tasks of others as for missing ones
         raise DomainError("source_unknown", field=option, task=from_task)
     artifact = (
-        _caches(reader)
+        _caches(user)
         .filter(attempt__task_id=from_task, name=CACHES[option])
         .order_by("-attempt__number")
         .first()
@@ -161,15 +165,15 @@ def completed(file: Mapping[str, Any], reader: User) -> FileRequest:
     )
 
 
-def announced(file: Mapping[str, Any]) -> FileRequest:
-    """A file that will be uploaded, from what the request says of it; `file` as in `completed`."""
+def upload_request(file: Mapping[str, Any]) -> FileRequest:
+    """Return the request for a file that will be uploaded; `file` as in `resolve_file`."""
     return FileRequest(**{name: file[name] for name in _OWN_FIELDS})
 
 
-def _taken_over(file: Mapping[str, Any], reader: User) -> FileRequest:
-    """A file of an earlier task, for the same purpose or another variable."""
+def _earlier_file(file: Mapping[str, Any], user: User) -> FileRequest:
+    """Return the request for a copy of an earlier task's file, possibly for another variable."""
     row = TaskFile.objects.filter(
-        pk=file["from_file"], kind=file["kind"], task__in=visible_tasks(reader)
+        pk=file["from_file"], kind=file["kind"], task__in=visible_tasks(user)
     ).first()
     if row is None:
         raise DomainError("file_unknown", field=file["option"] or file["kind"])

@@ -1,6 +1,6 @@
-"""Create tasks: from a request, or again from an earlier one.
+"""Create tasks from a request, or again from an earlier task.
 
-Each function is one transaction and uses no network.
+Each service is one transaction and uses no network.
 """
 
 import datetime
@@ -30,23 +30,24 @@ from workers.models import Worker
 
 log = structlog.get_logger()
 
-#: a copy of the same task that is younger was asked for by the same click
+#: two copies of a task within this time count as one double click
 DOUBLE_CLICK_S = 5
 
 
-def initiated_check(task: Task) -> None:
-    """Raises DomainError not_initiated for a task whose files are on their way no more."""
+def check_initiated(task: Task) -> None:
+    """Raise DomainError not_initiated if the task no longer accepts uploads."""
     if task.state != TaskState.INITIATED:
         raise DomainError("not_initiated", status=409)
 
 
 @transaction.atomic
 def create_task(*, owner: User, worker: Worker | None = None, request: TaskRequest) -> Task:
-    """Register a task in state initiated, with one row for each of its files.
+    """Create a task in state initiated, with one row for each of its files.
 
-    Without `worker` the request's target chooses the device. Raises DomainError if the request
-    cannot be met (`tasks.submission.validation`), quota_reached if the owner has too many live
-    tasks.
+    Raises DomainError if the request is refused (`tasks.submission.validation`), quota_reached if
+    the owner has too many live tasks.
+
+    worker: None if the request's target chooses it
     """
     if request.purpose == Purpose.USER:
         check_quota(owner)
@@ -58,7 +59,7 @@ def create_task(*, owner: User, worker: Worker | None = None, request: TaskReque
 
 
 def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Task, list[TaskFile]]:
-    """A task and its files as they would be stored, but not saved."""
+    """Return unsaved rows for a task and its files."""
     script, plan = request.script, request.plan
     if script is None:
         longest_s, limit_s = longest_run_s(plan.passes), request.time_limit_s
@@ -73,7 +74,7 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         options=admitted.options,
         plan=plan.model_dump(mode="json"),
         seed=request.seed,
-        inputs=[asdict(each) for each in admitted.inputs],
+        inputs=[asdict(variable) for variable in admitted.inputs],
         copied_from=request.copied_from,
         target=None if request.target is None else request.target.as_json(),
         priority=request.priority,
@@ -90,7 +91,7 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
             task=task,
             kind=file.kind,
             position=positions[file.kind],
-            # what has no meaning is not kept: it was not checked either
+            # drop values that do not apply to this kind of file: they were not validated
             input=file.input if file.feeds_an_input and script is None else "",
             option=file.option if file.kind == TaskFile.Kind.OPTION else "",
             name=file.name,
@@ -110,27 +111,27 @@ def _part_bytes(file: FileRequest) -> int:
 
 
 def mark_file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
-    """Note that storage holds a file already, so that nobody is asked to upload it.
+    """Record that storage holds a file, so that no upload is requested for it.
 
-    md5, etag: of one that came in parts
+    md5, etag: those of a file that was uploaded in parts
     """
     file.stored_at = timezone.now()
     file.md5, file.etag = md5 or file.md5, etag
-    file.purged_at = None  # what arrived after its task ended is removed once more
+    file.purged_at = None  # a file that arrived after its task ended is to be removed again
     file.save(update_fields=["stored_at", "purged_at", "md5", "etag"])
 
 
 @transaction.atomic
 def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
-    """Register a task with the request of one that has ended.
+    """Create a task with the request of one that has ended.
 
     Returns the new task, in state initiated, and its request, whose files name the objects to copy.
-    Asked twice in a moment (a double click) it is one task; the second time it comes without a
-    request: who made it copies its files. Raises DomainError as `create_task`, file_gone or
-    file_not_uploaded if a row says that storage does not hold a file, not_ended while the task
-    lives, task_gone if it was deleted meanwhile.
+    A second call within `DOUBLE_CLICK_S` returns the same task without a request, since the first
+    caller copies its files. Raises DomainError as `create_task`, file_gone or file_not_uploaded if
+    a row says that storage does not hold a file, not_ended while the task is live, task_gone if it
+    was deleted meanwhile.
     """
-    # two that ask at the same time do so one after the other
+    # the lock serializes concurrent calls
     row = Task.objects.select_for_update().filter(pk=task.pk).first()
     if row is None:
         raise DomainError("task_gone", status=404)
@@ -142,8 +143,8 @@ def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
         created_at__gt=_from_now(-DOUBLE_CLICK_S),
     ).exclude(state=TaskState.FINISHED)
     for copy in same.order_by("-pk"):
-        # another one may have been made with changes
-        if _asked(copy) == _asked(task):
+        # the user may have created another one with changes
+        if _comparable(copy) == _comparable(task):
             return copy, None
     for file in task.files.all():
         check_stored(file)
@@ -153,14 +154,15 @@ def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
     return create_task(owner=owner, worker=worker, request=request), request
 
 
-def _asked(task: Task) -> tuple[Any, ...]:
-    where = (task.worker_id, task.runtime_version) if task.target is None else task.target
-    return where, task.options, task.plan, task.inputs, task.seed, task.title, task.script
+def _comparable(task: Task) -> tuple[Any, ...]:
+    """Return the parts of a task's request by which copies are compared."""
+    device = (task.worker_id, task.runtime_version) if task.target is None else task.target
+    return device, task.options, task.plan, task.inputs, task.seed, task.title, task.script
 
 
 @transaction.atomic
 def fail_copy(task: Task, *, detail: str = "") -> bool:
-    """End a task whose files could not be taken over from an earlier one."""
+    """End a task whose files could not be copied from an earlier one."""
     return transition_if(
         task,
         TaskState.FINISHED,

@@ -1,4 +1,4 @@
-"""Check a request without creating a task: its problems, what would run, and where."""
+"""Check a request without creating a task: its errors, the commands that would run, the worker."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from tasks.models import DATA_SUFFIXES, TaskFile
 from tasks.scheduling.targets import Candidate
 from tasks.submission.inputs import read_inputs
 from tasks.submission.request import InputRequest, TaskRequest
-from tasks.submission.schema import request_asked, worker_asked
+from tasks.submission.schema import find_worker, task_request_of
 from tasks.submission.validation import (
     Admitted,
     admit,
@@ -47,9 +47,10 @@ MODEL = "model.mge"
 
 @dataclass(frozen=True)
 class Command:
-    """A kind of pass: clean, profiled or dump; of a script timeline or memory.
+    """The command line of one kind of pass.
 
-    `processes`: how many there are of it.
+    kind: clean, profiled or dump; for a script timeline or memory
+    processes: number of processes that run it
     """
 
     kind: str
@@ -59,12 +60,14 @@ class Command:
 
 @dataclass
 class Draft:
-    """What can be told of a request that may be unfinished.
+    """The result of checking a request that may be incomplete.
 
-    `admitted` is what a task would be made of, else `refusal` says why none would. `problems` are
-    all that is wrong with what is written, each at its field; `commands` what would run, empty if
-    anything is wrong. `unavailable` maps options that the chosen version cannot do to why, in
-    words; `libraries` are those of operators that it has.
+    admitted: the validated request; None if it is refused
+    refusal: the error that creating the task would raise
+    problems: all errors in the given fields, whether or not other fields are missing
+    commands: the commands that would run; empty if there are problems
+    unavailable: options that the chosen version does not support, with the message why
+    libraries: operator libraries of the chosen version
     """
 
     admitted: Admitted | None = None
@@ -75,22 +78,22 @@ class Draft:
     libraries: list[str] = field(default_factory=list)
 
 
-def draft_of(body: dict[str, Any], reader: User) -> Draft:
-    """Judge a validated `DraftBody`, and look at each of its parts; files may be missing."""
+def draft_of(body: dict[str, Any], user: User) -> Draft:
+    """Check a validated `DraftBody` as a whole and each of its parts; files may be missing."""
     draft = Draft()
     problems = draft.problems
-    request = request_asked(body, reader, problems)
-    worker = worker_asked(body["worker"])
+    request = task_request_of(body, user, problems)
+    worker = find_worker(body["worker"])
     if problems:
         draft.refusal = problems[0]
     else:
         try:
-            draft.admitted = admit(owner=reader, worker=worker, request=request)
+            draft.admitted = admit(owner=user, worker=worker, request=request)
         except DomainError as error:
             draft.refusal = error
-    runtime = _runtime(reader, worker, request, problems)
+    runtime = _runtime(user, worker, request, problems)
     refusals = [
-        refusal_by(check_priority, reader, request.priority),
+        refusal_by(check_priority, user, request.priority),
         refusal_by(check_time_limit, request),
     ]
     is_script = body["script"] is not None
@@ -99,7 +102,7 @@ def draft_of(body: dict[str, Any], reader: User) -> Draft:
     problems += filter(None, refusals)
     if is_script:
         if request.script and not problems:
-            # named as on the device, until a program is chosen
+            # `program_name` has a default for a program that is not chosen yet
             draft.commands = script_commands_of(request.script, program_name(request.model_name))
         return draft
     if runtime:
@@ -118,13 +121,13 @@ def draft_of(body: dict[str, Any], reader: User) -> Draft:
 
 
 def _runtime(
-    reader: User, worker: Worker | None, request: TaskRequest, problems: list[DomainError]
+    user: User, worker: Worker | None, request: TaskRequest, problems: list[DomainError]
 ) -> Runtime | None:
-    """The runtime that is chosen, or the best for a target, if the reader may see it."""
+    """Return the chosen runtime, or the best one for a target, if the user may use it."""
     if request.target is None:
-        return named_runtime(reader, worker.pk, request.runtime_version) if worker else None
+        return named_runtime(user, worker.pk, request.runtime_version) if worker else None
     try:
-        return candidates_or_refuse(request.target, user=reader)[0].runtime
+        return candidates_or_refuse(request.target, user=user)[0].runtime
     except DomainError as error:
         problems.append(error)
         return None
@@ -133,26 +136,26 @@ def _runtime(
 def _inputs(
     request: TaskRequest, runtime: Runtime | None, problems: list[DomainError]
 ) -> list[InputRequest]:
-    """The inputs that are right; what is wrong with the others is added to `problems`."""
+    """Return the valid inputs; append the errors of the others to `problems`."""
     fed = set(request.fed)
-    found = list[InputRequest]()
-    for number, given in enumerate(request.inputs):
+    valid = list[InputRequest]()
+    for number, variable in enumerate(request.inputs):
         try:
-            found += read_inputs([given], named=fed, kind=runtime.kind if runtime else "wheel")
+            valid += read_inputs([variable], named=fed, kind=runtime.kind if runtime else "wheel")
         except DomainError as error:
             error.field = f"inputs.{number}"
             problems.append(error)
-        fed.add(given.name)
-    return found
+        fed.add(variable.name)
+    return valid
 
 
 def _unavailable(runtime: Runtime) -> dict[str, str]:
-    """Why options cannot be chosen with this runtime, in words."""
-    able = runtime.capabilities
-    found = {name: unavailable(option, able) for name, option in OPTIONS.items()}
+    """Return the options that this runtime does not support, with the message why."""
+    capabilities = runtime.capabilities
+    codes = {name: unavailable(option, capabilities) for name, option in OPTIONS.items()}
     return {
         name: word(DomainError(f"option_{code}", option=name, limit=""))
-        for name, code in found.items()
+        for name, code in codes.items()
         if code and code != "never"
     }
 
@@ -160,34 +163,39 @@ def _unavailable(runtime: Runtime) -> dict[str, str]:
 def commands_of(
     request: TaskRequest, options: Mapping[str, Value], inputs: Iterable[InputRequest]
 ) -> list[Command]:
-    """One command for each kind of pass, in the order in which they run; options were checked.
+    """Return one command for each kind of pass, in the order in which they run.
 
-    A clean pass may be made anew with more iterations, and names of files that the agent writes
-    for numbers and random values may differ.
+    The actual commands may differ: the agent may repeat a clean pass with more iterations, and it
+    chooses the names of files for literal and random inputs.
+
+    options: validated options
     """
     plan = request.plan
     fed = _fed(request, inputs)
     shared = options_of_passes(options, plan)
-    found = []
+    commands = []
     if plan.clean:
         times = clean_iterations_of(options, plan)
         arguments = build_arguments(MODEL, fed, {**shared, "iter": times})
-        found.append(Command("clean", 1, _line(arguments)))
+        commands.append(Command("clean", 1, _line(arguments)))
     if plan.profiled:
         arguments = build_arguments(MODEL, fed, shared, profile_name(1), first=not plan.clean)
-        found.append(Command("profiled", plan.profiled, _line(arguments)))
+        commands.append(Command("profiled", plan.profiled, _line(arguments)))
     if has_dump_pass(options):
         arguments = build_arguments(MODEL, fed, {**shared, "iter": 1}, first=False, dumps=True)
-        found.append(Command("dump", 1, _line(arguments)))
-    return found
+        commands.append(Command("dump", 1, _line(arguments)))
+    return commands
 
 
 def script_commands_of(script: Script, name: str) -> list[Command]:
-    """One command for each format, as its user would type them: `name` is the program's file."""
+    """Return one command for each recorded format of a script.
+
+    name: file name of the program
+    """
     program = f"{name}/{script.entry}" if script.entry else name
     line = shlex.join(["python", program, *script.arguments])
-    kinds = {written: kind for kind, written in FORMATS.items()}
-    return [Command(kinds[each], 1, line) for each in script.formats]
+    kinds = {format_: kind for kind, format_ in FORMATS.items()}
+    return [Command(kinds[format_], 1, line) for format_ in script.formats]
 
 
 def _line(arguments: list[str]) -> str:
@@ -195,7 +203,10 @@ def _line(arguments: list[str]) -> str:
 
 
 def _fed(request: TaskRequest, inputs: Iterable[InputRequest]) -> dict[str, str]:
-    """Variable -> file on the device. What JSON names is not known here: its own name stands."""
+    """Return the file on the device for each input variable.
+
+    The variables in JSON files are not known here, so the name of the JSON file stands for them.
+    """
     fed = {}
     data = [file for file in request.files if file.kind == TaskFile.Kind.DATA]
     for position, file in enumerate(data):
@@ -203,6 +214,6 @@ def _fed(request: TaskRequest, inputs: Iterable[InputRequest]) -> dict[str, str]
         suffix = path.suffix if path.suffix in DATA_SUFFIXES else ".npy"
         name = path.stem if file.names_its_inputs else file.input
         fed[name or "data"] = f"input-{position}{suffix}"
-    for number, given in enumerate(inputs, len(data)):
-        fed[given.name] = f"input_{number}.npy"
+    for number, variable in enumerate(inputs, len(data)):
+        fed[variable.name] = f"input_{number}.npy"
     return fed

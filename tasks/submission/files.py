@@ -1,4 +1,4 @@
-"""Which files a task may come with."""
+"""Validation of the files of a request: kind, number, name, size and checksum."""
 
 import re
 
@@ -13,15 +13,15 @@ from webprofile.errors import DomainError
 
 NAME_LIMIT = 255
 MIB = 1024**2
-#: for a file of an option that is no cache of ours
+#: for files of options that are not artifacts of an earlier task
 OPTION_FILE_LIMIT_BYTES = 64 * MIB
-#: control characters, and halves of characters, which no database stores
+#: control characters, and surrogates, which databases cannot store
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def check_files(request: TaskRequest) -> None:
-    """Raises DomainError, naming the field and the cause."""
+    """Check all files of a request. Raises DomainError, naming the field and the cause."""
     of_kind: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
     one = "one_model_wanted" if request.script is None else "one_program_wanted"
     for file in request.files:
@@ -43,7 +43,7 @@ def check_files(request: TaskRequest) -> None:
 
 
 def check_input_name(name: str, field: str) -> None:
-    """Whether load_and_run could be told this variable. Raises DomainError."""
+    """Check that load_and_run accepts this name of a variable. Raises DomainError."""
     if len(name) > LONGEST_NAME:
         raise DomainError("input_name_long", field=field, limit=LONGEST_NAME)
     if not can_be_given(name):
@@ -51,7 +51,7 @@ def check_input_name(name: str, field: str) -> None:
 
 
 def check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
-    """Whether a file of this name, size and checksum may be kept. Raises DomainError."""
+    """Check a file's name, size and checksum. Raises DomainError."""
     if not file.name.strip() or _UNWRITABLE.search(file.name):
         raise DomainError("file_name_bad", field=field)
     if len(file.name) > NAME_LIMIT:
@@ -66,7 +66,7 @@ def check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
         )
     if file.is_parted and not file.source and not settings.S3_TAKES_PARTS:
         raise DomainError("parts_not_here", field=field, name=file.name)
-    # the sum of one in parts is told when all have arrived
+    # the checksum of an upload in parts follows when all parts have arrived
     if not file.is_parted and not _MD5.fullmatch(file.md5):
         raise DomainError("checksum_bad", field=field, name=file.name)
 

@@ -1,4 +1,4 @@
-"""Input variables that no file feeds: numbers that a user typed, or random values."""
+"""Validation of input variables without a file: literal numbers, or random values."""
 
 import json
 import math
@@ -17,10 +17,10 @@ from tasks.submission.request import FileRequest, InputRequest
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 
-#: what load_and_run reads
+#: types that both runtimes accept
 DTYPES = BINARY_DTYPES
 _ITEM_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
-#: names and numbers of all variables together: an order is one frame of 64 KiB
+#: limit on names and literals of all variables together, since an order is one frame of 64 KiB
 TEXT_LIMIT_BYTES = 20_000
 _LONGEST_AXIS = 10**11 - 1
 
@@ -32,23 +32,25 @@ def read_inputs(
     *,
     kind: str = "wheel",
 ) -> list[InputRequest]:
-    """Return the inputs as they are kept, numbers without what is not needed.
+    """Return the validated inputs, with literals in a normalized form.
 
-    `named` are the variables that files feed, `kind` that of the runtime. Raises DomainError; its
-    field is `inputs.N`, counted from 0 in the order of `inputs`.
+    named: the variables that files feed
+    kind: kind of the runtime, `wheel` or `binary`
+
+    Raises DomainError with field `inputs.N`, counted from 0 in the order of `inputs`.
     """
     data = [file for file in files if file.kind == TaskFile.Kind.DATA]
     if len(inputs) + len(data) > settings.DATA_FILES_LIMIT:
         raise DomainError("too_many_inputs", field="data", limit=settings.DATA_FILES_LIMIT)
-    seen, kept = set(named), list[InputRequest]()
+    seen, valid = set(named), list[InputRequest]()
     for number, request in enumerate(inputs):
         field = f"inputs.{number}"
         _check_name(request.name, seen, field)
-        kept.append(_read(request, field, kind))
-    texts = [*(i.name for i in kept), *(i.literal for i in kept), *(file.input for file in data)]
+        valid.append(_read(request, field, kind))
+    texts = [*(i.name for i in valid), *(i.literal for i in valid), *(file.input for file in data)]
     if sum(map(_bytes_in_frame, texts)) > TEXT_LIMIT_BYTES:
         raise DomainError("inputs_too_long", field="data", limit=TEXT_LIMIT_BYTES)
-    return kept
+    return valid
 
 
 def _bytes_in_frame(text: str) -> int:
@@ -56,7 +58,10 @@ def _bytes_in_frame(text: str) -> int:
 
 
 def read_shape(text: str) -> tuple[int, ...] | None:
-    """`1,3,224,224`, brackets or not; None if it is empty. Raises DomainError shape_bad."""
+    """Parse `1,3,224,224`, with or without brackets; None if it is empty.
+
+    Raises DomainError shape_bad.
+    """
     bare = text.strip().strip("{}[]()").strip()
     if not bare:
         return None
@@ -112,6 +117,6 @@ def _check_shape(request: InputRequest, field: str) -> None:
 
 
 def _item_bytes(dtype: str) -> int:
-    """The model's own type is not known: most are of four bytes."""
+    """Return the size of an element; 4 for the model's own type, which is not known here."""
     digits = "".join(filter(str.isdigit, dtype))
     return 1 if dtype == "bool" else _ITEM_BYTES.get(digits, 4)

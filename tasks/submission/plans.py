@@ -1,4 +1,4 @@
-"""What a task measures: the presets, plans of one's own, and how long a run may take."""
+"""Measurement plans: presets and custom plans, their form fields, and the limit of the run time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from agent.protocol.plan import DEFAULT, PRESETS, Plan
 from webprofile.errors import DomainError
 
-#: a further pass gives a run so much more time
+#: additional time that each pass adds to the limit of a run, s
 PASS_S = 60
 _WORDS: dict[str, tuple[Any, Any]] = {
     "quick": (
@@ -36,7 +36,7 @@ _WORDS: dict[str, tuple[Any, Any]] = {
         _("Your own numbers, for example no profiled run at all."),
     ),
 }
-#: what the numbers are called in the form
+#: labels of a custom plan's numbers in the form
 LABELS: dict[str, Any] = {
     "clean_min_s": _("It lasts at least (s)"),
     "clean_min_iterations": _("It has at least so many iterations"),
@@ -44,16 +44,16 @@ LABELS: dict[str, Any] = {
 }
 
 
-def read_plan(given: Mapping[str, Any]) -> Plan:
-    """Turn the values of a `schema.PlanAsked`, a preset or numbers, into a plan.
+def read_plan(body: Mapping[str, Any]) -> Plan:
+    """Convert validated data of `schema.PlanAsked`, a preset or numbers, into a plan.
 
     Raises DomainError plan_field (naming the field) or plan_empty.
     """
-    preset = given.get("preset", "custom") if given else DEFAULT.preset
+    preset = body.get("preset", "custom") if body else DEFAULT.preset
     if preset != "custom":
         return PRESETS[preset]
     try:
-        plan = Plan.model_validate({**given, "preset": "custom"}, strict=True)
+        plan = Plan.model_validate({**body, "preset": "custom"}, strict=True)
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
         low, high = limits_of(name)
@@ -64,12 +64,12 @@ def read_plan(given: Mapping[str, Any]) -> Plan:
         raise DomainError("plan_empty", field="profiled")
     if plan.clean:
         return plan
-    # how long a pass lasts that is not made means nothing
+    # without a clean pass its limits have no meaning
     return plan.model_copy(update={"clean_min_s": 0.0, "clean_min_iterations": 0})
 
 
 def plan_rows() -> list[dict[str, Any]]:
-    """What may be chosen, for the form; `processes` is 0 where it depends on further fields."""
+    """Return the plans to choose from in the form; `processes` is 0 for the custom plan."""
     return [
         {
             "preset": name,
@@ -83,13 +83,13 @@ def plan_rows() -> list[dict[str, Any]]:
 
 
 def plan_fields() -> list[dict[str, Any]]:
-    """The numbers of a plan of one's own, as they are offered at first."""
-    offered = PRESETS["standard"]
+    """Return the form fields of a custom plan, with the standard plan's numbers as defaults."""
+    default = PRESETS["standard"]
     return [
         {
             "name": name,
             "label": label,
-            "value": f"{getattr(offered, name):g}",
+            "value": f"{getattr(default, name):g}",
             "low": f"{limits_of(name)[0]:g}",
             "high": f"{limits_of(name)[1]:g}",
             "step": "0.1" if name == "clean_min_s" else "1",
@@ -99,13 +99,13 @@ def plan_fields() -> list[dict[str, Any]]:
 
 
 def longest_run_s(passes: int) -> int:
-    """How long the site lets a run take, all passes of a model or formats of a script together."""
+    """Return the limit of the run time, s, for this number of passes or recorded formats."""
     return int(settings.RUN_TIMEOUT_S + PASS_S * passes)
 
 
 def limits_of(field: str) -> tuple[float, float]:
-    """The least and the greatest value of a plan's number."""
-    found: dict[str, float] = {}
+    """Return the minimum and the maximum of a number of a plan."""
+    limits: dict[str, float] = {}
     for limit in Plan.model_fields[field].metadata:
-        found |= {name: getattr(limit, name) for name in ("ge", "le") if hasattr(limit, name)}
-    return found["ge"], found["le"]
+        limits |= {name: getattr(limit, name) for name in ("ge", "le") if hasattr(limit, name)}
+    return limits["ge"], limits["le"]

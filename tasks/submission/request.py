@@ -1,4 +1,4 @@
-"""The request for a task as plain data; `tasks.submission.validation` judges it."""
+"""The request for a task as plain dataclasses; `tasks.submission.validation` validates it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,11 +14,14 @@ from webprofile.errors import DomainError
 
 @dataclass(frozen=True)
 class FileRequest:
-    """A file that a user announces.
+    """A file of a request, which the user uploads or which is copied from an earlier task.
 
-    `input` is the variable that it feeds (data only), `option` the one whose content it is.
-    `source` is the key of a stored object to copy it from: then nothing is uploaded, and
-    `part_bytes` and `etag` are the source's. A large file without `md5` comes in parts.
+    A large file without `md5` is uploaded in parts.
+
+    input: the variable that the file feeds (data only)
+    option: the option whose file it is
+    source: key of the stored object to copy instead of an upload; `part_bytes` and `etag` are those
+        of the source then
     """
 
     kind: str
@@ -33,30 +36,31 @@ class FileRequest:
 
     @property
     def is_parted(self) -> bool:
-        """It comes in parts, or did when it was uploaded."""
+        """Whether the file, or the source of the copy, is uploaded in parts."""
         return bool(self.part_bytes) or (not self.md5 and self.size_bytes > PART_BYTES)
 
     @property
     def stored_md5(self) -> str:
-        """What storage answers for its source."""
+        """The checksum that storage reports for the source."""
         return self.etag or self.md5
 
     @property
     def feeds_an_input(self) -> bool:
-        """It is for the one variable that `input` names."""
+        """Whether the file feeds the single variable in `input`."""
         return self.kind == TaskFile.Kind.DATA and not self.names_its_inputs
 
     @property
     def names_its_inputs(self) -> bool:
-        """JSON says itself which variables it feeds."""
+        """Whether the file itself names the variables that it feeds (JSON)."""
         return self.kind == TaskFile.Kind.DATA and self.name.lower().endswith(".json")
 
 
 @dataclass(frozen=True)
 class InputRequest:
-    """An input variable without a file: numbers, or random values of a shape and a type.
+    """An input variable without a file: literal numbers, or random values.
 
-    `shape` None and `dtype` empty mean the model's own.
+    shape: of random values; None for the model's own
+    dtype: of random values; empty for the model's own
     """
 
     name: str
@@ -67,11 +71,11 @@ class InputRequest:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """All that makes a task but its owner and its device.
+    """Everything that defines a task, except its owner and its worker.
 
-    Either a device is asked for by name, then with `runtime_version`; or with a `target`, which
-    chooses both. `priority` orders tasks as `tasks.scheduling.fair_share` says. With `script`
-    the file of kind `model` is a program.
+    The request has either a `runtime_version`, for a worker that is chosen separately, or a
+    `target`, which chooses worker and version. With `script`, the file of kind `model` is a
+    program. `tasks.scheduling.fair_share` defines the meaning of `priority`.
     """
 
     runtime_version: str = ""
@@ -86,27 +90,27 @@ class TaskRequest:
     title: str = ""
     purpose: Purpose = Purpose.USER
     script: Script | None = None
-    #: of all passes together, s; 0 for what the site allows
+    #: for all passes together, s; 0 for the site's limit
     time_limit_s: int = 0
 
     @property
     def model_name(self) -> str:
-        """Of the model's or the program's file, empty if none is announced."""
+        """Name of the model's or the program's file; empty if there is none yet."""
         return next((f.name for f in self.files if f.kind == TaskFile.Kind.MODEL), "")
 
     @property
     def fed(self) -> frozenset[str]:
-        """The variables that files feed, as far as the request names them."""
+        """The variables that data files feed, without those that JSON files name."""
         return frozenset(f.input for f in self.files if f.kind == TaskFile.Kind.DATA and f.input)
 
     @property
     def option_files(self) -> frozenset[str]:
-        """The options that a file comes for."""
+        """The options that have a file."""
         return frozenset(f.option for f in self.files if f.kind == TaskFile.Kind.OPTION)
 
 
 def request_of(task: Task) -> TaskRequest:
-    """The request that made `task`; its files name the stored objects they can be copied from."""
+    """Return the request of a task; its files have the task's stored objects as sources."""
     target = None if task.target is None else target_of(task.target)
     return TaskRequest(
         runtime_version=task.runtime_version if target is None else "",
@@ -114,14 +118,14 @@ def request_of(task: Task) -> TaskRequest:
         files=tuple(file_request_of(file) for file in task.files.all()),
         inputs=tuple(
             InputRequest(
-                name=given["name"],
-                literal=given.get("literal", ""),
-                shape=tuple(given["shape"]) if given.get("shape") else None,
-                dtype=given.get("dtype", ""),
+                name=row["name"],
+                literal=row.get("literal", ""),
+                shape=tuple(row["shape"]) if row.get("shape") else None,
+                dtype=row.get("dtype", ""),
             )
-            for given in task.inputs
+            for row in task.inputs
         ),
-        # a script has none; rows of earlier versions keep the default of their time
+        # a script has no plan; rows of earlier versions hold the default of that version
         plan=DEFAULT if task.script is not None else Plan.model_validate(task.plan),
         seed=task.seed,
         copied_from=task,
@@ -134,14 +138,14 @@ def request_of(task: Task) -> TaskRequest:
 
 
 def file_request_of(file: TaskFile) -> FileRequest:
-    """A request for a copy of a stored file."""
+    """Return the request for a copy of a stored file."""
     names = ("kind", "name", "size_bytes", "md5", "input", "option", "part_bytes", "etag")
     values = {name: getattr(file, name) for name in names}
     return FileRequest(**values, source=file.object_key)
 
 
 def check_stored(file: TaskFile) -> None:
-    """Raises DomainError file_gone or file_not_uploaded for a file that cannot be copied."""
+    """Raise DomainError file_gone or file_not_uploaded if a file cannot be copied."""
     if file.stored_at is None:
         raise DomainError("file_not_uploaded", field=file.kind, name=file.name)
     if file.purged_at is not None:

@@ -1,6 +1,6 @@
-"""The one schema of a request for a task: JSON of pages, scripts and files becomes a `TaskRequest`.
+"""Schema of a request for a task: JSON of pages, API clients and batch files to `TaskRequest`.
 
-Shape and types are checked here; the rules are in `tasks.submission.validation`.
+Structure and types are validated here, rules in `tasks.submission.validation`.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tasks.models import Task, TaskFile
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.targets import Target, read_target
 from tasks.selectors import visible_tasks
-from tasks.submission.copies import announced, completed
+from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
 from tasks.submission.request import InputRequest, TaskRequest
@@ -42,17 +42,17 @@ SEED_LIMIT = 2**63 - 1
 
 
 def _words(code: str, **data: Any) -> dict[str, Any]:
-    """Error messages of a field: the text of the error code of its rule, whatever is wrong.
+    """Return `error_messages` of a field that are all the message of one error code.
 
-    data: what is filled in; a value that depends on settings is given as a function
+    data: values for the message; a value that depends on settings is given as a function
     """
 
     def text() -> str:
-        filled = {name: value() if callable(value) else value for name, value in data.items()}
-        return word(DomainError(code, **filled))
+        values = {name: value() if callable(value) else value for name, value in data.items()}
+        return word(DomainError(code, **values))
 
-    found = lazy(text, str)()
-    return dict.fromkeys(("invalid", "min_value", "max_value", "min_length", "max_length"), found)
+    message = lazy(text, str)()
+    return dict.fromkeys(("invalid", "min_value", "max_value", "min_length", "max_length"), message)
 
 
 def _plan_words(name: str) -> dict[str, Any]:
@@ -61,17 +61,17 @@ def _plan_words(name: str) -> dict[str, Any]:
 
 
 def _longest_s() -> int:
-    """The most that the site allows a model, s."""
+    """Return the largest time limit that a model may have, s."""
     return longest_run_s(1 + MOST_PROFILED)
 
 
 def _longest_script_s() -> int:
-    """The most that the site allows a script, s."""
+    """Return the largest time limit that a script may have, s."""
     return longest_run_s(len(FORMATS))
 
 
 class OptionalText(fields.Text):
-    """A text; empty if it is not given."""
+    """A string field that is empty by default."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(default="", allow_blank=True, **kwargs)
@@ -119,7 +119,7 @@ class FileAsked(fields.Body):
 
 
 class TypedList(fields.List):
-    """A list, or a text as people type it, which `read_text` turns into one."""
+    """A list field that also accepts a string, which `read_text` parses."""
 
     #: raises DomainError
     read_text: Callable[[str], Any]
@@ -375,21 +375,21 @@ class DraftBody(TaskBody):
     )
 
 
-def worker_asked(named: int | str | None) -> Worker | None:
-    """The device of this number or name; whether the reader may use it is judged by admission."""
-    if named is None:
+def find_worker(identifier: int | str | None) -> Worker | None:
+    """Return the worker with this id or name; `validation.admit` checks the permission."""
+    if identifier is None:
         return None
-    key = {"pk": named} if isinstance(named, int) else {"name": named}
+    key = {"pk": identifier} if isinstance(identifier, int) else {"name": identifier}
     return Worker.objects.filter(**key).first()
 
 
-def request_asked(
-    body: dict[str, Any], reader: User, problems: list[DomainError] | None = None
+def task_request_of(
+    body: dict[str, Any], user: User, problems: list[DomainError] | None = None
 ) -> TaskRequest:
-    """The request of a validated `TaskBody`; files of earlier tasks are looked up.
+    """Convert a validated `TaskBody` into a request; look up files of earlier tasks.
 
-    problems: gets what is wrong, and what is at fault is left out; without it, the first of them
-    is raised. Each names its field.
+    problems: collects the errors, each with its field, and the invalid parts are left out; if it is
+        None, the first error is raised
     """
 
     def part(read: Callable[..., Any], *args: Any, default: Any = None) -> Any:
@@ -401,12 +401,12 @@ def request_asked(
             problems.append(error)
             return default
 
-    files = [part(completed, file, reader, default=announced(file)) for file in body["files"]]
+    files = [part(resolve_file, file, user, default=upload_request(file)) for file in body["files"]]
     return TaskRequest(
         runtime_version=body["runtime_version"],
         options=body["options"],
         files=tuple(files),
-        inputs=tuple(_input(given) for given in body["inputs"]),
+        inputs=tuple(_input(data) for data in body["inputs"]),
         plan=part(read_plan, body["plan"], default=DEFAULT),
         seed=body["seed"],
         target=part(_target, body),
@@ -414,13 +414,13 @@ def request_asked(
         title=body["title"],
         script=part(read_script, body["script"]),
         time_limit_s=body["time_limit_s"],
-        copied_from=part(_origin, body["copied_from"], reader),
+        copied_from=part(_origin, body["copied_from"], user),
     )
 
 
-def _input(given: dict[str, Any]) -> InputRequest:
-    shape = given["shape"]
-    return InputRequest(**given | {"shape": None if shape is None else tuple(shape)})
+def _input(data: dict[str, Any]) -> InputRequest:
+    shape = data["shape"]
+    return InputRequest(**data | {"shape": None if shape is None else tuple(shape)})
 
 
 def _target(body: dict[str, Any]) -> Target | None:
@@ -428,10 +428,10 @@ def _target(body: dict[str, Any]) -> Target | None:
     return None if target is None else read_target(target, scripts=body["script"] is not None)
 
 
-def _origin(number: int | None, reader: User) -> Task | None:
+def _origin(number: int | None, user: User) -> Task | None:
     if number is None:
         return None
-    task = visible_tasks(reader).filter(pk=number).first()
+    task = visible_tasks(user).filter(pk=number).first()
     if task is None:
         raise DomainError("source_unknown", field="copied_from", task=number)
     return task

@@ -1,4 +1,4 @@
-"""What a task asks for that profiles a Python program: how it is called, and which files it has."""
+"""Validation of the parts of a request that concern scripts: arguments, entry and files."""
 
 import re
 import shlex
@@ -20,21 +20,21 @@ from webprofile.errors import DomainError
 SUFFIXES = (".py", ".zip")
 LONGEST_ARGUMENT = 1000
 LARGEST_SAMPLE_RATE = 1_000_000
-#: where a shell lets a command go on in the next line
+#: a backslash that continues a shell command on the next line
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 
 
-def read_script(given: Mapping[str, Any] | None) -> Script | None:
-    """Turn the values of a `schema.ScriptAsked` into a Script; None stays None: a model.
+def read_script(body: Mapping[str, Any] | None) -> Script | None:
+    """Convert validated data of `schema.ScriptAsked` into a Script; None (a model) stays None.
 
     Raises DomainError script_*, naming the field.
     """
-    if given is None:
+    if body is None:
         return None
     try:
-        script = Script.model_validate({**given, "entry": given["entry"] or None})
+        script = Script.model_validate({**body, "entry": body["entry"] or None})
     except ValidationError as error:
-        raise _refusal(error, given) from error
+        raise _refusal(error, body) from error
     most = longest_run_s(len(script.formats))
     if script.time_limit_s > most:
         raise DomainError("script_time_limit", field="time_limit_s", limit=most)
@@ -42,9 +42,9 @@ def read_script(given: Mapping[str, Any] | None) -> Script | None:
 
 
 def split_arguments(text: str) -> list[str]:
-    """The arguments of a line, or of several, as a shell would split them; nothing is expanded.
+    """Split a command line as a shell does, without expansions; lines may be continued.
 
-    Raises DomainError script_arguments_unreadable for a quotation that does not end.
+    Raises DomainError script_arguments_unreadable for an unterminated quotation.
     """
     try:
         return shlex.split(_CONTINUED.sub(r"\1 ", text))
@@ -53,7 +53,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 def check_script(request: TaskRequest) -> None:
-    """Whether the files, and what else is asked for, go with a script; of a model with a model.
+    """Check that files and other parts of a request suit its kind, script or model.
 
     Raises DomainError, naming the field and the cause.
     """
@@ -76,20 +76,20 @@ def check_script(request: TaskRequest) -> None:
 
 
 def _check_nothing_else(request: TaskRequest) -> None:
-    """What is load_and_run's is refused, rather than dropped without a word."""
-    given = {
+    """Refuse what applies to load_and_run only, instead of ignoring it silently."""
+    settings_of_models = {
         "options": bool(request.options) or bool(request.option_files),
         "plan": request.plan != DEFAULT,
         "inputs": bool(request.inputs),
         "seed": bool(request.seed),
     }
-    for name, is_given in given.items():
-        if is_given:
+    for name, is_set in settings_of_models.items():
+        if is_set:
             raise DomainError(f"script_takes_no_{name}", field=name)
 
 
 def _check_data(program: FileRequest, data: Iterable[FileRequest]) -> None:
-    """Files beside a program have names that no device mistakes, each once."""
+    """Check that data files beside a program have safe and unique names."""
     seen = {program_name(program.name).lower()}
     for file in data:
         if file.input:
@@ -101,12 +101,12 @@ def _check_data(program: FileRequest, data: Iterable[FileRequest]) -> None:
         seen.add(file.name.lower())
 
 
-def _refusal(error: ValidationError, given: Mapping[str, Any]) -> DomainError:
-    """The rules that the schema does not have: plain paths, plain characters, each format once."""
-    place = error.errors()[0]["loc"]
-    if place and place[0] == "entry":
-        return DomainError("script_entry_bad", field="entry", entry=given["entry"][:100])
-    if place and place[0] == "arguments":
+def _refusal(error: ValidationError, body: Mapping[str, Any]) -> DomainError:
+    """Translate an error of `Script`, whose rules exceed those of the schema."""
+    location = error.errors()[0]["loc"]
+    if location and location[0] == "entry":
+        return DomainError("script_entry_bad", field="entry", entry=body["entry"][:100])
+    if location and location[0] == "arguments":
         return DomainError(
             "script_arguments_bad", field="arguments", limit=MAX_ARGUMENTS, length=LONGEST_ARGUMENT
         )

@@ -1,4 +1,4 @@
-"""From uploaded files into the queue: whether they arrived whole, and can be what they are."""
+"""Put a task into the queue after its files were uploaded and verified."""
 
 import datetime
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tasks.lifecycle.wakeups import dispatch_on_commit
 from tasks.models import Task, TaskFile
 from tasks.scheduling.targets import candidates, target_of
 from tasks.states import TaskState
-from tasks.submission.contents import look_into
+from tasks.submission.contents import inspect_files
 from tasks.submission.request import request_of
 from tasks.submission.validation import first_that_fits
 from webprofile.errors import DomainError
@@ -22,7 +22,7 @@ from webprofile.errors import DomainError
 
 @dataclass(frozen=True)
 class StoredObject:
-    """What object storage says of an object."""
+    """Size and checksum of an object, as storage reports them."""
 
     size_bytes: int
     md5: str
@@ -34,22 +34,23 @@ def submit_task(
     stored: Mapping[int, StoredObject | None],
     heads: Mapping[int, bytes] | None = None,
 ) -> None:
-    """Put a task into the queue, its files being what was announced. Repeating it changes nothing.
+    """Put a task into the queue if storage holds its files as the request describes. Idempotent.
 
-    stored: what storage holds of each file, by its id (None: nothing)
-    heads: the first bytes of files that are looked into (`tasks.submission.contents`)
+    stored: the stored object of each file by its id; None if it is missing
+    heads: the first bytes of the files to inspect (`tasks.submission.contents`)
+
     Raises DomainError upload_missing or upload_damaged, naming the files; input_* for data that no
-    device could use, script_* and model_* for a program or model that is none; not_initiated if the
-    task ended.
+    runtime accepts; script_* and model_* for an invalid program or model; not_initiated if the task
+    ended.
     """
     if task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
     files = list(task.files.all())
     _check_stored(files, stored)
-    look_into(task, files, heads or {})
-    where = _chosen_now(task, files)
-    # first in line on commit: the device should not wait for what browsers are told
-    dispatch_on_commit({where.get("worker_id", task.worker_id)})
+    inspect_files(task, files, heads or {})
+    placement = _choose_worker(task, files)
+    # registered first, so that on commit the device is woken before the browsers
+    dispatch_on_commit({placement.get("worker_id", task.worker_id)})
     now = timezone.now()
     is_moved = transition_if(
         task,
@@ -57,7 +58,7 @@ def submit_task(
         {TaskState.INITIATED},
         submitted_at=now,
         queue_deadline_at=now + datetime.timedelta(seconds=settings.QUEUE_DEADLINE_S),
-        **where,
+        **placement,
     )
     if is_moved:
         for file in files:
@@ -77,18 +78,19 @@ def _check_stored(files: list[TaskFile], stored: Mapping[int, StoredObject | Non
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
 
 
-def _chosen_now(task: Task, files: list[TaskFile]) -> dict[str, Any]:
-    """The columns that send a task with a target to the device that is best at this moment.
+def _choose_worker(task: Task, files: list[TaskFile]) -> dict[str, Any]:
+    """Return the columns that assign a task with a target to the worker that is best now.
 
-    Meanwhile the files were uploaded, which may have taken hours. If no device is there any more,
-    it waits where it was; raises DomainError if none of those there can take its data.
+    The choice at the creation of the task may be outdated, since an upload can take hours. Returns
+    no columns if no worker matches any more: the task keeps its worker. Raises DomainError if none
+    of the matching workers can use its data.
     """
     if task.target is None or task.state != TaskState.INITIATED:
         return {}
     request = request_of(task)
     arrays = [array for file in files for array in file.arrays]
-    found = candidates(target_of(task.target), user=task.owner)
-    if not found:
+    options = candidates(target_of(task.target), user=task.owner)
+    if not options:
         return {}
-    chosen = first_that_fits(found, request, arrays)
+    chosen = first_that_fits(options, request, arrays)
     return {"worker_id": chosen.worker.pk, "runtime_version": chosen.runtime.version}

@@ -1,4 +1,4 @@
-"""The files of tasks on their way from this machine's disk into object storage."""
+"""Files of tasks in object storage: store local files, verify uploads, confirm a task."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,13 +14,13 @@ from webprofile.storage import storage
 
 
 class FileStore:
-    """Stores the files of many tasks; what one task brought already is copied inside storage."""
+    """Uploads local files of many tasks; equal content is sent once and then copied in storage."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], str] = {}
 
     def store(self, row: TaskFile, path: Path) -> bool:
-        """Returns whether the file's bytes were sent.
+        """Store a file; return whether its bytes were sent rather than copied.
 
         Raises OSError; DomainError storage_unreachable, object_missing.
         """
@@ -34,51 +34,51 @@ class FileStore:
         return True
 
 
-def what_is_stored(file: Any) -> StoredObject | None:
-    """What storage holds of a file on its way, None if nothing.
+def find_stored_object(file: Any) -> StoredObject | None:
+    """Return size and checksum of a file's object in storage; None if it is missing.
 
-    Of one that came in parts, what was found when they were joined: nobody has an address to write
-    to it, and some storage reads all of it to tell its sum. Raises DomainError storage_unreachable.
+    For a file that was uploaded in parts this is what storage reported when they were joined: no
+    presigned URL for the whole object exists, and some storage reads all of it to compute the
+    checksum. Raises DomainError storage_unreachable.
     """
     if file.part_bytes and file.etag:
         return StoredObject(file.size_bytes, file.etag)
-    found = storage.head(file.object_key)
-    return None if found is None else StoredObject(*found)
+    head = storage.head(file.object_key)
+    return None if head is None else StoredObject(*head)
 
 
-def sources_check(files: Iterable[FileRequest]) -> None:
-    """Look whether storage holds, whole, what is to be copied for a new task.
+def check_sources(files: Iterable[FileRequest]) -> None:
+    """Check that storage holds the intact sources of all files that a new task copies.
 
-    Asked before the task is made: rows know what the site removed itself, but nothing of a bucket
-    whose own rules, or whose keeper, removed something. Raises DomainError file_gone, file_changed,
-    storage_unreachable.
+    This precedes the creation of the task: rows record what the site itself removed, but not what
+    life-cycle rules or an operator removed from the bucket. Raises DomainError file_gone,
+    file_changed, storage_unreachable.
     """
     for file in files:
         if not file.source:
             continue
-        found = storage.head(file.source)
-        is_whole = found is not None and found[0] == file.size_bytes
-        if found is None or not is_whole or not storage.may_be_same(found[1], file.stored_md5):
-            code = "file_gone" if found is None else "file_changed"
+        head = storage.head(file.source)
+        is_whole = head is not None and head[0] == file.size_bytes
+        if head is None or not is_whole or not storage.may_be_same(head[1], file.stored_md5):
+            code = "file_gone" if head is None else "file_changed"
             raise DomainError(code, field=file.option or file.kind, name=file.name)
 
 
 def confirm_task(task: Task) -> None:
-    """Put a task into the queue if storage holds all its files as they were announced.
+    """Ask storage for the task's files, and put the task into the queue if they match. Idempotent.
 
-    Repeating it changes nothing. Raises DomainError as `tasks.submission.submit.submit_task`, and
-    storage_unreachable.
+    Raises DomainError as `tasks.submission.submit.submit_task`, and storage_unreachable.
     """
     rows = list(task.files.all())
-    stored = {row.pk: what_is_stored(row) for row in rows}
+    stored = {row.pk: find_stored_object(row) for row in rows}
     whole = [row for row in rows if stored[row.pk] == StoredObject(row.size_bytes, row.stored_md5)]
     submit_task(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
 
 
 def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:
-    """The first bytes of those that are looked into."""
+    """Return the first bytes of the files that are inspected, by file id."""
     return {
-        row.pk: storage.read_start(row.object_key, size_bytes=wanted)
+        row.pk: storage.read_start(row.object_key, size_bytes=size)
         for row in rows
-        if (wanted := head_bytes_of(row))
+        if (size := head_bytes_of(row))
     }

@@ -1,4 +1,4 @@
-"""Whether a request for a task can be met: every reason to refuse it before it exists."""
+"""Validation of a request for a task: every rule that can refuse it before the task exists."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -33,7 +33,7 @@ TITLE_LIMIT = 200
 
 @dataclass(frozen=True)
 class Admitted:
-    """A request that can be met: the device and version for it, and what is kept of it."""
+    """A validated request: the chosen worker and version, and the normalized options and inputs."""
 
     worker: Worker
     runtime_version: str
@@ -42,17 +42,17 @@ class Admitted:
 
 
 def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitted:
-    """Return the request as it is to be kept, on `worker` or on the best one for its target.
+    """Validate a request for `worker`, or for the best worker for its target.
 
     Raises DomainError, naming the field and the cause.
     """
-    found = _candidates(owner, worker, request)
+    options = _candidates(owner, worker, request)
     check_files(request)
     check_script(request)
     check_priority(owner, request.priority)
     check_title(request.title)
     check_time_limit(request)
-    chosen = first_that_fits(found, request)
+    chosen = first_that_fits(options, request)
     if request.script is not None:
         return Admitted(chosen.worker, chosen.runtime.version, {}, [])
     return Admitted(
@@ -75,25 +75,25 @@ def _candidates(owner: User, worker: Worker | None, request: TaskRequest) -> lis
 
 
 def candidates_or_refuse(target: Target, *, user: User) -> list[Candidate]:
-    """As `targets.candidates`. Raises DomainError target_* if there are none."""
-    found = candidates(target, user=user)
-    if not found:
+    """As `targets.candidates`, but raises DomainError target_* if there are none."""
+    options = candidates(target, user=user)
+    if not options:
         raise refusal_of_target(target, user=user)
-    return found
+    return options
 
 
 def first_that_fits(
-    found: list[Candidate], request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
+    options: list[Candidate], request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
 ) -> Candidate:
-    """The first that can do what is asked for; `arrays` as in `check_fits`.
+    """Return the first candidate that supports the request; `arrays` as in `check_fits`.
 
-    Raises DomainError: why the first of them does not fit, if none does.
+    Raises DomainError if none does: the error of the first candidate.
     """
     refusals = []
-    for each in found:
-        refusal = refusal_by(check_fits, each, request, arrays)
+    for candidate in options:
+        refusal = refusal_by(check_fits, candidate, request, arrays)
         if refusal is None:
-            return each
+            return candidate
         refusals.append(refusal)
     raise refusals[0]
 
@@ -101,9 +101,9 @@ def first_that_fits(
 def check_fits(
     candidate: Candidate, request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Whether this device can do what is asked for. Raises DomainError.
+    """Check that a worker and its runtime support a request. Raises DomainError.
 
-    arrays: what the headers of the files say (`TaskFile.arrays`), as far as that is known
+    arrays: the arrays of the data files (`TaskFile.arrays`), once these are uploaded
     """
     runtime = candidate.runtime
     if request.script is not None and (refusal := refusal_of_script(candidate)):
@@ -129,14 +129,14 @@ def check_fits(
 
 
 def refusal_of_script(candidate: Candidate) -> DomainError | None:
-    """Why this device runs no scripts, or none with this version; None if it does."""
+    """Return the error if scripts cannot run on this worker with this version; None if they can."""
     worker, runtime = candidate.worker, candidate.runtime
     placement = Placement(worker, runtime.version, runtime, is_script=True)
     return eligibility.refusal_of(placement, eligibility.SCRIPT)
 
 
 def refusal_by(check: Callable[..., object], *args: Any, **kwargs: Any) -> DomainError | None:
-    """What a check raises, None if it passes."""
+    """Call a check; return the DomainError that it raises, or None."""
     try:
         check(*args, **kwargs)
     except DomainError as error:
@@ -145,8 +145,10 @@ def refusal_by(check: Callable[..., object], *args: Any, **kwargs: Any) -> Domai
 
 
 def _check_agent(worker: Worker, request: TaskRequest) -> None:
-    """An agent from before plans runs one profiled process, and drops plans and inputs without a
-    word.
+    """Check that the agent is new enough for the request. Raises DomainError.
+
+    An agent without the feature `plans` runs a single profiled process, and silently ignores plans
+    and inputs.
     """
     features = worker.facts.get("features")
     is_old = features is not None and FEATURE_PLANS not in features
@@ -159,24 +161,24 @@ def _check_agent(worker: Worker, request: TaskRequest) -> None:
 
 
 class Quota(NamedTuple):
-    """Tasks of a user that wait or run, and how many may at once."""
+    """Number of a user's live tasks, and its limit."""
 
     live: int
     limit: int
 
 
 def quota_of(owner: User) -> Quota:
-    """Health checks are nobody's tasks."""
+    """Return the quota of a user; health checks do not count."""
     limit = settings.TASKS_PER_USER if owner.task_limit is None else owner.task_limit
     tasks = Task.objects.filter(owner=owner, state__in=LIVE, purpose=Purpose.USER)
     return Quota(tasks.count(), limit)
 
 
 def check_quota(owner: User) -> None:
-    """Raises DomainError quota_reached if the user has as many live tasks as allowed.
+    """Raise DomainError quota_reached if the user has as many live tasks as allowed.
 
-    The user's row is locked until the transaction ends, so that two requests at once are counted
-    one after the other.
+    Locks the user's row until the end of the transaction, so that concurrent requests cannot both
+    take the last place.
     """
     owner = User.objects.select_for_update().get(pk=owner.pk)
     quota = quota_of(owner)
@@ -191,7 +193,7 @@ def check_priority(owner: User, priority: int) -> None:
 
 
 def allowed_priority(owner: User, priority: int) -> int:
-    """A priority that somebody else may have set, as far as this user may set it."""
+    """Limit a priority, which another user may have set, to the range of this user."""
     limit = ANY_PRIORITY if owner.is_staff else OWN_PRIORITY
     return max(-limit, min(priority, limit))
 
@@ -202,7 +204,7 @@ def check_title(title: str) -> None:
 
 
 def check_time_limit(request: TaskRequest) -> None:
-    """Whether the site allows a model so much time; a script has a limit of its own.
+    """Check the time limit of a model; a script has its own within `Script`.
 
     Raises DomainError time_limit or time_limit_of_script.
     """
@@ -220,7 +222,7 @@ def option_refusals(
     files: AbstractSet[str],
     plan: Plan,
 ) -> Iterator[DomainError]:
-    """Every reason to refuse these options. `runtime` None: not looked at."""
+    """Yield every error of these options; without `runtime`, its capabilities are not checked."""
     profiled = plan.profiled > 0
     for error in find_problems(options, runtime=runtime, files=files, profiled=profiled):
         yield refusal_of(error)
@@ -235,9 +237,9 @@ def refusal_of(error: OptionError) -> DomainError:
 def runtime_of(
     owner: User, worker: Worker, version: str, *, purpose: Purpose = Purpose.USER
 ) -> Runtime:
-    """The runtime that is asked for, on a device that takes tasks of this user now.
+    """Return the requested runtime of a worker. Raises DomainError if the user cannot use it now.
 
-    A health check is made of devices that are held back, and asks nobody's permission.
+    A health check needs no permission, and also runs on workers that are held back.
     """
     is_check = purpose == Purpose.HEALTH
     placement = Placement(
@@ -250,4 +252,4 @@ def runtime_of(
     refusal = eligibility.refusal_of(placement)
     if refusal is not None:
         raise refusal
-    return cast(Runtime, placement.runtime)  # there, as the rules asked
+    return cast(Runtime, placement.runtime)  # not None: VERSION_GONE holds

@@ -84,7 +84,7 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
         Task.objects.filter(pk=gone.pk).delete()
         return submit(*arrived)
 
-    monkeypatch.setattr(uploads, "task_submit", deleted_first)
+    monkeypatch.setattr(uploads, "submit_task", deleted_first)
     answer = client.post(f"{TASKS}submit/", {"tasks": [each["id"] for each in made]})
     assert answer.status_code == 200
     assert answer.json()["tasks"][1]["status"] == "waiting"
@@ -108,7 +108,7 @@ def test_the_answer_shows_what_another_request_started_meanwhile(client, storage
         confirm(task)
         return attempt
 
-    monkeypatch.setattr(rest_views, "task_confirm", slowly)
+    monkeypatch.setattr(rest_views, "confirm_task", slowly)
     answer = client.post(f"{TASKS}{made['id']}/submit/").json()
     assert (answer["state"], len(answer["attempts"])) == ("assigned", 1)
 

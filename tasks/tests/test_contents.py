@@ -12,7 +12,7 @@ from agent.protocol.inputs.npy import HEAD_BYTES
 from profiles.models import RemovedObjects
 from tasks.models import Task
 from tasks.submission import submit
-from tasks.submission.contents import bytes_wanted, inspect
+from tasks.submission.contents import inspect, inspected_bytes_of
 from tasks.submission.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
 from webprofile.errors import DomainError
@@ -46,7 +46,7 @@ REFUSED = {
 
 
 def look(name: str, data: bytes):
-    return inspect(name, data[: bytes_wanted(name, len(data))], len(data))
+    return inspect(name, data[: inspected_bytes_of(name, len(data))], len(data))
 
 
 def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_read(testdata):
@@ -185,7 +185,7 @@ def test_json_that_load_and_run_would_misread_is_refused(content, code):
 
 
 def test_large_json_is_refused_and_a_full_one_costs_little_memory():
-    assert bytes_wanted("x.json", LONGEST_JSON + 1) == HEAD_BYTES
+    assert inspected_bytes_of("x.json", LONGEST_JSON + 1) == HEAD_BYTES
     with pytest.raises(DomainError, match="input_json") as caught:
         inspect("x.json", b" " * HEAD_BYTES, LONGEST_JSON + 1)
     assert "it is over 8 MiB: give large inputs as npy" in word(caught.value)

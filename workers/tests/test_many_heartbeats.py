@@ -111,7 +111,7 @@ def test_a_device_that_comes_back_keeps_its_task_though_the_sweep_comes_at_once(
         seen(workers)
         assign_waiting()
 
-    monkeypatch.setattr(services, "workers_seen", seen_and_swept)
+    monkeypatch.setattr(services, "mark_seen", seen_and_swept)
     assert gateway.on_heartbeats({attempt.worker_id: frozenset({attempt.pk})})
     assert [each.pk for each in Attempt.objects.filter(ended_at=None)] == [attempt.pk]
     assert Attempt.objects.count() == 1
@@ -137,7 +137,7 @@ def failing_for(worker: int, act):
 
 
 @one_thread
-@pytest.mark.parametrize("what", ["attempts_revive", "desired_state"])
+@pytest.mark.parametrize("what", ["revive_attempts", "desired_state"])
 def test_a_row_that_cannot_be_read_keeps_no_other_device_from_its_orders(monkeypatch, what):
     held = in_need_of_orders(3)
     last_seen(LONG_AGO)

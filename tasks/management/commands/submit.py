@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts.models import User
 from tasks.models import Task
 from tasks.states import Status
-from tasks.submission.batches import BatchRefusedError, Planned, Refusal, batch_plan, devices_of
+from tasks.submission.batches import BatchRefusedError, PlannedTask, Refusal, batch_plan, devices_of
 from tasks.submission.creation import create_task, fail_copy
 from tasks.submission.uploads import FileStore, confirm_task
 from tasks.submission.validation import quota_of
@@ -39,7 +39,7 @@ MOST_NAMED = 50
 class Made:
     """A cell, and its task in the queue or why there is none."""
 
-    planned: Planned
+    planned: PlannedTask
     task: Task | None
     problem: str = ""
     #: the owner has as many live tasks as allowed: later there is room
@@ -117,7 +117,7 @@ class Command(BaseCommand):
             raise CommandError("Waited long enough; the tasks go on.", returncode=TIMED_OUT)
 
 
-def _submit(owner: User, planned: Sequence[Planned], until: float, made: list[Made]) -> None:
+def _submit(owner: User, planned: Sequence[PlannedTask], until: float, made: list[Made]) -> None:
     """Each in its turn; where the owner's limit is reached, wait for room until then.
 
     made: gets each, so that whoever stops this knows how far it came
@@ -159,7 +159,7 @@ def _going_on(made: Sequence[Made], planned: int) -> str:
     return f"{len(made)} of {planned} were submitted; {len(live)} go on: {numbers}"
 
 
-def _make(owner: User, planned: Planned, store: FileStore) -> Made:
+def _make(owner: User, planned: PlannedTask, store: FileStore) -> Made:
     """One task on its way into the queue; whatever fails, no half of it stays in the way."""
     try:
         task = create_task(owner=owner, worker=planned.worker, request=planned.request)
@@ -202,7 +202,7 @@ def _told(refusal: Refusal) -> Iterator[tuple[str, str]]:
         yield each["field"], each["detail"]
 
 
-def _matrix(planned: Sequence[Planned]) -> str:
+def _matrix(planned: Sequence[PlannedTask]) -> str:
     rows = [each.cell.matrix_row for each in planned]
     return f"{table(rows, list(MATRIX_HEADERS))}\n{len(rows)} tasks; nothing was created."
 
