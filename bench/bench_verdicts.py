@@ -185,7 +185,7 @@ def report(runs: list[Run], factor: float) -> str:
 def latency_verdict(one: Run, other: Run) -> str:
     """As a site says it that has no more runs than these: the median of each clean process."""
     samples = [np.array(run.clean_s) for run in (one, other)]
-    return judge_total(*samples, shown=float("nan"), basis=Basis()).code(0)
+    return judge_total(*samples, displayed=float("nan"), basis=Basis()).code(0)
 
 
 def operator_verdicts(found: Comparison) -> Counter[str]:

@@ -115,25 +115,25 @@ def _pair_unique(made: Matching, how: How, key: Key) -> list[int]:
     """Pair the free nodes whose key is theirs alone on both sides; None is no key."""
     lone_a = _lone(made.a, made.of_a, key)
     lone_b = _lone(made.b, made.of_b, key)
-    found = []
+    pairs = []
     for value, x in lone_a.items():
         y = lone_b.get(value, MISSING)
         if x != MISSING and y != MISSING:
             made.pair(x, y, how)
-            found.append(x)
-    return found
+            pairs.append(x)
+    return pairs
 
 
 def _same_values(made: Matching) -> dict[int, int]:
     """{x: y} for free nodes of different kinds whose outputs have the same given name."""
     names_a = _lone(made.a, made.of_a, _given_values)
     names_b = _lone(made.b, made.of_b, _given_values)
-    found = {}
+    links = {}
     for name, x in names_a.items():
         y = names_b.get(name, MISSING)
         if MISSING not in (x, y) and _may_be_equal(made.a.value_shapes[x], made.b.value_shapes[y]):
-            found[x] = y
-    return found
+            links[x] = y
+    return links
 
 
 def _may_be_equal(ours: Texts, theirs: Texts) -> bool:
@@ -149,22 +149,22 @@ def _given_values(nodes: Nodes, x: int) -> Hashable:
 
 def _lone(nodes: Nodes, partners: list[int], key: Key) -> dict[Hashable, int]:
     """{key: node}, MISSING for a key that several have."""
-    found: dict[Hashable, int] = {}
+    lone: dict[Hashable, int] = {}
     for x, partner in enumerate(partners):
         if partner == MISSING and (value := key(nodes, x)) is not None:
-            found[value] = MISSING if value in found else x
-    return found
+            lone[value] = MISSING if value in lone else x
+    return lone
 
 
 def _spread(made: Matching, starts: list[int]) -> list[int]:
     """Go from pairs to their neighbours, as long as that finds pairs; return those found."""
     waiting = list(starts)
-    found = []
+    pairs = []
     for x in waiting:  # grows while it is walked
         new = [*_pair_readers(made, x), *_pair_makers(made, x)]
-        found += new
+        pairs += new
         waiting += new
-    return found
+    return pairs
 
 
 def _pair_readers(made: Matching, x: int) -> list[int]:
@@ -172,17 +172,17 @@ def _pair_readers(made: Matching, x: int) -> list[int]:
     a, b, y = made.a, made.b, made.counterpart(x)
     if a.is_constant(x) and not (len(a.consumers[x]) == len(b.consumers[y]) == 1):
         return []  # what shares a constant has nothing else in common
-    ours = [each for each in a.consumers[x] if made.of_a[each[0]] == MISSING]
-    theirs = [each for each in b.consumers[y] if made.of_b[each[0]] == MISSING]
+    ours = [use for use in a.consumers[x] if made.of_a[use[0]] == MISSING]
+    theirs = [use for use in b.consumers[y] if made.of_b[use[0]] == MISSING]
     if not ours or not theirs:
         return []
-    found: list[int] = []
+    pairs: list[int] = []
     for exact in (3, 2, 1):
-        groups_a = _group((_reader_key(a, each, exact), each[0]) for each in ours)
-        groups_b = _group((_reader_key(b, each, exact), each[0]) for each in theirs)
+        groups_a = _group((_reader_key(a, use, exact), use[0]) for use in ours)
+        groups_b = _group((_reader_key(b, use, exact), use[0]) for use in theirs)
         for key, nodes in groups_a.items():
-            found += _pair_groups(made, nodes, groups_b.get(key, []), in_turn=exact == 3)
-    return found
+            pairs += _pair_groups(made, nodes, groups_b.get(key, []), in_turn=exact == 3)
+    return pairs
 
 
 def _reader_key(nodes: Nodes, reader: tuple[int, int, int], exact: int) -> Hashable:
@@ -210,12 +210,12 @@ def _pair_makers(made: Matching, x: int) -> list[int]:
     ours, theirs = made.a.inputs[x], made.b.inputs[made.of_a[x]]
     if len(ours) != len(theirs):
         return []
-    found = []
+    pairs = []
     for (p, p_output), (q, q_output) in zip(ours, theirs, strict=True):
         if MISSING not in (p, q) and p_output == q_output and made.may_pair(p, q):
             made.pair(p, q, "neighbours")
-            found.append(p)
-    return found
+            pairs.append(p)
+    return pairs
 
 
 def _group(keyed: Iterable[tuple[Hashable, int]]) -> dict[Hashable, list[int]]:
@@ -229,7 +229,7 @@ def _pair_in_order(made: Matching, key: Key) -> list[int]:
     """Pair by order of execution, between pairs that have the same order on both sides."""
     a, b = made.a, made.b
     anchors = rising([(a.place[x], b.place[y]) for x, y in enumerate(made.of_a) if y != MISSING])
-    found = []
+    pairs = []
     last_a = last_b = 0
     for end_a, end_b in [*anchors, (len(a), len(b))]:
         ours = [x for x in a.order[last_a:end_a] if made.of_a[x] == MISSING]
@@ -239,8 +239,8 @@ def _pair_in_order(made: Matching, key: Key) -> list[int]:
             continue
         for i, j in common([key(a, x) for x in ours], [key(b, y) for y in theirs]):
             made.pair(ours[i], theirs[j], "order")
-            found.append(ours[i])
-    return found
+            pairs.append(ours[i])
+    return pairs
 
 
 def _part_unconfirmed(made: Matching, sure: list[int]) -> None:

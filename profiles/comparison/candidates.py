@@ -44,10 +44,10 @@ class Choice:
 
 def chosen_profiles(reader: User, ids: Sequence[int | None]) -> list[Profile] | None:
     """The profiles of these numbers, in this order; None if one is not there for the reader."""
-    found = {
+    by_number = {
         profile.pk: profile for profile in _ready(reader).filter(pk__in=list(filter(None, ids)))
     }
-    profiles = [found.get(number or 0) for number in ids]
+    profiles = [by_number.get(number or 0) for number in ids]
     return [profile for profile in profiles if profile] if all(profiles) else None
 
 
@@ -68,8 +68,8 @@ def problem_of(ids: Sequence[int | None]) -> str:
 def choices(profiles: Sequence[Profile]) -> list[Choice]:
     """Those that are chosen, with their letters."""
     return [
-        Choice(each, title_of(each), origin_of(each), "", letter(n) if n < MOST else "")
-        for n, each in enumerate(profiles)
+        Choice(profile, title_of(profile), origin_of(profile), "", letter(n) if n < MOST else "")
+        for n, profile in enumerate(profiles)
     ]
 
 
@@ -81,25 +81,25 @@ def candidates(
     find: words, all of which must occur in the model's name, the device, the version or the name
         of an opened file; `#12` is a task, `2026-11` or `2026-11-20` a time
     """
-    found = _ready(reader).exclude(pk__in=[each.pk for each in chosen])
+    ready = _ready(reader).exclude(pk__in=[profile.pk for profile in chosen])
     for word in find.split()[:_MOST_WORDS]:
-        found = found.filter(_matches(word))
-    found = found.annotate(kin=_kin(chosen)).order_by("kin", "-pk")
-    made: Page[Any] = Paginator(found, PAGE_SIZE).get_page(page)
+        ready = ready.filter(_matches(word))
+    ready = ready.annotate(kin=_kin(chosen)).order_by("kin", "-pk")
+    made: Page[Any] = Paginator(ready, PAGE_SIZE).get_page(page)
     words = {_SAME_FILE: "same_file", _SAME_NAME: "same_name"}
     made.object_list = [
-        Choice(each, title_of(each), origin_of(each), words.get(each.kin, ""))
-        for each in made.object_list
+        Choice(profile, title_of(profile), origin_of(profile), words.get(profile.kin, ""))
+        for profile in made.object_list
     ]
     return made
 
 
 def _ready(reader: User) -> QuerySet[Profile]:
     """Profiles with all that a comparison tells of them."""
-    found = visible_profiles(reader).filter(
+    profiles = visible_profiles(reader).filter(
         Q(upload__isnull=True) | Q(upload__state=ProfileUpload.State.READY)
     )
-    return found.select_related("attempt__measurement").prefetch_related("attempt__task__files")
+    return profiles.select_related("attempt__measurement").prefetch_related("attempt__task__files")
 
 
 def _models() -> QuerySet[TaskFile]:
@@ -110,18 +110,18 @@ def _models() -> QuerySet[TaskFile]:
 
 
 def _matches(word: str) -> Q:
-    found = (
+    condition = (
         Q(Exists(_models().filter(name__icontains=word)))
         | Q(attempt__task__worker__name__icontains=word)
         | Q(attempt__task__runtime_version__istartswith=word)
         | Q(upload__name__icontains=word)
     )
     if number := _NUMBER.match(word):
-        found |= Q(attempt__task_id=int(number[1]))
+        condition |= Q(attempt__task_id=int(number[1]))
     if _DAY.match(word):
         for name in ("attempt__task__created_at", "upload__created_at"):
-            found |= _within(name, word)
-    return found
+            condition |= _within(name, word)
+    return condition
 
 
 def _within(name: str, word: str) -> Q:

@@ -45,14 +45,14 @@ def _size(nodes: Nodes, members: tuple[int, ...]) -> int:
 
 
 def _reasons(a: Nodes, b: Nodes, x: int, y: int) -> tuple[Reason, ...]:
-    found: list[Reason] = []
+    reasons: list[Reason] = []
     if a.params[x] != b.params[y] and (differing := _differing(a.params[x], b.params[y])):
-        found += ["params"] if differing != {"format"} else ["format"]
+        reasons += ["params"] if differing != {"format"} else ["format"]
     if (a.in_shapes[x], a.out_shapes[x]) != (b.in_shapes[y], b.out_shapes[y]):
-        found.append("shapes")
+        reasons.append("shapes")
     if _differ(a.out_dtypes[x], b.out_dtypes[y]):
-        found.append("dtypes")
-    return tuple(found)
+        reasons.append("dtypes")
+    return tuple(reasons)
 
 
 def _differing(ours: str | None, theirs: str | None) -> set[str]:

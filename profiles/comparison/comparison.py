@@ -95,8 +95,8 @@ def _main(row: Row, nodes: Sequence[Nodes], times_s: Sequence[list[float]]) -> t
 def _with_times(rows: Sequence[Row], device: SideNumbers) -> tuple[Row, ...]:
     """Call rows changed that are the same but for their times on the device."""
     clear = [
-        set(np.flatnonzero(each.verdict >= VERDICTS.index("faster")).tolist())
-        for each in device.judgements
+        set(np.flatnonzero(judgement.verdict >= VERDICTS.index("faster")).tolist())
+        for judgement in device.judgements
     ]
     made = list(rows)
     for number in set().union(*clear):

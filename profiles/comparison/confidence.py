@@ -108,19 +108,19 @@ class Judgement:
         return VERDICTS[int(self.verdict[row])]
 
 
-def judge_total(base: Floats, other: Floats, *, shown: float, basis: Basis) -> Judgement:
+def judge_total(base: Floats, other: Floats, *, displayed: float, basis: Basis) -> Judgement:
     """Test one number of two runs.
 
     base, other: (n,), (k,) samples, s; nan where a pass has none
     shown: the ratio of the two times that are shown; the interval is widened to hold it
     """
     one = _Shifts(base[:, None], other[:, None], basis)
-    one.widen(np.array([basis.allowance]), np.array([shown]))
+    one.widen(np.array([basis.allowance]), np.array([displayed]))
     return one.judgement(one.excludes_zero())
 
 
 def judge_rows(
-    base: Floats, other: Floats, *, worth: NDArray[np.bool_], shown: Floats, basis: Basis
+    base: Floats, other: Floats, *, worth: NDArray[np.bool_], displayed: Floats, basis: Basis
 ) -> Judgement:
     """Test m rows of two runs together.
 
@@ -132,7 +132,7 @@ def judge_rows(
     error, dof = rows.standard_error(worth)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = student_p(rows.estimate / error, dof)
-    rows.widen(student_quantile(LEVEL, dof) * error, shown)
+    rows.widen(student_quantile(LEVEL, dof) * error, displayed)
     q = adjusted(np.where(worth, p, np.nan))
     return rows.judgement(rows.excludes_zero() & (q <= LEVEL))
 
@@ -158,12 +158,12 @@ def shift_interval(a: Floats, b: Floats, level: float = LEVEL) -> tuple[Floats, 
 
 def adjusted(p: Floats) -> Floats:
     """Return p adjusted by Benjamini and Hochberg; nan stays nan and does not count."""
-    found = np.full(len(p), np.nan)
+    result = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]
     ratios = p[order] * len(order) / np.arange(1, len(order) + 1)
-    found[order] = np.minimum(np.minimum.accumulate(ratios[::-1])[::-1], 1.0)
-    return found
+    result[order] = np.minimum(np.minimum.accumulate(ratios[::-1])[::-1], 1.0)
+    return result
 
 
 def least_p(n: int, k: int) -> float:
@@ -208,15 +208,15 @@ class _Shifts:
             rows = np.flatnonzero((self.counts[0] == n) & (self.counts[1] == k))
             if n and k:
                 a, b = _known(self.base[:, rows], n), _known(self.other[:, rows], k)
-                found = shift_interval(a, b, _PASS_LEVEL if basis.is_known else LEVEL)
-                self.estimate[rows] = found[0]
+                shift = shift_interval(a, b, _PASS_LEVEL if basis.is_known else LEVEL)
+                self.estimate[rows] = shift[0]
                 if least_p(n, k) <= LEVEL:
-                    self.low[rows], self.high[rows] = found[1:]
+                    self.low[rows], self.high[rows] = shift[1:]
 
-    def widen(self, by: Floats, shown: Floats) -> None:
+    def widen(self, by: Floats, displayed: Floats) -> None:
         """Widen intervals to `by` around the estimate where it is known, and to what is shown."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_shown = np.log(shown)
+            log_shown = np.log(displayed)
         log_shown = np.where(np.isfinite(log_shown), log_shown, np.nan)
         none = np.isnan(self.low)
         for other in (self.estimate - by, log_shown):
@@ -266,7 +266,7 @@ class _Shifts:
             verdict[:] = VERDICTS.index("disturbed")
         verdict[fewest == 0] = VERDICTS.index("absent")
         with np.errstate(over="ignore"):
-            change, low, high = (np.expm1(each) for each in (self.estimate, self.low, self.high))
+            change, low, high = (np.expm1(logs) for logs in (self.estimate, self.low, self.high))
         return Judgement(verdict, change, low, high)
 
 

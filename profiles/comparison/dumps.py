@@ -67,18 +67,18 @@ def _compare(a: Artifact, b: Artifact) -> Comparison:
             _fetch(artifact, file)
         try:
             dumps = [open_zip(file, most_bytes=UNPACKED_LIMIT_BYTES) for file in (file_a, file_b)]
-            found = list(compare(*dumps, order=order))
+            differences = list(compare(*dumps, order=order))
         except DumpError as error:
             if error.code == "too_large":
                 raise _too_large() from error
             log.warning("dump_unreadable", a=a.pk, b=b.pk, error=str(error))
             raise DomainError("dump_unreadable", problem=error.code) from error
-    first = next((n for n, row in enumerate(found) if row.differs), None)
+    first = next((n for n, row in enumerate(differences) if row.differs), None)
     return Comparison(
-        rows=[_row(row, is_first=n == first) for n, row in enumerate(found[:MOST_ROWS])],
-        total=len(found),
-        differing=sum(row.differs for row in found),
-        changed=sum(row.status == "close" for row in found),
+        rows=[_row(row, is_first=n == first) for n, row in enumerate(differences[:MOST_ROWS])],
+        total=len(differences),
+        differing=sum(row.differs for row in differences),
+        changed=sum(row.status == "close" for row in differences),
         ordered=bool(order),
     )
 
@@ -117,18 +117,18 @@ def execution_order(artifact: Artifact) -> dict[int, Maker]:
         return {}
 
 
-def _row(found: Difference, *, is_first: bool) -> dict[str, Any]:
-    one = found.one
+def _row(difference: Difference, *, is_first: bool) -> dict[str, Any]:
+    one = difference.one
     return {
-        **{name: getattr(found, name) for name in _AS_THEY_ARE},
+        **{name: getattr(difference, name) for name in _AS_THEY_ARE},
         "is_first": is_first,
-        "operator": found.operator[:300],
-        "type": found.operator_type,
+        "operator": difference.operator[:300],
+        "type": difference.operator_type,
         "variable": one.name[:300],
         "file": one.file,
-        "a": _kind(found.a),
-        "b": _kind(found.b),
-        "first": None if found.first is None else list(index_of(found.first, one.shape)),
+        "a": _kind(difference.a),
+        "b": _kind(difference.b),
+        "first": None if difference.first is None else list(index_of(difference.first, one.shape)),
     }
 
 

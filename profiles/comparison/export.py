@@ -14,12 +14,12 @@ from profiles.exports.csv_file import safe_text
 from profiles.exports.provenance import title_of
 
 
-def as_json(compared: Compared, asked: Asked, answer: Answer) -> dict[str, Any]:
+def as_json(compared: Compared, request: Asked, answer: Answer) -> dict[str, Any]:
     """Everything in s; a number that does not exist is null."""
-    numbers = compared.comparison.side(asked.question.side)
+    numbers = compared.comparison.side(request.question.side)
     return {
         "format": "megengine-web-profile comparison 2",
-        "side": asked.question.side,
+        "side": request.question.side,
         "profiles": [
             {
                 "letter": letter(n),
@@ -36,11 +36,11 @@ def as_json(compared: Compared, asked: Asked, answer: Answer) -> dict[str, Any]:
             for fact in facts_of(compared)
         ],
         "warnings": warnings_of(compared),
-        "rows": [_row(compared, number, asked) for number in answer.rows.tolist()],
+        "rows": [_row(compared, number, request) for number in answer.rows.tolist()],
     }
 
 
-def as_csv(compared: Compared, asked: Asked, answer: Answer) -> str:
+def as_csv(compared: Compared, request: Asked, answer: Answer) -> str:
     """One line a row; columns of a profile begin with its letter."""
     count = len(compared.profiles)
     headers = ["row", "operator", "type", "A_time_s", "A_operators"]
@@ -50,13 +50,13 @@ def as_csv(compared: Compared, asked: Asked, answer: Answer) -> str:
     writer = csv.writer(out)
     writer.writerow(headers)
     for number in answer.rows.tolist():
-        row = _row(compared, number, asked)
+        row = _row(compared, number, request)
         line = [row["row"], row["operator"], row["type"], row["baseline"]["time_s"]]
         line.append("; ".join(row["baseline"]["operators"]))
         for cell in row["others"]:
             line += [_flat(cell[name]) if cell else "" for name in _COLUMNS]
         # a spreadsheet must not run the name of an operator
-        writer.writerow([safe_text(each) if isinstance(each, str) else each for each in line])
+        writer.writerow([safe_text(cell) if isinstance(cell, str) else cell for cell in line])
     return out.getvalue()
 
 
@@ -73,9 +73,9 @@ _COLUMNS = (
 )
 
 
-def _row(compared: Compared, number: int, asked: Asked) -> dict[str, Any]:
+def _row(compared: Compared, number: int, request: Asked) -> dict[str, Any]:
     comparison = compared.comparison
-    row, numbers = comparison.rows[number], comparison.side(asked.question.side)
+    row, numbers = comparison.rows[number], comparison.side(request.question.side)
     profile, x = comparison.main[number]
     names = [
         [comparison.nodes[n].short_names[y] for y in row.members(n)]

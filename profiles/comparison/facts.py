@@ -59,11 +59,11 @@ def facts_of(compared: Compared) -> list[Fact]:
 
 def warnings_of(compared: Compared) -> list[str]:
     """What a reader must know before trusting a difference, in sentences."""
-    found = _other_inputs(compared.comparison)
+    warnings = _other_inputs(compared.comparison)
     for number, profile in enumerate(compared.profiles):
         disturbed = _disturbances(measurement_of(profile))
         if disturbed:
-            found.append(
+            warnings.append(
                 _(
                     "%(letter)s was disturbed: %(causes)s. Its times may be too high, so a "
                     "difference of it gets no verdict. Run it again while the device is idle."
@@ -71,7 +71,7 @@ def warnings_of(compared: Compared) -> list[str]:
                 % {"letter": letter(number), "causes": disturbed}
             )
     return [
-        *found,
+        *warnings,
         *_other_steps(compared),
         *_single_samples(compared),
         *_unknown_scatter(compared),
@@ -98,7 +98,7 @@ def _single_samples(compared: Compared) -> list[str]:
     for number, (profile, data) in enumerate(pairs):
         if len(data.passes) < 2:
             (traces if trace_of(profile, data) else others).append(letter(number))
-    found = []
+    warnings = []
     if others:
         text = ngettext(
             "%(letters)s has one sample of each operator, so nothing says whether a "
@@ -107,7 +107,7 @@ def _single_samples(compared: Compared) -> list[str]:
             "difference is more than noise. A run with the plan “standard” has five.",
             len(others),
         )
-        found.append(text % {"letters": listed(others)})
+        warnings.append(text % {"letters": listed(others)})
     if traces:
         text = ngettext(
             "%(letters)s is a trace, which times each execution once, so nothing says whether a "
@@ -118,48 +118,48 @@ def _single_samples(compared: Compared) -> list[str]:
             "what differs there is noise.",
             len(traces),
         )
-        found.append(text % {"letters": listed(traces)})
-    return found
+        warnings.append(text % {"letters": listed(traces)})
+    return warnings
 
 
 def _unknown_scatter(compared: Compared) -> list[str]:
     """Of which runs nothing tells how far equal ones differ, where that keeps back a verdict."""
     totals = compared.comparison.device.totals
     others = [n for n, test in enumerate(totals, start=1) if test.code(0) == "unknown"]
-    wanted = [
+    unknown = [
         compared.profiles[n]
         for n in ([0, *others] if others else [])
         if compared.evidence[n].scatter["device"] is None
     ]
-    found = []
-    if any(profile.attempt is None for profile in wanted):
-        found.append(
+    warnings = []
+    if any(profile.attempt is None for profile in unknown):
+        warnings.append(
             _(
                 "Nothing tells how far equal runs differ on the device of an opened file, so a "
                 "difference of it gets no verdict."
             )
         )
-    devices = {profile.attempt.worker.name for profile in wanted if profile.attempt}
+    devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:
         text = _(
             "How far equal runs differ on %(devices)s is not known yet, so no difference gets a "
             "verdict. Run the same task there %(number)s times without disturbance, with the plan "
             "“standard”."
         )
-        found.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
-    return found
+        warnings.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
+    return warnings
 
 
 def input_shapes(nodes: Nodes) -> dict[str, str]:
     """{name: shape} of the model's inputs, `1,3,224,224`; empty where nothing tells it."""
-    found = {}
+    result = {}
     for x, kind in enumerate(nodes.kinds):
         if kind in _INPUT_TYPES and nodes.value_names[x] and nodes.consumers[x]:
             shape = nodes.value_shapes[x][0]
             if shape in (None, _UNKNOWN_SHAPE):
                 shape = _shape_as_read(nodes, x)
-            found[shortened(nodes.value_names[x][0])] = (shape or "").strip("[]")
-    return found
+            result[shortened(nodes.value_names[x][0])] = (shape or "").strip("[]")
+    return result
 
 
 def _shape_as_read(nodes: Nodes, x: int) -> str | None:
@@ -168,19 +168,19 @@ def _shape_as_read(nodes: Nodes, x: int) -> str | None:
         shapes = nodes.read_shapes[reader] if nodes.rows[reader] != MISSING else None
         if not shapes:
             continue
-        each = msgspec.json.decode(shapes)
-        if isinstance(each, list) and slot < len(each) and each[slot]:
-            return msgspec.json.encode(each[slot]).decode()
+        axes = msgspec.json.decode(shapes)
+        if isinstance(axes, list) and slot < len(axes) and axes[slot]:
+            return msgspec.json.encode(axes[slot]).decode()
     return None
 
 
 def _other_inputs(comparison: Comparison) -> list[str]:
     first = input_shapes(comparison.nodes[0])
-    found = []
+    warnings = []
     for number, nodes in enumerate(comparison.nodes[1:], start=1):
         shapes = input_shapes(nodes)
         if shapes != first:
-            found.append(
+            warnings.append(
                 _(
                     "%(letter)s has other inputs than the baseline: %(ours)s instead of "
                     "%(theirs)s. Differences of times show both."
@@ -191,7 +191,7 @@ def _other_inputs(comparison: Comparison) -> list[str]:
                     "theirs": _shapes_text(first) or ABSENT,
                 }
             )
-    return found
+    return warnings
 
 
 def _shapes_text(shapes: Mapping[str, str]) -> str:
@@ -252,8 +252,8 @@ def _comp_nodes(data: ProfileData) -> tuple[str, ...]:
 
 
 def _disturbances(measurement: AttemptMeasurement | None) -> str:
-    found: list[dict[str, Any]] = measurement.contaminations if measurement else []
-    return listed(dict.fromkeys(contamination_word(each["code"]) for each in found))
+    contaminations: list[dict[str, Any]] = measurement.contaminations if measurement else []
+    return listed(dict.fromkeys(contamination_word(item["code"]) for item in contaminations))
 
 
 #: what tells a step, whichever was called less often
@@ -262,8 +262,8 @@ _PHASES = ("backward", "step")
 
 def trace_of(profile: Profile, data: ProfileData) -> TraceSummary | None:
     """What a trace says beside its operators; None where the operators are not those of one."""
-    found = data.summary("trace", TraceSummary)
-    return found if found and are_of_trace(profile, data.passes) else None
+    summary = data.summary("trace", TraceSummary)
+    return summary if summary and are_of_trace(profile, data.passes) else None
 
 
 def steps_of(profile: Profile, data: ProfileData) -> int | None:
@@ -276,8 +276,8 @@ def steps_of(profile: Profile, data: ProfileData) -> int | None:
 
     None for what is no trace, and for one that calls neither.
     """
-    found = trace_of(profile, data)
-    calls = {phase.name: phase.count for phase in found.phases} if found else {}
+    trace = trace_of(profile, data)
+    calls = {phase.name: phase.count for phase in trace.phases} if trace else {}
     return min((calls[name] for name in _PHASES if calls.get(name)), default=None)
 
 

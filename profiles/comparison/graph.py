@@ -19,19 +19,19 @@ Floats = NDArray[np.float64]
 
 
 def graph_document(
-    compared: Compared, asked: Asked, *, scope: str, row: int | None
+    compared: Compared, request: Asked, *, scope: str, row: int | None
 ) -> bytes | None:
     """One view of the graph that is asked for; None if no view shows the row.
 
     scope, row: as for the graph of a single profile; row is one of its own table
     """
-    data, side = compared.data[asked.drawn], asked.question.side
+    data, side = compared.data[request.drawn], request.question.side
     if row is not None:
         place = place_of_row(data, row)
         if place is None:
             return None
         scope = place
-    change_s = changes(compared.comparison, profile=asked.drawn, other=asked.other, side=side)
+    change_s = changes(compared.comparison, profile=request.drawn, other=request.other, side=side)
     return netron_document(data, side=side, place=scope, colours=change_colouring(change_s))
 
 
@@ -49,7 +49,7 @@ def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> 
     against = (profile or other) - 1
     is_clear = numbers.judgements[against].verdict >= VERDICTS.index("faster")
     delta_s = np.where(is_clear, numbers.delta_s[against], 0.0)
-    found = np.full(len(numbers.operators_s[profile]), np.nan)
+    result = np.full(len(numbers.operators_s[profile]), np.nan)
     for number, row in enumerate(comparison.rows):
         members = row.members(profile)
         if not members:
@@ -58,8 +58,8 @@ def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> 
         times_s = np.maximum(np.nan_to_num(numbers.operators_s[profile][rows]), 0.0)
         total_s = times_s.sum()
         parts = times_s / total_s if total_s > 0 else np.full(len(rows), 1 / len(rows))
-        found[rows] = delta_s[number] * parts
-    return found
+        result[rows] = delta_s[number] * parts
+    return result
 
 
 def row_at(comparison: Comparison, profile: int, at: int) -> int | None:
@@ -75,13 +75,13 @@ def row_at(comparison: Comparison, profile: int, at: int) -> int | None:
     )
 
 
-def graph_view(asked: Asked) -> list[dict[str, Any]]:
+def graph_view(request: Asked) -> list[dict[str, Any]]:
     """Whose graph can be drawn: the baseline's, and that of the result compared with it."""
     return [
         {
             "letter": letter(profile),
-            "address": replace(asked, graph=profile).address(),
-            "is_current": profile == asked.drawn,
+            "address": replace(request, graph=profile).address(),
+            "is_current": profile == request.drawn,
         }
-        for profile in (0, asked.other)
+        for profile in (0, request.other)
     ]

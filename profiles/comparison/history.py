@@ -76,9 +76,9 @@ def measurement_of(profile: Profile) -> AttemptMeasurement | None:
 def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
     """The median iteration of each process without profiling, s: one sample for each process."""
     return [
-        each["median_ms"] / 1000
-        for each in (measurement.passes if measurement else ())
-        if each["kind"] == "clean" and each["kept"] and each["median_ms"] is not None
+        record["median_ms"] / 1000
+        for record in (measurement.passes if measurement else ())
+        if record["kind"] == "clean" and record["kept"] and record["median_ms"] is not None
     ]
 
 
@@ -125,13 +125,13 @@ class _History:
 
 def _logs(runs: Iterable[AttemptMeasurement], figure: Figure) -> list[Floats]:
     """For each run with enough passes the logarithms of these."""
-    found = []
+    samples = []
     for run in runs:
         logs = logarithms(np.array(_samples(run, figure), dtype=np.float64))
         logs = logs[~np.isnan(logs)]
         if len(logs) >= _LEAST_PASSES:
-            found.append(logs)
-    return found
+            samples.append(logs)
+    return samples
 
 
 def _samples(run: AttemptMeasurement, figure: Figure) -> Sequence[float | None]:

@@ -99,7 +99,7 @@ def _key(profiles: Sequence[Profile]) -> tuple[tuple[int, datetime.datetime], ..
 
 def _size(aligned: _Aligned) -> int:
     """Operators in the cache; a comparison larger than all of it takes it alone."""
-    return min(sum(len(each.columns) for each in aligned.data), _MOST_KEPT)
+    return min(sum(len(data.columns) for data in aligned.data), _MOST_KEPT)
 
 
 @cached(LRUCache(_MOST_KEPT, getsizeof=_size), key=_key, lock=threading.Lock())
@@ -128,7 +128,7 @@ def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judge
     samples = [np.array(clean_medians_s(measurement_of(profile))) for profile in profiles]
     shown_s = [_latency_s(profile) for profile in profiles]
     return tuple(
-        judge_total(samples[0], other, shown=other_s / (shown_s[0] or math.nan), basis=basis)
+        judge_total(samples[0], other, displayed=other_s / (shown_s[0] or math.nan), basis=basis)
         for other, other_s, basis in zip(samples[1:], shown_s[1:], bases, strict=True)
     )
 

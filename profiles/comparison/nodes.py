@@ -89,10 +89,10 @@ def nodes_of(data: ProfileData) -> Nodes:
     shapes, dtypes = variables.shapes.texts(), variables.dtypes.texts()
     inputs = _inputs(graph, ins, outs)
     consumers = _consumers(inputs)
-    values = [_values(*each) for each in zip(outs, consumers, strict=True)]
+    values = [_values(*ports) for ports in zip(outs, consumers, strict=True)]
     order = _order(graph)
     made = Nodes(
-        kinds=[_kind(*each) for each in zip(types, params, strict=True)],
+        kinds=[_kind(*pair) for pair in zip(types, params, strict=True)],
         short_names=[_LAST_NUMBER.sub("", name) for name in names],
         plain_names=[_ANY_NUMBER.sub("", name) for name in names],
         value_names=[tuple(variables.names[v] for v in row) for row in values],
@@ -134,12 +134,12 @@ def _inputs(
 
 
 def _consumers(inputs: Sequence[list[Source]]) -> list[list[tuple[int, int, int]]]:
-    found: list[list[tuple[int, int, int]]] = [[] for _ in inputs]
+    consumers: list[list[tuple[int, int, int]]] = [[] for _ in inputs]
     for node, row in enumerate(inputs):
         for slot, (producer, number) in enumerate(row):
             if producer != MISSING:
-                found[producer].append((node, slot, number))
-    return found
+                consumers[producer].append((node, slot, number))
+    return consumers
 
 
 def _values(outputs: list[int], readers: list[tuple[int, int, int]]) -> list[int]:

@@ -56,7 +56,7 @@ class SideNumbers:
                     self.samples[0],
                     self.samples[n],
                     worth=worth[n - 1],
-                    shown=_ratio(self.time_s[n], self.time_s[0]),
+                    displayed=_ratio(self.time_s[n], self.time_s[0]),
                     basis=bases[n - 1],
                 )
                 for n in others
@@ -65,7 +65,7 @@ class SideNumbers:
                 judge_total(
                     self.total_samples[0],
                     self.total_samples[n],
-                    shown=float(_ratio(self.total_s[n : n + 1], self.total_s[:1])[0]),
+                    displayed=float(_ratio(self.total_s[n : n + 1], self.total_s[:1])[0]),
                     basis=bases[n - 1],
                 )
                 for n in others
@@ -80,17 +80,17 @@ class SideNumbers:
             for n in (0, other)
         )
         time_s = [_known_sums(self.time_s[[0, other]][:, rows]) for rows in groups]
-        shown = np.array([float(_ratio(both[1:], both[:1])[0]) for both in time_s])
+        ratios = np.array([float(_ratio(both[1:], both[:1])[0]) for both in time_s])
         worth = np.ones(len(groups), dtype=bool)
         basis = self.bases[other - 1]
-        return judge_rows(base, changed, worth=worth, shown=shown, basis=basis)
+        return judge_rows(base, changed, worth=worth, displayed=ratios, basis=basis)
 
 
 def side_numbers(
     profiles: Sequence[ProfileData], nodes: Sequence[Nodes], rows: Sequence[Row], side: Side
 ) -> SideNumbers:
     """Sum up the times of rows on one side; `judged` adds verdicts."""
-    members = [_Members(each, rows, number) for number, each in enumerate(nodes)]
+    members = [_Members(node, rows, number) for number, node in enumerate(nodes)]
     time_s = np.stack(
         [
             member.sums(data.columns.times(side).end_s[None])[0]
@@ -127,22 +127,22 @@ class _Members:
 
     def __init__(self, nodes: Nodes, rows: Sequence[Row], profile: int) -> None:
         lists = [[nodes.rows[x] for x in row.members(profile)] for row in rows]
-        self.counts = np.array([len(each) for each in lists], dtype=np.intp)
-        self.flat = np.array([each for row in lists for each in row], dtype=np.intp)
+        self.counts = np.array([len(members) for members in lists], dtype=np.intp)
+        self.flat = np.array([member for row in lists for member in row], dtype=np.intp)
         self.filled = np.flatnonzero(self.counts)
         self.starts = (np.cumsum(self.counts) - self.counts)[self.filled]
 
     def sums(self, times_s: Floats) -> Floats:
         """Return (k, r) sums of (k, n) times over each row's operators; nan where none is known."""
-        found = np.full((len(times_s), len(self.counts)), np.nan)
+        totals = np.full((len(times_s), len(self.counts)), np.nan)
         if len(self.filled):
             picked = times_s[:, self.flat]
             absent = np.isnan(picked)
             with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
                 sums = np.add.reduceat(np.where(absent, 0.0, picked), self.starts, axis=1)
             known = np.logical_or.reduceat(~absent, self.starts, axis=1)
-            found[:, self.filled] = np.where(known, sums, np.nan)
-        return found
+            totals[:, self.filled] = np.where(known, sums, np.nan)
+        return totals
 
 
 def _known_sums(times_s: Floats) -> Floats:

@@ -29,17 +29,17 @@ PAGE_SIZE = 100
 _MOST_NAMED = 4
 
 
-def row_page(compared: Compared, asked: Asked, answer: Answer) -> "Page[Any]":
+def row_page(compared: Compared, request: Asked, answer: Answer) -> "Page[Any]":
     """The page of rows that is asked for; `object_list` holds what the table shows."""
-    page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(asked.page)
-    unit = _row_unit(compared, asked)
-    page.object_list = [row_view(compared, number, asked, unit) for number in page.object_list]
+    page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(request.page)
+    unit = _row_unit(compared, request)
+    page.object_list = [row_view(compared, number, request, unit) for number in page.object_list]
     return page
 
 
-def row_view(compared: Compared, number: int, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
+def row_view(compared: Compared, number: int, request: Asked, unit: TimeUnit) -> dict[str, Any]:
     """One row of the table; unit: that of all its times."""
-    comparison, side = compared.comparison, asked.question.side
+    comparison, side = compared.comparison, request.question.side
     row, numbers = comparison.rows[number], comparison.side(side)
     profile, x = comparison.main[number]
     nodes = comparison.nodes[profile]
@@ -52,8 +52,8 @@ def row_view(compared: Compared, number: int, asked: Asked, unit: TimeUnit) -> d
         "change": _became(comparison, row),
         "base": duration(base_s, unit),
         "has_base": bool(row.baseline),
-        "address": asked.changed(row=number),
-        "selected": number == asked.row,
+        "address": request.changed(row=number),
+        "selected": number == request.row,
         "cells": [
             _cell_view(comparison, number, other, side=side, unit=unit)
             for other in range(len(row.cells))
@@ -61,9 +61,9 @@ def row_view(compared: Compared, number: int, asked: Asked, unit: TimeUnit) -> d
     }
 
 
-def _row_unit(compared: Compared, asked: Asked) -> TimeUnit:
+def _row_unit(compared: Compared, request: Asked) -> TimeUnit:
     """That of the longest row, so that all pages of the table have the same."""
-    times_s = compared.comparison.side(asked.question.side).time_s
+    times_s = compared.comparison.side(request.question.side).time_s
     return unit_of([float(np.nanmax(times_s, initial=0.0))])
 
 
@@ -117,7 +117,7 @@ def total_rows(compared: Compared) -> list[dict[str, Any]]:
     for side, title in (("device", _("Device total")), ("host", _("Host total"))):
         numbers = comparison.side("device" if side == "device" else "host")
         values = numbers.total_s.tolist()
-        judged = [messages.verdict_words(each, 0) for each in numbers.totals]
+        judged = [messages.verdict_words(total, 0) for total in numbers.totals]
         rows.append({"key": side, "title": title, "cells": _total_cells(values, judged, unit)})
     if not all(map(math.isnan, latency_s)):
         rows.append(
@@ -125,7 +125,9 @@ def total_rows(compared: Compared) -> list[dict[str, Any]]:
                 "key": "latency",
                 "title": _("Iteration without profiling, median"),
                 "cells": _total_cells(
-                    latency_s, [messages.verdict_words(each, 0) for each in compared.latency], unit
+                    latency_s,
+                    [messages.verdict_words(judgement, 0) for judgement in compared.latency],
+                    unit,
                 ),
             }
         )
@@ -157,10 +159,10 @@ def total_notes(compared: Compared) -> list[str]:
 
 def _step_rows(compared: Compared) -> list[dict[str, Any]]:
     """Totals of one training step, where all profiles are traces that know their steps."""
-    steps = [each or 0 for each in steps_of_all(compared)]
+    steps = [count or 0 for count in steps_of_all(compared)]
     if not all(steps) or max(steps) == 1:
         return []
-    found = []
+    rows = []
     unsure = {
         "code": "single",
         "word": messages.verdict_word("single"),
@@ -175,8 +177,8 @@ def _step_rows(compared: Compared) -> list[dict[str, Any]]:
         totals_s = compared.comparison.side(side).total_s.tolist()
         each_s = [total_s / number for total_s, number in zip(totals_s, steps, strict=True)]
         cells = _total_cells(each_s, [unsure] * (len(steps) - 1), unit_of(each_s))
-        found.append({"key": f"{side}-step", "title": titles[side], "cells": cells})
-    return found
+        rows.append({"key": f"{side}-step", "title": titles[side], "cells": cells})
+    return rows
 
 
 def _total_cells(
@@ -202,14 +204,14 @@ def _total_cells(
     return cells
 
 
-def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
+def waterfall_view(compared: Compared, request: Asked) -> dict[str, Any]:
     """The waterfall to one of the other profiles: steps for its table, and for the chart."""
-    other = asked.other
-    steps = waterfall(compared.comparison, other, side=asked.question.side, by=asked.by)
+    other = request.other
+    steps = waterfall(compared.comparison, other, side=request.question.side, by=request.by)
     unit = unit_of([step.to_s for step in steps])
-    shown = [_step_view(step, asked, unit) for step in steps]
+    views = [_step_view(step, request, unit) for step in steps]
     start_s = steps[0].to_s if steps else 0.0
-    for view, step in zip(shown, steps, strict=True):
+    for view, step in zip(views, steps, strict=True):
         if step.kind in ("step", "rest"):
             view["percent"] = messages.signed_percent(step.delta_s / start_s) if start_s else ""
     return {
@@ -217,7 +219,7 @@ def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
         "letter": messages.letter(other),
         # each operator would be gone or new, which explains nothing
         "is_apart": not compared.comparison.common[other - 1],
-        "steps": shown,
+        "steps": views,
         "data": [
             {
                 "kind": step.kind,
@@ -228,12 +230,12 @@ def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
                 "row": step.row,
                 "tone": view["tone"],
             }
-            for step, view in zip(steps, shown, strict=True)
+            for step, view in zip(steps, views, strict=True)
         ],
         "others": [
             {
                 "letter": messages.letter(n),
-                "address": asked.changed(other=n),
+                "address": request.changed(other=n),
                 "is_current": n == other,
             }
             for n in range(1, len(compared.profiles))
@@ -241,15 +243,15 @@ def waterfall_view(compared: Compared, asked: Asked) -> dict[str, Any]:
         "bys": [
             {
                 "word": messages.BY_WORDS[by],
-                "address": asked.changed(by=by),
-                "is_current": by == asked.by,
+                "address": request.changed(by=by),
+                "is_current": by == request.by,
             }
             for by in BYS
         ],
     }
 
 
-def _step_view(step: Step, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
+def _step_view(step: Step, request: Asked, unit: TimeUnit) -> dict[str, Any]:
     names = {
         "start": _("Total of the baseline"),
         "rest": _("everything else"),
@@ -262,14 +264,14 @@ def _step_view(step: Step, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
         "rows": step.rows,
         "delta": messages.signed(step.delta_s, unit) if step.kind in ("step", "rest") else "",
         "total": duration(step.to_s, unit),
-        "address": asked.changed(row=step.row) if step.row is not None else "",
+        "address": request.changed(row=step.row) if step.row is not None else "",
         "tone": step.verdict if step.verdict in ("faster", "slower") else "",
     }
 
 
-def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
+def filter_view(request: Asked, answer: Answer) -> dict[str, Any]:
     """The form above the table."""
-    question = asked.question
+    question = request.question
     quiet_s = answer.quiet_delta_s.tolist()
     unit = unit_of(quiet_s)
     return {
@@ -291,8 +293,8 @@ def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
             for sort in SORTS
         ],
         "sides": [{"key": side, "is_chosen": side == question.side} for side in SIDES],
-        "all_address": asked.changed(question=replace(question, every=True, least_percent=None)),
-        "reset_address": asked.changed(question=type(question)()),
+        "all_address": request.changed(question=replace(question, every=True, least_percent=None)),
+        "reset_address": request.changed(question=type(question)()),
         "quiet": answer.quiet,
         "quiet_delta": listed(
             f"{messages.letter(n)} {messages.signed(value, unit)}"
@@ -301,22 +303,24 @@ def filter_view(asked: Asked, answer: Answer) -> dict[str, Any]:
     }
 
 
-def selected_view(compared: Compared, asked: Asked) -> dict[str, Any] | None:
+def selected_view(compared: Compared, request: Asked) -> dict[str, Any] | None:
     """The selected row with all of its operators, None without one."""
     comparison = compared.comparison
-    if asked.row is None or asked.row >= len(comparison.rows):
+    if request.row is None or request.row >= len(comparison.rows):
         return None
-    row = comparison.rows[asked.row]
-    unit = _selected_unit(compared, row, asked)
+    row = comparison.rows[request.row]
+    unit = _selected_unit(compared, row, request)
     return {
-        **row_view(compared, asked.row, asked, unit),
-        "close_address": asked.changed(row=None),
-        "graph_row": _graph_row(comparison, row, asked.drawn),
+        **row_view(compared, request.row, request, unit),
+        "close_address": request.changed(row=None),
+        "graph_row": _graph_row(comparison, row, request.drawn),
         "profiles": [
             {
                 "letter": messages.letter(profile),
-                **_operators(compared, profile, row, side=asked.question.side, unit=unit),
-                "samples": [duration(each, unit) for each in _samples(comparison, profile, asked)],
+                **_operators(compared, profile, row, side=request.question.side, unit=unit),
+                "samples": [
+                    duration(sample, unit) for sample in _samples(comparison, profile, request)
+                ],
                 "how": _how(row.cells[profile - 1]) if profile else "",
             }
             for profile in range(len(compared.profiles))
@@ -335,19 +339,19 @@ def _how(cell: Cell | None) -> str:
     return listed(str(messages.HOW_WORDS[how]) for how in cell.how) if cell else ""
 
 
-def _selected_unit(compared: Compared, row: Row, asked: Asked) -> TimeUnit:
+def _selected_unit(compared: Compared, row: Row, request: Asked) -> TimeUnit:
     """The unit of all times that are told of the selected row."""
-    found: list[float] = []
+    times: list[float] = []
     for profile, data in enumerate(compared.data):
         rows = compared.comparison.nodes[profile].rows
-        end_s = data.columns.times(asked.question.side).end_s
-        found += [float(end_s[rows[x]]) for x in row.members(profile)]
-        found += _samples(compared.comparison, profile, asked)
-    return unit_of(found)
+        end_s = data.columns.times(request.question.side).end_s
+        times += [float(end_s[rows[x]]) for x in row.members(profile)]
+        times += _samples(compared.comparison, profile, request)
+    return unit_of(times)
 
 
-def _samples(comparison: Comparison, profile: int, asked: Asked) -> list[float]:
-    samples_s = comparison.side(asked.question.side).samples[profile][:, asked.row]
+def _samples(comparison: Comparison, profile: int, request: Asked) -> list[float]:
+    samples_s = comparison.side(request.question.side).samples[profile][:, request.row]
     return sorted(samples_s[~np.isnan(samples_s)].tolist())
 
 
@@ -383,7 +387,7 @@ def _shapes(shapes: str | None) -> str:
     decoded = msgspec.json.decode(shapes) if shapes else None
     if not isinstance(decoded, list):
         return ""
-    return ", ".join(msgspec.json.encode(each).decode() for each in decoded)
+    return ", ".join(msgspec.json.encode(value).decode() for value in decoded)
 
 
 def _params(params: str | None) -> str:

@@ -59,12 +59,12 @@ def ask(comparison: Comparison, question: Question) -> Answer:
     numbers = comparison.side(question.side)
     change_s = np.abs(np.nan_to_num(numbers.delta_s)).max(axis=0, initial=0.0)
     fits = np.array([_fits(comparison, row, question) for row in rows], dtype=bool)
-    shown = fits & ~_quiet(comparison, question, change_s)
-    left_out = fits & ~shown
-    found = np.flatnonzero(shown)
-    keys = _SORTS[question.sort](comparison, question.side, found)
+    visible = fits & ~_quiet(comparison, question, change_s)
+    left_out = fits & ~visible
+    chosen = np.flatnonzero(visible)
+    keys = _SORTS[question.sort](comparison, question.side, chosen)
     return Answer(
-        rows=found[np.argsort(keys, kind="stable")],
+        rows=chosen[np.argsort(keys, kind="stable")],
         quiet=int(left_out.sum()),
         quiet_delta_s=np.nan_to_num(numbers.delta_s[:, left_out]).sum(axis=1),
         counts={status: sum(_has(row, {status}) for row in rows) for status in STATUSES},

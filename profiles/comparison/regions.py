@@ -91,8 +91,10 @@ class _Regions:
             for x in self.sides[side].order:
                 if self._is_left(side, x) and not self._is_apart(side, x):
                     members[self.sets.root((side, x))][side].append(x)
-        found = [self._with_constants(*each) for each in members.values() if self._is_group(*each)]
-        return sorted(found, key=lambda group: self.made.a.place[group.a[0]])
+        groups = [
+            self._with_constants(*member) for member in members.values() if self._is_group(*member)
+        ]
+        return sorted(groups, key=lambda group: self.made.a.place[group.a[0]])
 
     def _is_left(self, side: int, x: int) -> bool:
         return self.partners[side][x] == MISSING
@@ -159,12 +161,12 @@ class _Regions:
     def _reads(self, side: int, members: Iterable[int]) -> set[Node | None]:
         """What a region reads from outside, as far as both sides have it."""
         inside = set(members)
-        found: set[Node | None] = set()
+        sources: set[Node | None] = set()
         for x in members:
             for p, number in self.sides[side].inputs[x]:
                 if p != MISSING and p not in inside and not self._is_apart(side, p):
-                    found.add(self._value(side, p, number))
-        return found - {None}
+                    sources.add(self._value(side, p, number))
+        return sources - {None}
 
     def _value(self, side: int, p: int, number: int) -> Node | None:
         if (side, p) in self.cut:  # one value each, whichever of its outputs it is
@@ -185,10 +187,10 @@ class _Regions:
     def _constants(self, side: int, members: list[int]) -> set[int]:
         """Constants left over that nothing outside of the region reads."""
         nodes, inside = self.sides[side], set(members)
-        found = {p for x in members for p, _ in nodes.inputs[x] if p != MISSING}
+        constants = {p for x in members for p, _ in nodes.inputs[x] if p != MISSING}
         return {
             p
-            for p in found
+            for p in constants
             if self._is_apart(side, p)
             and self._is_left(side, p)
             and all(reader in inside for reader, _, _ in nodes.consumers[p])

@@ -54,10 +54,10 @@ class Asked:
 
     def address(self) -> str:
         """The part of the address after the question mark, without what is usual anyway."""
-        found = QueryDict(mutable=True)
-        found.setlist("p", [str(each) for each in self.ids])
+        query = QueryDict(mutable=True)
+        query.setlist("p", [str(number) for number in self.ids])
         question = self.question
-        found.setlist("status", list(question.statuses))
+        query.setlist("status", list(question.statuses))
         least = question.least_percent
         for name, value, usual in (
             ("q", question.text, ""),
@@ -72,8 +72,8 @@ class Asked:
             ("graph", "" if self.graph is None else str(self.graph), ""),
         ):
             if value != usual:
-                found[name] = value
-        return found.urlencode()
+                query[name] = value
+        return query.urlencode()
 
     def changed(self, **changes: object) -> str:
         """The address of this with other values; of another question it is the first page."""
@@ -84,8 +84,8 @@ class Asked:
 
 def read_asked(parameters: QueryDict) -> Asked:
     """Read an address."""
-    given = parameters.getlist("p")[:_MOST_READ]
-    ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in given)
+    numbers = parameters.getlist("p")[:_MOST_READ]
+    ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in numbers)
     last = max(1, len(ids) - 1)
     values = _Values(parameters)
     question = Question(
@@ -120,24 +120,24 @@ class _Values:
         return self.read(name, lambda text: next((w for w in known if w == text), None)) or usual
 
     def several_of(self, name: str, known: Sequence[_Word]) -> tuple[_Word, ...]:
-        given = self.parameters.getlist(name)
-        unknown = [text for text in dict.fromkeys(given) if text and text not in known]
+        values = self.parameters.getlist(name)
+        unknown = [text for text in dict.fromkeys(values) if text and text not in known]
         self.problems += [unknown_choice(name, text) for text in unknown[:_MOST_TOLD]]
-        return tuple(each for each in known if each in given)
+        return tuple(value for value in known if value in values)
 
     def number(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int | None:
         def read(text: str) -> int | None:
-            found = parse_int(text, maximum=most)
-            return None if found is None or found < least else found
+            number = parse_int(text, maximum=most)
+            return None if number is None or number < least else number
 
         return self.read(name, read)
 
     def read(self, name: str, read: Callable[[str], _Value | None]) -> _Value | None:
         text = self.parameters.get(name, "")
-        found = read(text) if text else None
-        if text and found is None:
+        value = read(text) if text else None
+        if text and value is None:
             self.problems.append(unknown_choice(name, text))
-        return found
+        return value
 
 
 def unknown_choice(name: str, text: str) -> str:

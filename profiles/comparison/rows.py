@@ -51,10 +51,12 @@ def rows_of(nodes: Sequence[Nodes]) -> tuple[Row, ...]:
 
     Operators of the baseline that one profile has in a group stand in one row for all profiles.
     """
-    found = [_timed_groups(nodes[0], other) for other in nodes[1:]]
-    joined = _join([group.a for groups in found for group in groups if group.a], len(nodes[0]))
-    rows = [*_baseline_rows(nodes, found, joined), *_new_rows(nodes, found)]
-    return tuple(row for _, row in sorted(rows, key=lambda each: each[0]))
+    groups_of_all = [_timed_groups(nodes[0], other) for other in nodes[1:]]
+    joined = _join(
+        [group.a for groups in groups_of_all for group in groups if group.a], len(nodes[0])
+    )
+    rows = [*_baseline_rows(nodes, groups_of_all, joined), *_new_rows(nodes, groups_of_all)]
+    return tuple(row for _, row in sorted(rows, key=lambda entry: entry[0]))
 
 
 def _timed_groups(a: Nodes, b: Nodes) -> list[Group]:
@@ -78,14 +80,14 @@ def _join(sets: Sequence[tuple[int, ...]], size: int) -> list[int]:
 
 
 def _baseline_rows(
-    nodes: Sequence[Nodes], found: Sequence[list[Group]], joined: list[int]
+    nodes: Sequence[Nodes], groups_of_all: Sequence[list[Group]], joined: list[int]
 ) -> list[tuple[tuple[int, ...], Row]]:
     members: defaultdict[int, list[int]] = defaultdict(list)
     for x in nodes[0].order:
         if nodes[0].rows[x] != MISSING:
             members[joined[x]].append(x)
-    parts: list[defaultdict[int, list[Group]]] = [defaultdict(list) for _ in found]
-    for number, groups in enumerate(found):
+    parts: list[defaultdict[int, list[Group]]] = [defaultdict(list) for _ in groups_of_all]
+    for number, groups in enumerate(groups_of_all):
         for group in groups:
             if group.a:
                 parts[number][joined[group.a[0]]].append(group)
@@ -93,7 +95,7 @@ def _baseline_rows(
     for root, ours in members.items():
         cells = tuple(
             _cell(parts[number].get(root, []), nodes[0], nodes[number + 1])
-            for number in range(len(found))
+            for number in range(len(groups_of_all))
         )
         constant = all(nodes[0].is_constant(x) for x in ours)
         rows.append(((nodes[0].place[ours[0]], -1), Row(tuple(ours), cells, constant)))
@@ -101,25 +103,25 @@ def _baseline_rows(
 
 
 def _cell(groups: list[Group], a: Nodes, b: Nodes) -> Cell:
-    told = [status_of(group, a, b) for group in groups]
-    words = {status for status, _ in told}
+    statuses = [status_of(group, a, b) for group in groups]
+    words = {status for status, _ in statuses}
     members = sorted((y for group in groups for y in group.b), key=b.place.__getitem__)
     return Cell(
         members=tuple(members),
         status=words.pop() if len(words) == 1 else "changed",
-        reasons=tuple(dict.fromkeys(reason for _, reasons in told for reason in reasons)),
+        reasons=tuple(dict.fromkeys(reason for _, reasons in statuses for reason in reasons)),
         how=tuple(dict.fromkeys(group.how for group in groups if group.how)),
     )
 
 
 def _new_rows(
-    nodes: Sequence[Nodes], found: Sequence[list[Group]]
+    nodes: Sequence[Nodes], groups_of_all: Sequence[list[Group]]
 ) -> list[tuple[tuple[int, ...], Row]]:
     """What the baseline lacks; operators of several profiles that correspond share a row."""
     rows: list[tuple[tuple[int, ...], dict[int, int]]] = []
     #: for each profile the row of each new node
     opened: list[dict[int, int]] = []
-    for number, groups in enumerate(found):
+    for number, groups in enumerate(groups_of_all):
         other = nodes[number + 1]
         before = _places_before(groups, nodes[0], other)
         new = [group.b[0] for group in groups if not group.a]
@@ -169,9 +171,9 @@ def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> Row:
 def _places_before(groups: list[Group], a: Nodes, b: Nodes) -> list[int]:
     """For each node of b the place of the last operator of a that has run by then."""
     partner = {y: a.place[group.a[0]] for group in groups if group.a for y in group.b}
-    found = [-1] * len(b)
+    places = [-1] * len(b)
     last = -1
     for y in b.order:
         last = partner.get(y, last)
-        found[y] = last
-    return found
+        places[y] = last
+    return places

@@ -54,12 +54,12 @@ def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
             top_index.append(index)
         else:
             tops[pile], top_index[pile] = value, index
-    found = []
+    path = []
     index = top_index[-1] if top_index else -1
     while index >= 0:
-        found.append(ordered[index])
+        path.append(ordered[index])
         index = before[index]
-    return found[::-1]
+    return path[::-1]
 
 
 def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -81,7 +81,7 @@ def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, in
 def _walk_back(
     rows: list[int], a: Sequence[Hashable], b: Sequence[Hashable]
 ) -> list[tuple[int, int]]:
-    found = []
+    pairs = []
     x, y = len(a), len(b) - 1
     while x and y >= 0:
         bit = 1 << y
@@ -90,9 +90,9 @@ def _walk_back(
         elif not rows[x - 1] & bit:
             x -= 1  # nor does a[x - 1]
         else:
-            found.append((x - 1, y))
+            pairs.append((x - 1, y))
             x, y = x - 1, y - 1
-    return found[::-1]
+    return pairs[::-1]
 
 
 def _by_appearance(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:

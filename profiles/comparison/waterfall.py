@@ -95,12 +95,12 @@ def _groups(comparison: Comparison, by: By) -> dict[_Key, list[int]]:
     groups: defaultdict[_Key, list[int]] = defaultdict(list)
     for number, (profile, x) in enumerate(comparison.main):
         nodes = comparison.nodes[profile]
-        given = nodes.value_names[x][0] if nodes.is_named(x) else ""
-        name = given or nodes.short_names[x]
+        value_name = nodes.value_names[x][0] if nodes.is_named(x) else ""
+        name = value_name or nodes.short_names[x]
         if by == "row":
             groups[name, number].append(number)
         elif by == "type":
             groups[nodes.kinds[x], 0].append(number)
         else:
-            groups[scope_of(given), 0].append(number)
+            groups[scope_of(value_name), 0].append(number)
     return dict(groups)

@@ -31,13 +31,13 @@ def rows(base, other, *, worth=None, basis=BASIS):
     base, other = np.asarray(base, float), np.asarray(other, float)
     worth = np.ones(base.shape[1], bool) if worth is None else np.asarray(worth)
     shown = np.nanmedian(other, axis=0) / np.nanmedian(base, axis=0)
-    return judge_rows(base, other, worth=worth, shown=shown, basis=basis)
+    return judge_rows(base, other, worth=worth, displayed=shown, basis=basis)
 
 
 def total(base, other, *, basis=BASIS):
     base, other = np.asarray(base, float), np.asarray(other, float)
     shown = float(np.median(other) / np.median(base))
-    return judge_total(base, other, shown=shown, basis=basis)
+    return judge_total(base, other, displayed=shown, basis=basis)
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 8, 13, 42])
@@ -140,7 +140,7 @@ def test_a_single_sample_says_so_and_missing_times_are_not_compared():
     nan = np.nan
     base = np.array([[1, nan, 1], [nan, nan, 2], [nan, nan, 3], [nan, nan, 4]])
     other = np.array([[1, 1, nan], [2, 2, nan], [3, 3, nan], [4, 4, nan]])
-    found = judge_rows(base, other, worth=np.ones(3, bool), shown=np.full(3, nan), basis=BASIS)
+    found = judge_rows(base, other, worth=np.ones(3, bool), displayed=np.full(3, nan), basis=BASIS)
     assert verdicts(found) == ["single", "absent", "absent"]
 
 
@@ -153,7 +153,9 @@ def test_times_that_are_no_times_are_left_out_and_zero_is_below_the_clock():
     logs = logarithms(np.array([0.0, -1.0, np.inf, np.nan, 1.0]))
     assert logs == pytest.approx([math.log(5e-7), np.nan, np.nan, np.nan, 0.0], nan_ok=True)
     zeros = np.zeros((5, 1))
-    found = judge_rows(zeros, zeros, worth=np.ones(1, bool), shown=np.full(1, np.nan), basis=BASIS)
+    found = judge_rows(
+        zeros, zeros, worth=np.ones(1, bool), displayed=np.full(1, np.nan), basis=BASIS
+    )
     assert verdicts(found) == ["none"]
 
 
