@@ -56,7 +56,7 @@ class PassRow:
 
 
 @dataclass(frozen=True)
-class Figures:
+class MeasurementFigures:
     """Statistics of one attempt.
 
     clean: iterations without profiling, None if no clean pass was kept
@@ -74,13 +74,13 @@ class Figures:
     passes: tuple[PassRow, ...]
 
 
-def figures(measurement: Measurement) -> Figures:
+def figures(measurement: Measurement) -> MeasurementFigures:
     """Compute the statistics of a measurement."""
     kept = [record for record in measurement.passes if record.kept]
     clean = times_of(kept, "clean")
     profiled = times_of(kept, "profiled")
     timed = [record for record in kept if record.kind in ("clean", "profiled")]
-    return Figures(
+    return MeasurementFigures(
         clean=latency(clean),
         profiled_iterations=len(profiled),
         profiled_median_ms=_median(profiled),

@@ -28,7 +28,7 @@ Scope = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class ScopeNode:
     """A scope, or with `last` the items `first` to `last` (inclusive) of its content."""
 
     scope: Scope = ()
@@ -50,18 +50,18 @@ class Item:
     """
 
     members: Index
-    place: Place | None = None
+    place: ScopeNode | None = None
 
 
-def read_place(address: str) -> Place:
+def read_place(address: str) -> ScopeNode:
     """Parse an address; an invalid one gives the whole graph."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        return Place()
+        return ScopeNode()
     scope = tuple(part for part in match[1].split(".") if part)
     if match[2] is None or int(match[2]) > int(match[3]):
-        return Place(scope)
-    return Place(scope, int(match[2]), int(match[3]))
+        return ScopeNode(scope)
+    return ScopeNode(scope, int(match[2]), int(match[3]))
 
 
 def scopes_of(graph: ExecutedGraph, rows: Index) -> list[Scope]:
@@ -132,26 +132,26 @@ class Blocks:
         self._scopes = scopes
         self._kinds = kinds
 
-    def items(self, place: Place) -> list[Item]:
+    def items(self, place: ScopeNode) -> list[Item]:
         """Return the nodes of a view in order of execution; none for an unknown place."""
         inside = self._members(place.scope)
-        if place == Place() and len(inside) <= FLAT_LIMIT:
+        if place == ScopeNode() and len(inside) <= FLAT_LIMIT:
             return self._single(inside)
         items = self._content(place, inside)
         if len(items) > MOST_NODES:
             return self._runs(place, items)
         return self._opened(items)
 
-    def path(self, place: Place) -> list[Place]:
+    def path(self, place: ScopeNode) -> list[ScopeNode]:
         """Return the places from the whole graph down to this one, both included."""
-        scopes = [Place(place.scope[:depth]) for depth in range(len(place.scope) + 1)]
+        scopes = [ScopeNode(place.scope[:depth]) for depth in range(len(place.scope) + 1)]
         if place.last is None:
             return scopes
         return [*scopes, *self._runs_to(place)]
 
-    def place_of(self, position: int) -> Place:
+    def place_of(self, position: int) -> ScopeNode:
         """Return the place whose view has this operator as a node of its own."""
-        place = Place()
+        place = ScopeNode()
         while True:
             holder = next(item for item in self.items(place) if _holds(item.members, position))
             if holder.place is None:
@@ -163,7 +163,7 @@ class Blocks:
         inside = [p for p, other in enumerate(self._scopes) if other[:depth] == scope]
         return np.array(inside, dtype=np.int32)
 
-    def _content(self, place: Place, inside: Index) -> list[Item]:
+    def _content(self, place: ScopeNode, inside: Index) -> list[Item]:
         """Return the content of a place: its operators, and one block for each scope below."""
         if len(inside) <= MOST_NODES and place.last is None:
             return self._single(inside)
@@ -180,7 +180,7 @@ class Blocks:
             if len(positions) == 1:
                 items += self._single(positions)
             else:
-                items.append(Item(np.array(positions, dtype=np.int32), Place(child)))
+                items.append(Item(np.array(positions, dtype=np.int32), ScopeNode(child)))
         items.sort(key=lambda item: int(item.members[0]))
         return items if place.last is None else items[place.first : place.last + 1]
 
@@ -202,7 +202,7 @@ class Blocks:
                 return items
         return items
 
-    def _runs(self, place: Place, items: list[Item]) -> list[Item]:
+    def _runs(self, place: ScopeNode, items: list[Item]) -> list[Item]:
         """Cut many items into runs of about equal length that start at the start of a pattern."""
         length = self._run_length(items)
         runs = []
@@ -224,12 +224,12 @@ class Blocks:
                 return -(-length // period) * period
         return length
 
-    def _runs_to(self, place: Place) -> list[Place]:
+    def _runs_to(self, place: ScopeNode) -> list[ScopeNode]:
         """Return the runs from a whole scope down to this place; the place alone if none leads to
         it.
         """
-        way: list[Place] = []
-        block = Place(place.scope)
+        way: list[ScopeNode] = []
+        block = ScopeNode(place.scope)
         while block != place:
             inner = [
                 item.place

@@ -19,7 +19,7 @@ GPU_LIMIT = 0.025
 _ROUNDING = 1e-9
 
 #: position of the sum of medians relative to the totals of the passes
-Place = Literal["among", "below", "above"]
+TotalPosition = Literal["among", "below", "above"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def totals_of_passes(data: ProfileData, side: Side) -> list[float | None]:
     return [data.times_of_pass(number, side).total_s() for number in range(len(data.passes))]
 
 
-def place_of_total(total_s: float | None, passes_s: Sequence[float]) -> Place:
+def place_of_total(total_s: float | None, passes_s: Sequence[float]) -> TotalPosition:
     """Return where the sum of the operators' medians lies: within the range of the passes' totals,
     or outside it.
 

@@ -16,7 +16,7 @@ Numbers = tuple[float, float, float, float, Number, Number, Number, Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One operator or one group of operators.
 
     None stands for `N/A` of `profile_analyze`; numbers may be inf or nan.
@@ -52,7 +52,7 @@ class Row:
 
 def rows(
     columns: ProfileColumns, selection: Selection, start: int = 0, stop: int | None = None
-) -> tuple[Row, ...]:
+) -> tuple[TableRow, ...]:
     """Return the rows `selection[start:stop]`, with the indices of Python's slices."""
     places = range(*slice(start, stop).indices(len(selection)))
     cut = slice(places.start, max(places.start, places.stop))
@@ -76,7 +76,7 @@ def rows(
         else:
             name, identity = columns.names[operator], columns.ids[operator]
         made.append(
-            Row(place, operator, name, kind, identity, count, *numbers, in_lines, out_lines)
+            TableRow(place, operator, name, kind, identity, count, *numbers, in_lines, out_lines)
         )
     return tuple(made)
 

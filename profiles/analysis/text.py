@@ -22,7 +22,7 @@ from profiles.analysis.name_pattern import linear_time
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.query import Query
 from profiles.analysis.select import Compile, Selection, select
-from profiles.analysis.table import Row, rows
+from profiles.analysis.table import TableRow, rows
 from profiles.analysis.totals import Totals, totals
 from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn
 
@@ -57,14 +57,14 @@ class Printed:
     wiki: bool = False
 
 
-def _info(row: Row) -> Line:
+def _info(row: TableRow) -> Line:
     if row.operator == MISSING:
         return info_lines((row.type, str(row.count), row.id))
     return info_lines((row.name, row.type, row.id))
 
 
 #: the columns of a table: title and lines of the cell
-_COLUMNS: Mapping[str, Callable[[Row], Line]] = {
+_COLUMNS: Mapping[str, Callable[[TableRow], Line]] = {
     "{side} self time": lambda row: (f"#{row.place}", short(row.self_s), percent(row.ratio)),
     "cumulative": lambda row: (short(row.cumulative_s), percent(row.cumulative_ratio)),
     "operator info": _info,
@@ -208,7 +208,7 @@ def _in_pieces(
         yield [_lines(row) for row in made]
 
 
-def _lines(row: Row) -> list[Line]:
+def _lines(row: TableRow) -> list[Line]:
     return list(zip_longest(*[cell(row) for cell in _COLUMNS.values()], fillvalue=""))
 
 

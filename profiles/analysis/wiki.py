@@ -7,7 +7,7 @@ from tabulate import tabulate
 
 from profiles.analysis.cells import NO_SHAPES, shape_text
 from profiles.analysis.numbers import percent, short
-from profiles.analysis.table import Row
+from profiles.analysis.table import TableRow
 from profiles.formats.columns import ProfileColumns
 
 BAR_LENGTH = 15
@@ -21,7 +21,7 @@ def summary(lines: Sequence[tuple[str, str | float]]) -> str:
     return _drawn(lines, ("name", "value"))
 
 
-def operators(columns: ProfileColumns, made: Sequence[Row], *, is_grouped: bool) -> str:
+def operators(columns: ProfileColumns, made: Sequence[TableRow], *, is_grouped: bool) -> str:
     """Return the table of operators of one side.
 
     The length of a bar is proportional to the largest finite number in these rows; missing and

@@ -23,8 +23,8 @@ from profiles.comparison.graph import graph_document
 from profiles.comparison.history import Figure
 from profiles.comparison.loading import Compared, comparison_of
 from profiles.comparison.messages import letter
-from profiles.comparison.question import ask
-from profiles.comparison.request import SIDES, Asked, read_asked
+from profiles.comparison.question import select_rows
+from profiles.comparison.request import SIDES, ComparisonRequest, read_comparison_request
 from profiles.comparison.waterfall import waterfall
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
@@ -163,14 +163,16 @@ class CompareAnswer(serializers.Serializer):
 class CompareView(ResultView):
     """A view of profiles that the address names."""
 
-    def compared(self, query: type[ChosenQuery]) -> tuple[Compared, Asked, Mapping[str, Any]]:
+    def compared(
+        self, query: type[ChosenQuery]
+    ) -> tuple[Compared, ComparisonRequest, Mapping[str, Any]]:
         """The comparison, what is asked of it as the page reads it, and the whole question.
 
         Raises Http404 if any of the profiles is not there for the reader; DomainError
         comparison_choice, comparison_large.
         """
         wanted = self.asked(query)
-        asked = read_asked(self.request.query_params)
+        asked = read_comparison_request(self.request.query_params)
         profiles = chosen_profiles(self.request.user, asked.ids)
         if profiles is None:
             raise Http404
@@ -197,7 +199,7 @@ class Compare(CompareView):
         The first comparison of large profiles takes some seconds; its pages do not.
         """
         compared, asked, wanted = self.compared(CompareQuery)
-        answer = ask(compared.comparison, asked.question)
+        answer = select_rows(compared.comparison, asked.question)
         side = asked.question.side
         steps = waterfall(compared.comparison, asked.other, side=side, by=asked.by)
         start, stop = wanted["offset"], wanted["offset"] + wanted["limit"]
@@ -241,7 +243,7 @@ class CompareExport(CompareView):
         compared, asked, _ = self.compared(RowsQuery)
         if name not in ("csv", "json"):
             raise DomainError("export_unknown", status=404)
-        answer = ask(compared.comparison, asked.question)
+        answer = select_rows(compared.comparison, asked.question)
         if name == "csv":
             text = export.as_csv(compared, asked, answer)
             response = HttpResponse(text, content_type="text/csv; charset=utf-8")

@@ -29,7 +29,7 @@ _SAME_FILE, _SAME_NAME, _OTHER = range(3)
 
 
 @dataclass(frozen=True)
-class Choice:
+class ComparableResult:
     """A result as the chooser lists it.
 
     kin: `same_file` or `same_name` for another run of the model of the first chosen one
@@ -65,10 +65,12 @@ def problem_of(ids: Sequence[int | None]) -> str:
     return "" if len(ids) >= FEWEST else _("Choose at least two results.")
 
 
-def choices(profiles: Sequence[Profile]) -> list[Choice]:
+def choices(profiles: Sequence[Profile]) -> list[ComparableResult]:
     """Those that are chosen, with their letters."""
     return [
-        Choice(profile, title_of(profile), origin_of(profile), "", letter(n) if n < MOST else "")
+        ComparableResult(
+            profile, title_of(profile), origin_of(profile), "", letter(n) if n < MOST else ""
+        )
         for n, profile in enumerate(profiles)
     ]
 
@@ -88,7 +90,7 @@ def candidates(
     made: Page[Any] = Paginator(ready, PAGE_SIZE).get_page(page)
     words = {_SAME_FILE: "same_file", _SAME_NAME: "same_name"}
     made.object_list = [
-        Choice(profile, title_of(profile), origin_of(profile), words.get(profile.kin, ""))
+        ComparableResult(profile, title_of(profile), origin_of(profile), words.get(profile.kin, ""))
         for profile in made.object_list
     ]
     return made

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import msgspec
 
 from profiles.comparison.nodes import Nodes, Texts
-from profiles.comparison.regions import Group
+from profiles.comparison.regions import OperatorGroup
 
 Status = Literal["same", "changed", "fused", "split", "new", "gone"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -15,7 +15,7 @@ Reason = Literal["type", "params", "format", "shapes", "dtypes", "time"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
-def status_of(group: Group, a: Nodes, b: Nodes) -> tuple[Status, tuple[Reason, ...]]:
+def status_of(group: OperatorGroup, a: Nodes, b: Nodes) -> tuple[Status, tuple[Reason, ...]]:
     """Return the word for a group and what differs; times are not looked at."""
     if not group.b:
         return "gone", ()

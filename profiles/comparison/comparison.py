@@ -9,7 +9,7 @@ from profiles.analysis.data import ProfileData
 from profiles.comparison.confidence import VERDICTS, Basis
 from profiles.comparison.nodes import Nodes, nodes_of
 from profiles.comparison.numbers import SideNumbers, side_numbers
-from profiles.comparison.rows import Row, rows_of
+from profiles.comparison.rows import ComparisonRow, rows_of
 from profiles.formats.columns import Side
 
 Bases = Mapping[Side, Sequence[Basis]]
@@ -29,7 +29,7 @@ class Comparison:
     """
 
     nodes: tuple[Nodes, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     device: SideNumbers
     host: SideNumbers
     common: tuple[int, ...]
@@ -85,14 +85,16 @@ def judged(comparison: Comparison, bases: Bases) -> Comparison:
     )
 
 
-def _main(row: Row, nodes: Sequence[Nodes], times_s: Sequence[list[float]]) -> tuple[int, int]:
+def _main(
+    row: ComparisonRow, nodes: Sequence[Nodes], times_s: Sequence[list[float]]
+) -> tuple[int, int]:
     profile = next(number for number in range(len(nodes)) if row.members(number))
     its, members = nodes[profile], row.members(profile)
     computing = [x for x in members if not its.is_constant(x)] or members
     return profile, max(computing, key=lambda x: times_s[profile][its.rows[x]])
 
 
-def _with_times(rows: Sequence[Row], device: SideNumbers) -> tuple[Row, ...]:
+def _with_times(rows: Sequence[ComparisonRow], device: SideNumbers) -> tuple[ComparisonRow, ...]:
     """Call rows changed that are the same but for their times on the device."""
     clear = [
         set(np.flatnonzero(judgement.verdict >= VERDICTS.index("faster")).tolist())
@@ -111,7 +113,7 @@ def _with_times(rows: Sequence[Row], device: SideNumbers) -> tuple[Row, ...]:
     return tuple(made)
 
 
-def _common(rows: Sequence[Row], baseline: Nodes, other: int) -> int:
+def _common(rows: Sequence[ComparisonRow], baseline: Nodes, other: int) -> int:
     """How many rows both have that compute; of a model that computes nothing, any."""
     shared = [row for row in rows if row.baseline and (cell := row.cells[other]) and cell.members]
     computing = [row for row in shared if any(map(baseline.computes, row.baseline))]

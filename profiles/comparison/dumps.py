@@ -28,7 +28,7 @@ _KEPT_S = 3600
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DumpComparison:
     """Rows in order of execution. `differing` counts rows beyond the limit, `changed` all others.
 
     `ordered`: the order of execution is known; else rows are in the order of variable ids.
@@ -41,7 +41,7 @@ class Comparison:
     ordered: bool
 
 
-def dumps_compare(a: Artifact, b: Artifact) -> Comparison:
+def dumps_compare(a: Artifact, b: Artifact) -> DumpComparison:
     """Compare two dumps; the answer is kept for an hour.
 
     Raises DomainError dumps_busy (another request does it now), dump_large, dump_unreadable,
@@ -57,10 +57,10 @@ def dumps_compare(a: Artifact, b: Artifact) -> Comparison:
             cache.set(key, known, _KEPT_S)
         finally:
             cache.delete(f"{key}:busy")
-    return Comparison(**known)
+    return DumpComparison(**known)
 
 
-def _compare(a: Artifact, b: Artifact) -> Comparison:
+def _compare(a: Artifact, b: Artifact) -> DumpComparison:
     order = execution_order(a)
     with tempfile.TemporaryFile() as file_a, tempfile.TemporaryFile() as file_b:
         for artifact, file in ((a, file_a), (b, file_b)):
@@ -74,7 +74,7 @@ def _compare(a: Artifact, b: Artifact) -> Comparison:
             log.warning("dump_unreadable", a=a.pk, b=b.pk, error=str(error))
             raise DomainError("dump_unreadable", problem=error.code) from error
     first = next((n for n, row in enumerate(differences) if row.differs), None)
-    return Comparison(
+    return DumpComparison(
         rows=[_row(row, is_first=n == first) for n, row in enumerate(differences[:MOST_ROWS])],
         total=len(differences),
         differing=sum(row.differs for row in differences),

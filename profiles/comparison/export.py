@@ -8,13 +8,13 @@ from typing import Any
 from profiles.comparison.facts import facts_of, warnings_of
 from profiles.comparison.loading import Compared
 from profiles.comparison.messages import letter, origin_of
-from profiles.comparison.question import Answer
-from profiles.comparison.request import Asked
+from profiles.comparison.question import RowSelection
+from profiles.comparison.request import ComparisonRequest
 from profiles.exports.csv_file import safe_text
 from profiles.exports.provenance import title_of
 
 
-def as_json(compared: Compared, request: Asked, answer: Answer) -> dict[str, Any]:
+def as_json(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> dict[str, Any]:
     """Everything in s; a number that does not exist is null."""
     numbers = compared.comparison.side(request.question.side)
     return {
@@ -40,7 +40,7 @@ def as_json(compared: Compared, request: Asked, answer: Answer) -> dict[str, Any
     }
 
 
-def as_csv(compared: Compared, request: Asked, answer: Answer) -> str:
+def as_csv(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> str:
     """One line a row; columns of a profile begin with its letter."""
     count = len(compared.profiles)
     headers = ["row", "operator", "type", "A_time_s", "A_operators"]
@@ -73,7 +73,7 @@ _COLUMNS = (
 )
 
 
-def _row(compared: Compared, number: int, request: Asked) -> dict[str, Any]:
+def _row(compared: Compared, number: int, request: ComparisonRequest) -> dict[str, Any]:
     comparison = compared.comparison
     row, numbers = comparison.rows[number], comparison.side(request.question.side)
     profile, x = comparison.main[number]

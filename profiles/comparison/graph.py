@@ -12,14 +12,14 @@ from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import VERDICTS
 from profiles.comparison.loading import Compared
 from profiles.comparison.messages import letter
-from profiles.comparison.request import Asked
+from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
 
 Floats = NDArray[np.float64]
 
 
 def graph_document(
-    compared: Compared, request: Asked, *, scope: str, row: int | None
+    compared: Compared, request: ComparisonRequest, *, scope: str, row: int | None
 ) -> bytes | None:
     """One view of the graph that is asked for; None if no view shows the row.
 
@@ -75,7 +75,7 @@ def row_at(comparison: Comparison, profile: int, at: int) -> int | None:
     )
 
 
-def graph_view(request: Asked) -> list[dict[str, Any]]:
+def graph_view(request: ComparisonRequest) -> list[dict[str, Any]]:
     """Whose graph can be drawn: the baseline's, and that of the result compared with it."""
     return [
         {

@@ -15,7 +15,7 @@ from profiles.comparison.confidence import (
     judge_total,
 )
 from profiles.comparison.nodes import Nodes
-from profiles.comparison.rows import Row
+from profiles.comparison.rows import ComparisonRow
 from profiles.formats.columns import Side
 
 Floats = NDArray[np.float64]
@@ -87,7 +87,10 @@ class SideNumbers:
 
 
 def side_numbers(
-    profiles: Sequence[ProfileData], nodes: Sequence[Nodes], rows: Sequence[Row], side: Side
+    profiles: Sequence[ProfileData],
+    nodes: Sequence[Nodes],
+    rows: Sequence[ComparisonRow],
+    side: Side,
 ) -> SideNumbers:
     """Sum up the times of rows on one side; `judged` adds verdicts."""
     members = [_Members(node, rows, number) for number, node in enumerate(nodes)]
@@ -125,7 +128,7 @@ def _worth(known_s: Floats, total_s: Floats) -> NDArray[np.bool_]:
 class _Members:
     """The operators of all rows in one profile, flat."""
 
-    def __init__(self, nodes: Nodes, rows: Sequence[Row], profile: int) -> None:
+    def __init__(self, nodes: Nodes, rows: Sequence[ComparisonRow], profile: int) -> None:
         lists = [[nodes.rows[x] for x in row.members(profile)] for row in rows]
         self.counts = np.array([len(members) for members in lists], dtype=np.intp)
         self.flat = np.array([member for row in lists for member in row], dtype=np.intp)

@@ -16,9 +16,9 @@ from profiles.comparison.comparison import Comparison
 from profiles.comparison.facts import steps_of_all
 from profiles.comparison.loading import Compared
 from profiles.comparison.nodes import Nodes
-from profiles.comparison.question import SORTS, Answer
-from profiles.comparison.request import SIDES, Asked
-from profiles.comparison.rows import Cell, Row
+from profiles.comparison.question import SORTS, RowSelection
+from profiles.comparison.request import SIDES, ComparisonRequest
+from profiles.comparison.rows import Cell, ComparisonRow
 from profiles.comparison.waterfall import BYS, Step, waterfall
 from profiles.formats.columns import Side
 from profiles.presenters.isolating import shortened, visible
@@ -29,7 +29,7 @@ PAGE_SIZE = 100
 _MOST_NAMED = 4
 
 
-def row_page(compared: Compared, request: Asked, answer: Answer) -> "Page[Any]":
+def row_page(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> "Page[Any]":
     """The page of rows that is asked for; `object_list` holds what the table shows."""
     page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(request.page)
     unit = _row_unit(compared, request)
@@ -37,7 +37,9 @@ def row_page(compared: Compared, request: Asked, answer: Answer) -> "Page[Any]":
     return page
 
 
-def row_view(compared: Compared, number: int, request: Asked, unit: TimeUnit) -> dict[str, Any]:
+def row_view(
+    compared: Compared, number: int, request: ComparisonRequest, unit: TimeUnit
+) -> dict[str, Any]:
     """One row of the table; unit: that of all its times."""
     comparison, side = compared.comparison, request.question.side
     row, numbers = comparison.rows[number], comparison.side(side)
@@ -61,13 +63,13 @@ def row_view(compared: Compared, number: int, request: Asked, unit: TimeUnit) ->
     }
 
 
-def _row_unit(compared: Compared, request: Asked) -> TimeUnit:
+def _row_unit(compared: Compared, request: ComparisonRequest) -> TimeUnit:
     """That of the longest row, so that all pages of the table have the same."""
     times_s = compared.comparison.side(request.question.side).time_s
     return unit_of([float(np.nanmax(times_s, initial=0.0))])
 
 
-def _became(comparison: Comparison, row: Row) -> list[dict[str, str]]:
+def _became(comparison: Comparison, row: ComparisonRow) -> list[dict[str, str]]:
     """What groups consist of: `Conv + BN + ADD → ConvBias`, one line for each profile with one."""
     lines = []
     before = _kinds(comparison.nodes[0], row.baseline)
@@ -204,7 +206,7 @@ def _total_cells(
     return cells
 
 
-def waterfall_view(compared: Compared, request: Asked) -> dict[str, Any]:
+def waterfall_view(compared: Compared, request: ComparisonRequest) -> dict[str, Any]:
     """The waterfall to one of the other profiles: steps for its table, and for the chart."""
     other = request.other
     steps = waterfall(compared.comparison, other, side=request.question.side, by=request.by)
@@ -251,7 +253,7 @@ def waterfall_view(compared: Compared, request: Asked) -> dict[str, Any]:
     }
 
 
-def _step_view(step: Step, request: Asked, unit: TimeUnit) -> dict[str, Any]:
+def _step_view(step: Step, request: ComparisonRequest, unit: TimeUnit) -> dict[str, Any]:
     names = {
         "start": _("Total of the baseline"),
         "rest": _("everything else"),
@@ -269,7 +271,7 @@ def _step_view(step: Step, request: Asked, unit: TimeUnit) -> dict[str, Any]:
     }
 
 
-def filter_view(request: Asked, answer: Answer) -> dict[str, Any]:
+def filter_view(request: ComparisonRequest, answer: RowSelection) -> dict[str, Any]:
     """The form above the table."""
     question = request.question
     quiet_s = answer.quiet_delta_s.tolist()
@@ -303,7 +305,7 @@ def filter_view(request: Asked, answer: Answer) -> dict[str, Any]:
     }
 
 
-def selected_view(compared: Compared, request: Asked) -> dict[str, Any] | None:
+def selected_view(compared: Compared, request: ComparisonRequest) -> dict[str, Any] | None:
     """The selected row with all of its operators, None without one."""
     comparison = compared.comparison
     if request.row is None or request.row >= len(comparison.rows):
@@ -328,7 +330,7 @@ def selected_view(compared: Compared, request: Asked) -> dict[str, Any] | None:
     }
 
 
-def _graph_row(comparison: Comparison, row: Row, profile: int) -> int | None:
+def _graph_row(comparison: Comparison, row: ComparisonRow, profile: int) -> int | None:
     """Which row of its own table stands for the group in the graph of a profile."""
     nodes, members = comparison.nodes[profile], row.members(profile)
     computing = [x for x in members if not nodes.is_constant(x)] or list(members)
@@ -339,7 +341,7 @@ def _how(cell: Cell | None) -> str:
     return listed(str(messages.HOW_WORDS[how]) for how in cell.how) if cell else ""
 
 
-def _selected_unit(compared: Compared, row: Row, request: Asked) -> TimeUnit:
+def _selected_unit(compared: Compared, row: ComparisonRow, request: ComparisonRequest) -> TimeUnit:
     """The unit of all times that are told of the selected row."""
     times: list[float] = []
     for profile, data in enumerate(compared.data):
@@ -350,13 +352,13 @@ def _selected_unit(compared: Compared, row: Row, request: Asked) -> TimeUnit:
     return unit_of(times)
 
 
-def _samples(comparison: Comparison, profile: int, request: Asked) -> list[float]:
+def _samples(comparison: Comparison, profile: int, request: ComparisonRequest) -> list[float]:
     samples_s = comparison.side(request.question.side).samples[profile][:, request.row]
     return sorted(samples_s[~np.isnan(samples_s)].tolist())
 
 
 def _operators(
-    compared: Compared, profile: int, row: Row, *, side: Side, unit: TimeUnit
+    compared: Compared, profile: int, row: ComparisonRow, *, side: Side, unit: TimeUnit
 ) -> dict[str, Any]:
     """The operators that compute one by one, the constants of a group as a number and a time."""
     nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from profiles.comparison.classify import STATUSES, Status
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.rows import Row
+from profiles.comparison.rows import ComparisonRow
 from profiles.formats.columns import Side
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ QUIET_SHARE = 0.005
 
 
 @dataclass(frozen=True)
-class Question:
+class RowQuery:
     """What a reader wants to see; every part narrows.
 
     statuses: rows with any of these in any profile; empty for all
@@ -40,7 +40,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class RowSelection:
     """rows: (k,) numbers of rows in the order asked for
 
     quiet: how many rows fit but for their small change; quiet_delta_s: (p - 1,) their differences
@@ -53,7 +53,7 @@ class Answer:
     counts: dict[Status, int]
 
 
-def ask(comparison: Comparison, question: Question) -> Answer:
+def select_rows(comparison: Comparison, question: RowQuery) -> RowSelection:
     """Choose and order the rows of a comparison."""
     rows = comparison.rows
     numbers = comparison.side(question.side)
@@ -63,7 +63,7 @@ def ask(comparison: Comparison, question: Question) -> Answer:
     left_out = fits & ~visible
     chosen = np.flatnonzero(visible)
     keys = _SORTS[question.sort](comparison, question.side, chosen)
-    return Answer(
+    return RowSelection(
         rows=chosen[np.argsort(keys, kind="stable")],
         quiet=int(left_out.sum()),
         quiet_delta_s=np.nan_to_num(numbers.delta_s[:, left_out]).sum(axis=1),
@@ -71,7 +71,7 @@ def ask(comparison: Comparison, question: Question) -> Answer:
     )
 
 
-def _fits(comparison: Comparison, row: Row, question: Question) -> bool:
+def _fits(comparison: Comparison, row: ComparisonRow, question: RowQuery) -> bool:
     if question.statuses and not _has(row, set(question.statuses)):
         return False
     text = question.text.casefold()
@@ -82,11 +82,11 @@ def _fits(comparison: Comparison, row: Row, question: Question) -> bool:
     )
 
 
-def _has(row: Row, statuses: set[Status]) -> bool:
+def _has(row: ComparisonRow, statuses: set[Status]) -> bool:
     return any(cell is not None and cell.status in statuses for cell in row.cells)
 
 
-def _quiet(comparison: Comparison, question: Question, change_s: Floats) -> NDArray[np.bool_]:
+def _quiet(comparison: Comparison, question: RowQuery, change_s: Floats) -> NDArray[np.bool_]:
     """Which rows changed too little to be shown."""
     total_s = np.nan_to_num(comparison.side(question.side).total_s[0])
     if question.least_percent is not None:

@@ -24,7 +24,7 @@ Member = TypeVar("Member", int, tuple[int, int])
 
 
 @dataclass(frozen=True)
-class Group:
+class OperatorGroup:
     """Operators of a that became operators of b; one side is empty for what is gone or new.
 
     a, b: nodes in order of execution
@@ -36,15 +36,17 @@ class Group:
     how: str = ""
 
 
-def groups_of(made: Matching) -> list[Group]:
+def groups_of(made: Matching) -> list[OperatorGroup]:
     """Return each operator of both profiles in exactly one group: pairs, regions, then the rest."""
-    pairs = [Group((x,), (y,), made.how[x]) for x, y in enumerate(made.of_a) if y != MISSING]
+    pairs = [
+        OperatorGroup((x,), (y,), made.how[x]) for x, y in enumerate(made.of_a) if y != MISSING
+    ]
     regions = _Regions(made).groups()
     taken_a = {x for group in regions for x in group.a}
     taken_b = {y for group in regions for y in group.b}
     gone = [x for x, y in enumerate(made.of_a) if y == MISSING and x not in taken_a]
     new = [y for y, x in enumerate(made.of_b) if x == MISSING and y not in taken_b]
-    rest = [*(Group((x,), ()) for x in gone), *(Group((), (y,)) for y in new)]
+    rest = [*(OperatorGroup((x,), ()) for x in gone), *(OperatorGroup((), (y,)) for y in new)]
     return pairs + regions + rest
 
 
@@ -84,7 +86,7 @@ class _Regions:
         for side in (_A, _B):
             self._join_by_data(side)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[OperatorGroup]:
         """The regions that are groups, in order of the first operator of a."""
         members: defaultdict[Node, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side in (_A, _B):
@@ -179,10 +181,10 @@ class _Regions:
         root_side, root = self.sets.root((side, p))
         return (-1 - root, root_side)
 
-    def _with_constants(self, ours: list[int], theirs: list[int]) -> Group:
+    def _with_constants(self, ours: list[int], theirs: list[int]) -> OperatorGroup:
         a = [*ours, *self._constants(_A, ours)]
         b = [*theirs, *self._constants(_B, theirs)]
-        return Group(_in_order(self.made.a, a), _in_order(self.made.b, b), "region")
+        return OperatorGroup(_in_order(self.made.a, a), _in_order(self.made.b, b), "region")
 
     def _constants(self, side: int, members: list[int]) -> set[int]:
         """Constants left over that nothing outside of the region reads."""

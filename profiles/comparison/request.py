@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from profiles.comparison.classify import STATUSES
-from profiles.comparison.question import SORTS, Question
+from profiles.comparison.question import SORTS, RowQuery
 from profiles.comparison.waterfall import BYS, By
 from profiles.formats.columns import Side
 from profiles.presenters.isolating import shortened
@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparisonRequest:
     """What an address asks for. What makes no sense is told and else as if it were not there.
 
     ids: numbers of profiles in order, the first is the baseline; None for one that is no number
@@ -38,7 +38,7 @@ class Asked:
     """
 
     ids: tuple[int | None, ...]
-    question: Question = field(default_factory=Question)
+    question: RowQuery = field(default_factory=RowQuery)
     other: int = 1
     by: By = "row"
     page: int = 1
@@ -82,13 +82,13 @@ class Asked:
         return replace(self, **changes).address()  # type: ignore[arg-type]
 
 
-def read_asked(parameters: QueryDict) -> Asked:
+def read_comparison_request(parameters: QueryDict) -> ComparisonRequest:
     """Read an address."""
     numbers = parameters.getlist("p")[:_MOST_READ]
     ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in numbers)
     last = max(1, len(ids) - 1)
     values = _Values(parameters)
-    question = Question(
+    question = RowQuery(
         side=values.one_of("side", SIDES, "device"),
         statuses=values.several_of("status", STATUSES),
         text=parameters.get("q", "").replace("\0", "")[:_LONGEST_TEXT],
@@ -96,7 +96,7 @@ def read_asked(parameters: QueryDict) -> Asked:
         every=values.one_of("rows", ("all",), "") == "all",
         sort=values.one_of("sort", SORTS, "change"),
     )
-    return Asked(
+    return ComparisonRequest(
         ids=ids,
         question=question,
         other=values.number("with", 1, last) or 1,

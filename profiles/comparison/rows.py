@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from profiles.comparison.align import align
 from profiles.comparison.classify import Reason, Status, status_of
 from profiles.comparison.nodes import Nodes
-from profiles.comparison.regions import DisjointSets, Group, groups_of
+from profiles.comparison.regions import DisjointSets, OperatorGroup, groups_of
 from profiles.formats.columns import MISSING
 
 
@@ -26,7 +26,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """Operators that belong together.
 
     baseline: nodes of the first profile; empty for what is new
@@ -46,7 +46,7 @@ class Row:
         return cell.members if cell else ()
 
 
-def rows_of(nodes: Sequence[Nodes]) -> tuple[Row, ...]:
+def rows_of(nodes: Sequence[Nodes]) -> tuple[ComparisonRow, ...]:
     """Align each profile with the first one and return the rows of all.
 
     Operators of the baseline that one profile has in a group stand in one row for all profiles.
@@ -59,14 +59,14 @@ def rows_of(nodes: Sequence[Nodes]) -> tuple[Row, ...]:
     return tuple(row for _, row in sorted(rows, key=lambda entry: entry[0]))
 
 
-def _timed_groups(a: Nodes, b: Nodes) -> list[Group]:
+def _timed_groups(a: Nodes, b: Nodes) -> list[OperatorGroup]:
     """The groups without operators that never ran in their profile."""
     groups = []
     for group in groups_of(align(a, b)):
         ours = tuple(x for x in group.a if a.rows[x] != MISSING)
         theirs = tuple(y for y in group.b if b.rows[y] != MISSING)
         if ours or theirs:
-            groups.append(Group(ours, theirs, group.how))
+            groups.append(OperatorGroup(ours, theirs, group.how))
     return groups
 
 
@@ -80,29 +80,29 @@ def _join(sets: Sequence[tuple[int, ...]], size: int) -> list[int]:
 
 
 def _baseline_rows(
-    nodes: Sequence[Nodes], groups_of_all: Sequence[list[Group]], joined: list[int]
-) -> list[tuple[tuple[int, ...], Row]]:
+    nodes: Sequence[Nodes], groups_of_all: Sequence[list[OperatorGroup]], joined: list[int]
+) -> list[tuple[tuple[int, ...], ComparisonRow]]:
     members: defaultdict[int, list[int]] = defaultdict(list)
     for x in nodes[0].order:
         if nodes[0].rows[x] != MISSING:
             members[joined[x]].append(x)
-    parts: list[defaultdict[int, list[Group]]] = [defaultdict(list) for _ in groups_of_all]
+    parts: list[defaultdict[int, list[OperatorGroup]]] = [defaultdict(list) for _ in groups_of_all]
     for number, groups in enumerate(groups_of_all):
         for group in groups:
             if group.a:
                 parts[number][joined[group.a[0]]].append(group)
-    rows: list[tuple[tuple[int, ...], Row]] = []
+    rows: list[tuple[tuple[int, ...], ComparisonRow]] = []
     for root, ours in members.items():
         cells = tuple(
             _cell(parts[number].get(root, []), nodes[0], nodes[number + 1])
             for number in range(len(groups_of_all))
         )
         constant = all(nodes[0].is_constant(x) for x in ours)
-        rows.append(((nodes[0].place[ours[0]], -1), Row(tuple(ours), cells, constant)))
+        rows.append(((nodes[0].place[ours[0]], -1), ComparisonRow(tuple(ours), cells, constant)))
     return rows
 
 
-def _cell(groups: list[Group], a: Nodes, b: Nodes) -> Cell:
+def _cell(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> Cell:
     statuses = [status_of(group, a, b) for group in groups]
     words = {status for status, _ in statuses}
     members = sorted((y for group in groups for y in group.b), key=b.place.__getitem__)
@@ -115,8 +115,8 @@ def _cell(groups: list[Group], a: Nodes, b: Nodes) -> Cell:
 
 
 def _new_rows(
-    nodes: Sequence[Nodes], groups_of_all: Sequence[list[Group]]
-) -> list[tuple[tuple[int, ...], Row]]:
+    nodes: Sequence[Nodes], groups_of_all: Sequence[list[OperatorGroup]]
+) -> list[tuple[tuple[int, ...], ComparisonRow]]:
     """What the baseline lacks; operators of several profiles that correspond share a row."""
     rows: list[tuple[tuple[int, ...], dict[int, int]]] = []
     #: for each profile the row of each new node
@@ -159,16 +159,16 @@ def _rows_of_earlier(
     return mine
 
 
-def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> Row:
+def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> ComparisonRow:
     cells = tuple(
         Cell((owners[number],), "new") if number in owners else None
         for number in range(len(nodes) - 1)
     )
     number, node = next(iter(owners.items()))
-    return Row((), cells, nodes[number + 1].is_constant(node))
+    return ComparisonRow((), cells, nodes[number + 1].is_constant(node))
 
 
-def _places_before(groups: list[Group], a: Nodes, b: Nodes) -> list[int]:
+def _places_before(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> list[int]:
     """For each node of b the place of the last operator of a that has run by then."""
     partner = {y: a.place[group.a[0]] for group in groups if group.a for y in group.b}
     places = [-1] * len(b)

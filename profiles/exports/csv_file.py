@@ -10,7 +10,7 @@ from profiles.exports.fields import (
     GROUP_FIELDS,
     SOURCE_FIELDS,
     Field,
-    Values,
+    FieldValues,
     as_json,
     group_columns,
 )
@@ -19,7 +19,7 @@ from profiles.exports.fields import (
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 
 
-def to_csv(values: Sequence[Values], meta: Mapping[str, Any]) -> bytes:
+def to_csv(values: Sequence[FieldValues], meta: Mapping[str, Any]) -> bytes:
     """Return UTF-8 text: a line of headings, then one for each operator; lines end in CR LF.
 
     meta: where the profile is from (`provenance`), for `SOURCE_FIELDS`

@@ -40,7 +40,7 @@ class Field:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class FieldValues:
     """The m values of one field.
 
     values: (m,) int64 or float64, or m texts
@@ -175,7 +175,7 @@ def rows_by_time(columns: ProfileColumns) -> Rows:
     return np.concatenate([timed, np.flatnonzero(~columns.device.present)])
 
 
-def values_of(data: ProfileData, rows: Rows) -> list[Values]:
+def values_of(data: ProfileData, rows: Rows) -> list[FieldValues]:
     """Return every field of these operators, in the order of `FIELDS`."""
     columns = data.columns
     found: dict[str, tuple[NDArray[Any] | Sequence[str], NDArray[np.bool_]]] = {
@@ -191,7 +191,7 @@ def values_of(data: ProfileData, rows: Rows) -> list[Values]:
     found |= _costs(columns, rows)
     for key in ("in_shapes", "out_shapes", "in_dtypes", "in_layouts"):
         found[key] = _column(getattr(columns, key), rows)
-    return [Values(field, *found[field.key]) for field in FIELDS]
+    return [FieldValues(field, *found[field.key]) for field in FIELDS]
 
 
 def _whole(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -278,7 +278,7 @@ GROUP_FIELDS: tuple[Field, ...] = (
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ExportRows:
     """rows: (m,) rows of `ProfileColumns`; groups: None where single operators were asked for."""
 
     rows: Rows

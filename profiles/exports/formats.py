@@ -16,7 +16,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.text import Printed, text_pieces
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import groups_to_csv, to_csv
-from profiles.exports.fields import Asked, Rows, rows_by_time, values_of
+from profiles.exports.fields import ExportRows, Rows, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.originals import with_own_names
 from profiles.exports.report import report_html
@@ -43,7 +43,7 @@ class Exported:
 
     data: ProfileData
     shown: ProfileData
-    asked: Asked
+    asked: ExportRows
     meta: Meta
     profile: Profile | None = None
 
@@ -129,7 +129,7 @@ def exported(
     shown = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     try:
-        asked = _asked(data, request) if address else Asked(rows_by_time(data.columns))
+        asked = _asked(data, request) if address else ExportRows(rows_by_time(data.columns))
     except AnalysisError as error:
         raise _refusal(str(error)) from error
     return Exported(data, shown, asked, {**meta, "query": address} if address else meta, profile)
@@ -139,12 +139,12 @@ def _refusal(detail: str) -> DomainError:
     return DomainError("export_question", status=422, detail=detail)
 
 
-def _asked(data: ProfileData, request: TableRequest) -> Asked:
+def _asked(data: ProfileData, request: TableRequest) -> ExportRows:
     groups = None
     if request.query.aggregate:
         groups = SideTable(data, request, request.sides[0], _NOWHERE).selection
         request = _ungrouped(request)
-    return Asked(_rows(data, request), groups)
+    return ExportRows(_rows(data, request), groups)
 
 
 def _ungrouped(request: TableRequest) -> TableRequest:

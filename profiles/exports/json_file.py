@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from profiles.analysis.data import ProfileData
-from profiles.exports.fields import VERSION, Asked, Rows, Values, group_rows
+from profiles.exports.fields import VERSION, ExportRows, FieldValues, Rows, group_rows
 from profiles.formats.columns import Side
 
 FORMAT = "megengine-web-profile"
@@ -15,7 +15,7 @@ _SIDES: tuple[Side, Side] = ("device", "host")
 
 
 def to_json(
-    data: ProfileData, asked: Asked, values: Sequence[Values], meta: Mapping[str, Any]
+    data: ProfileData, asked: ExportRows, values: Sequence[FieldValues], meta: Mapping[str, Any]
 ) -> bytes:
     """Return UTF-8 JSON with these members; numbers read back as the same float64.
 
@@ -73,7 +73,7 @@ def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
 
 
 def operators_as_json(
-    data: ProfileData, rows: Rows, values: Sequence[Values]
+    data: ProfileData, rows: Rows, values: Sequence[FieldValues]
 ) -> list[dict[str, Any]]:
     """The operators of `to_json`; their JSON texts stay as they are, for `msgspec` to write."""
     made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]

@@ -16,7 +16,7 @@ from profiles.analysis.numbers import bandwidth, computation, flops, memory, per
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
-from profiles.analysis.table import Row, rows
+from profiles.analysis.table import TableRow, rows
 from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, type_bars
 from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.columns import Side
@@ -134,7 +134,7 @@ def _table(data: ProfileData, side: Side) -> dict[str, Any] | None:
     }
 
 
-def _row(row: Row, cv: float, *, is_unstable: bool) -> dict[str, Any]:
+def _row(row: TableRow, cv: float, *, is_unstable: bool) -> dict[str, Any]:
     return {
         "name": shortened(row.name),
         "type": shortened(row.type),

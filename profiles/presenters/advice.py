@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from profiles.analysis.advice import Advice, Facts, Finding, Waits, advise
+from profiles.analysis.advice import Advice, Finding, RunFacts, Waits, advise
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.analysis.numbers import share
@@ -32,13 +32,13 @@ _SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def facts_of(profile: Profile) -> Facts:
+def facts_of(profile: Profile) -> RunFacts:
     """What is known of a profile's run; nothing of one that was opened.
 
     Raises DomainError, as `profile_data`.
     """
     attempt, data = profile.attempt, run_data(profile)
-    facts = of_trace(data) if are_of_trace(profile, data.passes) else Facts()
+    facts = of_trace(data) if are_of_trace(profile, data.passes) else RunFacts()
     if attempt is None:
         return facts
     task = attempt.task
@@ -53,17 +53,17 @@ def facts_of(profile: Profile) -> Facts:
     return facts if measured is None else _with_measurement(facts, measured)
 
 
-def of_trace(data: ProfileData) -> Facts:
+def of_trace(data: ProfileData) -> RunFacts:
     """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
     found = data.summary("trace", TraceSummary)
     if found is None:
-        return Facts()
+        return RunFacts()
     recorded_s = found.end_s - found.begin_s
     share = (found.wait_s + found.wait_after_s) / recorded_s if recorded_s > 0 else 0.0
-    return Facts(of_trace=True, waits=Waits(found.waits_count, share))
+    return RunFacts(of_trace=True, waits=Waits(found.waits_count, share))
 
 
-def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
+def _with_measurement(facts: RunFacts, measured: AttemptMeasurement) -> RunFacts:
     return replace(
         facts,
         iterations_s=measured.iterations_s,
@@ -73,7 +73,7 @@ def _with_measurement(facts: Facts, measured: AttemptMeasurement) -> Facts:
     )
 
 
-def advice_of(data: ProfileData, facts: Facts) -> dict[str, Any]:
+def advice_of(data: ProfileData, facts: RunFacts) -> dict[str, Any]:
     """What the rules say, for `profiles/_advice.html`.
 
     findings: as `_finding` makes them, in order; lines: those that the top of the page names

@@ -10,15 +10,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
-from profiles.analysis.advice import Facts
+from profiles.analysis.advice import RunFacts
 from profiles.analysis.advice.scene import Scene
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.durations import unit_of
 from profiles.analysis.numbers import share
 from profiles.analysis.stability import (
-    Place,
     Stability,
+    TotalPosition,
     place_of_total,
     stability,
     totals_of_passes,
@@ -52,7 +52,7 @@ class SideStatistics:
     passes_s: tuple[float | None, ...]
     lowest_s: float | None
     highest_s: float | None
-    place: Place
+    place: TotalPosition
     stability: Stability
     unstable_percent: str
     cv_percent: str
@@ -122,7 +122,7 @@ def total_words(each: SideStatistics) -> dict[str, Any]:
 
 
 #: by the place of the sum of medians: what it is, and why it lies there
-_MEDIANS: dict[Place, tuple[Any, Any]] = {
+_MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
     "among": (gettext_lazy("Sum of the operators’ medians; passes %(low)s to %(high)s."), ""),
     "below": (
         gettext_lazy(
@@ -192,7 +192,7 @@ def withheld(
         return "disturbed"
     if found.lowest_outside_s < 0:
         return "overlap"
-    return "busy" if Scene(data, Facts()).device.is_busy else None
+    return "busy" if Scene(data, RunFacts()).device.is_busy else None
 
 
 def overhead_percent(measurement: AttemptMeasurement | None) -> str:

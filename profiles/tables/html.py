@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from profiles.analysis.data import Spread
 from profiles.analysis.durations import ABSENT
 from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent, short
-from profiles.analysis.table import Row
+from profiles.analysis.table import TableRow
 from profiles.presenters.isolating import visible
 
 #: tensors of one cell that are written out; the panel of an operator has all
@@ -59,7 +59,7 @@ class Surroundings:
 
 
 def rows_html(
-    rows: Sequence[Row],
+    rows: Sequence[TableRow],
     keys: Sequence[str],
     *,
     first: int,
@@ -79,10 +79,10 @@ def rows_html(
     return mark_safe("".join(parts))
 
 
-_Maker = Callable[[Row, Surroundings], str]
+_Maker = Callable[[TableRow, Surroundings], str]
 
 
-def _operator(row: Row, around: Surroundings) -> str:
+def _operator(row: TableRow, around: Surroundings) -> str:
     if row.operator < 0:
         return _group(row, around)
     name, state = escape(visible(row.name)), escape(around.state)
@@ -96,7 +96,7 @@ def _operator(row: Row, around: Surroundings) -> str:
     )
 
 
-def _group(row: Row, around: Surroundings) -> str:
+def _group(row: TableRow, around: Surroundings) -> str:
     name = escape(visible(row.name))
     title = f'<bdi class="operators__name">{name}</bdi>'
     if around.type_url is not None:
@@ -108,7 +108,7 @@ def _group(row: Row, around: Surroundings) -> str:
     )
 
 
-def _time(row: Row, around: Surroundings) -> str:
+def _time(row: TableRow, around: Surroundings) -> str:
     step = round(_BAR_STEPS * row.ratio / around.longest) if 0 < row.ratio <= around.longest else 0
     return (
         f'<td role="cell" class="operators__time operators__bar--{step}">{short(row.self_s)}<br>'
@@ -121,26 +121,26 @@ def _share(ratio: float) -> str:
     return ABSENT if math.isnan(ratio) else percent(ratio)
 
 
-def _cumulative(row: Row, around: Surroundings) -> str:
+def _cumulative(row: TableRow, around: Surroundings) -> str:
     return (
         f'<td role="cell" class="operators__cum">{short(row.cumulative_s)}<br>'
         f'<span class="muted">{_share(row.cumulative_ratio)}</span></td>'
     )
 
 
-def _quantity(key: str, text: Callable[[Row], str]) -> _Maker:
+def _quantity(key: str, text: Callable[[TableRow], str]) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
-    def make(row: Row, around: Surroundings) -> str:
+    def make(row: TableRow, around: Surroundings) -> str:
         return f"{start}{text(row)}</td>"
 
     return make
 
 
-def _shapes(key: str, lines: Callable[[Row], Sequence[str]]) -> _Maker:
+def _shapes(key: str, lines: Callable[[TableRow], Sequence[str]]) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
-    def make(row: Row, around: Surroundings) -> str:
+    def make(row: TableRow, around: Surroundings) -> str:
         head, *others = lines(row)
         text = " ".join(others[:_MOST_TENSORS])
         if len(others) > _MOST_TENSORS:
@@ -153,14 +153,14 @@ def _shapes(key: str, lines: Callable[[Row], Sequence[str]]) -> _Maker:
 def _sample(key: str, name: str) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
-    def make(row: Row, around: Surroundings) -> str:
+    def make(row: TableRow, around: Surroundings) -> str:
         value = _value(around, name, row.operator)
         return f"{start}{ABSENT if math.isnan(value) else short(value)}</td>"
 
     return make
 
 
-def _cv(row: Row, around: Surroundings) -> str:
+def _cv(row: TableRow, around: Surroundings) -> str:
     value = _value(around, "cv", row.operator)
     if math.isnan(value):
         return f'<td role="cell" class="operators__cv">{ABSENT}</td>'
@@ -171,7 +171,7 @@ def _cv(row: Row, around: Surroundings) -> str:
     return f'<td role="cell" class="operators__cv">{percent(value)}{badge}</td>'
 
 
-def _count(row: Row, around: Surroundings) -> str:
+def _count(row: TableRow, around: Surroundings) -> str:
     value = _value(around, "count", row.operator)
     number = ABSENT if math.isnan(value) else int(value)
     return f'<td role="cell" class="operators__n">{number}</td>'

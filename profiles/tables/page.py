@@ -17,7 +17,7 @@ from profiles.analysis.ordering import number_order
 from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
 from profiles.analysis.stability import unstable
-from profiles.analysis.table import Row, rows
+from profiles.analysis.table import TableRow, rows
 from profiles.formats.columns import NumberColumn, ProfileColumns, Side, taken
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
 from profiles.tables.html import Statistics, Surroundings, rows_html
@@ -117,7 +117,7 @@ class SideTable:
         last = max(0, (self.total - 1) // PAGE_ROWS)
         return min(self.request.page - 1, last) * PAGE_ROWS
 
-    def rows(self, start: int) -> tuple[Row, ...]:
+    def rows(self, start: int) -> tuple[TableRow, ...]:
         """The rows of the window at `start`, at most `PAGE_ROWS`; `operator` is always a row of
         the merged columns.
         """

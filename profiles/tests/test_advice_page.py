@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import translation
 
 from agent.protocol.options import OPTIONS
-from profiles.analysis.advice import RULES, Facts
+from profiles.analysis.advice import RULES, RunFacts
 from profiles.analysis.roofline import Roofs
 from profiles.formats.chrome_trace.advice_messages import TRACE_RULES as TRACE_WORDS
 from profiles.models import AttemptMeasurement
@@ -21,7 +21,7 @@ from profiles.tests.passes import data_of
 from tasks.tests.make import make_user
 from testdata import good_profile
 
-EVERYTHING = Facts(
+EVERYTHING = RunFacts(
     iterations_s={"profile-1.json": 1.0},
     iteration_cv=0.2,
     overhead=0.5,
@@ -60,7 +60,7 @@ def test_sentences_are_complete_in_both_languages(name, language):
 
 
 def test_a_finding_tells_time_share_operators_and_the_option_to_try():
-    advice = advice_of(data_of(recorded("resnet18")), Facts())
+    advice = advice_of(data_of(recorded("resnet18")), RunFacts())
 
     found = finding(advice, "unfused_batch_norm")
     assert found["sentence"].startswith("20 BatchNorms behind convolutions take 23.5 %")
@@ -91,14 +91,14 @@ def test_every_option_that_is_named_exists(name):
 def test_a_hostile_type_cannot_turn_the_sentence_around_it():
     profile = make_profile({"1": {NODE: {"start": 10.0, "kern": 10.0, "end": 10.5}}})
     profile["graph_exec"]["operator"]["1"]["type"] = "\u202eevil\n\u2069<b>"
-    advice = advice_of(data_of(to_json(profile)), Facts())
+    advice = advice_of(data_of(to_json(profile)), RunFacts())
 
     sentence = finding(advice, "dominant_operator")["sentence"]
     assert "\u2068\ufffdevil\ufffd\ufffd<b>\u2069" in sentence
 
 
 def test_what_could_not_be_asked_is_told_with_what_it_lacks():
-    advice = advice_of(data_of(recorded("conv_bias")), Facts())
+    advice = advice_of(data_of(recorded("conv_bias")), RunFacts())
 
     lacks = {str(each["title"]): str(each["lacks"]) for each in advice["unknown"]}
     assert "agent runtime check" in lacks["Far from what the device can do"]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from profiles.analysis.advice import Facts, Finding, advise
+from profiles.analysis.advice import Finding, RunFacts, advise
 from profiles.analysis.roofline import Roofs
 from profiles.tests.advice_data import by_hand, recorded, total_by_hand
 from profiles.tests.passes import data_of
@@ -13,8 +13,8 @@ from profiles.tests.passes import data_of
 ROOFS = Roofs({"Float32": 60e9}, 12e9, "measured")
 
 
-def found(rule: str, name: str, facts: Facts | None = None) -> Finding | None:
-    findings = advise(data_of(recorded(name)), facts or Facts()).findings
+def found(rule: str, name: str, facts: RunFacts | None = None) -> Finding | None:
+    findings = advise(data_of(recorded(name)), facts or RunFacts()).findings
     return next((each for each in findings if each.rule == rule), None)
 
 
@@ -47,8 +47,8 @@ def test_folding_batch_norm_saves_the_time_of_all_twenty_of_a_resnet():
     ],
 )
 def test_an_option_that_was_on_is_not_advised_again(rule, name, option):
-    assert found(rule, name, Facts(options={option: False}))
-    assert not found(rule, name, Facts(options={option: True}))
+    assert found(rule, name, RunFacts(options={option: False}))
+    assert not found(rule, name, RunFacts(options={option: True}))
 
 
 def test_biases_and_activations_behind_three_convolutions_could_join_them():
@@ -92,12 +92,12 @@ def test_an_operator_that_was_held_up_does_not_dominate():
         slowest["device_s"] / total_by_hand("interrupted"), abs=0.01
     )
     assert not found("dominant_operator", "interrupted")
-    assert not found("far_from_roof", "interrupted", Facts(roofs=ROOFS))
+    assert not found("far_from_roof", "interrupted", RunFacts(roofs=ROOFS))
 
 
 def test_with_three_passes_an_operator_that_stays_slow_was_not_held_up():
     passes = [recorded("interrupted")] * 3
-    rules = {each.rule for each in advise(data_of(*passes), Facts()).findings}
+    rules = {each.rule for each in advise(data_of(*passes), RunFacts()).findings}
 
     assert "dominant_operator" in rules and "interrupted" not in rules
 
@@ -105,14 +105,14 @@ def test_with_three_passes_an_operator_that_stays_slow_was_not_held_up():
 def test_shapes_that_depend_on_values_cannot_be_replayed():
     file = json.loads(recorded("lstm_two_threads"))
     assert "slow_to_issue" in {
-        each.rule for each in advise(data_of(json.dumps(file).encode()), Facts()).findings
+        each.rule for each in advise(data_of(json.dumps(file).encode()), RunFacts()).findings
     }
     running = file["graph_exec"]["operator"][file["graph_exec"]["comp_seq"][-2]]
     for variable in running["output"]:
         file["graph_exec"]["var"][variable]["flag"].append("NO_SYS_MEM_ALLOC")
 
     found_rules = {
-        each.rule for each in advise(data_of(json.dumps(file).encode()), Facts()).findings
+        each.rule for each in advise(data_of(json.dumps(file).encode()), RunFacts()).findings
     }
     assert "dynamic_shapes" in found_rules and "slow_to_issue" not in found_rules
 
@@ -219,7 +219,7 @@ def test_variables_without_a_plan_are_counted_where_python_feeds_the_inputs():
 
 
 def test_what_lies_above_the_roof_is_told_where_the_roofs_were_measured():
-    finding = found("far_from_roof", "resnet18", Facts(roofs=ROOFS))
+    finding = found("far_from_roof", "resnet18", RunFacts(roofs=ROOFS))
 
     rows, saved = by_hand("resnet18"), {}
     for row, each in enumerate(rows):
@@ -238,7 +238,7 @@ def test_what_lies_above_the_roof_is_told_where_the_roofs_were_measured():
 
 
 def test_without_measured_roofs_nothing_is_said_of_them():
-    advice = advise(data_of(recorded("resnet18")), Facts())
+    advice = advise(data_of(recorded("resnet18")), RunFacts())
 
     assert ("far_from_roof", "roofs") in advice.unknown
     assert "far_from_roof" not in advice.checked
@@ -248,11 +248,11 @@ def test_a_roof_that_operators_reach_gives_no_advice():
     # the widest matrix product of the profile reaches 30 GFLOP/s, the fastest copy 21 GB/s
     slow = Roofs({"Float32": 5e9}, 1e9, "measured")
 
-    assert found("far_from_roof", "resnet18", Facts(roofs=slow)) is None
+    assert found("far_from_roof", "resnet18", RunFacts(roofs=slow)) is None
 
 
 def test_fused_convolutions_whose_algorithm_was_guessed_could_take_half_as_long():
-    finding = found("untried_algorithms", "resnet18_opt", Facts(options={}))
+    finding = found("untried_algorithms", "resnet18_opt", RunFacts(options={}))
 
     fused = [
         each["device_s"] for each in by_hand("resnet18_opt") if each["type"] == "ConvBiasForward"
@@ -263,7 +263,7 @@ def test_fused_convolutions_whose_algorithm_was_guessed_could_take_half_as_long(
 
 @pytest.mark.parametrize(("machine", "fires"), [("aarch64", True), ("x86_64", False), ("", False)])
 def test_a_blocked_layout_is_named_on_arm_only(machine, fires):
-    finding = found("blocked_layout", "resnet18_opt", Facts(options={}, machine=machine))
+    finding = found("blocked_layout", "resnet18_opt", RunFacts(options={}, machine=machine))
 
     assert bool(finding) is fires
     if finding:

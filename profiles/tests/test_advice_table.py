@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiles.analysis.advice import RULES, Facts, advise
+from profiles.analysis.advice import RULES, RunFacts, advise
 from profiles.tests.advice_data import recorded
 from profiles.tests.passes import data_of
 
@@ -62,7 +62,7 @@ OWN = {
 }
 
 
-def rules_of(name: str, facts: Facts) -> list[str]:
+def rules_of(name: str, facts: RunFacts) -> list[str]:
     found = [finding.rule for finding in advise(data_of(recorded(name)), facts).findings]
     assert found.count("single_sample") == 1
     found.remove("single_sample")
@@ -71,12 +71,12 @@ def rules_of(name: str, facts: Facts) -> list[str]:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_exactly_these_rules_fire_on_a_profile_that_was_opened(name):
-    assert rules_of(name, Facts()) == SHARED[name].split()
+    assert rules_of(name, RunFacts()) == SHARED[name].split()
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_exactly_these_rules_fire_on_a_profile_made_for_one_of_them(name):
-    assert rules_of(name, Facts()) == OWN[name].split()
+    assert rules_of(name, RunFacts()) == OWN[name].split()
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -86,12 +86,12 @@ def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
     if name in ("quantized", "opt__multithread") or name.startswith(("resnet18_opt", "opt__lite")):
         expected.add("untried_algorithms")
 
-    assert set(rules_of(name, Facts(options={}))) == expected
+    assert set(rules_of(name, RunFacts(options={}))) == expected
 
 
 @pytest.mark.parametrize("name", [*SHARED, *OWN])
 def test_options_to_try_stand_first_then_what_saves_most_and_never_more_than_there_is(name):
-    advice = advise(data_of(recorded(name)), Facts())
+    advice = advise(data_of(recorded(name)), RunFacts())
 
     gains = [each for each in advice.findings if each.severity == "gain"]
     order = [each.severity for each in advice.findings]

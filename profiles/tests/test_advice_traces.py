@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiles.analysis.advice import RULES, Facts, Waits, advise
+from profiles.analysis.advice import RULES, RunFacts, Waits, advise
 from profiles.tests.opened import make_opened
 from profiles.tests.passes import data_of
 from profiles.tests.traces import (
@@ -81,7 +81,7 @@ def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
 
 def test_waits_mean_nothing_where_nothing_was_timed(client, alice):
     data = data_of(good_profile("no_op"))
-    asked = advise(data, Facts(of_trace=True, waits=Waits(3, 0.9)))
+    asked = advise(data, RunFacts(of_trace=True, waits=Waits(3, 0.9)))
     assert "waiting" not in {each.rule for each in asked.findings}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiles.analysis.advice import Facts, Finding, advise
+from profiles.analysis.advice import Finding, RunFacts, advise
 from profiles.analysis.roofline import Roofs
 from profiles.formats.errors import ProfileFormatError
 from profiles.tests.advice_data import recorded
@@ -14,7 +14,7 @@ from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.passes import data_of, scaled
 from testdata import DATA
 
-EVERYTHING = Facts(
+EVERYTHING = RunFacts(
     iterations_s={"profile-1.json": 1.0},
     iteration_cv=math.nan,
     overhead=math.nan,
@@ -24,8 +24,8 @@ EVERYTHING = Facts(
 )
 
 
-def rules(*passes: bytes, facts: Facts | None = None) -> set[str]:
-    return {finding.rule for finding in advise(data_of(*passes), facts or Facts()).findings}
+def rules(*passes: bytes, facts: RunFacts | None = None) -> set[str]:
+    return {finding.rule for finding in advise(data_of(*passes), facts or RunFacts()).findings}
 
 
 def test_several_passes_that_agree_are_neither_single_nor_unsteady():
@@ -36,7 +36,7 @@ def test_several_passes_that_agree_are_neither_single_nor_unsteady():
 
 def test_passes_that_differ_by_a_fifth_are_unsteady():
     one = recorded("resnet18")
-    findings = advise(data_of(one, scaled(one, 1.2)), Facts()).findings
+    findings = advise(data_of(one, scaled(one, 1.2)), RunFacts()).findings
 
     # 1 and 1.2: mean 1.1, standard deviation 0.1414
     assert findings[0].rule == "unsteady"
@@ -45,11 +45,11 @@ def test_passes_that_differ_by_a_fifth_are_unsteady():
 
 @pytest.mark.parametrize(("cv", "fires"), [(0.04, False), (0.08, True), (None, False)])
 def test_iterations_that_differ_are_unsteady_too(cv, fires):
-    assert ("unsteady" in rules(recorded("resnet18"), facts=Facts(iteration_cv=cv))) is fires
+    assert ("unsteady" in rules(recorded("resnet18"), facts=RunFacts(iteration_cv=cv))) is fires
 
 
 def test_a_contaminated_run_is_told_first():
-    facts = Facts(contaminations=("other_load",))
+    facts = RunFacts(contaminations=("other_load",))
 
     assert advise(data_of(recorded("resnet18")), facts).findings[0].rule == "contaminated"
 
@@ -64,7 +64,7 @@ def spaced(gap: float, *times_ms: float) -> bytes:
     return to_json(make_profile(device))
 
 
-def outside(facts: Facts, *passes: bytes) -> Finding | None:
+def outside(facts: RunFacts, *passes: bytes) -> Finding | None:
     findings = advise(data_of(*passes), facts).findings
     return next((each for each in findings if each.rule == "outside_operators"), None)
 
@@ -72,7 +72,7 @@ def outside(facts: Facts, *passes: bytes) -> Finding | None:
 def test_time_outside_of_operators_is_that_of_each_pass_in_its_own_iteration():
     passes = [spaced(1.0, 1.0, 2.0, 1.0), spaced(1.0, 1.0, 2.0, 3.0)]
     iterations_s = {"profile-1.json": 0.010, "profile-2.json": 0.012}
-    found = outside(Facts(iterations_s=iterations_s), *passes)
+    found = outside(RunFacts(iterations_s=iterations_s), *passes)
 
     # 4 of 10 ms and 6 of 12 ms; the sum of medians, 5 ms, is compared with nothing
     assert found is not None
@@ -92,7 +92,7 @@ def test_time_outside_of_operators_is_that_of_each_pass_in_its_own_iteration():
 def test_time_outside_of_operators_needs_a_calm_run_and_a_device_that_is_idle(
     gap, iteration_s, contaminations, fires
 ):
-    facts = Facts(iterations_s={"profile-1.json": iteration_s}, contaminations=contaminations)
+    facts = RunFacts(iterations_s={"profile-1.json": iteration_s}, contaminations=contaminations)
 
     assert (outside(facts, spaced(gap, 1.0, 2.0, 1.0)) is not None) is fires
 
@@ -100,8 +100,8 @@ def test_time_outside_of_operators_needs_a_calm_run_and_a_device_that_is_idle(
 def test_on_a_disturbed_run_only_advice_that_depends_on_no_time_remains_and_says_so_once():
     one = recorded("resnet18")
     passes = [one, scaled(one, 1.6), scaled(one, 1.3)]
-    calm = advise(data_of(*passes), Facts(options={}))
-    disturbed = advise(data_of(*passes), Facts(options={}, contaminations=("other_load",)))
+    calm = advise(data_of(*passes), RunFacts(options={}))
+    disturbed = advise(data_of(*passes), RunFacts(options={}, contaminations=("other_load",)))
 
     rules_left = [each.rule for each in disturbed.findings]
     assert rules_left == ["contaminated", "unfused_batch_norm"]
@@ -125,7 +125,7 @@ def with_type(profile: bytes, key: str, type_name: str, **footprint: object) -> 
 @pytest.mark.parametrize("type_name", ["ImmutableTensor", "Host2DeviceCopy", "Copy"])
 def test_a_constant_or_copy_that_takes_most_of_the_only_sample_is_told_as_that(type_name):
     one = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", type_name)
-    findings = {each.rule: each for each in advise(data_of(one), Facts()).findings}
+    findings = {each.rule: each for each in advise(data_of(one), RunFacts()).findings}
 
     assert findings["spike"].rows == (0,)
     assert findings["spike"].params == {"share": pytest.approx(0.77), "type": type_name}
@@ -145,7 +145,7 @@ def test_a_copy_that_stays_long_in_several_samples_is_a_copy():
 def test_savings_of_the_same_operators_are_told_as_the_same_time():
     # two of three operators are of one type, the larger of which dominates
     one = with_type(spaced(0.0, 4.0, 3.0, 3.0), "2", "MatrixMul")
-    findings = {each.rule: each for each in advise(data_of(one), Facts()).findings}
+    findings = {each.rule: each for each in advise(data_of(one), RunFacts()).findings}
 
     assert findings["dominant_type"].overlaps == ("dominant_operator",)
     assert findings["dominant_operator"].overlaps == ("dominant_type",)
@@ -155,7 +155,7 @@ def test_savings_of_the_same_operators_are_told_as_the_same_time():
 def test_savings_of_time_without_operators_overlap_each_other_alone():
     one = json.loads(spaced(1.0, 4.0, 3.0, 3.0))
     one["profiler"]["host"] = {"0": {"host": {"start": 1.0, "kern": 1.0, "end": 1.02}}}
-    facts = Facts(iterations_s={"profile-1.json": 0.030})
+    facts = RunFacts(iterations_s={"profile-1.json": 0.030})
     findings = {
         each.rule: each for each in advise(data_of(json.dumps(one).encode()), facts).findings
     }
@@ -168,7 +168,7 @@ def test_savings_of_time_without_operators_overlap_each_other_alone():
 @pytest.mark.parametrize(("overhead", "fires"), [(0.1, False), (0.4, True), (math.nan, False)])
 def test_profiling_that_costs_much_is_told(overhead, fires):
     assert (
-        "slow_profiling" in rules(recorded("resnet18"), facts=Facts(overhead=overhead))
+        "slow_profiling" in rules(recorded("resnet18"), facts=RunFacts(overhead=overhead))
     ) is fires
 
 

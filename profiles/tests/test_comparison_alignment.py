@@ -9,7 +9,7 @@ from profiles.analysis.advice.kinds import CONSTANTS
 from profiles.comparison.align import align
 from profiles.comparison.classify import status_of
 from profiles.comparison.nodes import Nodes
-from profiles.comparison.regions import Group, groups_of
+from profiles.comparison.regions import OperatorGroup, groups_of
 from profiles.formats.columns import MISSING
 from profiles.tests.advice_data import recorded
 from profiles.tests.graph_edits import (
@@ -30,7 +30,9 @@ REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 EDITED = ["resnet18", "resnet18_opt", "resnet18_fbs1", "bert_tiny", "train_mlp", "quantized"]
 
 
-def told(a: bytes, b: bytes) -> tuple[Nodes, Nodes, list[tuple[Group, str, tuple[str, ...]]]]:
+def told(
+    a: bytes, b: bytes
+) -> tuple[Nodes, Nodes, list[tuple[OperatorGroup, str, tuple[str, ...]]]]:
     """Both sides, and their groups with status and reasons."""
     one, other = read_nodes(a), read_nodes(b)
     groups = groups_of(align(one, other))

@@ -8,7 +8,7 @@ import pytest
 from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import compare
 from profiles.comparison.confidence import Basis
-from profiles.comparison.question import Question, ask
+from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.scatter import Scatter
 from profiles.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
 from profiles.formats.columns import MISSING
@@ -106,8 +106,8 @@ def test_passes_tell_slower_operators_apart_from_noise():
     bases = {"device": [Basis(steady, steady)]}
     noise = compare([with_passes("resnet18"), with_passes("resnet18")], bases)
     slower = compare([with_passes("resnet18"), with_passes("resnet18", factor=1.5)], bases)
-    assert ask(noise, Question(statuses=("changed",))).rows.size == 0
-    found = ask(slower, Question(statuses=("changed",)))
+    assert select_rows(noise, RowQuery(statuses=("changed",))).rows.size == 0
+    found = select_rows(slower, RowQuery(statuses=("changed",)))
     assert len(found.rows) > 20
     for number in found.rows.tolist():
         assert slower.rows[number].cells[0].reasons == ("time",)
@@ -131,7 +131,7 @@ def test_a_type_or_scope_of_one_profile_alone_is_a_step_without_a_verdict(by):
 
 
 def test_what_hardly_changed_is_left_out_and_counted(related):
-    usual, every = ask(related, Question()), ask(related, Question(every=True))
+    usual, every = select_rows(related, RowQuery()), select_rows(related, RowQuery(every=True))
     assert len(every.rows) == len(related.rows)
     assert len(usual.rows) + usual.quiet == len(related.rows)
     left_out = set(range(len(related.rows))) - set(usual.rows.tolist())
@@ -140,8 +140,8 @@ def test_what_hardly_changed_is_left_out_and_counted(related):
 
 
 def test_filters_narrow_by_status_text_and_least_change(related):
-    assert len(ask(related, Question(statuses=("gone",))).rows) == 2
-    named = ask(related, Question(text="LAYER1.0.", every=True)).rows.tolist()
+    assert len(select_rows(related, RowQuery(statuses=("gone",))).rows) == 2
+    named = select_rows(related, RowQuery(text="LAYER1.0.", every=True)).rows.tolist()
     assert named
     for number in named:
         texts = [
@@ -150,14 +150,14 @@ def test_filters_narrow_by_status_text_and_least_change(related):
             for x in related.rows[number].members(profile)
         ]
         assert any("layer1.0." in text for text in texts)
-    large = ask(related, Question(least_percent=10)).rows
+    large = select_rows(related, RowQuery(least_percent=10)).rows
     limit = 0.1 * related.device.total_s[0]
     assert (np.abs(related.device.delta_s[:, large]).max(axis=0) >= limit).all()
 
 
 def test_rows_can_be_ordered(related):
     def rows(sort):
-        return ask(related, Question(sort=sort, every=True)).rows
+        return select_rows(related, RowQuery(sort=sort, every=True)).rows
 
     delta_s, time_s = related.device.delta_s, related.device.time_s[0]
     assert (np.diff(np.abs(delta_s[:, rows("change")]).max(axis=0)) <= 0).all()
@@ -169,7 +169,7 @@ def test_rows_can_be_ordered(related):
 
 
 def test_counts_of_statuses_do_not_depend_on_the_filter(related):
-    one, other = ask(related, Question(statuses=("new",))), ask(related, Question())
+    one, other = select_rows(related, RowQuery(statuses=("new",))), select_rows(related, RowQuery())
     assert one.counts == other.counts
     assert set(one.counts) == set(STATUSES)
 
@@ -207,5 +207,5 @@ def test_odd_times_break_nothing():
     odd, even = data_of(to_bytes(profile)), data_of(good_profile("tiny"))
     for pair in ([odd, even], [odd, odd]):
         found = compare(pair)
-        assert len(ask(found, Question(every=True)).rows) == len(found.rows)
+        assert len(select_rows(found, RowQuery(every=True)).rows) == len(found.rows)
         assert waterfall(found, 1) == ()

@@ -15,7 +15,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import groups_to_csv, to_csv
-from profiles.exports.fields import Asked, rows_by_time, values_of
+from profiles.exports.fields import ExportRows, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
 from profiles.tests.make import NODE, make_profile
@@ -46,7 +46,7 @@ def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
 
 def json_of(data: ProfileData, rows=None) -> dict:
     rows = rows_by_time(data.columns) if rows is None else rows
-    return json.loads(to_json(data, Asked(rows), values_of(data, rows), META))
+    return json.loads(to_json(data, ExportRows(rows), values_of(data, rows), META))
 
 
 def test_csv_has_every_operator_with_the_numbers_of_the_table(data):
@@ -154,7 +154,7 @@ def test_groups_are_those_that_were_asked_for(testdata):
     )
     assert float(lines[0]["time_s"]) == groups.self_s[0]
     rows = rows_by_time(data.columns)
-    document = json.loads(to_json(data, Asked(rows, groups), values_of(data, rows), META))
+    document = json.loads(to_json(data, ExportRows(rows, groups), values_of(data, rows), META))
     assert [g["type"] for g in document["aggregate"]] == [line["type"] for line in lines]
 
 

@@ -8,7 +8,7 @@ from profiles.analysis.scopes import (
     FEWEST_NODES,
     MOST_NODES,
     Blocks,
-    Place,
+    ScopeNode,
     read_place,
     scopes_of,
 )
@@ -22,7 +22,7 @@ def blocks(scopes, kinds=None):
 
 def all_places(found):
     """Every place that a reader can get to, by opening blocks."""
-    left, seen = [Place()], []
+    left, seen = [ScopeNode()], []
     while left:
         place = left.pop()
         seen.append(place)
@@ -51,7 +51,7 @@ def test_an_operator_without_a_scope_belongs_where_its_neighbours_do():
 
 
 def test_a_graph_of_readable_size_is_shown_as_it_is():
-    found = blocks(["a", "a", "b"]).items(Place())
+    found = blocks(["a", "a", "b"]).items(ScopeNode())
     assert [item.place for item in found] == [None, None, None]
 
 
@@ -71,7 +71,7 @@ def test_every_operator_of_a_deep_graph_without_scopes_is_reached():
 @pytest.mark.parametrize("count", [1_001, 40_001, 100_000])
 def test_runs_within_runs_stay_readable(count):
     found = blocks([""] * count)
-    place, sizes = Place(), []
+    place, sizes = ScopeNode(), []
     while items := found.items(place):
         sizes.append(len(items))
         last = items[-1]
@@ -85,19 +85,19 @@ def test_runs_within_runs_stay_readable(count):
 def test_runs_begin_where_a_pattern_begins():
     pattern = [0, 1, 2, 1, 3]
     found = blocks([""] * 5_000, pattern * 1_000)
-    assert all(item.members[0] % 5 == 0 for item in found.items(Place()))
+    assert all(item.members[0] % 5 == 0 for item in found.items(ScopeNode()))
 
 
 def test_scopes_are_opened_in_place_until_there_is_something_to_see():
     names = [f"model.layer{each}" for each in range(12) for _ in range(100)]
-    addresses = [item.place.address for item in blocks(names).items(Place())]
+    addresses = [item.place.address for item in blocks(names).items(ScopeNode())]
     assert addresses == [f"model.layer{each}" for each in range(12)]
 
 
 def test_a_scope_of_very_many_parts_is_cut_into_runs_of_them():
     names = [f"model.block{each}" for each in range(500) for _ in range(4)]
     found = blocks(names)
-    items = found.items(Place(("model",)))
+    items = found.items(ScopeNode(("model",)))
     assert len(items) <= MOST_NODES
     inner = found.items(items[1].place)
     assert inner[0].place.scope[0] == "model"
@@ -109,7 +109,7 @@ def test_the_way_to_a_place_leads_over_all_that_hold_it():
     found = Blocks(scopes_of(graph, wiring.rows), graph.operators.types.codes[wiring.rows])
     deep = found.place_of(2_000)
     path = found.path(deep)
-    assert path[0] == Place()
+    assert path[0] == ScopeNode()
     assert path[-1] == deep
     assert any(item.place == deep for item in found.items(path[-2]))
     assert any(item.members.tolist() == [2_000] for item in found.items(deep))
@@ -118,14 +118,14 @@ def test_the_way_to_a_place_leads_over_all_that_hold_it():
 @pytest.mark.parametrize(
     ("address", "place"),
     [
-        ("", Place()),
-        ("layer1.0", Place(("layer1", "0"))),
-        (":72-143", Place((), 72, 143)),
-        ("a.b:0-9", Place(("a", "b"), 0, 9)),
-        ("a:9-0", Place(("a",))),
-        ("../../etc", Place()),
-        ("<script>", Place()),
-        ("a" * 10_000, Place(("a" * 10_000,))),
+        ("", ScopeNode()),
+        ("layer1.0", ScopeNode(("layer1", "0"))),
+        (":72-143", ScopeNode((), 72, 143)),
+        ("a.b:0-9", ScopeNode(("a", "b"), 0, 9)),
+        ("a:9-0", ScopeNode(("a",))),
+        ("../../etc", ScopeNode()),
+        ("<script>", ScopeNode()),
+        ("a" * 10_000, ScopeNode(("a" * 10_000,))),
     ],
 )
 def test_an_address_is_read_or_means_all_of_the_graph(address, place):
@@ -134,5 +134,5 @@ def test_an_address_is_read_or_means_all_of_the_graph(address, place):
 
 def test_an_unknown_place_is_empty():
     found = blocks(["a"] * 2_000)
-    assert found.items(Place(("nowhere",))) == []
-    assert found.items(Place((), 5_000, 6_000)) == []
+    assert found.items(ScopeNode(("nowhere",))) == []
+    assert found.items(ScopeNode((), 5_000, 6_000)) == []

@@ -7,14 +7,14 @@ import pytest
 from profiles.analysis.cells import info_lines, shape_lines
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
-from profiles.analysis.table import Row, rows
+from profiles.analysis.table import TableRow, rows
 from profiles.analysis.text import profile_text
 from profiles.analysis.totals import totals
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 
 
-def rows_of(profile: dict[str, object], top: int = 0) -> tuple[Row, ...]:
+def rows_of(profile: dict[str, object], top: int = 0) -> tuple[TableRow, ...]:
     columns = parse(to_json(profile))
     return rows(columns, select(columns, Query()), 0, top or None)
 

@@ -19,8 +19,13 @@ from profiles.comparison.facts import facts_of, warnings_of
 from profiles.comparison.graph import graph_view, row_at
 from profiles.comparison.loading import Compared, comparison_of
 from profiles.comparison.messages import letter, origin_of
-from profiles.comparison.question import Question, ask
-from profiles.comparison.request import Asked, page_problem, read_asked, unknown_choice
+from profiles.comparison.question import RowQuery, select_rows
+from profiles.comparison.request import (
+    ComparisonRequest,
+    page_problem,
+    read_comparison_request,
+    unknown_choice,
+)
 from profiles.exports.provenance import title_of
 from profiles.models import Profile
 from profiles.views.addresses import page_of
@@ -30,7 +35,7 @@ from profiles.views.addresses import page_of
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     """The comparison; with too few or too many results, or at `?choose=1`, the chooser."""
-    asked = read_asked(request.GET)
+    asked = read_comparison_request(request.GET)
     profiles = _profiles(request, asked)
     problem = problem_of(asked.ids)
     if problem or "choose" in request.GET:
@@ -38,9 +43,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     compared = comparison_of(profiles)
     if asked.row is None and asked.at is not None:
         asked = replace(asked, row=row_at(compared.comparison, asked.drawn, asked.at))
-    answer = ask(compared.comparison, asked.question)
-    of_rows = Asked(ids=asked.ids, question=asked.question)
-    of_graph = replace(of_rows, question=Question(side=asked.question.side))
+    answer = select_rows(compared.comparison, asked.question)
+    of_rows = ComparisonRequest(ids=asked.ids, question=asked.question)
+    of_graph = replace(of_rows, question=RowQuery(side=asked.question.side))
     of_graph = replace(of_graph, other=asked.other, graph=asked.graph)
     rows = presenter.row_page(compared, asked, answer)
     selected = presenter.selected_view(compared, asked)
@@ -70,7 +75,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def _problems(
-    request: HttpRequest, asked: Asked, rows: "Page[Any]", *, is_row_there: bool
+    request: HttpRequest, asked: ComparisonRequest, rows: "Page[Any]", *, is_row_there: bool
 ) -> list[str]:
     """What of the address makes no sense, in sentences."""
     found = [*asked.problems, page_problem(rows, request.GET.get("page", ""))]
@@ -79,7 +84,7 @@ def _problems(
     return list(filter(None, found))
 
 
-def _profiles(request: HttpRequest, asked: Asked) -> list[Profile]:
+def _profiles(request: HttpRequest, asked: ComparisonRequest) -> list[Profile]:
     profiles = chosen_profiles(reader_of(request), asked.ids)
     if profiles is None:
         raise Http404
@@ -87,7 +92,7 @@ def _profiles(request: HttpRequest, asked: Asked) -> list[Profile]:
 
 
 def _chooser(
-    request: HttpRequest, asked: Asked, profiles: Sequence[Profile], problem: str
+    request: HttpRequest, asked: ComparisonRequest, profiles: Sequence[Profile], problem: str
 ) -> HttpResponse:
     find = request.GET.get("find", "").replace("\0", "")[:200]
     kept = list(dict.fromkeys(profiles))
@@ -112,12 +117,12 @@ def _chooser(
     return render(request, "profiles/compare_choose.html", context, status=400 if is_wrong else 200)
 
 
-def _without(asked: Asked, place: int) -> str:
+def _without(asked: ComparisonRequest, place: int) -> str:
     ids = asked.ids[:place] + asked.ids[place + 1 :]
     return asked.changed(ids=ids, row=None, other=1, graph=None)
 
 
-def _runs(compared: Compared, asked: Asked) -> list[dict[str, Any]]:
+def _runs(compared: Compared, asked: ComparisonRequest) -> list[dict[str, Any]]:
     runs = []
     for n, profile in enumerate(compared.profiles):
         ids = asked.ids
@@ -138,7 +143,7 @@ def _runs(compared: Compared, asked: Asked) -> list[dict[str, Any]]:
     return runs
 
 
-def _add_address(asked: Asked) -> str:
+def _add_address(asked: ComparisonRequest) -> str:
     if len(asked.ids) >= MOST:
         return ""
     return f"{asked.changed(row=None, page=1)}&choose=1"

@@ -4,7 +4,17 @@
 its reason and thresholds. Figures described as measured are from MegEngine 1.13.0 on an x86 server.
 """
 
-from profiles.analysis.advice.finding import Estimate, Facts, Finding, Severity, Waits
+from profiles.analysis.advice.finding import Estimate, Finding, RunFacts, Severity, Waits
 from profiles.analysis.advice.registry import RULES, Advice, Rule, advise
 
-__all__ = ["RULES", "Advice", "Estimate", "Facts", "Finding", "Rule", "Severity", "Waits", "advise"]
+__all__ = [
+    "RULES",
+    "Advice",
+    "Estimate",
+    "Finding",
+    "Rule",
+    "RunFacts",
+    "Severity",
+    "Waits",
+    "advise",
+]

@@ -1,4 +1,4 @@
-"""The input of rules beside the profile (`Facts`), and their result (`Finding`)."""
+"""The input of rules beside the profile (`RunFacts`), and their result (`Finding`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """Facts about the run of a profile, with defaults where they are unknown, as for an import.
 
     iterations_s: the iteration, s, that each profiled pass holds, by the name of its file

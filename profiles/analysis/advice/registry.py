@@ -18,7 +18,7 @@ from profiles.analysis.advice import (
     shares,
     trust,
 )
-from profiles.analysis.advice.finding import Facts, Finding
+from profiles.analysis.advice.finding import Finding, RunFacts
 from profiles.analysis.advice.scene import Scene
 from profiles.analysis.data import ProfileData
 
@@ -100,7 +100,7 @@ class Advice:
     total_s: float
 
 
-def advise(data: ProfileData, facts: Facts) -> Advice:
+def advise(data: ProfileData, facts: RunFacts) -> Advice:
     """Evaluate all rules that apply to this profile."""
     scene = Scene(data, facts)
     is_first = not facts.of_trace and trust.first_run(scene) is not None
@@ -146,7 +146,7 @@ def _overlap(one: Finding, other: Finding, scene: Scene) -> bool:
     return scene.sum_s(shared) > 0
 
 
-def _lacks(facts: Facts, rule: Rule) -> bool:
+def _lacks(facts: RunFacts, rule: Rule) -> bool:
     lacks = {
         "iteration": not facts.iterations_s,
         "roofs": facts.roofs is None,

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.advice.finding import Facts, Finding
+from profiles.analysis.advice.finding import Finding, RunFacts
 from profiles.analysis.advice.kinds import GLUE
 from profiles.analysis.advice.wiring import Wiring
 from profiles.analysis.cumulative import LONGEST_S, sound_rows
@@ -62,7 +62,7 @@ class Scene:
     """
 
     data: ProfileData
-    facts: Facts
+    facts: RunFacts
 
     @property
     def graph(self) -> ExecutedGraph:

@@ -16,7 +16,7 @@ from profiles.analysis.drawing.module import Module
 from profiles.analysis.drawing.text import plain
 from profiles.analysis.drawing.wiring import Wiring, wire
 from profiles.analysis.operator_panel import Panel
-from profiles.analysis.scopes import Blocks, Item, Place, read_place, scopes_of
+from profiles.analysis.scopes import Blocks, Item, ScopeNode, read_place, scopes_of
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
@@ -72,7 +72,7 @@ def netron_document(
     block = read_place(place)
     items = blocks.items(block)
     if not items:
-        block = Place()
+        block = ScopeNode()
         items = blocks.items(block)
     panel = Panel(data, side, wiring.rows)
     categories, scale = _coloured(items, panel, colours or colouring(data, "time", side))
@@ -126,7 +126,7 @@ def _targets(
     return targets
 
 
-def _name(place: Place) -> str:
+def _name(place: ScopeNode) -> str:
     if place.last is None:
         return plain(place.scope[-1]) if place.scope else ""
     return f"{place.first + 1}–{place.last + 1}"

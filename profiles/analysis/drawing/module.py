@@ -18,7 +18,7 @@ _OUTPUT = "OutputCallback"
 _MOST_BOXES = 100
 
 
-class Values:
+class NetronValues:
     """Netron's values: tensors with unique names, because Netron merges equal names."""
 
     def __init__(self, data: ProfileData, wiring: Wiring) -> None:
@@ -91,7 +91,7 @@ class Module:
         self._variables = data.graph.variables
         self._wiring = wiring
         self._panel = panel
-        self._values = Values(data, wiring)
+        self._values = NetronValues(data, wiring)
         self._holder: Index = np.full(len(wiring.rows), MISSING, dtype=np.int32)
         for number, item in enumerate(items):
             self._holder[item.members] = number

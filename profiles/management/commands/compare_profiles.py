@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
 from profiles.comparison.messages import letter, signed, signed_percent, verdict_words
-from profiles.comparison.question import Question, ask
+from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.waterfall import BYS, Step, waterfall
 from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
@@ -54,8 +54,8 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             sys.exit(1)
         side: Side = "host" if options["host"] else "device"
-        question = Question(side=side, every=options["all"])
-        rows = ask(comparison, question).rows.tolist()
+        question = RowQuery(side=side, every=options["all"])
+        rows = select_rows(comparison, question).rows.tolist()
         rows = rows[: options["top"]] if options["top"] else rows
         if options["json"]:
             self.stdout.write(msgspec.json.encode(_as_json(comparison, rows, side)).decode())
