@@ -32,8 +32,8 @@ def test_slow_receivers_leave_a_thread_for_profiles_and_are_all_called(monkeypat
         if not due:
             all_called.set()
 
-    monkeypatch.setattr(actors, "delivery_try", call)
-    monkeypatch.setattr(actors, "delivery_next", lambda: due[0] if due else None)
+    monkeypatch.setattr(actors, "try_delivery", call)
+    monkeypatch.setattr(actors, "next_delivery", lambda: due[0] if due else None)
     monkeypatch.setattr(answer_doctor, "fn", lambda mark: told.set())
     for pk in list(due):
         actors.deliver_webhook.send(pk)

@@ -65,7 +65,7 @@ def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, 
 def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
     task = ended_meanwhile(
         attempts,
-        "task_goes_on",
+        "continue_task",
         lambda attempt: attempts.lose_attempt(attempt, reason="lease_expired"),
     )
     assert (task.state, task.outcome) == ("finished", "cancelled")

@@ -181,21 +181,14 @@ def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, st
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
         return [(cell.place_of("entry"), mistake)]
-    try:
-        judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
-    except ProblemError as error:
-        if error.status != 422:
-            raise
-        return _told(cell, error)
+    judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
     quota |= judged["quota"]
     refusal = judged["refusal"]
-    return [] if refusal is None else [(cell.place_of(refusal["field"]), refusal["detail"])]
-
-
-def _told(cell: Cell, error: ProblemError) -> list[tuple[str, str]]:
-    if not error.errors:
-        return [(cell.place_of(error.field), error.detail)]
-    return [(cell.place_of(each.get("field", "")), each.get("detail", "")) for each in error.errors]
+    if refusal is None:
+        return []
+    # of a request with fields of the wrong form the refusal says only that there are some
+    mistakes = judged["problems"] if refusal["code"] == "invalid" else [refusal]
+    return [(cell.place_of(mistake["field"]), mistake["detail"]) for mistake in mistakes]
 
 
 def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:

@@ -12,13 +12,13 @@ from webprofile.operations.devserver.layout import free_ports
 
 COUNT = """
 import django; django.setup()
-from webprofile import meters
+from webprofile.observability import counters
 from webprofile.observability import exposition
 exposition.forget_at_exit()
-meters.LOG_PIECES.labels("kept").inc(3)
-meters.SOCKETS_OPEN.labels("agent").inc()
-meters.SWEEP_LAST.set(1000)
-meters.DISPATCH_SECONDS.labels("started").observe(0.2)
+counters.LOG_PIECES.labels("kept").inc(3)
+counters.SOCKETS_OPEN.labels("agent").inc()
+counters.SWEEP_LAST.set(1000)
+counters.DISPATCH_SECONDS.labels("started").observe(0.2)
 """
 READ = """
 import django; django.setup()
@@ -27,9 +27,9 @@ print(exposition.text_of(exposition.registry(), exposition.build_registry()).dec
 """
 SERVE = """
 import django; django.setup()
-from webprofile import meters
+from webprofile.observability import counters
 from webprofile.observability import exposition
-meters.LOG_PIECES.labels("kept").inc(5)
+counters.LOG_PIECES.labels("kept").inc(5)
 exposition.serve()
 exposition.serve()  # the port is taken: a line in the log, and the work goes on
 print("up", flush=True)
