@@ -25,7 +25,7 @@ from agent.install import update
 from agent.install.update import UpdateFailed, Updater
 from agent.inventory import Runtime, take_inventory
 from agent.link.cache import ContentCache
-from agent.link.heartbeat import Heart
+from agent.link.heartbeat import HeartbeatProcess
 from agent.link.outbox import Outbox
 from agent.link.retries import Policies
 from agent.link.session import AgentTooOld, Session
@@ -68,7 +68,7 @@ async def work(
     spool = Spool(config.spool)
     cache = ContentCache(config.spool / "cache", config.cache_bytes) if config.cache_bytes else None
     transfer = Transfer(policies, cache)
-    heart = await Heart.start(config.server, config.token, cores.own)
+    heartbeat = await HeartbeatProcess.start(config.server, config.token, cores.own)
     try:
         facts = await asyncio.to_thread(read_facts, config.server, config.labels)
         limits = choose_limits(config, facts, cores)
@@ -80,7 +80,7 @@ async def work(
             policies=policies,
             runtimes=runtimes,
             warm=WarmPool(spool, runtimes if config.warm else {}, limits, sandbox),
-            bench=Bench(config.gate, heart, cores.measured),
+            bench=Bench(config.gate, heartbeat, cores.measured),
             facts=facts,
             libraries={name: str(path) for name, path in config.c_opr_libs.items()},
             limits=limits,
@@ -95,7 +95,7 @@ async def work(
         log.info("sandbox problem=%r", tools.sandbox.problem)
         await _work(config, tools, facts)
     finally:
-        await heart.close()
+        await heartbeat.close()
         await transfer.close()
         spool.close()
 

@@ -16,7 +16,7 @@ from agent.device.gate import GateResult, cool_down, wait_until_calm
 from agent.device.gpu import GpuReader
 from agent.device.observe import Observation, Observer
 from agent.device.state import Counters
-from agent.link.heartbeat import Heart
+from agent.link.heartbeat import HeartbeatProcess
 from agent.tables import GateLimits
 
 
@@ -41,7 +41,7 @@ class Watch:
 class Bench:
     """One for the agent; several attempts may be measured at once where the server allows it."""
 
-    def __init__(self, limits: GateLimits, heart: Heart, cores: tuple[int, ...]) -> None:
+    def __init__(self, limits: GateLimits, heart: HeartbeatProcess, cores: tuple[int, ...]) -> None:
         self.heartbeat_s = 5.0
         self.held: Callable[[], frozenset[UUID]] = frozenset
         self._limits, self._heart, self._cores = limits, heart, cores

@@ -1,13 +1,13 @@
-"""Files that were downloaded before, kept by their content: `<spool>/cache/<sha256>`.
+"""Content-addressed cache of downloaded files: `<spool>/cache/<sha256>`.
 
-A run gets a copy. A hard link would share the inode, and a run that writes into its model would
-spoil the cache for all who follow; a copy in the kernel costs nothing on file systems that share
-blocks (btrfs, XFS) and 1 s for 1 to 3 GB on others, which is faster than any network.
+A run gets a copy. With a hard link, a run that writes into its model would corrupt the cache for
+later runs. A copy inside the kernel is free on file systems with reflinks (btrfs, XFS) and takes
+1 s for 1 to 3 GB on others, which is faster than any network.
 
-The copy's size is always checked. Its hash is checked always up to 64 MiB (at most 0.15 s), and for
-larger files unless this agent has seen the very same inode, unchanged since it was hashed: nobody
-but the agent can write here, so what is left to find is what a crash or a power cut left. That is
-why nothing waits for the disk here: a run's start would wait too.
+The size of a copy is always verified. Its hash is verified for files up to 64 MiB (at most 0.15 s),
+and for larger files unless this agent has hashed the same inode before and it has not changed
+since. Only the agent can write here, so these checks are for damage by a crash or a power cut;
+therefore writes do not call fsync, which would delay the start of runs.
 """
 
 import contextlib
@@ -27,19 +27,19 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = "partial-"
 HASHED_ALWAYS_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 24
-#: what a disk or a file system says of a file that it has lost
+#: errors that mean that the file itself is unreadable
 _UNREADABLE = {errno.EIO, errno.EACCES, errno.EISDIR, errno.EBADMSG, errno.EUCLEAN, errno.ESTALE}
 
 
 class ContentCache:
-    """At most `limit_bytes` of files, those used least recently leave first. 0: none are kept.
+    """LRU cache of at most `limit_bytes` of files; 0 disables it.
 
-    May be used from several threads of one agent; the spool's lock keeps other agents away.
-    All of it blocks on the disk.
+    It is safe to use from several threads of one agent; the lock of the spool excludes other
+    agents. All methods block on disk I/O.
     """
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
-        """Removes what a crash left half-written, and what is too much. Raises OSError."""
+        """Remove partial files of a crash, and files over the limit. Raises OSError."""
         self._folder, self._limit_bytes = folder, limit_bytes
         self._lock = threading.Lock()
         #: files whose content was checked: inode, size and time of last change
@@ -51,11 +51,11 @@ class ContentCache:
         self._make_room(0)
 
     def take(self, sha256: str, size_bytes: int, target: Path) -> bool:
-        """Copy the file to `target`, which must not exist. False: it is not here, download it.
+        """Copy the file to `target`, which must not exist; return False if it must be downloaded.
 
-        A file that is not what its name says, or cannot be read, is dropped. Whatever the disk does
-        is no error: the download finds out whether `target` can be written, and has words for it.
-        Raises ValueError for what is no sha256.
+        A cached file that is damaged or unreadable is dropped. I/O errors are logged and treated as
+        a cache miss: the download then reports whether `target` is writable. Raises ValueError for
+        an invalid sha256.
         """
         path = self._path(sha256)
         try:
@@ -64,7 +64,7 @@ class ContentCache:
             taken = False
         except OSError as exc:
             log.warning("cache_not_read file=%s cause=%r", sha256, exc.strerror)
-            # a full disk says nothing of the file
+            # a full disk does not mean that the cached file is damaged
             if exc.errno in _UNREADABLE:
                 self._drop(path)
             taken = False
@@ -76,9 +76,9 @@ class ContentCache:
         return taken
 
     def keep(self, path: Path, sha256: str) -> bool:
-        """Keep a copy of a file whose content was verified and that nobody writes to meanwhile.
+        """Add a copy of a file whose content was verified and that is not being written to.
 
-        Call it before the run starts. False: it is larger than the cache, or the disk is full.
+        Call it before the run starts. Returns False if it exceeds the cache or the disk is full.
         """
         kept, partial = self._path(sha256), self._folder / f"{_PARTIAL}{uuid.uuid4().hex}"
         try:
@@ -100,16 +100,16 @@ class ContentCache:
         return True
 
     def size_bytes(self) -> int:
-        """What is kept now."""
+        """Return the total size of the cached files."""
         return sum(size for _, size, _ in self._entries())
 
     def _copy_out(self, path: Path, sha256: str, size_bytes: int, target: Path) -> bool:
-        """False: not what is wanted. Raises OSError."""
+        """Copy and verify a file; return False if it does not match. Raises OSError."""
         with path.open("rb") as source:
-            # from here on the file may leave the cache: what is open can still be read
+            # another thread may evict the file now, but an open file stays readable
             size = os.fstat(source.fileno()).st_size
             if size != size_bytes:
-                # the caller may be wrong about the size just as well as the disk
+                # either the caller's size or the cached file is wrong
                 if sha256_of(path) != sha256:
                     self._drop(path)
                 return False
@@ -130,7 +130,7 @@ class ContentCache:
         return size > HASHED_ALWAYS_BYTES and self._known.get(sha256) == stamp
 
     def _touch(self, path: Path, sha256: str) -> None:
-        """Note the use, and the file as it is after that: setting a time changes its own time."""
+        """Mark the file as used, and record its stamp afterwards, since utime changes the ctime."""
         with self._lock, contextlib.suppress(OSError):
             os.utime(path)
             status = path.stat()
@@ -138,7 +138,7 @@ class ContentCache:
 
     def _drop(self, path: Path) -> None:
         log.warning("cache_damaged file=%s", path.name)
-        # a file system that has turned read-only keeps it, and it is found damaged again
+        # on a file system that has become read-only the file stays, and is found damaged again
         with contextlib.suppress(OSError):
             self._remove(path)
 
@@ -147,7 +147,7 @@ class ContentCache:
         self._known.pop(path.name, None)
 
     def _make_room(self, size: int, besides: str = "") -> None:
-        """Remove what was used least recently until `size` more bytes fit."""
+        """Remove the least recently used files until `size` more bytes fit."""
         entries = [entry for entry in self._entries() if entry[2].name != besides]
         held = sum(entry[1] for entry in entries)
         for _, entry_size, path in sorted(entries):
@@ -157,7 +157,7 @@ class ContentCache:
             held -= entry_size
 
     def _entries(self) -> list[tuple[int, int, Path]]:
-        """(time of the last use, size, path) of every file."""
+        """Return (time of last use, size, path) of every file."""
         entries = []
         for entry in os.scandir(self._folder):
             if _NAME.fullmatch(entry.name):
@@ -168,7 +168,7 @@ class ContentCache:
 
 
 def sha256_of(path: Path) -> str:
-    """Hash a file. Reads all of it: call it in a thread. Raises OSError."""
+    """Return the SHA-256 of a file. Reads the file: call it in a thread. Raises OSError."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
@@ -179,7 +179,7 @@ def _stamp(descriptor: int) -> tuple[int, int, int]:
 
 
 def _copy(source: int, sink: int, size: int) -> None:
-    """Copy in the kernel, by shared blocks if the file system has them. Raises OSError."""
+    """Copy inside the kernel, by reflink if the file system supports it. Raises OSError."""
     done = 0
     try:
         while done < size:
@@ -188,7 +188,7 @@ def _copy(source: int, sink: int, size: int) -> None:
                 return
             done += copied
     except (OSError, AttributeError):
-        # another file system, or a kernel or platform without it
+        # another file system, or a kernel or platform without copy_file_range
         _copy_rest(source, sink, done)
 
 

@@ -1,7 +1,7 @@
-"""A file on its way to this device, as far as it has arrived.
+"""State of a download that can be resumed.
 
-When a connection breaks, only the rest is asked for (Range), and only of the very same object
-(If-Match, and the answer's own ETag, since not every server minds the question's).
+After a broken connection only the missing part is requested (Range), and only of the same object:
+by If-Match, and by the ETag of the response, since not every server honours If-Match.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 
 
 class TransferError(RuntimeError):
-    """A file could not be moved; the text names it and the cause, never its address.
+    """A file could not be transferred; the text names the file and the cause, never its URL.
 
-    `passing` tells whether another try (or, for an upload, a new address) may help.
+    `passing` is True if another try (for an upload, one with a new URL) may succeed.
     """
 
     def __init__(self, text: str, *, passing: bool) -> None:
@@ -29,7 +29,7 @@ class TransferError(RuntimeError):
 
 
 class Incoming:
-    """One file: where it comes from, what of it is on the disk, and the sums of that."""
+    """A file that is being downloaded: its URL, the size on disk so far, and the checksums."""
 
     def __init__(self, file: InputFile, path: Path) -> None:
         self.name, self.url = file.name, file.url
@@ -37,24 +37,27 @@ class Incoming:
         self._forget()
 
     def _forget(self) -> None:
-        """Start over with the next try."""
+        """Reset, so that the next try starts from the beginning."""
         self.size_bytes = 0
         self._etag = ""
         self._checksum, self._content = Checksum(self._file.part_bytes), hashlib.sha256()
 
     def headers(self) -> dict[str, str]:
-        """Of the next question; storage must hand out the bytes that size and MD5 are about."""
+        """Return the headers of the next request, which asks for unencoded bytes."""
         plain = {"Accept-Encoding": "identity"}
-        if not self._etag:  # what is missing could be another object's
+        if not self._etag:  # without an ETag, the rest could be of another object
             self._forget()
         if not self.size_bytes:
             return plain
         return plain | {"Range": f"bytes={self.size_bytes}-", "If-Match": self._etag}
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """What comes now is all of the file, or what is missing. Raises TransferError."""
+        """Check the response: it must hold the whole file or the missing rest.
+
+        Raises TransferError.
+        """
         etag, content_range = headers.get("ETag", ""), headers.get("Content-Range", "")
-        # some servers (rclone 1.75) send a range with status 200: the header tells what it is
+        # some servers (rclone 1.75) send a range with status 200: the header decides
         if status in (200, 206) and content_range:
             if etag == self._etag and self._is_rest(content_range):
                 return
@@ -68,7 +71,7 @@ class Incoming:
         self._etag = etag
 
     def opened(self) -> BinaryIO:
-        """The file on the disk, to write what comes now. Raises OSError."""
+        """Open the file on disk at the position of the next byte. Raises OSError."""
         if not self.size_bytes:
             return self._path.open("wb")
         target = self._path.open("r+b")
@@ -76,7 +79,7 @@ class Incoming:
         return target
 
     def take(self, block: bytes, target: BinaryIO) -> None:
-        """Keep the next bytes. Raises TransferError at the first byte too many; OSError."""
+        """Write the next bytes. Raises OSError, and TransferError if the file gets too large."""
         if self.size_bytes + len(block) > self._file.size_bytes:
             raise self._of_another_size(self.size_bytes + len(block))
         target.write(block)
@@ -85,7 +88,7 @@ class Incoming:
         self.size_bytes += len(block)
 
     def end(self) -> str:
-        """Return the SHA-256 of the whole file. Raises TransferError if it is another."""
+        """Return the SHA-256 of the file. Raises TransferError if size or MD5 are wrong."""
         if self.size_bytes != self._file.size_bytes:
             raise self._of_another_size(self.size_bytes)
         if self._checksum.hexdigest() != self._file.md5:
@@ -110,7 +113,7 @@ def _refusal(name: str, status: int) -> TransferError:
 
 
 def explained(name: str, error: Exception) -> TransferError:
-    """The error's text may hold the address, and with it the signature: only its kind is told."""
+    """Return a TransferError for any error, without its text: that may contain a presigned URL."""
     if isinstance(error, OSError):
         return TransferError(f"{name}: {error.strerror or type(error).__name__}", passing=False)
     text = f"{name}: no connection to the storage ({type(error).__name__})"

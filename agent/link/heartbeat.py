@@ -1,4 +1,4 @@
-"""Start, inform and end the heartbeat process (`agent.link.heartbeat_process`)."""
+"""Start, control and stop the heartbeat process (`agent.link.heartbeat_process`)."""
 
 import asyncio
 import json
@@ -17,50 +17,51 @@ _RESTART_S = 1.0
 _PATIENCE_S = 2.0
 
 
-class Heart:
-    """One process for the agent's whole life; one that dies is started again and told the same.
+class HeartbeatProcess:
+    """The heartbeat process of the agent. If it dies, it is restarted with the same order.
 
-    Nothing here waits: `beat` and `rest` write one line to a pipe. Between them the process goes on
-    whatever this one does.
+    No method blocks: `beat` and `rest` write one line to a pipe. In between, the process sends
+    heartbeats whatever the agent does.
     """
 
     def __init__(self, server: str, token: str, cores: Iterable[int] = ()) -> None:
         self._first: dict[str, object] = {"server": server, "token": token, "cores": sorted(cores)}
         self._order: dict[str, object] = {"rest": True}
         self._process: asyncio.subprocess.Process | None = None
-        self._keeping: asyncio.Task[None] | None = None
-        #: its beats arrive; False until the first one did, and for good if the token is refused
+        self._supervisor: asyncio.Task[None] | None = None
+        #: whether its heartbeats arrive; False before the first one, and for good if the server
+        #: refuses the token
         self.is_well = False
 
     @classmethod
-    async def start(cls, server: str, token: str, cores: Iterable[int] = ()) -> "Heart":
-        """Start the process; `cores` are what it is bound to, all if empty. Raises OSError."""
-        made = cls(server, token, cores)
-        await made._launch()
-        made._keeping = asyncio.create_task(made._keep())
-        return made
+    async def start(cls, server: str, token: str, cores: Iterable[int] = ()) -> "HeartbeatProcess":
+        """Start the process, bound to `cores` (all if empty). Raises OSError."""
+        process = cls(server, token, cores)
+        await process._launch()
+        process._supervisor = asyncio.create_task(process._supervise())
+        return process
 
     @property
     def pid(self) -> int | None:
-        """None while none runs."""
+        """Process id, None while no process runs."""
         process = self._process
         return process.pid if process and process.returncode is None else None
 
     def beat(self, running: frozenset[UUID], every_s: float) -> None:
-        """Renew the leases of these attempts: now, if they are new, and then again and again."""
+        """Renew the leases of these attempts every `every_s` seconds; at once if they are new."""
         self._order = {"running": sorted(map(str, running)), "every_s": every_s}
-        self._tell(self._order)
+        self._send(self._order)
 
     def rest(self) -> None:
-        """Do not beat until told again."""
+        """Pause the heartbeats until the next call of `beat`."""
         self._order = {"rest": True}
-        self._tell(self._order)
+        self._send(self._order)
 
     async def close(self) -> None:
         """End the process."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
         process = self._process
         if process is None:
             return
@@ -70,12 +71,13 @@ class Heart:
             async with asyncio.timeout(_PATIENCE_S):
                 await process.wait()
         except TimeoutError:
-            # it waits for a server that does not answer
+            # it is waiting for a server that does not answer
             process.kill()
             await process.wait()
 
     async def _launch(self) -> None:
-        # by its path: whatever the working folder is; isolated: it needs nothing but the library
+        # started by its path, so that the working folder does not matter; isolated (-I), because
+        # it needs the standard library only
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -84,15 +86,16 @@ class Heart:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        self._tell(self._first)
-        self._tell(self._order)
+        self._send(self._first)
+        self._send(self._order)
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
+        """Follow the process, and restart it when it ends, unless the server refused the token."""
         while self._process is not None:
             await self._listen(self._process)
             status = await self._process.wait()
             if status == heartbeat_process.REFUSED:
-                # the agent beats by itself from now on, and its socket says what to do
+                # the agent sends heartbeats itself from now on; its socket reports the refusal
                 log.error("heart_refused")
                 return
             log.warning("heart_ended status=%s", status)
@@ -103,14 +106,14 @@ class Heart:
                 log.warning("heart_not_started cause=%r", str(exc))
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """Follow how it is until it ends."""
+        """Update `is_well` from the status lines of the process until it ends."""
         if process.stdout is not None:
             async for line in process.stdout:
                 self.is_well = line.strip() == b"well"
         self.is_well = False
 
-    def _tell(self, order: dict[str, object]) -> None:
-        """A process that is gone is told when it is there again."""
+    def _send(self, order: dict[str, object]) -> None:
+        """Write an order to the process; one that has ended gets it when it is restarted."""
         process = self._process
         if process is None or process.stdin is None or process.stdin.is_closing():
             return

@@ -1,16 +1,16 @@
-"""A small process that renews the leases of running attempts: `agent.link.heartbeat_process`.
+"""A separate small process that sends HTTP heartbeats to renew the leases of running attempts.
 
-While a model is measured the agent itself stays quiet, and it may be blocked; this process sleeps
-in between and needs half a millisecond a beat. It is told what to do by JSON lines on its stdin,
-`agent.link.heartbeat` writes them:
+While a model is measured the agent sends nothing itself, and it may be blocked. This process needs
+half a millisecond of CPU time per heartbeat and sleeps in between. `agent.link.heartbeat` controls
+it by JSON lines on its stdin:
 
-    {"server": "https://...", "token": "...", "cores": [3]}    first, once
-    {"running": ["<uuid>", ...], "every_s": 10}                beat, the first time at once
-    {"rest": true}                                             stop beating
+    {"server": "https://...", "token": "...", "cores": [3]}    configuration, sent once
+    {"running": ["<uuid>", ...], "every_s": 10}                send heartbeats, the first at once
+    {"rest": true}                                             pause
 
-On its stdout it says `well` when beats begin to arrive and `unwell` when they do not any more, so
-that the agent can beat by itself. The end of stdin is the agent's end, and its own. It imports
-little on purpose: it must be small and must not depend on the packages that the agent needs.
+It prints `well` to stdout when heartbeats begin to arrive and `unwell` when they begin to fail, so
+that the agent can send heartbeats itself. It exits when its stdin is closed, i.e. when the agent
+ends. It imports few modules, so that it stays small, and the standard library only.
 """
 
 import contextlib
@@ -30,27 +30,27 @@ _MOST_WAIT_S = 10.0
 
 
 class Refused(Exception):
-    """The server does not accept the token, now or later."""
+    """The server rejects the token permanently."""
 
 
-class Line:
-    """One kept connection to the server; opened when it is needed."""
+class HeartbeatConnection:
+    """A persistent HTTP connection to the server, opened on first use."""
 
     def __init__(self, server: str, token: str) -> None:
         self._url, self._token = urlsplit(server), token
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, running: list[str], timeout_s: float) -> None:
-        """Beat once. Raises OSError, http.client.HTTPException, Refused."""
+        """Send one heartbeat. Raises OSError, http.client.HTTPException, Refused."""
         body = json.dumps({"running": running, "sent_at": time.time()})
-        kept = self._connection is not None
+        is_reused = self._connection is not None
         try:
             status = self._post(body, timeout_s)
         except (OSError, http.client.HTTPException):
             self.close()
-            if not kept:
+            if not is_reused:
                 raise
-            # the server may have closed a connection that was idle: that is no failure yet
+            # the server may have closed the idle connection, so try once with a new one
             status = self._post(body, timeout_s)
         if status in (401, 403):
             raise Refused(f"the server answered {status}")
@@ -66,7 +66,7 @@ class Line:
         if self._connection is None:
             self._connection = _connect(self._url.scheme, self._url.netloc, timeout_s)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        # through a proxy that makes no tunnel, the whole address is asked for
+        # a proxy without a tunnel needs the absolute URL in the request line
         absolute = self._url.scheme == "http" and self._connection.host != self._url.hostname
         target = f"http://{self._url.netloc}" if absolute else ""
         path = self._url.path.rstrip("/") + PATH
@@ -77,7 +77,7 @@ class Line:
 
 
 def _connect(scheme: str, netloc: str, timeout_s: float) -> http.client.HTTPConnection:
-    """A connection, through the proxy that the environment names if it names one."""
+    """Open a connection, through the proxy that the environment configures, if any."""
     proxy = _proxy(scheme, netloc)
     if scheme == "http":
         return http.client.HTTPConnection(proxy or netloc, timeout=timeout_s)
@@ -90,7 +90,7 @@ def _connect(scheme: str, netloc: str, timeout_s: float) -> http.client.HTTPConn
 def _proxy(scheme: str, netloc: str) -> str:
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return ""
-    from urllib.request import getproxies_environment, proxy_bypass  # large, and rare
+    from urllib.request import getproxies_environment, proxy_bypass  # large, rarely needed
 
     address = getproxies_environment().get(scheme, "")
     host = urlsplit(f"//{netloc}").hostname or ""
@@ -99,25 +99,25 @@ def _proxy(scheme: str, netloc: str) -> str:
     return urlsplit(address if "//" in address else f"//{address}").netloc.rpartition("@")[2]
 
 
-class Heart:
-    """What is to be done next, and when. All times are monotonic."""
+class HeartbeatSchedule:
+    """Keeps the current order and sends heartbeats on time. All times are monotonic."""
 
     def __init__(self) -> None:
-        self._line: Line | None = None
+        self._connection: HeartbeatConnection | None = None
         self._running: list[str] = []
         self._every_s = 0.0
         self._next_s: float | None = None
         self._well: bool | None = None
 
     def wait_s(self) -> float | None:
-        """How long to sleep; None: until there is an order."""
+        """Seconds until the next heartbeat, None to wait for an order."""
         return None if self._next_s is None else max(0.0, self._next_s - time.monotonic())
 
     def obey(self, order: dict[str, object]) -> None:
-        """Take one line in. An order repeated changes nothing, not even the rhythm."""
+        """Apply an order. Repeating an order changes nothing, not even the time of the next one."""
         if "server" in order:
-            self._line = Line(str(order["server"]), str(order["token"]))
-            _settle(order.get("cores"))
+            self._connection = HeartbeatConnection(str(order["server"]), str(order["token"]))
+            _set_priority_and_cores(order.get("cores"))
         elif "running" in order:
             running, every_s = list(order["running"]), float(order["every_s"])  # type: ignore[call-overload,arg-type]
             if (running, every_s) != (self._running, self._every_s) or self._next_s is None:
@@ -127,66 +127,66 @@ class Heart:
             self._next_s = None
 
     def beat(self) -> None:
-        """Beat if it is time. Raises Refused."""
-        if self._next_s is None or self._line is None or time.monotonic() < self._next_s:
+        """Send a heartbeat if one is due. Raises Refused."""
+        if self._next_s is None or self._connection is None or time.monotonic() < self._next_s:
             return
         try:
-            self._line.send(self._running, min(self._every_s, _MOST_WAIT_S))
+            self._connection.send(self._running, min(self._every_s, _MOST_WAIT_S))
             self._report(well=True)
         except (OSError, http.client.HTTPException) as exc:
-            self._line.close()
+            self._connection.close()
             self._report(well=False, cause=f"{type(exc).__name__}: {exc}")
-        # the rhythm is kept; beats that a slow server has cost are not made up for
+        # keep the interval; heartbeats missed because of a slow server are skipped
         now = time.monotonic()
         missed = int((now - self._next_s) / self._every_s)
         self._next_s += self._every_s * (missed + 1)
 
     def _report(self, *, well: bool, cause: str = "") -> None:
-        """Say what has changed, and nothing as long as nothing has."""
+        """Print the status to stdout if it has changed."""
         if well is self._well:
             return
         self._well = well
         if not well:
-            _tell(f"heartbeat_failed cause={cause!r}")
+            _log(f"heartbeat_failed cause={cause!r}")
         sys.stdout.write("well\n" if well else "unwell\n")
         sys.stdout.flush()
 
 
 def main() -> int:
-    """Obey and beat until stdin ends."""
-    heart, rest = Heart(), b""
+    """Read orders and send heartbeats until stdin is closed; return the exit status."""
+    schedule, rest = HeartbeatSchedule(), b""
     try:
         while True:
-            ready, _, _ = select.select([0], [], [], heart.wait_s())
+            ready, _, _ = select.select([0], [], [], schedule.wait_s())
             if ready:
                 piece = os.read(0, 1 << 16)
                 if not piece:
                     return 0
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    heart.obey(json.loads(line))
-            heart.beat()
+                    schedule.obey(json.loads(line))
+            schedule.beat()
     except Refused as exc:
-        _tell(f"heartbeat_refused text={str(exc)!r}")
+        _log(f"heartbeat_refused text={str(exc)!r}")
         return REFUSED
     except KeyboardInterrupt:
-        # Ctrl-C reaches the whole group; the agent decides when this ends, by closing stdin
+        # Ctrl-C reaches the whole process group
         return 0
 
 
-def _settle(cores: object) -> None:
-    """A core that is not measured, and precedence over what is, as far as we may."""
-    # an ordinary user may not; nothing depends on it
+def _set_priority_and_cores(cores: object) -> None:
+    """Raise the priority of this process and bind it to cores that are not measured."""
+    # only root may raise the priority; heartbeats work without
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
     if isinstance(cores, list) and cores and hasattr(os, "sched_setaffinity"):
         try:
             os.sched_setaffinity(0, cores)
         except OSError as exc:
-            _tell(f"heart_not_bound text={str(exc)!r}")
+            _log(f"heart_not_bound text={str(exc)!r}")
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"agent.link.heartbeat_process {text}\n")
     sys.stderr.flush()
 

@@ -1,8 +1,9 @@
-"""The log of a run: read from the file the process writes to, cut into chunks to send.
+"""Follow the log of a run in the file that the process writes to, and split it into chunks.
 
-The log is text: what the process printed, decoded as UTF-8 with replacement, the middle left out if
-it is long, without a terminal's colours: MegEngine's Python logger prints them into a file, too.
-Offsets and sizes count bytes of this text, so that all chunks joined are `log.txt`.
+The log is the output of the process, decoded as UTF-8 with replacement characters. Terminal escape
+sequences are removed, since MegEngine's Python logger prints colours into files, too. The middle of
+a long log is left out. Offsets and sizes count bytes of the resulting text, so that the
+concatenation of all chunks is `log.txt`.
 """
 
 import codecs
@@ -13,22 +14,22 @@ from pathlib import Path
 from agent.protocol.run_log import ESCAPE
 
 CHUNK_BYTES = 8 * 1024
-#: of a log that passes the limit, this much of the end is kept
+#: size of the end that is kept of a log over the limit
 END_BYTES = 64 * 1024
 _BLOCK = 64 * 1024
-#: load_and_run prints this before it warms up
+#: load_and_run prints this before the warm-up
 QUIET_BEGIN = "going to warmup"
-#: heads each pass of several
+#: begin of the heading of each pass, if there are several
 PASS_HEAD = "==== pass "
-#: a line longer than this is not one of load_and_run's
+#: load_and_run prints no longer lines
 _LINE_CHARACTERS = 1000
-#: an escape sequence (`ESCAPE`) that may go on in what is printed next
-_BEGUN = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|\][^\x07\x1b]{0,200}\x1b?)?\Z")
+#: an incomplete escape sequence (`ESCAPE`) at the end of a block
+_INCOMPLETE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|\][^\x07\x1b]{0,200}\x1b?)?\Z")
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """`seq` counts from 1; `offset` and `size` in bytes of the log."""
+    """A chunk of the log. `seq` counts from 1; `offset` and `size` are in bytes of the log."""
 
     seq: int
     offset: int
@@ -36,27 +37,27 @@ class Chunk:
     text: str
 
 
-class _Plain:
-    """Takes escape sequences out of a text that comes in pieces."""
+class _EscapeFilter:
+    """Removes escape sequences from a text that arrives in blocks."""
 
     def __init__(self) -> None:
-        self._begun = ""
+        self._incomplete = ""
 
-    def take(self, piece: str, *, final: bool = False) -> str:
-        """The piece without them; what may be the begin of one is kept for the next piece."""
-        text = self._begun + piece
-        begun = None if final else _BEGUN.search(text)
-        self._begun = begun[0] if begun else ""
-        return ESCAPE.sub("", text.removesuffix(self._begun))
+    def filter(self, block: str, *, final: bool = False) -> str:
+        """Return the block without escape sequences; keep an incomplete one for the next."""
+        text = self._incomplete + block
+        match = None if final else _INCOMPLETE.search(text)
+        self._incomplete = match[0] if match else ""
+        return ESCAPE.sub("", text.removesuffix(self._incomplete))
 
 
 class LogTail:
-    """Follow a growing file. `chunks` only grows; nothing here waits.
+    """Reads a growing log file and appends to `chunks`. No method blocks for new output.
 
-    `quiet` from the first warm-up on: what follows is released when its process has ended
-    (`release`), also the loading of further passes, which is a part of what is measured. Not with
-    `is_script`: what a script says of itself means nothing, and nothing is measured that sending
-    could disturb.
+    `quiet` is set at the first warm-up. From then on, output is held back until the process has
+    ended (`release`), so that sending it does not disturb the measurement; this includes the
+    loading phase of further passes, which is measured, too. Logs of scripts (`is_script`) are never
+    held back: their output is not trusted to announce a warm-up, and no iterations are timed.
     """
 
     def __init__(self, path: Path, limit_bytes: int, *, is_script: bool = False) -> None:
@@ -65,14 +66,14 @@ class LogTail:
         self._path, self._limit = path, limit_bytes
         self._is_script = is_script
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._plain = _Plain()
+        self._escapes = _EscapeFilter()
         self._position = 0
         self._offset = 0
         self._line = ""
         self._held: list[str] = []
 
     def read(self) -> None:
-        """Take what is new in the file; from the first warm-up on, hold it back."""
+        """Read new output from the file; from the first warm-up on, hold it back."""
         try:
             if self._path.stat().st_size <= self._position or self._position >= self._limit:
                 return
@@ -80,27 +81,27 @@ class LogTail:
                 source.seek(self._position)
                 while block := source.read(min(_BLOCK, self._limit - self._position)):
                     self._position += len(block)
-                    self._take(self._plain.take(self._decoder.decode(block)))
+                    self._take(self._escapes.filter(self._decoder.decode(block)))
         except FileNotFoundError:
             return
         if not self.quiet:
             self._cut()
 
     def release(self) -> None:
-        """A process has ended and the next one was not started: take all that it printed."""
+        """Add all output to the chunks. Call it between two processes."""
         self.read()
         self._cut()
 
     def finish(self) -> None:
-        """The last process has ended: take the rest, or its end if the log is too long."""
+        """Add the rest of the output, or its end if the log is too long. Call it after the run."""
         self.read()
-        self._held.append(self._plain.take(self._decoder.decode(b"", final=True), final=True))
+        self._held.append(self._escapes.filter(self._decoder.decode(b"", final=True), final=True))
         self._held.append(self._end())
         self.quiet = False
         self._cut()
 
     def text(self) -> str:
-        """The whole log as far as it was released."""
+        """Return the text of all chunks so far."""
         return "".join(chunk.text for chunk in self.chunks)
 
     def _end(self) -> str:
@@ -109,13 +110,13 @@ class LogTail:
             return ""
         with self._path.open("rb") as source:
             source.seek(max(self._position, size - END_BYTES))
-            # a character may be cut at the begin: its further bytes are 10xxxxxx
+            # drop the rest of a character that was cut: continuation bytes are 10xxxxxx
             raw = source.read(END_BYTES).lstrip(bytes(range(0x80, 0xC0)))
         note = f"\n[log truncated at {self._limit} bytes: {size} were printed, the end follows]\n"
         return note + ESCAPE.sub("", raw.decode("utf-8", errors="replace"))
 
     def _take(self, text: str) -> None:
-        """Hold the text, and see from its lines whether the model warms up."""
+        """Hold the text back, and set `quiet` if one of its lines announces the warm-up."""
         self._held.append(text)
         skip = self.quiet or self._is_script
         for piece in () if skip else text.splitlines(keepends=True):
@@ -127,7 +128,7 @@ class LogTail:
                 self._line = ""
 
     def _cut(self) -> None:
-        """Cut what is held into chunks."""
+        """Split the held text into chunks, at character boundaries."""
         raw = "".join(self._held).encode()
         self._held.clear()
         begin = 0

@@ -1,4 +1,4 @@
-"""What the agent has to say: sent when connected, and what needs an answer until it has one."""
+"""Outgoing messages: sent while connected, and repeated until acknowledged where required."""
 
 import asyncio
 import json
@@ -20,57 +20,58 @@ from agent.protocol import (
 
 log = logging.getLogger(__name__)
 
-Asked = AttemptAccepted | AttemptFinished | AttemptUploads
-#: an acknowledgement carries nothing
+#: messages that the server answers
+Request = AttemptAccepted | AttemptFinished | AttemptUploads
+#: None is an acknowledgement, which has no content
 Answer = Uploads | None
 
-#: of an attempt's command lines, and of what it printed last
+#: most bytes in a frame for the command lines, the end of the log and the detail
 COMMAND_BYTES = 16 << 10
 LOG_END_BYTES = 16 << 10
 _DETAIL_BYTES = 4 << 10
 
 
 class Unanswered(RuntimeError):
-    """The server heard the question often enough and did not answer."""
+    """The server has not answered a request that was repeated the maximum number of times."""
 
 
 @dataclass
-class _Question:
-    message: Asked
+class _PendingRequest:
+    message: Request
     answer: asyncio.Future[Answer]
     sent_at: float = field(default_factory=time.monotonic)
     sent: int = 0
 
 
 class Outbox:
-    """Between the attempts, which outlive a connection, and the connection of the moment.
+    """Sends the messages of attempts, which outlive a connection, over the current connection.
 
-    `generation` counts connections: who sends without acknowledgement (logs, `started`) says it all
-    again when the number has changed, since nobody knows what of it arrived.
+    `generation` counts connections. Messages without acknowledgement (logs, `attempt.started`) are
+    sent again from the beginning when it changes, because it is unknown which of them arrived.
     """
 
     def __init__(self, repeat_s: float) -> None:
         self.generation = 0
         self._repeat_s = repeat_s
         self._write: Callable[[str], None] | None = None
-        self._questions: dict[tuple[str, UUID], _Question] = {}
+        self._requests: dict[tuple[str, UUID], _PendingRequest] = {}
         self._echoes: dict[UUID, Callable[[], None]] = {}
 
     def attach(self, write: Callable[[str], None]) -> None:
-        """A connection is up: everything unanswered goes out again."""
+        """Use a new connection, and send all unanswered requests over it."""
         self._write = write
         self.generation += 1
-        for say in self._echoes.values():
-            say()
-        for question in self._questions.values():
-            self._send(question)
+        for send in self._echoes.values():
+            send()
+        for request in self._requests.values():
+            self._send(request)
 
     def detach(self) -> None:
-        """The connection is gone; what is posted from now on is dropped, what is asked is kept."""
+        """Stop using a closed connection: until the next one, posts are dropped, requests kept."""
         self._write = None
 
     def post(self, message: AgentMessage) -> None:
-        """Send if connected, forget otherwise."""
+        """Send a message if connected, drop it otherwise."""
         if self._write is None:
             return
         frame = encode(message)
@@ -80,24 +81,27 @@ class Outbox:
             return
         self._write(frame)
 
-    def echo(self, attempt: UUID, say: Callable[[], None]) -> None:
-        """Call `say` over each new connection, before what is asked, until `forget_attempt`."""
-        self._echoes[attempt] = say
+    def echo(self, attempt: UUID, send: Callable[[], None]) -> None:
+        """Call `send` on each new connection, before requests are sent, until `forget_attempt`."""
+        self._echoes[attempt] = send
 
-    def ask(self, message: Asked) -> asyncio.Future[Answer]:
-        """Send now and until answered. The same question asked twice has one answer."""
+    def ask(self, message: Request) -> asyncio.Future[Answer]:
+        """Send a request until it is answered. A request that is already pending is not added."""
         key = (message.type, message.attempt)
-        known = self._questions.get(key)
-        if known is not None and not known.answer.done():
-            known.message = message
-            return known.answer
-        question = _Question(message, asyncio.get_running_loop().create_future())
-        self._questions[key] = question
-        self._send(question)
-        return question.answer
+        pending = self._requests.get(key)
+        if pending is not None and not pending.answer.done():
+            pending.message = message
+            return pending.answer
+        request = _PendingRequest(message, asyncio.get_running_loop().create_future())
+        self._requests[key] = request
+        self._send(request)
+        return request.answer
 
-    async def deliver(self, message: Asked, *, most_repeats: int | None = None) -> Answer:
-        """Wait for the answer, across connections. Raises Unanswered after `most_repeats`."""
+    async def deliver(self, message: Request, *, most_repeats: int | None = None) -> Answer:
+        """Send a request and wait for its answer, across connections.
+
+        Raises Unanswered after `most_repeats` repetitions.
+        """
         answer = self.ask(message)
         key = (message.type, message.attempt)
         try:
@@ -105,42 +109,42 @@ class Outbox:
                 await asyncio.wait({answer}, timeout=self._repeat_s)
                 if answer.done():
                     return answer.result()
-                question = self._questions[key]
-                if most_repeats is not None and question.sent > most_repeats:
+                request = self._requests[key]
+                if most_repeats is not None and request.sent > most_repeats:
                     raise Unanswered(message.type)
         finally:
-            self._questions.pop(key, None)
+            self._requests.pop(key, None)
 
     def answer(self, kind: str, attempt: UUID, answer: Answer = None) -> None:
-        """The server answered; a second answer to the same question is dropped."""
-        question = self._questions.pop((kind, attempt), None)
-        if question is not None and not question.answer.done():
-            question.answer.set_result(answer)
+        """Resolve a request with the server's answer; a second answer is ignored."""
+        request = self._requests.pop((kind, attempt), None)
+        if request is not None and not request.answer.done():
+            request.answer.set_result(answer)
 
     def forget_attempt(self, attempt: UUID) -> None:
-        """Its end is acknowledged: nothing about it has a meaning any more."""
-        self._questions.pop(("attempt.accepted", attempt), None)
+        """Drop what is still to be sent for an attempt whose end the server has acknowledged."""
+        self._requests.pop(("attempt.accepted", attempt), None)
         self._echoes.pop(attempt, None)
 
     def repeat(self) -> None:
-        """Say again what has waited for its answer for too long; call this every now and then."""
+        """Send requests again that have been unanswered for `repeat_s`. Call this periodically."""
         due = time.monotonic() - self._repeat_s
-        for question in self._questions.values():
-            if question.sent_at <= due:
-                self._send(question)
+        for request in self._requests.values():
+            if request.sent_at <= due:
+                self._send(request)
 
-    def _send(self, question: _Question) -> None:
+    def _send(self, request: _PendingRequest) -> None:
         if self._write is None:
             return
-        question.sent_at = time.monotonic()
-        question.sent += 1
-        self.post(question.message)
+        request.sent_at = time.monotonic()
+        request.sent += 1
+        self.post(request.message)
 
 
 def cut_to_bytes(text: str, most: int, *, keep_end: bool = False) -> str:
-    """The begin of a text, or its end, that takes at most `most` bytes in a frame.
+    """Return the beginning or the end of a text so that it takes at most `most` bytes in a frame.
 
-    Limits of fields count characters, but JSON writes some as six bytes.
+    The length limits of fields count characters, but JSON encodes some characters as six bytes.
     """
     low, high = 0, len(text)
     while low < high:
@@ -153,9 +157,10 @@ def cut_to_bytes(text: str, most: int, *, keep_end: bool = False) -> str:
 
 
 def fit_end(end: AttemptFinished) -> AttemptFinished:
-    """Cut its texts so that it fits into a frame; what does not say why it ended is cut first.
+    """Shorten the texts of the message so that it fits into a frame.
 
-    All else together stays below a frame by the limits of its fields.
+    The text that explains the end of the attempt (`detail`) is cut last. All other fields together
+    fit into a frame because of their own limits.
     """
     bare = end.model_copy(update={"detail": "", "log_end": "", "command": ""})
     room = MAX_FRAME_BYTES - len(encode(bare).encode())
@@ -172,5 +177,5 @@ def _part(text: str, length: int, keep_end: bool) -> str:
 
 
 def _size(text: str) -> int:
-    """Bytes within the quotes. Pydantic writes JSON as the standard library does here."""
+    """Return the size as a JSON string without the quotes; pydantic escapes as `json` does."""
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2

@@ -1,6 +1,7 @@
-"""What the server hears of an attempt while it runs: its start, its passes, its log as it grows.
+"""Progress reports of a running attempt: its start, the finished passes and the growing log.
 
-All is sent without acknowledgement, and again over a new connection: the server drops repeats.
+All of them are sent without acknowledgement, and again over a new connection; the server drops
+repetitions.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ LOG_TICK_S = 0.2
 
 
 class Progress:
-    """One log for all passes. `begin` for each of them; `finish` once, when the last has ended."""
+    """Reports on an attempt. Call `begin` for each pass, and `finish` once after the last pass."""
 
     def __init__(
         self, order: Start, folder: Folder, outbox: Outbox, limit_bytes: int, download_s: float
@@ -29,9 +30,9 @@ class Progress:
         self._following: asyncio.Task[None] | None = None
 
     def begin(self, command: str, passes: int) -> None:
-        """A process runs. The server is told of the first one only, and follows its loading.
+        """Report that a process has started, and follow its log. Only the first call reports.
 
-        passes: how many there will be
+        `passes` is the expected number of passes.
         """
         if self._started is not None:
             return
@@ -44,15 +45,15 @@ class Progress:
         )
         self._generation = self._outbox.generation
         self._outbox.post(self._started)
-        # also after the process has ended: the server looks for the cause in the last lines
+        # stays registered after the process has ended: the server looks for the cause of a failure
+        # in the last lines
         self._outbox.echo(self._order.attempt, self._send)
         self._following = asyncio.create_task(self._follow())
 
     def pass_ended(self, done: int) -> None:
-        """A process has ended, and another one follows.
+        """Report that a process has ended and another one follows; `done` passes have ended.
 
-        What is sent here leaves while the next process starts: nothing is sent while it is timed.
-        done: how many passes have ended
+        The log is sent here, while the next process starts, and not while iterations are timed.
         """
         if self._started is not None:
             self._note(done)
@@ -60,12 +61,12 @@ class Progress:
             self._send(between_passes=True)
 
     def pause(self) -> None:
-        """No process runs any more."""
+        """Stop following the log because no process runs any more."""
         if self._following is not None:
             self._following.cancel()
 
     async def finish(self, done: int) -> None:
-        """Send how many passes have ended and the rest of the log, and keep the log."""
+        """Report the number of finished passes, send the rest of the log, and write `log.txt`."""
         if self._started is not None:
             self._note(done)
             await asyncio.to_thread(self._tail.finish)
@@ -73,14 +74,14 @@ class Progress:
         await asyncio.to_thread(keep_log, self._folder, self._tail)
 
     async def _follow(self) -> None:
-        """Send the log until the model warms up: what follows is sent when its pass has ended."""
+        """Send the log until the model warms up; the rest is sent when its pass has ended."""
         while not self._tail.quiet:
             self._send()
             await asyncio.sleep(LOG_TICK_S)
             self._tail.read()
 
     def _note(self, done: int) -> None:
-        """Tell how many passes have ended. Of a single one the end of the attempt tells it."""
+        """Report the number of finished passes, if the attempt has more than one."""
         started = self._started
         if started is not None and started.passes > 1 and done != started.passes_done:
             self._started = started.model_copy(update={"passes_done": done})

@@ -1,4 +1,4 @@
-"""The retry table: what is tried again, how often, and why so."""
+"""Retry policies: which operations are retried, how often, and after which delays."""
 
 import random
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ import httpx2
 
 @dataclass(frozen=True)
 class Policy:
-    """`tries` in all, random waits between, in windows that double from `first_s` to `most_s`."""
+    """At most `tries` tries; random delays in windows that double from `first_s` to `most_s`."""
 
     tries: int
     first_s: float
     most_s: float
 
     def delays(self) -> Iterator[float]:
-        """Yield the wait before each further try: `tries - 1` values."""
+        """Yield the delay before each further try: `tries - 1` values."""
         window = self.first_s
         for _ in range(self.tries - 1):
             yield random.uniform(0, window)
@@ -25,21 +25,22 @@ class Policy:
 
 @dataclass(frozen=True)
 class Policies:
-    """The table.
+    """The retry policies and intervals of the agent.
 
-    download: a user waits in front of the queue, and the device is held meanwhile: a storage server
-        that restarts is back within a minute, a longer outage should give the device to others.
-    upload: the run is paid for already, so we wait longer (up to eight minutes) before it is lost;
-        but never long at a time, or a storage that is back is not noticed.
-    reconnect_*: a server that restarts meets all agents at once, so each picks a random moment in a
-        window that doubles; the first window is short since most breaks are. The last one is a
-        lease: who waits longer loses what runs here, and keeps results that users wait for.
-    ping_s: how often a connection is tried, and 1.5 times that is how long an answer may take: one
-        that a firewall forgot is found out before the server gives up what runs here (30 s).
-    settled_s: a connection that lasted this long was a good one: windows start anew.
-    repeat_s: a frame without acknowledgement is said again; the server drops what it knows.
-    unanswered: after so many repeats, heard by a connected server, a question is given up.
-    watch_s: how soon a change of the configuration is noticed.
+    download: the device is occupied during a download. A storage server that restarts is back
+        within a minute; during a longer outage the device should be free for other tasks.
+    upload: the run has already been done, so retries go on for up to eight minutes before its
+        result is lost. Single delays are short, so that the end of an outage is noticed soon.
+    reconnect_*: when a server restarts, all agents reconnect at once, so each one picks a random
+        moment in a window that doubles. The first window is short because most outages are. The
+        last window is as long as a lease: an agent that waits longer loses its running attempts and
+        delays finished results.
+    ping_s: the interval of WebSocket pings; a pong may take 1.5 times as long. A connection that a
+        firewall dropped silently is thus detected before the lease expires (30 s).
+    settled_s: after a connection of this duration, the reconnect windows start from the first one.
+    repeat_s: an unacknowledged frame is repeated after this time; the server drops repetitions.
+    unanswered: a request is given up after this many repetitions to a connected server.
+    watch_s: the interval of checks for changes of the configuration.
     """
 
     download: Policy = Policy(tries=8, first_s=0.5, most_s=16)
@@ -53,7 +54,7 @@ class Policies:
     watch_s: float = 5
 
     def reconnect_delays(self) -> Iterator[float]:
-        """Yield waits without end."""
+        """Yield delays without end."""
         window = self.reconnect_first_s
         while True:
             yield random.uniform(0, window)
@@ -61,12 +62,12 @@ class Policies:
 
 
 def may_pass(status: int) -> bool:
-    """Whether such a response may be different next time; every other 4xx stays as it is."""
+    """Return whether a request with this response status is worth a retry; other 4xx are not."""
     return status in (408, 425, 429) or status >= 500
 
 
 def is_transport(error: Exception) -> bool:
-    """Whether the network failed, not the request: DNS, refused, reset, timed out, cut short."""
+    """Return whether the network failed rather than the request (DNS, refused, reset, timeout)."""
     return isinstance(error, httpx2.TransportError) and not isinstance(
         error, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError
     )

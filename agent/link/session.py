@@ -1,4 +1,4 @@
-"""The agent's socket: connect, greet, listen, beat; and again when the connection breaks."""
+"""The agent's WebSocket: connect, send hello and heartbeats, receive orders, and reconnect."""
 
 import asyncio
 import contextlib
@@ -31,11 +31,11 @@ from agent.protocol import (
 
 log = logging.getLogger(__name__)
 
-#: a server's frame may be larger than what we may send: 65 presigned addresses are long, and so
-#: are a script's arguments
+#: largest frame that is read; a Start with 65 presigned URLs and a script's arguments is larger
+#: than the frames that an agent may send
 _MOST_BYTES = 1 << 20
 _WELCOME_S = 20.0
-#: beyond this the server's and the device's times cannot be read side by side
+#: a larger difference of the clocks is logged, since timestamps can then not be compared
 CLOCK_SLACK_S = 5.0
 
 ENROL_AGAIN = "make a new enrolment code on the device's page and run `python -m agent enrol` again"
@@ -49,15 +49,15 @@ _STOPS = {
 
 
 class SessionRefused(RuntimeError):
-    """The server will not have us, now or later; the text says what to do."""
+    """The server rejects this agent permanently; the text tells the operator what to do."""
 
 
 class AgentTooOld(SessionRefused):
-    """The server speaks a newer protocol."""
+    """The server requires a newer protocol version."""
 
 
 class Session:
-    """One socket at a time, for the agent's whole life. `welcomed` hears each answer to a hello."""
+    """The connection to the server, one socket at a time; `welcomed` is called for each Welcome."""
 
     def __init__(
         self,
@@ -92,17 +92,17 @@ class Session:
             await asyncio.sleep(next(delays))
 
     async def greet_again(self) -> None:
-        """Connect anew, since what a hello says has changed; what runs here goes on meanwhile."""
+        """Reconnect because the content of Hello has changed; running attempts continue."""
         if self._socket is not None:
             await self._socket.close()
 
     async def _connect(self) -> None:
-        """One connection from its begin to its end. Raises SessionRefused, ConnectionClosed."""
+        """Connect and serve until the end. Raises SessionRefused, ConnectionClosed."""
         socket = await connect(
             self._config.socket_url,
             additional_headers={"Authorization": f"Bearer {self._config.token}"},
             user_agent_header=f"web-profile-agent/{__version__}",
-            # frames are small; deflate would only cost time on both sides
+            # frames are small, so deflate would only cost time on both sides
             compression=None,
             max_size=_MOST_BYTES,
             ping_interval=self._policies.ping_s,
@@ -116,7 +116,7 @@ class Session:
             _stop_if_closed(exc)
             raise
         except ValidationError as exc:
-            # a frame holds addresses: only the place of the fault is told
+            # a frame contains presigned URLs, so only the location of the error is logged
             places = [".".join(map(str, error["loc"])) for error in exc.errors()]
             log.error("frame_not_understood places=%s", places[:5])  # noqa: TRY400
             await socket.close(CloseCode.BAD_FRAME, "frame not understood")
@@ -139,28 +139,28 @@ class Session:
         self._bench.heartbeat_s = welcome.heartbeat_s
         self._bench.renew()
         self._outbox.attach(queue.put_nowait)
-        helpers = [
+        tasks = [
             asyncio.create_task(self._write(socket, queue)),
-            asyncio.create_task(self._beat(welcome.heartbeat_s)),
+            asyncio.create_task(self._send_heartbeats(welcome.heartbeat_s)),
             asyncio.create_task(self._repeat()),
         ]
         try:
             while True:
                 self._attempts.handle(await _receive(socket))
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _write(self, socket: ClientConnection, queue: asyncio.Queue[str]) -> None:
-        # a closed connection is the reader's matter
+        # the receiving loop handles a closed connection
         with contextlib.suppress(ConnectionClosed):
             while True:
                 await socket.send(await queue.get())
 
-    async def _beat(self, every_s: float) -> None:
+    async def _send_heartbeats(self, interval_s: float) -> None:
         while True:
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(interval_s)
             if self._bench.is_quiet:
                 continue
             self._outbox.post(Heartbeat(sent_at=time.time(), running=self._attempts.held()))
@@ -182,7 +182,10 @@ def _compare_clocks(welcome: Welcome) -> None:
 
 
 def _stop_if_refused(status: int) -> None:
-    """A refused handshake: 401 unknown token, 403 revoked (or refused before the socket opened)."""
+    """Raise SessionRefused if the handshake was answered with 401 or 403.
+
+    401 is an unknown token, 403 a revoked one, or a rejection before the socket is opened.
+    """
     if status == 401:
         raise SessionRefused(_STOPS[CloseCode.UNKNOWN_TOKEN])
     if status == 403:

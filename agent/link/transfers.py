@@ -1,4 +1,4 @@
-"""Files over HTTP: presigned GET and PUT, checked against size and MD5; or from the cache."""
+"""Transfer files by presigned GET and PUT, verified by size and MD5; use the cache if possible."""
 
 import asyncio
 import contextlib
@@ -18,41 +18,41 @@ log = logging.getLogger(__name__)
 
 _BLOCK = 1 << 18
 _MOST_PAIRS = 4096
-#: how many files of one attempt are fetched at the same time
+#: number of files that are downloaded concurrently
 _PARALLEL = 4
-#: even a server that drips bytes must not hold a device for longer
+#: limit for all downloads of an attempt, in case a server sends very slowly
 DOWNLOAD_LIMIT_S = 3600.0
-#: storage that says nothing for so long has forgotten the connection
+#: read timeout: a silent storage server has lost the connection
 _SILENT_S = 15.0
-#: over what it was sent it may be silent for longer: it sums, checks and writes it
+#: after an upload the read timeout is longer, because storage hashes and writes the file first
 _TAKES_BYTES_PER_S = 10e6
 _TIMEOUT = httpx2.Timeout(connect=10, read=_SILENT_S, write=_SILENT_S * 2, pool=60)
-#: a device asks for its next files soon after the last ones; setting up TLS anew costs round trips
+#: connections are kept for the next task, since a new TLS handshake costs round trips
 _LIMITS = httpx2.Limits(max_keepalive_connections=8, keepalive_expiry=120)
 
 
 class _Connections:
-    """An HTTP client whose connections stay open, so that the next request finds them warm.
+    """An HTTP client with persistent connections, replaced as a whole after a timeout.
 
-    Where storage says nothing any more, none of them is used again: a firewall or router that has
-    forgotten one has mostly forgotten all, and each would cost another wait.
+    A firewall or router that has dropped one idle connection has usually dropped all of them, and
+    each would cost another timeout.
     """
 
     def __init__(self) -> None:
-        self._client = self._begun()
-        #: requests that are under way, also of clients that no other will use
+        self._client = self._new_client()
+        #: number of requests in progress by client, including replaced clients
         self._users: dict[httpx2.AsyncClient, int] = {}
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """For one request."""
+        """Provide the client for one request."""
         client = self._client
         self._users[client] = self._users.get(client, 0) + 1
         try:
             yield client
         except httpx2.TimeoutException:
             if client is self._client:
-                self._client = self._begun()
+                self._client = self._new_client()
             raise
         finally:
             self._users[client] -= 1
@@ -66,16 +66,16 @@ class _Connections:
             await client.aclose()
 
     @staticmethod
-    def _begun() -> httpx2.AsyncClient:
+    def _new_client() -> httpx2.AsyncClient:
         return httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
 
 
 class Transfer:
-    """Files between this device and storage, for the agent's life."""
+    """Downloads and uploads of the agent, with its cache and its persistent connections."""
 
     def __init__(self, policies: Policies, cache: ContentCache | None = None) -> None:
         self._policy, self._cache = policies.download, cache
-        #: (sha256, md5) that were seen to belong to one content
+        #: (sha256, md5) pairs that are known to belong to the same content
         self._same: set[tuple[str, str]] = set()
         self._connections = _Connections()
         self._gate = asyncio.Semaphore(_PARALLEL)
@@ -84,7 +84,7 @@ class Transfer:
         await self._connections.close()
 
     async def fetch_all(self, files: tuple[InputFile, ...], folder: Path) -> tuple[StoredFile, ...]:
-        """Put every file into the folder; return what arrived. Raises TransferError."""
+        """Download all files into the folder; return their digests. Raises TransferError."""
         tasks = [asyncio.create_task(self._obtain(file, folder / file.name)) for file in files]
         try:
             async with asyncio.timeout(DOWNLOAD_LIMIT_S):
@@ -98,7 +98,7 @@ class Transfer:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def store(self, path: Path, offer: FileOffer, target: UploadTarget) -> None:
-        """PUT one file, once. Raises TransferError."""
+        """Upload one file by PUT, without retries. Raises TransferError."""
         headers = {**target.headers, "Content-Length": str(offer.size_bytes)}
         try:
             async with self._connections.client() as client:
@@ -111,13 +111,13 @@ class Transfer:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
             raise explained(offer.name, exc) from exc
         if not response.is_success:
-            # 403: the address has expired; the next try gets a new one
+            # 403: the URL has expired; the next try gets a new one
             passing = response.status_code == 403 or may_pass(response.status_code)
             text = f"{offer.name}: the storage answered {response.status_code}"
             raise TransferError(text, passing=passing)
 
     async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
-        """From the cache if it is there; what was fetched is there the next time."""
+        """Take a file from the cache, or download it and add it to the cache."""
         cache = self._cache
         known = file.sha256
         taken = False
@@ -133,12 +133,12 @@ class Transfer:
         return StoredFile(name=file.name, sha256=sha256)
 
     def _take(self, cache: ContentCache, file: InputFile, path: Path, sha256: str) -> bool:
-        """Take the file from the cache if that has it. Reads it: call it in a thread.
+        """Copy the file from the cache if it is there. Reads the file: call it in a thread.
 
-        The MD5 is what the user's browser announced; the SHA-256 is what an agent, maybe another
-        device's, has reported of the file, so by itself it could name any content of this cache.
-        That both are of one content is checked for any size, but once only: from then on the
-        cache's own check of the SHA-256 says as much, and a repeated run waits for no second hash.
+        The MD5 comes from the user's browser. The SHA-256 was reported by an agent, possibly that
+        of another device, and could name any content of this cache. Therefore the MD5 of the cached
+        file is checked, once per pair of digests; after that, the cache's own check of the SHA-256
+        is sufficient, so that a repeated run does not wait for a second hash.
         """
         if not cache.take(sha256, file.size_bytes, path):
             return False
@@ -160,7 +160,7 @@ class Transfer:
         self._same.add((sha256, md5))
 
     async def _fetch_patiently(self, incoming: Incoming) -> str:
-        """Tries that brought something are not counted: only what is left is asked for again."""
+        """Download with retries; a try that received new bytes resets the retry count."""
         async with self._gate:
             delays, furthest = self._policy.delays(), 0
             while True:
@@ -183,7 +183,7 @@ class Transfer:
                 await asyncio.sleep(delay)
 
     async def _fetch(self, incoming: Incoming) -> str:
-        """One try: stream to disk what is missing. Returns the SHA-256."""
+        """Try once to stream the missing part to disk; return the SHA-256. Raises TransferError."""
         headers = incoming.headers()
         try:
             async with (
@@ -193,7 +193,7 @@ class Transfer:
                 incoming.begin(response.status_code, response.headers)
                 with incoming.opened() as target:
                     async for block in response.aiter_raw(_BLOCK):
-                        # in the loop: blocks are small, a thread for each would cost more
+                        # blocks are small: a thread per block would cost more than the write
                         incoming.take(block, target)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
             raise explained(incoming.name, exc) from exc
@@ -212,7 +212,7 @@ async def _blocks(path: Path) -> AsyncIterator[bytes]:
 
 
 def offer_file(path: Path) -> FileOffer:
-    """Measure a file. Reads all of it: call it in a thread."""
+    """Return the offer for a file, with its size and MD5. Reads the file: call it in a thread."""
     size, md5 = path.stat().st_size, _checksum_of(path)
     return FileOffer(name=path.name, size_bytes=size, md5=md5)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from agent.link import heartbeat
-from agent.link.heartbeat import Heart
+from agent.link.heartbeat import HeartbeatProcess
 from agent.tests.http_sites import Answering
 
 LOAD_S = 8.0
@@ -90,7 +90,7 @@ def soon(monkeypatch):
 
 @pytest.fixture
 async def heart(site):
-    heart = await Heart.start(site.url, "mgw_secret")
+    heart = await HeartbeatProcess.start(site.url, "mgw_secret")
     yield heart
     await heart.close()
 
@@ -159,7 +159,7 @@ async def test_a_connection_that_the_server_closed_costs_no_beat(site, heart):
 async def test_a_server_that_was_away_is_found_again(site, capfd):
     port = site.http.server_port
     site.close()
-    heart = await Heart.start(site.url, "mgw_secret")
+    heart = await HeartbeatProcess.start(site.url, "mgw_secret")
     heart.beat(frozenset({ONE}), 0.1)
     await asyncio.sleep(0.5)
     site.http = ThreadingHTTPServer(("127.0.0.1", port), site.http.RequestHandlerClass)
@@ -205,7 +205,7 @@ async def test_one_that_dies_is_started_again_and_beats_on(site, heart):
 
 
 async def test_it_ends_with_the_agent_and_its_token_is_nowhere_to_be_read(site):
-    heart = await Heart.start(site.url, "mgw_secret")
+    heart = await HeartbeatProcess.start(site.url, "mgw_secret")
     heart.beat(frozenset({ONE}), 0.1)
     await until(lambda: bool(site.beats))
     folder = Path(f"/proc/{heart.pid}")
@@ -217,7 +217,7 @@ async def test_it_ends_with_the_agent_and_its_token_is_nowhere_to_be_read(site):
 
 async def test_it_is_small_bound_to_its_core_and_goes_first(site):
     core = max(os.sched_getaffinity(0))
-    heart = await Heart.start(site.url, "mgw_secret", (core,))
+    heart = await HeartbeatProcess.start(site.url, "mgw_secret", (core,))
     heart.beat(frozenset({ONE}), 0.2)
     await until(lambda: len(site.beats) >= 2)
     status = Path(f"/proc/{heart.pid}/status").read_text()
@@ -256,7 +256,7 @@ async def test_no_three_beats_are_missed_while_every_core_is_busy_and_the_agent_
         helper.start()
     try:
         number = await asyncio.to_thread(port.get, timeout=30)
-        heart = await Heart.start(f"http://127.0.0.1:{number}", "mgw_secret")
+        heart = await HeartbeatProcess.start(f"http://127.0.0.1:{number}", "mgw_secret")
         await asyncio.sleep(1)
         heart.beat(frozenset({ONE}), 0.5)
         begin = time.monotonic()
