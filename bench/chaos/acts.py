@@ -195,7 +195,7 @@ def is_booted(part: str, pid: int) -> bool:
         return any(_threads(each) >= _ACTORS_THREADS for each, _ in family_of(pid))
     if part in AGENTS:
         # started after the runtimes were looked at, just before the socket
-        return any(b"heart.py" in _command(each) for each, _ in family_of(pid))
+        return any(b"heartbeat_process.py" in _command(each) for each, _ in family_of(pid))
     return True
 
 
