@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles.actors import build_profile
+from tasks.actors import dispatch
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import abandon_task
@@ -104,7 +105,7 @@ def test_a_waiting_task_whose_hint_was_lost_is_asked_for_again():
     sweep()
     message = dramatiq.Message.decode(broker.queues["dispatch"].get_nowait())
     assert (message.actor_name, message.args) == ("dispatch", ([task.worker_id],))
-    broker.get_actor("dispatch").fn(*message.args)
+    dispatch.fn(*message.args)
     assert task.attempts.count() == 1
     sweep()
     assert broker.queues["dispatch"].empty()  # nothing waits for a free slot
