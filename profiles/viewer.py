@@ -69,7 +69,7 @@ def content(name: str, theme: str = "") -> bytes:
     if name != _STYLE:
         return viewer_files()[name].read_bytes()
     text = viewer_files()[name].read_text(encoding="utf-8")
-    return _themed(f"{text}\n{_our_style('netron-page')}\n{_heat_style()}", theme).encode()
+    return _themed(f"{text}\n{_our_style('netron/page')}\n{_heat_style()}", theme).encode()
 
 
 def _themed(text: str, theme: str) -> str:
@@ -87,7 +87,7 @@ def _heat_style() -> str:
     Pictures that Netron saves know neither var() nor light-dark().
     """
     palette = _COLOUR.findall(_our_style("heat"))
-    rules = _our_style("netron-heat")
+    rules = _our_style("netron/heat")
     light = _coloured(rules, {token: value for token, value, _ in palette})
     dark = _coloured(rules, {token: value for token, _, value in palette})
     return f"{light}\n@media {_DARK} {{\n{dark}}}\n"
