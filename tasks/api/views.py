@@ -125,7 +125,7 @@ class TaskList(ApiListView):
         headers = {"Location": reverse("api:task", args=[task.pk])}
         return Response(answer, status=201, headers=headers)
 
-    def _make(self, body: dict[str, Any], use: idempotency.Once) -> Task:
+    def _make(self, body: dict[str, Any], use: idempotency.KeyClaim) -> Task:
         user = self.request.user
         asked = task_request_of(body, user)
         worker = find_worker(body["worker"])
@@ -286,7 +286,7 @@ class TaskViewSet(OneTask):
         shown = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
         return Response(TaskAnswer(shown).data, status=201)
 
-    def _made(self, task: Task, use: idempotency.Once) -> Task | None:
+    def _made(self, task: Task, use: idempotency.KeyClaim) -> Task | None:
         """What an earlier request with the key made, None if its process died too soon for that."""
         if task.state == TaskState.INITIATED:
             if task.files.filter(stored_at=None).exists():

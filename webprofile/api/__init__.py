@@ -1,22 +1,23 @@
-"""What all resources of the API below `/api/v1/` share.
+"""Shared base of the REST API below `/api/v1/`.
 
-A resource is a package `<app>/rest/` with serializers, filters, views and `urls.py`, written with
-Django REST framework, django-filter and drf-spectacular. Lists derive from `ApiListView`, actions
-on one row from `ApiViewSet`, what is neither from `ApiView`. A view loads by id, calls one service
-or selector, and answers. What differs from what these libraries do by themselves:
+The resources of an app are in its package `<app>/api/` (serializers, filters, views and `urls.py`),
+written with Django REST framework, django-filter and drf-spectacular. List views derive from
+`ApiListView`, actions on one row from `ApiViewSet` and all other views from `ApiView`. A view loads
+a row by id, calls one service or selector, and returns a response. The differences from the
+defaults of these libraries:
 
-- `request.user` is a plain user where an access token lacks the scope `admin`: `is_staff` is False,
-  and selectors show no more than that. `scope` of a view is what a token needs: "read" for GET and
-  "write" for the rest unless the view says otherwise.
-- Serializers of bodies derive from `fields.Body` (unknown fields are refused) and take the strict
-  `fields.Integer`, `Text`, `Flag`: "1" is no number. Those of an address's parameters derive from
-  `fields.Query`, whose errors are answered with 400.
-- Errors: raise `DomainError(code, field=..., status=...)` with a text in
-  `webprofile/messages/errors.py`, or Http404 for what does not exist for this user. `problems`
-  makes RFC 9457 problem details of them.
-  `extend_schema(responses={...} | problems({status: [codes]}))` names those that an operation may
-  answer with; what all may answer (401, 403, 404, 406, 413, 415, 422, 429 ...) is added by
-  `schema.Schema`.
-- `manage.py spectacular --validate --fail-on-warn` must stay silent, and
-  `webprofile/tests/test_api_fuzz.py` asks every operation of the schema by itself.
+- If an access token lacks the scope `admin`, `request.user.is_staff` is False, so that selectors
+  return only what a plain user may see. The attribute `scope` of a view is the scope that a token
+  needs. By default it is "read" for GET and "write" for other methods.
+- Serializers of request bodies derive from `fields.Body`, which rejects unknown fields, and use the
+  strict types `fields.Integer`, `Text` and `Flag`: the string "1" is not accepted as a number.
+  Serializers of query parameters derive from `fields.Query`, whose errors return status 400.
+- To report an error, raise `DomainError(code, field=..., status=...)` with a text in
+  `webprofile/messages/errors.py`, or Http404 for a resource that does not exist or that the user
+  may not access. `problems` converts both to RFC 9457 problem details.
+  `extend_schema(responses={...} | problems({status: [codes]}))` lists the errors of an operation.
+  `schema.Schema` adds those that every operation can return (401, 403, 404, 406, 413, 415, 422,
+  429 ...).
+- `manage.py spectacular --validate --fail-on-warn` must print nothing, and
+  `webprofile/tests/test_api_fuzz.py` sends requests to every operation of the schema.
 """

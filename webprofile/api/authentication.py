@@ -1,4 +1,4 @@
-"""Who asks: an access token, a JWT, or a browser's session; and what the caller may."""
+"""Authentication of API requests by access token, JWT or session, and the scopes of the caller."""
 
 from typing import Any, NoReturn
 
@@ -13,18 +13,21 @@ from accounts.tokens.refresh import pair_is_live
 from webprofile.observability.facts import note
 
 Scope = AccessToken.Scope
-#: one form for all that goes by the header
+#: value of `WWW-Authenticate`, the same for access tokens and JWTs
 CHALLENGE = 'Bearer realm="api"'
 
 
 class UserRequest(Request):
-    """A request of somebody who is logged in, for type hints."""
+    """A request with an authenticated user, for type hints."""
 
     user: User
 
 
 class AccessTokenAuthentication(authentication.BaseAuthentication):
-    """`Authorization: Bearer mwp_...`; without the scope `admin` the user is a plain one."""
+    """Authenticate `Authorization: Bearer mwp_...`.
+
+    If the token lacks the scope `admin`, the user has no administrator rights in this request.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, AccessToken] | None:
         secret = bearer_of(request)
@@ -44,15 +47,15 @@ class AccessTokenAuthentication(authentication.BaseAuthentication):
 
 
 class JwtAuthentication(JWTAuthentication):
-    """`Authorization: Bearer` with the access part of a pair (`accounts.api`)."""
+    """Authenticate `Authorization: Bearer` with the access token of a JWT pair (`accounts.api`)."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         if bearer_of(request).startswith(PREFIX):
             return None
-        found = super().authenticate(request)
-        if found is not None:
-            note(request, user=found[0].pk)
-        return found
+        credentials = super().authenticate(request)
+        if credentials is not None:
+            note(request, user=credentials[0].pk)
+        return credentials
 
     def get_user(self, validated_token: Token) -> Any:
         user = super().get_user(validated_token)
@@ -65,7 +68,7 @@ class JwtAuthentication(JWTAuthentication):
 
 
 class SessionAuthentication(authentication.SessionAuthentication):
-    """The cookie of a page; whatever changes something also brings its CSRF token."""
+    """Authenticate by session cookie; methods that change data also need the CSRF token."""
 
     def enforce_csrf(self, request: Request) -> None:
         try:
@@ -78,13 +81,13 @@ class SessionAuthentication(authentication.SessionAuthentication):
 
 
 def bearer_of(request: Request) -> str:
-    """The header's token, empty if there is none."""
+    """Return the bearer token of the `Authorization` header, empty if there is none."""
     scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def scopes_of(request: Request) -> frozenset[str]:
-    """What the caller may: a token's scopes; a person who logged in may all."""
+    """Return the scopes of the access token; all scopes for a session or a JWT."""
     if isinstance(request.auth, AccessToken):
         return frozenset(request.auth.scopes)
     return frozenset(Scope.values)
@@ -95,7 +98,7 @@ def is_access_token(request: Request) -> bool:
 
 
 def _make_plain(user: User) -> None:
-    """Take an administrator's rights from this object, which then must not be saved as a whole."""
+    """Remove administrator rights from this object only, and make its `save` raise RuntimeError."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError("a user narrowed by a token's scopes is not for saving")

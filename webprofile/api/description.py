@@ -1,4 +1,4 @@
-"""Texts of the schema."""
+"""Texts of the OpenAPI schema."""
 
 DESCRIPTION = """\
 What the pages of this site do with tasks, devices and profiles, for programs. Administration and
@@ -37,7 +37,7 @@ TAGS = {
     "problems": "What the codes of errors mean.",
 }
 
-#: of parameters in paths, by the part before
+#: descriptions of path parameters, by the path segment before the parameter and its name
 PATH_PARAMETERS = {
     "artifacts/{name}": "The file's name, such as `profile.json`.",
     "attempts/{number}": "Number of the attempt, from 1.",
@@ -55,5 +55,5 @@ PATH_PARAMETERS = {
     "webhooks/{webhook_id}": "Number of the webhook.",
     "workers/{name}": "Name of the device.",
 }
-#: of answers that nothing else is to be said of
+#: default descriptions of responses by status
 ANSWERS = {"200": "What was asked for.", "201": "What was made."}

@@ -1,4 +1,4 @@
-"""Twice is once: a request with `Idempotency-Key` that makes a task makes one only."""
+"""Idempotent task creation: repeated requests with one `Idempotency-Key` create one task."""
 
 import datetime
 import hashlib
@@ -16,7 +16,7 @@ from webprofile.api.authentication import UserRequest
 from webprofile.errors import DomainError
 
 KEY_LIMIT = 200
-#: a first request that has not ended after this long never will: its process is gone
+#: A first request that has not finished after this time never will, since its process has died.
 PATIENCE = datetime.timedelta(seconds=60)
 PARAMETER = OpenApiParameter(
     "Idempotency-Key",
@@ -28,78 +28,81 @@ PARAMETER = OpenApiParameter(
 ERRORS = ["idempotency_key_bad", "idempotency_key_reused"]
 
 
-class Once:
-    """One use of a key; `task` is what an earlier request with it made, None for the first."""
+class KeyClaim:
+    """The claim of a request on its key; `task` is the task of an earlier request, or None."""
 
     def __init__(self, row: IdempotencyKey | None, task: Task | None) -> None:
         self._row, self.task = row, task
-        self._kept: Task | None = None
+        self._bound_task: Task | None = None
 
     def keep(self, task: Task) -> None:
-        """Bind the key to what was made, in the transaction that makes it."""
-        self._kept = task
+        """Bind the key to a new task; call it in the transaction that creates the task."""
+        self._bound_task = task
         if self._row is not None:
             IdempotencyKey.objects.filter(pk=self._row.pk).update(task=task)
 
     def go_on(self) -> None:
-        """Finish what an earlier request left half made as this one's own: if it fails, the key is
-        free.
+        """Continue the incomplete task of an earlier request; if this request fails, the key
+        becomes free.
         """
-        self._kept, self.task = self.task, None
+        self._bound_task, self.task = self.task, None
 
     def take_over(self) -> None:
-        """Free the key of a task that an earlier request left half made; this one is the first now.
+        """Drop the incomplete task of an earlier request and treat this request as the first one.
 
-        Raises DomainError idempotency_in_progress while the earlier one may go on.
+        Raises DomainError idempotency_in_progress while the earlier request may still be running.
         """
         if self._row is not None:
             _take_over(self._row, self.task)
         self.task = None
 
     def forget(self) -> None:
-        """Free the key, unless another request took it over meanwhile."""
+        """Free the key, unless another request has taken it over."""
         if self._row is not None:
-            IdempotencyKey.objects.filter(pk=self._row.pk, task=self._kept).delete()
+            IdempotencyKey.objects.filter(pk=self._row.pk, task=self._bound_task).delete()
 
 
 @contextmanager
-def once(request: UserRequest) -> Iterator[Once]:
-    """Claim the request's key; one that fails inside frees it, so that it may be tried again.
+def once(request: UserRequest) -> Iterator[KeyClaim]:
+    """Claim the key of a request; an exception in the block frees it for another attempt.
 
     Raises DomainError: idempotency_key_bad, idempotency_key_reused, idempotency_in_progress.
     """
     key = request.headers.get("Idempotency-Key")
-    use = Once(None, None) if key is None else _claimed(key, _digest(request), request.user)
+    claim = KeyClaim(None, None) if key is None else _claim(key, _digest(request), request.user)
     try:
-        yield use
+        yield claim
     except BaseException:
-        if use.task is None:
-            use.forget()
+        if claim.task is None:
+            claim.forget()
         raise
 
 
-def _claimed(key: str, digest: str, reader: User) -> Once:
+def _claim(key: str, digest: str, user: User) -> KeyClaim:
     if not (0 < len(key) <= KEY_LIMIT and key.isascii() and key.isprintable() and " " not in key):
         raise DomainError("idempotency_key_bad", status=422, limit=KEY_LIMIT)
     old = timezone.now() - datetime.timedelta(seconds=settings.IDEMPOTENCY_S)
     IdempotencyKey.objects.filter(created_at__lt=old).delete()
     row, is_new = IdempotencyKey.objects.select_related("task").get_or_create(
-        user=reader, key=key, defaults={"request_sha256": digest}
+        user=user, key=key, defaults={"request_sha256": digest}
     )
     if is_new:
-        return Once(row, None)
+        return KeyClaim(row, None)
     if row.request_sha256 != digest:
         raise DomainError("idempotency_key_reused", status=422)
     if row.task is not None:
-        return Once(row, row.task)
+        return KeyClaim(row, row.task)
     _take_over(row, None)
-    return Once(row, None)
+    return KeyClaim(row, None)
 
 
-def _take_over(row: IdempotencyKey, made: Task | None) -> None:
-    """Go on where a process is gone that came as far as `made`; of those who come now, one does."""
+def _take_over(row: IdempotencyKey, task: Task | None) -> None:
+    """Take over the key of a request whose process died when its task was `task`.
+
+    Of concurrent requests one succeeds. Raises DomainError idempotency_in_progress in the others.
+    """
     now = timezone.now()
-    stale = IdempotencyKey.objects.filter(pk=row.pk, task=made, created_at__lt=now - PATIENCE)
+    stale = IdempotencyKey.objects.filter(pk=row.pk, task=task, created_at__lt=now - PATIENCE)
     if not stale.update(created_at=now, task=None):
         raise DomainError("idempotency_in_progress", status=409)
 

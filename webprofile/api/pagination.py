@@ -1,4 +1,4 @@
-"""Lists in pages that stay right while rows come and go: `next` and `previous` carry a cursor."""
+"""Cursor pagination of lists: pages stay correct while rows are added and deleted."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LONGEST_PAGE = 200
 
 
 class CursorPages(CursorPagination):
-    """Newest first, by primary key: `?limit=` rows a page, 1 to `LONGEST_PAGE`."""
+    """Pages of `?limit=` rows (1 to `LONGEST_PAGE`) by primary key, the newest row first."""
 
     page_size = 50
     max_page_size = LONGEST_PAGE
@@ -23,22 +23,25 @@ class CursorPages(CursorPagination):
     ordering = "-id"
 
     def get_page_size(self, request: Request) -> int:
-        given = request.query_params.get("limit")
-        if given is None:
+        limit = request.query_params.get("limit")
+        if limit is None:
             return self.page_size
-        size = parse_int(str(given), maximum=LONGEST_PAGE)
+        size = parse_int(str(limit), maximum=LONGEST_PAGE)
         if not size:
             raise DomainError("limit_bad", field="limit", status=400, limit=LONGEST_PAGE)
         return size
 
     def decode_cursor(self, request: Request) -> Cursor | None:
-        """As DRF reads it, but what is no place in a list of ids is refused."""
+        """Decode a cursor as DRF does, and reject one whose position is not an id.
+
+        Raises DomainError cursor_bad.
+        """
         try:
             cursor = super().decode_cursor(request)
         except NotFound as error:
             raise _cursor_bad() from error
-        place = None if cursor is None else cursor.position
-        if place is not None and parse_int(str(place), maximum=LARGEST_KEY) is None:
+        position = None if cursor is None else cursor.position
+        if position is not None and parse_int(str(position), maximum=LARGEST_KEY) is None:
             raise _cursor_bad()
         return cursor
 

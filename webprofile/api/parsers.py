@@ -1,4 +1,4 @@
-"""Bodies: JSON of bounded length and depth."""
+"""Parser of request bodies: JSON of bounded length and depth."""
 
 import math
 from collections.abc import Mapping
@@ -12,12 +12,16 @@ from rest_framework.utils import json
 from webprofile.api.problems import too_large
 from webprofile.errors import DomainError
 
-#: of a number that is too large
-_SHOWN = 30
+#: characters of a too large number that an error message repeats
+_EXCERPT_LENGTH = 30
 
 
 class JsonParser(BaseParser):
-    """Strict JSON in UTF-8: no NaN, no halves of characters. DRF's reads bodies of any length."""
+    """Parse strict JSON in UTF-8, without NaN, infinities or lone surrogates.
+
+    DRF's parser reads bodies of any length. This one raises DomainError body_too_large for a body
+    above `DATA_UPLOAD_MAX_MEMORY_SIZE`.
+    """
 
     media_type = "application/json"
 
@@ -28,24 +32,24 @@ class JsonParser(BaseParser):
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        announced = (parser_context or {})["request"].META.get("CONTENT_LENGTH") or 0
-        # what was announced as too long for any view comes as an empty body (`body_limit`)
-        body = b"" if int(announced) > limit else stream.read(limit + 1)
-        if int(announced) > limit or len(body) > limit:
+        content_length = int((parser_context or {})["request"].META.get("CONTENT_LENGTH") or 0)
+        # `body_limit` empties a body whose Content-Length is too large for any view
+        body = b"" if content_length > limit else stream.read(limit + 1)
+        if content_length > limit or len(body) > limit:
             raise too_large()
         try:
             text = body.decode()
-            found = json.loads(text, strict=True, parse_float=_finite)
-            # "\ud800" is JSON, but no text that a database could keep
-            json.dumps(found, ensure_ascii=False).encode()
+            content = json.loads(text, strict=True, parse_float=_finite)
+            # "\ud800" is valid JSON, but databases cannot store a lone surrogate
+            json.dumps(content, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise ParseError from error
-        return found
+        return content
 
 
 def _finite(text: str) -> float:
-    """A number that is none of Python's infinite ones, as 1e999 would become."""
+    """Parse a number; raises DomainError number_large if Python would make it infinite (1e999)."""
     number = float(text)
     if math.isinf(number):
-        raise DomainError("number_large", status=400, value=text[:_SHOWN])
+        raise DomainError("number_large", status=400, value=text[:_EXCERPT_LENGTH])
     return number

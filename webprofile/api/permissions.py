@@ -1,4 +1,4 @@
-"""Whether a caller may use a view at all; which rows exist for him, selectors say."""
+"""Permission classes of API views: login and token scope. Access to single rows is in selectors."""
 
 from typing import Any
 
@@ -11,19 +11,25 @@ from webprofile.errors import DomainError
 
 
 class MayCall(BasePermission):
-    """Users; their access tokens need the scope that the view asks for (`webprofile.api`)."""
+    """Allow authenticated users; an access token needs the scope of the view (`webprofile.api`).
+
+    Raises DomainError scope_missing if the token lacks it.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if not request.user.is_authenticated:
             return False
-        wanted = scope_wanted(view, request.method or "")
-        if wanted not in scopes_of(request):
-            raise DomainError("scope_missing", status=403, scope=wanted)
+        scope = required_scope(view, request.method or "")
+        if scope not in scopes_of(request):
+            raise DomainError("scope_missing", status=403, scope=scope)
         return True
 
 
 class NoAccessToken(MayCall):
-    """Users who logged in: a script has no say about the account, whatever its token's scopes."""
+    """Allow users who logged in and reject access tokens, whatever their scopes.
+
+    It protects views that change the account itself.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if is_access_token(request):
@@ -31,7 +37,7 @@ class NoAccessToken(MayCall):
         return super().has_permission(request, view)
 
 
-def scope_wanted(view: Any, method: str) -> str:
-    """The scope that a token needs for a method of this view."""
-    usual = Scope.READ if method in SAFE_METHODS else Scope.WRITE
-    return str(view.scope or usual)
+def required_scope(view: Any, method: str) -> str:
+    """Return the scope that an access token needs for a method of this view."""
+    default = Scope.READ if method in SAFE_METHODS else Scope.WRITE
+    return str(view.scope or default)

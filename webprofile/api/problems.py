@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457) for every error: a stable code, and the reader's words."""
+"""Problem details (RFC 9457) for every error: a stable code and a translated message."""
 
 import math
 from http import HTTPStatus
@@ -35,7 +35,7 @@ TITLES: dict[int, Any] = {
     500: _("Something went wrong"),
     503: _("Not available at the moment"),
 }
-#: of errors that come without a code of ours
+#: error codes by status, for exceptions that carry no code of this site
 CODES = {
     400: "malformed",
     401: "not_authenticated",
@@ -49,9 +49,9 @@ CODES = {
     429: "throttled",
     500: "server_error",
 }
-#: raised as errors of DRF, because they end an authentication or a permission
+#: codes of this site that authentication and permission classes raise as DRF exceptions
 _OWN = {"token_invalid", "csrf_failed", "token_not_here"}
-#: simplejwt's and DRF's own: why a token is none is nobody's business
+#: codes of simplejwt and DRF that all become `token_invalid`, so that the cause is not disclosed
 _OF_TOKENS = {
     "authentication_failed", "token_not_valid", "user_not_found", "user_inactive",
     "password_changed", "bad_authorization_header",
@@ -64,7 +64,11 @@ def problem(
     errors: list[dict[str, str]] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JsonResponse:
-    """Answer with an error; `errors` are those of single fields, `schema.Problem` is the shape."""
+    """Return the response for an error.
+
+    errors: problems of single fields, in the shape of `schema.FieldProblem`; the whole body has the
+        shape of `schema.Problem`
+    """
     body = {
         "type": f"{settings.SITE_URL}/api/v1/problems/{error.code}/",
         "title": str(TITLES.get(error.status, HTTPStatus(error.status).phrase)),
@@ -81,7 +85,7 @@ def problem(
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse:
-    """Turn whatever a view raised into a problem; what nobody expected is logged as a bug."""
+    """Convert any exception of a view to problem details; log an unexpected one as a bug."""
     match error:
         case DomainError():
             return problem(error)
@@ -94,11 +98,11 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse
         case SuspiciousOperation():
             return problem(DomainError("malformed", status=400))
         case QueryInvalid():
-            found = DomainError("query_invalid", status=400)
-            return problem(found, errors=flattened(error.detail))
+            invalid = DomainError("query_invalid", status=400)
+            return problem(invalid, errors=flattened(error.detail))
         case exceptions.ValidationError():
-            found = DomainError("invalid", status=422)
-            return problem(found, errors=flattened(error.detail))
+            invalid = DomainError("invalid", status=422)
+            return problem(invalid, errors=flattened(error.detail))
         case exceptions.APIException():
             return problem(_known(error), headers=_headers(error))
     request = context.get("request")
@@ -113,17 +117,18 @@ def too_large() -> DomainError:
 
 
 def is_api(request: HttpRequest) -> bool:
-    """Whether errors outside of any view are to be answered as the API does."""
+    """Whether the path belongs to the API, so that errors outside a view become problem details."""
     return request.path.startswith("/api/v1/")
 
 
 def _known(error: exceptions.APIException) -> DomainError:
-    """An error of DRF or simplejwt by a code of ours."""
+    """Convert an exception of DRF or simplejwt to a DomainError."""
     status = error.status_code
     if isinstance(error, exceptions.Throttled):
         return DomainError("throttled", status=status, wait_s=_wait_s(error))
     code = error.get_codes()
-    if not isinstance(code, str) or code in _OF_TOKENS:  # simplejwt tells more than a caller needs
+    # simplejwt returns a structure of several codes
+    if not isinstance(code, str) or code in _OF_TOKENS:
         return DomainError("token_invalid", status=status)
     return DomainError(code if code in _OWN else CODES.get(status, "malformed"), status=status)
 
@@ -138,19 +143,19 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
 
 
 def flattened(detail: Any, path: str = "") -> list[dict[str, str]]:
-    """[{"field": "files.0.md5", "code": "required", "detail": text}] of DRF's nested details."""
+    """Flatten nested DRF details: [{"field": "files.0.md5", "code": "required", "detail": text}]."""
     if isinstance(detail, dict):
-        parts = [(str(key), value) for key, value in detail.items()]
-    elif isinstance(detail, list) and any(isinstance(each, dict | list) for each in detail):
-        parts = [(str(place), value) for place, value in enumerate(detail)]
+        children = [(str(key), value) for key, value in detail.items()]
+    elif isinstance(detail, list) and any(isinstance(item, dict | list) for item in detail):
+        children = [(str(index), value) for index, value in enumerate(detail)]
     else:
-        each = detail if isinstance(detail, list) else [detail]
+        items = detail if isinstance(detail, list) else [detail]
         return [
-            {"field": path, "code": str(getattr(one, "code", "invalid")), "detail": str(one)}
-            for one in each
+            {"field": path, "code": str(getattr(item, "code", "invalid")), "detail": str(item)}
+            for item in items
         ]
-    found = []
-    for key, value in parts:
+    errors = []
+    for key, value in children:
         name = path if key == "non_field_errors" else f"{path}.{key}".strip(".")
-        found += flattened(value, name)
-    return found
+        errors += flattened(value, name)
+    return errors

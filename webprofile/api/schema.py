@@ -1,4 +1,4 @@
-"""The schema: what every operation shares, so that none forgets to say it."""
+"""OpenAPI schema: add the shared errors, the token scope and descriptions to every operation."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 
 from webprofile.api.description import ANSWERS, PATH_PARAMETERS
-from webprofile.api.permissions import NoAccessToken, scope_wanted
+from webprofile.api.permissions import NoAccessToken, required_scope
 from webprofile.api.problems import MEDIA_TYPE
 from webprofile.fields import Body
 
@@ -45,9 +45,9 @@ class Problem(serializers.Serializer):
 
 
 def problems(errors: Mapping[int, Iterable[str]]) -> dict[tuple[int, str], OpenApiResponse]:
-    """Codes of errors by status, as `responses` of `extend_schema`.
+    """Return error codes by status in the form of the `responses` of `extend_schema`.
 
-    Those that any operation may end with are added by `Schema`.
+    `Schema` adds the errors that every operation can return.
     """
     return {
         (status, MEDIA_TYPE): OpenApiResponse(Problem, description=_described(status, codes))
@@ -56,7 +56,7 @@ def problems(errors: Mapping[int, Iterable[str]]) -> dict[tuple[int, str], OpenA
 
 
 def redirect_to(what: str) -> dict[int, OpenApiResponse]:
-    """`responses` of a download: where the file lies, for some minutes."""
+    """Return the `responses` of a download, which redirects to a presigned URL."""
     return {302: OpenApiResponse(description=f"`Location` is {what}, for some minutes.")}
 
 
@@ -66,12 +66,12 @@ def _described(status: int, codes: Iterable[str]) -> str:
 
 
 class Schema(AutoSchema):
-    """Adds to each operation the errors that any may end with, and the scope of a token."""
+    """Add to each operation the errors that every operation can return, and the token scope."""
 
     view: Any
 
     def get_operation_id(self) -> str:
-        """Of an action of a viewset: `cancel_tasks` instead of `cancel_tasks_create`."""
+        """Name an action of a viewset `cancel_tasks` instead of `cancel_tasks_create`."""
         if action := getattr(self.view, "action", ""):
             return f"{self.get_tags()[0]}_{action}"
         return str(super().get_operation_id())
@@ -86,7 +86,7 @@ class Schema(AutoSchema):
         if NoAccessToken in self.view.permission_classes:
             return f"{text}\n\nNot with an access token."
         return (
-            f"{text}\n\nAn access token needs the scope `{scope_wanted(self.view, self.method)}`."
+            f"{text}\n\nAn access token needs the scope `{required_scope(self.view, self.method)}`."
         )
 
     def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
@@ -139,11 +139,11 @@ class Schema(AutoSchema):
         schema = super()._map_serializer(serializer, direction, *args, **kwargs)
         if isinstance(serializer, Body) and "properties" in schema:
             schema["additionalProperties"] = False
-        for each in schema.get("properties", {}).values():
-            if {} in each.get("oneOf", []):  # "anything, or null", which null would fit twice
-                del each["oneOf"]
-            if direction == "response":  # Python's expressions know more letters than JSON Schema's
-                each.pop("pattern", None)
+        for field in schema.get("properties", {}).values():
+            if {} in field.get("oneOf", []):  # {} already matches null, so two branches would match
+                del field["oneOf"]
+            if direction == "response":  # character classes of Python match more than JSON Schema's
+                field.pop("pattern", None)
         return schema
 
 
@@ -186,12 +186,12 @@ class SessionScheme(OpenApiAuthenticationExtension):
 
 
 def only_v1(endpoints: list[Any], **kwargs: Any) -> list[Any]:
-    """Leave out what is not below `/api/v1/`."""
-    return [each for each in endpoints if each[0].startswith("/api/v1/")]
+    """Exclude endpoints that are not below `/api/v1/`."""
+    return [endpoint for endpoint in endpoints if endpoint[0].startswith("/api/v1/")]
 
 
 def describe_null(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Describe drf-spectacular's own component, for choices that may be null."""
+    """Add a description to drf-spectacular's `NullEnum` component of nullable choices."""
     if null := result["components"]["schemas"].get("NullEnum"):
         null["description"] = "No value."
     return result

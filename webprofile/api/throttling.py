@@ -1,4 +1,4 @@
-"""How often one caller may ask: `API_RATES`."""
+"""Rate limits of the API, with the rates of the setting `API_RATES`."""
 
 import time
 from typing import Any
@@ -15,11 +15,12 @@ log = structlog.get_logger()
 
 
 class WindowThrottle(UserRateThrottle):
-    """By user, or by address where nobody is logged in. A cache that is away limits nobody.
+    """Limit requests per user, or per IP address for anonymous requests, in fixed windows.
 
-    A caller's first request opens a window of the rate's length, in which at most so many pass;
-    the first request after it opens the next one. Requests are counted by the cache itself, so
-    that no two of them that arrive at once count as one, as they do in DRF's list of moments.
+    The first request of a caller opens a window of the rate's length; the first request after its
+    end opens the next one. The cache increments the counter atomically, so that concurrent requests
+    are counted separately, unlike in DRF's list of timestamps. If the cache is unavailable, no
+    request is refused.
     """
 
     scope: str = "user"
@@ -33,28 +34,28 @@ class WindowThrottle(UserRateThrottle):
             return True
         try:
             return self._count(str(self.get_cache_key(request, view)), window_s) <= allowed
-        # ValueError: the cache evicted the counter before it was increased
+        # ValueError: the cache evicted the counter before the increment
         except (RedisError, ValueError):
             log.warning("throttle_without_cache")
             return True
 
     def wait(self) -> float:
-        """Seconds until the window of a refused request ends."""
+        """Return the seconds until the window of a refused request ends."""
         return self._wait_s
 
     def _count(self, key: str, window_s: int) -> int:
-        """Requests of the caller's window, with this one."""
+        """Count this request and return the number of requests in the caller's window."""
         opened_at = float(self.cache.get_or_set(key, time.time(), window_s) or 0)
-        # at most all of it: clocks of servers differ
+        # capped at the window's length, because clocks of servers differ
         self._wait_s = min(max(0.0, opened_at + window_s - time.time()), float(window_s))
         window = f"{key}:{opened_at}"
-        # it outlives the window: incr would make a counter that expired anew, and for ever
+        # The counter outlives the window: incr would recreate an expired one without an expiry.
         self.cache.add(window, 0, window_s * 2)
         return int(self.cache.incr(window))
 
 
 class CallerThrottle(WindowThrottle):
-    """With tokens and with pages apart: a script must not lock its owner out of the pages."""
+    """Count requests by token and by session apart, so that a script cannot block the pages."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         if isinstance(request.successful_authenticator, SessionAuthentication):
@@ -65,12 +66,12 @@ class CallerThrottle(WindowThrottle):
 
 
 class CredentialsThrottle(WindowThrottle):
-    """For what takes a password or a secret; beside allauth's own limits."""
+    """Limit views that accept a password or a secret, in addition to allauth's own limits."""
 
     scope = "credentials"
 
 
 class RefreshThrottle(WindowThrottle):
-    """For refresh tokens: scripts behind one address keep nobody from logging in."""
+    """Limit token refreshes separately, so that scripts do not block logins from their address."""
 
     scope = "refresh"

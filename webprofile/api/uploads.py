@@ -1,4 +1,4 @@
-"""Serializers of uploads: where files go, whole or in parts."""
+"""Serializers of presigned uploads, as one request or in parts."""
 
 from rest_framework import serializers
 

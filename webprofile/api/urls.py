@@ -1,4 +1,4 @@
-"""Addresses below `/api/v1/`."""
+"""URL routes below `/api/v1/`."""
 
 from django.urls import include, path, re_path
 

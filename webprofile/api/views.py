@@ -1,4 +1,4 @@
-"""What resources derive from, and the views that belong to the whole API."""
+"""Base classes of API views, and the views of error codes, the schema and its documentation."""
 
 from typing import Any, cast
 
@@ -26,26 +26,26 @@ class ApiView(APIView):
     """A view of the API; its attributes and methods are those of Django REST framework."""
 
     request: UserRequest
-    #: of a token (`permissions`); empty: as the method says
+    #: scope that an access token needs; empty: "read" or "write" by method (`permissions`)
     scope: str = ""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """No row is called by a NUL, and PostgreSQL would not even look for one."""
+        """Raise Http404 for path values with a NUL character, which PostgreSQL rejects."""
         super().initial(request, *args, **kwargs)
         if any("\0" in str(part) for part in kwargs.values()):
             raise Http404
 
     def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """The methods, in `Allow`: DRF's metadata would repeat a part of the schema."""
+        """Return the allowed methods in `Allow`, without DRF's metadata: the schema has them."""
         return Response(status=204)
 
     def finalize_response(
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> Any:
-        """Nothing that is the reader's alone, or a secret, may be kept on the way."""
-        answer = super().finalize_response(request, cast(Any, response), *args, **kwargs)
-        answer.headers.setdefault("Cache-Control", "no-store, private")
-        return answer
+        """Forbid caches to store private data and secrets, unless the view sets `Cache-Control`."""
+        final = super().finalize_response(request, cast(Any, response), *args, **kwargs)
+        final.headers.setdefault("Cache-Control", "no-store, private")
+        return final
 
 
 class ApiViewSet(ViewSetMixin, ApiView):
@@ -101,7 +101,7 @@ def _meaning(code: str) -> dict[str, Any]:
 
 
 class NothingHere(ApiView):
-    """Every address below `/api/v1/` that is none."""
+    """Return 404 for every other path below `/api/v1/`."""
 
     permission_classes = (AllowAny,)
     schema = None
@@ -111,23 +111,23 @@ class NothingHere(ApiView):
 
 
 class SchemaView(SpectacularJSONAPIView):
-    """The schema, made once: it is the same for everybody."""
+    """The OpenAPI schema, generated once per process because it is the same for all users."""
 
-    _made: Any = None
+    _schema: Any = None
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        if SchemaView._made is None:
+        if SchemaView._schema is None:
             with translation.override("en"):
                 generator: Any = self.generator_class(api_version=None)
-                SchemaView._made = generator.get_schema(request=None, public=True)
+                SchemaView._schema = generator.get_schema(request=None, public=True)
         return Response(
-            SchemaView._made,
+            SchemaView._schema,
             headers={"Content-Disposition": 'inline; filename="web-profile.json"'},
         )
 
 
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
-    """The schema as a page on which requests can be tried."""
+    """Show the schema as an interactive page."""
     return render(request, "rest/docs.html")
