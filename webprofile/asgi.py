@@ -1,4 +1,4 @@
-"""The server's entry point: HTTP and sockets in one process."""
+"""ASGI entry point of the server: HTTP and WebSockets in one process."""
 
 import os
 
@@ -10,11 +10,11 @@ from webprofile.observability import trace_context
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.prod")
 if trace_context.are_kept():
-    # adds a middleware, so it comes before those are loaded
+    # adds a middleware, so it runs before Django loads the middleware
     from webprofile.observability import request_traces
 
     request_traces.begin()
-http = get_asgi_application()  # loads the apps, so it comes before what imports models
+http = get_asgi_application()  # loads the apps, so it runs before the imports of models
 
 
 from webprofile.body_limit import BodyLimit  # noqa: E402
@@ -27,6 +27,6 @@ limited = BodyLimit(
     http, settings.BODY_LIMIT_BYTES, {"/profiles/opened/": settings.OPENED_FORM_LIMIT_BYTES}
 )
 application = Watched(ProtocolTypeRouter({"http": limited, "websocket": websocket}))
-# before anybody listens, who would wait for it
+# before the server listens, so that no request waits for it
 storage.clients_prepare()
 loaded_spare()

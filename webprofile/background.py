@@ -1,8 +1,8 @@
 """Send messages to Dramatiq actors by name.
 
-A module need not import the actor that it wants to run, which may belong to an app to its right.
-A message only shortens a wait: the sweep finds the same rows within seconds. One that the broker
-does not take is counted (`mgw_hints_lost`).
+A module need not import the actor, which may belong to an app in a higher layer. A message only
+reduces latency: the sweep finds the same rows within seconds. Messages that the broker does not
+accept are counted (`mgw_hints_lost`).
 """
 
 import time
@@ -13,17 +13,17 @@ from django.db import transaction
 
 from webprofile.observability.counters import HINTS_LOST, hint_given
 
-#: how long the broker is not asked after it took no message
+#: pause of all senders after the broker failed
 REST_S = 5.0
-#: how long one sender may try whether it is back before another one does
+#: how long a single sender may test whether the broker is back
 TRY_S = 15.0
 
 
 class Sender:
-    """Send messages to the broker; pause for `REST_S` after it refused one.
+    """Circuit breaker: send messages to the broker, but pause for `REST_S` after a failure.
 
-    A broker that is silent holds each sender for seconds, and devices wait for the threads that
-    send: so all but one of them go on without it.
+    A broker that does not respond blocks each sender for seconds, while devices wait for the
+    sending threads. So after a failure one thread at a time retries and the others skip sending.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Sender:
         self._rests_until = 0.0
 
     def send(self, actor: str, send: Callable[[], object]) -> None:
-        """Call `send`, unless the broker rests. What the broker raises passes through."""
+        """Call `send`, unless sending is paused. Exceptions of the broker are re-raised."""
         now = time.monotonic()
         if now < self._rests_until:
             HINTS_LOST.labels(actor).inc()
@@ -50,21 +50,21 @@ sender = Sender()
 
 
 def enqueue(actor: str, *args: object, queue: str) -> None:
-    """Have an actor run in the background. What the broker raises passes through.
+    """Send a message to an actor. Exceptions of the broker are re-raised.
 
-    queue: that of the actor, whose process listens to it
+    queue: the queue of the actor
     """
     message: dramatiq.Message[object] = dramatiq.Message(
         queue_name=queue, actor_name=actor, args=args, kwargs={}, options={}
     )
     broker = dramatiq.get_broker()
     with hint_given(actor):
-        broker.declare_queue(queue)  # this process may not have imported the actor, which does it
+        broker.declare_queue(queue)  # importing the actor would do this
         broker.enqueue(message)
 
 
 def enqueue_on_commit(actor: str, *args: object, queue: str) -> None:
-    """The same after the commit, unless the broker took no message a moment ago."""
+    """Send a message to an actor after the commit, unless sending is paused (`Sender`)."""
     transaction.on_commit(
         lambda: sender.send(actor, lambda: enqueue(actor, *args, queue=queue)), robust=True
     )

@@ -1,4 +1,4 @@
-"""No request fills the disk: Django reads a body to its end before any view can look at it."""
+"""ASGI middleware that limits request bodies, which Django would store on disk as a whole."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -10,11 +10,13 @@ App = Callable[..., Awaitable[None]]
 
 
 class BodyLimit:
-    """Hands on at most so many bytes of a body; what lies beyond is taken off the wire, not kept.
+    """Pass on at most `limit_bytes` bytes of a body; discard the rest.
 
-    limits: bytes by path, other paths have `limit_bytes`. A body that is announced as too long
-    comes as an empty one, with its length still in the headers, so that the view can refuse it in
-    the reader's words; one that turns out to be too long ends as a lost connection does.
+    limits: limits in bytes by path; other paths have `limit_bytes`
+
+    If Content-Length is above the limit, the body is replaced by an empty one and the header stays,
+    so that the view can return a translated error. A body without that header that exceeds the
+    limit ends like a lost connection.
     """
 
     def __init__(self, app: App, limit_bytes: int, limits: Mapping[str, int]) -> None:
@@ -28,7 +30,7 @@ class BodyLimit:
 
 
 def _length(scope: Any) -> int:
-    """What the headers announce; 0 if they do not."""
+    """Return the Content-Length of a request, 0 if it has none."""
     for name, value in scope["headers"]:
         if name.lower() == b"content-length" and value.isdigit():
             return int(value)

@@ -1,4 +1,4 @@
-"""Settings that do not go together, each with the cause and the next step (`manage.py check`)."""
+"""System checks of the settings, each with a cause and a suggested fix (`manage.py check`)."""
 
 import importlib.util
 import itertools
@@ -15,20 +15,20 @@ from webprofile.observability import trace_context
 from webprofile.origins import origin_of
 from webprofile.settings.broker import AMQP
 
-#: SQLite knows `UPDATE ... RETURNING` (`tasks.lifecycle.transitions`): https://sqlite.org/lang_returning.html
+#: first SQLite with `UPDATE ... RETURNING` (`tasks.lifecycle.transitions`): https://sqlite.org/lang_returning.html
 RETURNING_SINCE = (3, 35)
 _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 @register(Tags.security)
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    found = [_database(), _storage(), _broker(), _mail(), _times(), _viewer(), _watching()]
-    return list(itertools.chain.from_iterable(found))
+    groups = [_database(), _storage(), _broker(), _mail(), _times(), _viewer(), _watching()]
+    return list(itertools.chain.from_iterable(groups))
 
 
 @register(Tags.security, deploy=True)
 def check_production(**kwargs: Any) -> list[CheckMessage]:
-    """What one machine may do without, and a site for others may not (`check --deploy`)."""
+    """Check settings that a public site needs and a single machine does not (`check --deploy`)."""
     return [*_one_machine(), *_plain_http()]
 
 
@@ -89,11 +89,11 @@ def _storage() -> Iterator[CheckMessage]:
 
 
 def _stored_as_the_sites_own() -> bool:
-    """Where the bucket's name is a host, it is another one in any case."""
+    """Return whether storage shares an origin with the site; virtual hosts of buckets never do."""
     if settings.S3_ADDRESSING == "virtual" or not settings.S3_PUBLIC_ENDPOINT_URL:
         return False
     own = {settings.SITE_URL, settings.NETRON_ORIGIN, *settings.CSRF_TRUSTED_ORIGINS} - {""}
-    return origin_of(settings.S3_PUBLIC_ENDPOINT_URL) in {origin_of(each) for each in own}
+    return origin_of(settings.S3_PUBLIC_ENDPOINT_URL) in {origin_of(url) for url in own}
 
 
 def _broker() -> Iterator[CheckMessage]:

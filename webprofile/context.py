@@ -1,13 +1,15 @@
-"""What every page may ask for."""
+"""Template context processor of the site."""
 
 from django.conf import settings
 from django.http import HttpRequest
 
 
 def site(request: HttpRequest) -> dict[str, bool]:
-    """`is_traced`: whether a page says of which trace its requests are.
-    `has_mail_server`: whether mail leaves the site, so that a page may promise any.
-    `has_identity_provider`: whether one may log in elsewhere (OpenID Connect).
+    """Return the context variables of all pages.
+
+    `is_traced`: whether pages send a `traceparent` header
+    `has_mail_server`: whether the site sends mail, so that a page may announce a message
+    `has_identity_provider`: whether users can log in with OpenID Connect
     """
     return {
         "has_mail_server": settings.HAS_MAIL_SERVER,

@@ -1,4 +1,4 @@
-"""Reading the environment: once, at start, failing loudly."""
+"""Read secrets from the environment at start; a missing one is an error."""
 
 import os
 import re
@@ -22,5 +22,5 @@ def secret(name: str, default: str | None = None) -> str:
 
 
 def secrets(name: str) -> list[str]:
-    """Return several secrets of one kind, one a line or apart by commas; none if it is not set."""
-    return [each.strip() for each in re.split(r"[\n,]", secret(name, "")) if each.strip()]
+    """Return a list of secrets, separated by newlines or commas; empty if it is not set."""
+    return [value.strip() for value in re.split(r"[\n,]", secret(name, "")) if value.strip()]

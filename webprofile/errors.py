@@ -1,14 +1,16 @@
-"""Errors that a caller is meant to show. Anything else is a bug and keeps its traceback."""
+"""Expected errors, which are shown to users. Any other exception is a bug."""
 
 from typing import Any
 
 
 class DomainError(Exception):
-    """A request that cannot be met.
+    """A request that cannot be fulfilled.
 
-    `code` is stable and goes over wires; the edge turns it into the reader's words
-    (`webprofile.messages.errors`), into which `data` is filled. `field` names the form field at
-    fault.
+    code: stable identifier, also in API responses; views translate it to a message
+        (`webprofile.messages.errors`)
+    field: name of the invalid form field, if any
+    status: HTTP status of the response
+    data: values that are filled into the message
     """
 
     def __init__(self, code: str, *, field: str = "", status: int = 422, **data: Any) -> None:

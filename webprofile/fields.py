@@ -1,6 +1,6 @@
-"""What bodies and questions in addresses are made of: strict fields, and no unknown ones.
+"""Strict serializers and fields of API request bodies and query parameters.
 
-What is wrong with a value is told in words of JSON, not of Python's types as DRF does.
+Unknown fields are rejected. Error messages use JSON terms, while those of DRF use Python types.
 """
 
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-#: of a key in the database
+#: largest primary key
 KEY_LIMIT = 2**63 - 1
 
 
 class QueryInvalid(serializers.ValidationError):
-    """Values in the address that cannot be."""
+    """Invalid query parameters; the response has status 400."""
 
 
 class Bodies(serializers.ListSerializer):
-    """Several bodies within one."""
+    """A list of nested bodies."""
 
     default_error_messages = {"not_a_list": _("Give a list, in square brackets.")}
 
 
 class Body(serializers.Serializer):
-    """A body; a field that it does not have is an error, since a typo would go unnoticed."""
+    """A request body; unknown fields are errors, so that a typo does not go unnoticed."""
 
     default_error_messages = {"invalid": _('Give an object of fields, as in {{"name": value}}.')}
 
@@ -34,25 +34,25 @@ class Body(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
-            strange = [str(name) for name in data if name not in self.fields]
-            if strange:
+            unknown = [str(name) for name in data if name not in self.fields]
+            if unknown:
                 text = str(_("There is no such field."))
                 raise serializers.ValidationError(
-                    {name[:60]: [serializers.ErrorDetail(text, "unknown")] for name in strange[:20]}
+                    {name[:60]: [serializers.ErrorDetail(text, "unknown")] for name in unknown[:20]}
                 )
         return super().to_internal_value(data)
 
 
 class Query(serializers.Serializer):
-    """Parameters of an address; what is wrong with them is answered with 400, not 422."""
+    """Query parameters; errors raise `QueryInvalid` (status 400 instead of 422)."""
 
     def to_internal_value(self, data: Any) -> Any:
         # DRF would read a QueryDict as an HTML form, where an empty value is none
         lists = {
             name for name, field in self.fields.items() if isinstance(field, serializers.ListField)
         }
-        given = {name: data.getlist(name) if name in lists else data[name] for name in data}
-        return super().to_internal_value(given)
+        values = {name: data.getlist(name) if name in lists else data[name] for name in data}
+        return super().to_internal_value(values)
 
     def is_valid(self, *, raise_exception: bool = False) -> bool:
         if super().is_valid():
@@ -63,13 +63,13 @@ class Query(serializers.Serializer):
 
 
 class Whole(serializers.IntegerField):
-    """A whole number in an address."""
+    """An integer in a query parameter, as text."""
 
     default_error_messages = {"invalid": _("Give a whole number.")}
 
 
 class Integer(Whole):
-    """A whole number; neither "1" nor true nor 1.0."""
+    """An integer from 0 to 2^63 - 1; rejects "1", true and 1.0."""
 
     default_error_messages = {"invalid": _("Give a whole number, without quotation marks.")}
 
@@ -94,7 +94,7 @@ class Key(Integer):
 
 
 class Number(serializers.FloatField):
-    """A number; neither "1" nor true."""
+    """A number; rejects "1" and true."""
 
     default_error_messages = {"invalid": _("Give a number, without quotation marks.")}
 
@@ -108,7 +108,7 @@ class Number(serializers.FloatField):
 
 
 class Text(serializers.CharField):
-    """A text; no number."""
+    """A string; rejects numbers."""
 
     default_error_messages = {"invalid": _("Give a text, in quotation marks.")}
 
@@ -119,7 +119,7 @@ class Text(serializers.CharField):
 
 
 class Flag(serializers.BooleanField):
-    """true or false, and nothing that means one of them."""
+    """A boolean; rejects other values such as 1 and "true"."""
 
     default_error_messages = {"invalid": _("Give true or false, without quotation marks.")}
 
@@ -130,13 +130,13 @@ class Flag(serializers.BooleanField):
 
 
 class List(serializers.ListField):
-    """Values in square brackets."""
+    """An array."""
 
     default_error_messages = {"not_a_list": _("Give a list, in square brackets.")}
 
 
 class Table(serializers.DictField):
-    """Names with their values."""
+    """An object with arbitrary keys."""
 
     default_error_messages = {
         "not_a_dict": _('Give names with their values, as in {{"name": value}}.')
@@ -144,13 +144,13 @@ class Table(serializers.DictField):
 
 
 class Choice(serializers.ChoiceField):
-    """One of some words."""
+    """One of several strings."""
 
     default_error_messages = {"invalid_choice": _("“{input}” is none of: {choices}.")}
 
     def fail(self, key: str, **kwargs: Any) -> NoReturn:
-        given = {"input": "", **kwargs}
-        super().fail(key, choices=", ".join(filter(None, map(str, self.choices))), **given)
+        values = {"input": "", **kwargs}
+        super().fail(key, choices=", ".join(filter(None, map(str, self.choices))), **values)
 
 
 @extend_schema_field(
@@ -167,7 +167,7 @@ class Choice(serializers.ChoiceField):
     }
 )
 class Named(serializers.Field):
-    """A row by number or by name: a text is always a name, also one of digits."""
+    """A row by id or by name; a string is always a name, even if it consists of digits."""
 
     default_error_messages = {"invalid": _("Give its number, or its name in quotation marks.")}
 

@@ -1,4 +1,4 @@
-"""Filters in the address: what is wrong or unknown is refused, never passed over."""
+"""Filters in query parameters; invalid values and unknown parameters are rejected."""
 
 import datetime
 from typing import Any
@@ -27,7 +27,7 @@ class KeyFilter(django_filters.NumberFilter):
         _shaped(self, {"type": "integer", "minimum": 1, "maximum": KEY_LIMIT})
 
     def get_max_validator(self) -> None:
-        """The field has one of its own."""
+        """Return None: the form field has its own maximum."""
 
 
 class TextFilter(django_filters.CharFilter):
@@ -40,7 +40,7 @@ class TextFilter(django_filters.CharFilter):
 
 
 class MomentField(IsoDateTimeField):
-    """A moment that exists in UTC, too, which the ends of the calendar of other zones do not."""
+    """A time that can be converted to UTC, which fails at the limits of the calendar."""
 
     def to_python(self, value: Any) -> datetime.datetime | None:
         try:
@@ -51,7 +51,7 @@ class MomentField(IsoDateTimeField):
 
 
 class MomentFilter(django_filters.IsoDateTimeFilter):
-    """A moment in ISO 8601."""
+    """A time in ISO 8601."""
 
     field_class = MomentField
 
@@ -61,7 +61,10 @@ class MomentFilter(django_filters.IsoDateTimeFilter):
 
 
 class FilterBackend(DjangoFilterBackend):
-    """django-filter by the view's `filterset_class`."""
+    """Apply the view's `filterset_class`.
+
+    Raises DomainError query_unknown for an unknown parameter and QueryInvalid for a bad value.
+    """
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
         filterset = self.get_filterset(request, queryset, view)
@@ -73,23 +76,24 @@ class FilterBackend(DjangoFilterBackend):
                 raise DomainError("query_unknown", field=name[:60], status=400, name=name[:60])
         if filterset is None:
             return queryset
-        _check_given(filterset, request)
+        _reject_empty(filterset, request)
         if not filterset.is_valid():
             raise QueryInvalid(translate_validation(filterset.errors).detail)
         return filterset.qs
 
 
-def _shaped(each: django_filters.Filter, shape: dict[str, Any]) -> None:
-    """Say what the schema says of a filter, which would pass over the help beside a shape."""
-    set_override(each, "field", shape | {"description": str(each.extra.get("help_text", ""))})
+def _shaped(filter_: django_filters.Filter, shape: dict[str, Any]) -> None:
+    """Set the OpenAPI schema of a filter; with a schema, drf-spectacular ignores its help text."""
+    description = str(filter_.extra.get("help_text", ""))
+    set_override(filter_, "field", shape | {"description": description})
 
 
-def _check_given(filterset: Any, request: Request) -> None:
-    """An empty value is none, except of any text; django-filter would pass it over."""
+def _reject_empty(filterset: Any, request: Request) -> None:
+    """Raise QueryInvalid for empty values, except of text filters; django-filter ignores them."""
     empty = [
         name
-        for name, each in filterset.filters.items()
-        if request.query_params.get(name) == "" and not isinstance(each, TextFilter)
+        for name, filter_ in filterset.filters.items()
+        if request.query_params.get(name) == "" and not isinstance(filter_, TextFilter)
     ]
     if empty:
         text = forms.Field.default_error_messages["required"]

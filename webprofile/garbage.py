@@ -1,19 +1,18 @@
-"""Python's garbage collector in a process that serves."""
+"""Settings of Python's garbage collector for server processes."""
 
 import gc
 
-#: new objects that begin a collection, and collections that begin the next larger one; Python's own
-#: are 700, 10 and 10, nearly all of what a request makes is freed without any
+#: Thresholds of the collector; Python's defaults are 700, 10 and 10. Nearly all objects of a
+#: request are freed by reference counting.
 _YOUNG = 20_000
 _MIDDLE = _OLD = 20
 
 
 def loaded_spare() -> None:
-    """Leave alone, for good, all that is loaded so far, and look for cycles less often.
+    """Exclude all objects that exist now from garbage collection, and collect less often.
 
-    For the end of a server's start. What Django, its applications and boto3 are made of is 0.2
-    million objects, none of which is ever freed; to walk them takes 0.1 s, in which the whole
-    process stands still.
+    Call it at the end of a server's start. Django, the apps and boto3 consist of 0.2 million
+    objects that are never freed; walking them would pause the whole process for 0.1 s.
     """
     gc.collect()
     gc.freeze()

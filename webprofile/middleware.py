@@ -1,4 +1,4 @@
-"""What stands between every request and its view: viewer's host, methods, reader, errors."""
+"""Middleware: host of the viewers, allowed methods, user preferences and error responses."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from webprofile.origins import is_viewer_host
 
 
 class DomainErrorMiddleware:
-    """Problem details for programs, a page for readers."""
+    """Convert DomainError to problem details for programs and to an error page for browsers."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -44,9 +44,11 @@ class DomainErrorMiddleware:
 
 
 class ReaderMiddleware:
-    """Who reads: language, zone of dates, address for the audit log, and when last seen."""
+    """Activate the user's language and time zone, set the IP address of audit log entries, and
+    record when the session was last used.
+    """
 
-    #: how exactly "last seen" is told; a session lives on from then
+    #: resolution of the last use of a session, which also extends the session
     SEEN_EVERY_S = 300
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -59,7 +61,7 @@ class ReaderMiddleware:
             request.LANGUAGE_CODE = language
         address = audit.address.set(_address_of(request))
         cookie = request.COOKIES.get(preferences.COOKIE, "")
-        # programs get times in UTC, whatever zone the reader chose for pages
+        # the API returns times in UTC, whatever zone the user chose for pages
         zone = UTC if is_api(request) else preferences.zone_of(user, cookie)
         try:
             with timezone.override(zone):
@@ -70,7 +72,7 @@ class ReaderMiddleware:
             audit.address.reset(address)
 
     def _user(self, request: HttpRequest) -> User | None:
-        # agents and probes have no session, and none is asked for
+        # requests of agents and probes have no session to load
         if settings.SESSION_COOKIE_NAME not in request.COOKIES:
             return None
         return request.user if isinstance(request.user, User) else None
@@ -81,14 +83,14 @@ class ReaderMiddleware:
             return
         request.session["seen_at"] = now
         address = _address_of(request)
-        where = {"ip": address} if address else {}
+        ip = {"ip": address} if address else {}
         UserSession.objects.filter(session_key=request.session.session_key).update(
-            last_seen_at=timezone.now(), **where
+            last_seen_at=timezone.now(), **ip
         )
 
 
 class ViewerHostMiddleware:
-    """On the host of `NETRON_ORIGIN` the viewers are all there is, and there alone they are."""
+    """Serve the viewers only on the host of `NETRON_ORIGIN`, and nothing else on that host."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -101,9 +103,10 @@ class ViewerHostMiddleware:
 
 
 class PageMethodsMiddleware:
-    """Pages are read and sent forms; the other methods are for the API, which judges its own.
+    """Reject methods other than GET, HEAD and POST outside the API.
 
-    Views of Django and allauth answer PUT, DELETE or any word like GET or POST; here none does.
+    Views of Django and allauth would treat PUT, DELETE or unknown methods like GET or POST. The API
+    checks methods itself.
     """
 
     METHODS = ("GET", "HEAD", "POST")
@@ -118,13 +121,13 @@ class PageMethodsMiddleware:
 
 
 def _address_of(request: HttpRequest) -> str | None:
-    """The client's address; None where none can be told."""
+    """Return the client's IP address, None if it is unknown."""
     address: str = get_adapter().get_client_ip(request)
     return None if address == NO_ADDRESS else address
 
 
 def _opens_page(request: HttpRequest) -> bool:
-    """Whether a reader goes to a page, as opposed to a page that looks for news by itself."""
+    """Return whether the browser navigates to a page, as opposed to a script's request."""
     return "application/xhtml+xml" in request.headers.get("Accept", "")
 
 

@@ -1,4 +1,4 @@
-"""Identity providers (OpenID Connect) that the environment names."""
+"""OpenID Connect identity providers from environment variables."""
 
 import json
 import re
@@ -13,13 +13,13 @@ _KEYS = {"id", "name", "issuer", "client_id", "client_secret"}
 
 
 def oidc_apps() -> list[dict[str, Any]]:
-    """The providers as allauth's `APPS`.
+    """Return the providers in the format of allauth's setting `APPS`.
 
     OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and OIDC_NAME name one; OIDC_PROVIDERS names
     several, as a JSON list of objects with id, name, issuer, client_id and client_secret. Either
     secret may be given as a file. Raises ImproperlyConfigured if something is missing.
     """
-    found = _from_json(secret("OIDC_PROVIDERS", ""))
+    providers = _from_json(secret("OIDC_PROVIDERS", ""))
     if issuer := secret("OIDC_ISSUER", ""):
         single = {
             "id": "oidc",
@@ -28,24 +28,24 @@ def oidc_apps() -> list[dict[str, Any]]:
             "client_id": secret("OIDC_CLIENT_ID"),
             "client_secret": secret("OIDC_CLIENT_SECRET"),
         }
-        found.append(single)
-    return [_app(provider) for provider in found]
+        providers.append(single)
+    return [_app(provider) for provider in providers]
 
 
 def origins(apps: list[dict[str, Any]]) -> list[str]:
-    """Where a browser's form may lead when somebody logs in there."""
+    """Return the origins of the providers, which the login form may redirect to (CSP)."""
     parts = (urlsplit(app["settings"]["server_url"]) for app in apps)
     return sorted({f"{part.scheme}://{part.netloc}" for part in parts})
 
 
 def _from_json(text: str) -> list[dict[str, str]]:
     try:
-        found = json.loads(text or "[]")
+        providers = json.loads(text or "[]")
     except ValueError as error:
         raise ImproperlyConfigured("OIDC_PROVIDERS is no JSON.") from error
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(providers, list) or not all(isinstance(item, dict) for item in providers):
         raise ImproperlyConfigured("OIDC_PROVIDERS is no list of objects.")
-    return found
+    return providers
 
 
 def _app(provider: dict[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Origins: this site's own, and a second one on which hostile files are drawn."""
+"""Web origins: that of the site, and a separate one for the viewers of untrusted files."""
 
 from urllib.parse import urlsplit
 
@@ -13,13 +13,13 @@ def origin_of(address: str) -> str:
 
 
 def framing_origins(request: HttpRequest) -> list[str]:
-    """Origins whose pages may hold the viewer's frame."""
+    """Return the origins whose pages may embed the viewer in a frame."""
     if not settings.NETRON_ORIGIN:
         return [origin_of(request.build_absolute_uri("/"))]
     return sorted({origin_of(settings.SITE_URL), *settings.CSRF_TRUSTED_ORIGINS})
 
 
 def is_viewer_host(request: HttpRequest) -> bool:
-    """Whether a request came to the second origin's host."""
+    """Return whether a request was sent to the host of NETRON_ORIGIN."""
     host = urlsplit(settings.NETRON_ORIGIN).netloc
     return bool(host) and request.get_host() == host

@@ -1,4 +1,4 @@
-"""RabbitMQ as broker, for a server whose requests come from ever new threads."""
+"""RabbitMQ broker for a server that handles each request in a new thread."""
 
 import contextvars
 import threading
@@ -8,15 +8,15 @@ from typing import Any
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 
-#: longer than pika's own patience with one connection (settings/broker.py), shorter than a reader's
+#: longer than pika's time limit of a connection (settings/broker.py), so that pika fails first
 ENQUEUE_WITHIN_S = 5.0
 
 
 class OneConnectionBroker(RabbitmqBroker):
-    """Sends by one thread of the process.
+    """Send all messages of the process from one thread.
 
-    Dramatiq keeps a connection for each thread that sends. An ASGI server answers each request in a
-    thread of its own, so connections would pile up until RabbitMQ takes no more.
+    Dramatiq keeps a connection for each sending thread. An ASGI server handles each request in a
+    thread of its own, so connections would accumulate until RabbitMQ accepts no more.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -25,18 +25,18 @@ class OneConnectionBroker(RabbitmqBroker):
         self._sender: ThreadPoolExecutor | None = None
 
     def enqueue(self, message: dramatiq.Message, *, delay: int | None = None) -> dramatiq.Message:
-        """Raises dramatiq's ConnectionClosed, or TimeoutError while RabbitMQ does not answer.
+        """Send a message with the caller's context variables, which logs and traces use.
 
-        Middleware sees the caller's context (what a request has bound for logs and traces).
+        Raises dramatiq's ConnectionClosed, or TimeoutError while RabbitMQ does not respond.
         """
         context = contextvars.copy_context()
         send = super().enqueue
-        sent = self._thread().submit(context.run, lambda: send(message, delay=delay))
+        future = self._thread().submit(context.run, lambda: send(message, delay=delay))
         try:
-            return sent.result(ENQUEUE_WITHIN_S)
+            return future.result(ENQUEUE_WITHIN_S)
         except TimeoutError:
-            # what nobody waits for is not sent later, before what somebody waits for then
-            sent.cancel()
+            # do not delay later messages by one whose caller has given up
+            future.cancel()
             raise
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class OneConnectionBroker(RabbitmqBroker):
         super().close()
 
     def _thread(self) -> ThreadPoolExecutor:
-        """Made when it is first needed: dramatiq forks its processes before."""
+        """Return the sending thread; it is created lazily, since dramatiq forks processes first."""
         with self._lock:
             if self._sender is None:
                 self._sender = ThreadPoolExecutor(1, thread_name_prefix="rabbitmq")

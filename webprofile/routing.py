@@ -1,4 +1,4 @@
-"""Which socket leads where."""
+"""WebSocket routes of the site."""
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
@@ -22,6 +22,6 @@ browser = OwnPages(
     )
 )
 
-#: an agent is no browser: it brings a token instead of an origin and a cookie
+#: agents authenticate with a token, not with a session cookie
 agent = NoPages(AgentConsumer.as_asgi())
 websocket = URLRouter([path("ws/agent/", agent), re_path(r"", browser)])

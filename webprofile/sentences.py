@@ -1,4 +1,4 @@
-"""Sentences that follow each other: with a space between them, in Chinese without."""
+"""Join translated sentences: with a space, in Chinese without."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ register = template.Library()
 
 @register.simple_tag
 def gap() -> str:
-    """What stands between two sentences in the reader's language."""
+    """Return the separator of sentences in the active language."""
     return "" if (get_language() or "").startswith("zh") else " "
 
 
 def sentences(texts: Iterable[str]) -> str:
-    """Join sentences; empty ones are left out."""
+    """Join sentences and skip empty ones."""
     return gap().join(filter(None, texts))

@@ -1,4 +1,4 @@
-"""How a site shows that it is itself: whoever has its SECRET_KEY can tell, nobody else."""
+"""Challenge and response by which a process with the SECRET_KEY recognises its own site."""
 
 from django.utils.crypto import constant_time_compare, salted_hmac
 
@@ -7,7 +7,7 @@ QUESTION_LENGTH = 64
 
 
 def site_mark(question: str) -> str:
-    """The answer of this site, 64 hexadecimal digits; of no use for anything else."""
+    """Return the response to a challenge: an HMAC-SHA256 of 64 hexadecimal digits."""
     return salted_hmac("webprofile.site_mark", question, algorithm="sha256").hexdigest()
 
 

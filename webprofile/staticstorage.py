@@ -1,4 +1,4 @@
-"""Hashed static files whose ES modules import each other by their hashed names."""
+"""Static files storage with hashed names, also in imports between ES modules."""
 
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 

@@ -1,4 +1,4 @@
-"""Answers that are sent while they are made, so that no server holds them whole."""
+"""Responses that are streamed while they are produced, so that they need not fit into memory."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
@@ -10,17 +10,17 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 def answer_of(
     request: HttpRequest, pieces: Iterable[bytes], content_type: str
 ) -> HttpResponse | StreamingHttpResponse:
-    """Return an answer of these pieces; a list of them is there already and is sent at once."""
+    """Return a streaming response of `pieces`, or a plain response if they are a list."""
     if isinstance(pieces, list):
         return HttpResponse(b"".join(pieces), content_type=content_type)
-    # Django would make all pieces of a plain iterator before an ASGI server gets the first
+    # Django consumes a synchronous iterator completely before an ASGI server gets the first piece
     is_async = isinstance(request, ASGIRequest)
     content = _in_thread(iter(pieces)) if is_async else pieces
     return StreamingHttpResponse(content, content_type=content_type)
 
 
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Each piece is made in the request's own thread, not between those of all others."""
-    following = sync_to_async(lambda: next(pieces, None))
-    while (piece := await following()) is not None:
+    """Produce each piece in the thread of the request, so that it delays no other request."""
+    next_piece = sync_to_async(lambda: next(pieces, None))
+    while (piece := await next_piece()) is not None:
         yield piece

@@ -12,7 +12,7 @@ from webprofile.operations.views import metrics, readyz
 from webprofile.views import favicon, healthz
 from workers.views import agents, installing
 
-# webprofile.apps.AdminConfig leaves the admin modules to this place
+# webprofile.apps.AdminConfig does not import the admin modules
 set_up_admin_site()
 
 urlpatterns = [
@@ -32,7 +32,7 @@ urlpatterns = [
     path("api/agent/check/", agents.agent_check, name="agent-check"),
     path("api/agent/heartbeat/", agents.agent_heartbeat, name="agent-heartbeat"),
     path("accounts/", include("accounts.urls")),
-    # before allauth's pages of these names
+    # these two override pages of allauth, which is included below
     path(
         "accounts/oidc/<slug:provider_id>/login/",
         account_views.oidc_login,
@@ -46,7 +46,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
-    # browsers ask here for pages that name no icon, such as the administration's
+    # browsers request it for pages without an icon, such as those of the admin site
     path("favicon.ico", favicon),
 ]
 handler400 = "webprofile.views.bad_request"

@@ -1,4 +1,4 @@
-"""Pages of the project itself."""
+"""Views of the project itself: health check, favicon and error pages."""
 
 from typing import Any
 
@@ -15,7 +15,10 @@ from webprofile.site_mark import HEADER, QUESTION_LENGTH, site_mark
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 while the process serves; touches nothing. `?mark=` asks whether it is this site."""
+    """Return 200 while the process serves, without a database query.
+
+    `?mark=` is a challenge by which the caller recognises this site (`webprofile.site_mark`).
+    """
     response = HttpResponse("ok\n", content_type="text/plain")
     if question := request.GET.get("mark", "")[:QUESTION_LENGTH]:
         response[HEADER] = site_mark(question)

@@ -23,9 +23,9 @@ from accounts.selectors import entries_about, has_second_factor, reader_of, with
 from accounts.sessions import end_one_session, sessions_of
 from accounts.system_user import people
 from accounts.tokens.access import usable_tokens
-from webprofile.admin.action_pages import ActsAdmin
-from webprofile.admin.actions import Act
-from webprofile.admin.user_actions import USER_ACTS
+from webprofile.admin.action_pages import ActionsAdmin
+from webprofile.admin.actions import AdminAction
+from webprofile.admin.user_actions import USER_ACTIONS
 from webprofile.errors import DomainError
 from webprofile.messages.actions import grant_words
 from webprofile.messages.errors import word
@@ -35,7 +35,7 @@ from workers.grants import add_grants, remove_grants
 ENTRIES_SHOWN = 20
 
 
-class UserAdmin(ActsAdmin):
+class UserAdmin(ActionsAdmin):
     list_display = ("email", "number", "role", "active", "devices", "seen", "sessions")
     list_filter = (
         ("is_staff", admin.BooleanFieldListFilter),
@@ -49,15 +49,17 @@ class UserAdmin(ActsAdmin):
     readonly_fields = ("email",)
     change_form_template = "admin/accounts/user/change_form.html"
 
-    def get_acts(self) -> tuple[Act, ...]:
+    def get_admin_actions(self) -> tuple[AdminAction, ...]:
         return (
-            Act("grant_workers", _("Give private devices"), page=partial(self._grants, adds=True)),
-            Act(
+            AdminAction(
+                "grant_workers", _("Give private devices"), page=partial(self._grants, adds=True)
+            ),
+            AdminAction(
                 "ungrant_workers",
                 _("Take private devices away"),
                 page=partial(self._grants, adds=False),
             ),
-            *USER_ACTS,
+            *USER_ACTIONS,
         )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:

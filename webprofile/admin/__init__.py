@@ -1,1 +1,1 @@
-"""What the administration pages of all apps have in common."""
+"""Shared code of the admin site: its models, audited changes, and actions on rows."""

@@ -1,6 +1,6 @@
-"""What administrators do with rows, in pages: from a list with several, from a row with one.
+"""Admin pages with actions: for several rows of a list, or as buttons on the page of one row.
 
-What hurts is confirmed on a page of its own first.
+An action with a warning is confirmed on a page of its own first.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,21 @@ from django.views.decorators.http import require_POST
 
 from accounts.models import User
 from accounts.selectors import reader_of
-from webprofile.admin.actions import Act
+from webprofile.admin.actions import AdminAction
 from webprofile.admin.audited import AuditedAdmin
 
 
-class ActsAdmin(AuditedAdmin):
-    """Offers its acts as actions of the list and as buttons of a row's page."""
+class ActionsAdmin(AuditedAdmin):
+    """Offer the admin actions of a model as actions of the list and as buttons of a row's page."""
 
-    def get_acts(self) -> tuple[Act, ...]:
+    def get_admin_actions(self) -> tuple[AdminAction, ...]:
         raise NotImplementedError
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        return {act.name: (_action_of(act), act.name, act.label) for act in self.get_acts()}
+        return {
+            action.name: (_action_of(action), action.name, action.label)
+            for action in self.get_admin_actions()
+        }
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(require_POST(self.act_view))
@@ -36,76 +39,89 @@ class ActsAdmin(AuditedAdmin):
         return [path("<int:pk>/act/<slug:name>/", view, name=name), *super().get_urls()]
 
     def act_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """Do one act with one row."""
-        act = next((act for act in self.get_acts() if act.name == name), None)
-        if act is None:
+        """Perform one action on one row."""
+        actions = self.get_admin_actions()
+        action = next((action for action in actions if action.name == name), None)
+        if action is None:
             raise Http404
         row = get_object_or_404(self.get_queryset(request), pk=pk)
-        answer = self.perform(request, act, [row])
-        return answer or redirect(self.page_of(row))
+        response = self.perform(request, action, [row])
+        return response or redirect(self.page_of(row))
 
     def page_of(self, row: Any) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
 
     def buttons_of(self, row: Any) -> list[dict[str, Any]]:
-        """The acts that fit a row, with their addresses."""
+        """Return the actions that apply to a row, with their URLs."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_act"
         return [
-            {"act": act, "url": reverse(name, args=[row.pk, act.name])}
-            for act in self.get_acts()
-            if act.fits(row)
+            {"act": action, "url": reverse(name, args=[row.pk, action.name])}
+            for action in self.get_admin_actions()
+            if action.fits(row)
         ]
 
     def page_below(
         self, request: HttpRequest, template: str, context: dict[str, Any]
     ) -> HttpResponse:
-        """A page that is reached from the list, and leads back to it."""
-        whole = {
+        """Render a page that is reached from the list and links back to it."""
+        full_context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "back": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
             **context,
         }
-        if request.method == "POST":  # the language switch cannot come back to such a page
-            whole.setdefault("language_next", whole["back"])
-        return TemplateResponse(request, template, whole)
+        if request.method == "POST":  # the language switch cannot return to the answer of a POST
+            full_context.setdefault("language_next", full_context["back"])
+        return TemplateResponse(request, template, full_context)
 
-    def perform(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse | None:
-        """Ask first where the act wants it; then do it and say what came of it."""
-        if act.warning and request.POST.get("confirm") != "yes":
-            return self._confirm(request, act, rows)
-        if act.page is not None:
-            return act.page(request, rows)
-        self._apply(request, act, rows)
-        by = reader_of(request)
-        stays = User.objects.filter(pk=by.pk, is_staff=True, is_active=True).exists()
-        return None if stays else redirect("tasks:list")
+    def perform(
+        self, request: HttpRequest, action: AdminAction, rows: list[Any]
+    ) -> HttpResponse | None:
+        """Perform an action and report its results as messages.
 
-    def _apply(self, request: HttpRequest, act: Act, rows: list[Any]) -> None:
-        came = act.on_each(rows, by=reader_of(request), **act.more(request))
-        for each in came:
-            if each.refusal is not None:
-                messages.error(request, each.refusal_words)
-        for tell, changed in ((messages.success, True), (messages.info, False)):
-            names = [each.name for each in came if each.refusal is None and each.changed is changed]
+        Returns the confirmation page if the action has a warning that is not confirmed yet, and a
+        redirect if the current user is no longer an administrator afterwards.
+        """
+        if action.warning and request.POST.get("confirm") != "yes":
+            return self._confirm(request, action, rows)
+        if action.page is not None:
+            return action.page(request, rows)
+        self._apply(request, action, rows)
+        user = reader_of(request)
+        is_admin = User.objects.filter(pk=user.pk, is_staff=True, is_active=True).exists()
+        return None if is_admin else redirect("tasks:list")
+
+    def _apply(self, request: HttpRequest, action: AdminAction, rows: list[Any]) -> None:
+        results = action.on_rows(rows, by=reader_of(request), **action.more(request))
+        for result in results:
+            if result.refusal is not None:
+                messages.error(request, result.refusal_words)
+        for add_message, changed in ((messages.success, True), (messages.info, False)):
+            names = [
+                result.name
+                for result in results
+                if result.refusal is None and result.changed is changed
+            ]
             if names:
-                tell(request, act.words(names, changed=changed))
+                add_message(request, action.words(names, changed=changed))
 
-    def _confirm(self, request: HttpRequest, act: Act, rows: list[Any]) -> HttpResponse:
+    def _confirm(self, request: HttpRequest, action: AdminAction, rows: list[Any]) -> HttpResponse:
         context = {
-            "title": act.label,
-            "act": act,
+            "title": action.label,
+            "act": action,
             "rows": rows,
-            "of_oneself": act.of_oneself if reader_of(request) in rows else "",
+            "of_oneself": action.of_oneself if reader_of(request) in rows else "",
             "checkbox": ACTION_CHECKBOX_NAME,
         }
         return self.page_below(request, "admin/confirm_act.html", context)
 
 
-def _action_of(act: Act) -> Callable[[ActsAdmin, HttpRequest, QuerySet], HttpResponse | None]:
-    def action(
-        self: ActsAdmin, request: HttpRequest, queryset: QuerySet[Any]
+def _action_of(
+    action: AdminAction,
+) -> Callable[[ActionsAdmin, HttpRequest, QuerySet], HttpResponse | None]:
+    def perform_on_queryset(
+        self: ActionsAdmin, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
-        return self.perform(request, act, list(queryset))
+        return self.perform(request, action, list(queryset))
 
-    return action
+    return perform_on_queryset

@@ -1,7 +1,7 @@
-"""What administrators do with rows: each act is declared once, for pages and for `manage.py`.
+"""Admin actions on rows, declared once for the admin pages and for `manage.py`.
 
-An act is a service of its core, with its name and the sentences about it. Who may do it is the
-service's to say, which refuses everybody but an administrator and the command line.
+An action combines a service with a name and the messages about its results. The service checks the
+permission: it refuses everybody but an administrator and the command line.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,11 +18,12 @@ from webprofile.messages.errors import word
 
 
 @dataclass(frozen=True)
-class Came:
-    """What came of an act on one row.
+class ActionResult:
+    """The result of an action on one row.
 
-    name: of the row, as it is called now
-    changed: whether anything changed; if not, and nothing refused it, it was so before
+    name: current name of the row
+    changed: whether the action changed the row; False without a refusal means that the row already
+        had the requested state
     """
 
     row: Any
@@ -32,7 +33,7 @@ class Came:
 
     @property
     def refusal_words(self) -> str:
-        """Why the row was left as it is, with its name if the reason does not say it."""
+        """The message of the refusal, with the row's name unless the message contains it."""
         assert self.refusal is not None
         text = word(self.refusal)
         if self.name in self.refusal.data.values():
@@ -41,19 +42,21 @@ class Came:
 
 
 @dataclass(frozen=True)
-class Act:
-    """One thing to do with a row.
+class AdminAction:
+    """An action that administrators can perform on a row.
 
-    apply: the service, called as apply(row, by=user); its answer says whether anything changed,
-        and its DomainError is this row's alone
-    done, unchanged: sentences of `ngettext_lazy` about `%(names)s`: what is so now, and that it was
-        so before; without the second the service refuses what would change nothing
-    page: instead of these, a view of (request, rows) that asks for more; the command line has none
-    warning: what follows, in the reader's words; if it is empty no page asks
-    of_oneself: what else follows for administrators who are among the rows
-    is_final: whether no other act takes it back, so that the command line asks
-    fits: whether it makes sense for a row, which decides on its button
-    more: what else the service is told, by name, of a page's request
+    apply: the service, called as apply(row, by=user); it returns whether anything changed, and a
+        DomainError that it raises concerns this row only
+    done, unchanged: messages of `ngettext_lazy` with `%(names)s` for rows that changed and for rows
+        that already had the state; without the second the service refuses a call that changes
+        nothing
+    page: a view (request, rows) that replaces `apply` and asks for more input; not available on the
+        command line
+    warning: translated consequences of the action; if empty, no confirmation page is shown
+    of_oneself: additional consequences if the current user is among the rows
+    is_final: whether no other action reverts it, so that the command line asks for confirmation
+    fits: whether the action makes sense for a row, which decides whether its button is shown
+    more: additional keyword arguments of the service, from the request of a page
     """
 
     name: str
@@ -71,30 +74,31 @@ class Act:
 
     @property
     def asks(self) -> bool:
-        """Whether another page comes before anything is done."""
+        """Whether another page is shown before the action is performed."""
         return bool(self.warning) or self.page is not None
 
-    def on(self, row: Any, *, by: User | None, **more: Any) -> Came:
-        """Do it, in the transaction of its service; repeating it changes nothing."""
+    def on(self, row: Any, *, by: User | None, **more: Any) -> ActionResult:
+        """Perform the action in the transaction of its service; repeating it changes nothing."""
         assert self.apply is not None
         refusal, changed = None, False
         try:
             changed = bool(self.apply(row, by=by, **more))
         except DomainError as error:
             refusal = error
-        return Came(row, str(row), changed, refusal)
+        return ActionResult(row, str(row), changed, refusal)
 
-    def on_each(self, rows: Iterable[Any], *, by: User, **more: Any) -> list[Came]:
-        """Do it, row after row, so that one refusal stops no other.
+    def on_rows(self, rows: Iterable[Any], *, by: User, **more: Any) -> list[ActionResult]:
+        """Perform the action row by row; a refusal does not stop the other rows.
 
-        Oneself comes last, as that may take the right to go on; answers stand in the order of rows.
+        The current user's own row comes last, since the action may end the right to continue. The
+        results are in the order of `rows`.
         """
-        asked = list(rows)
-        ordered = sorted(asked, key=lambda row: bool(row == by))
-        came = {row.pk: self.on(row, by=by, **more) for row in ordered}
-        return [came[row.pk] for row in asked]
+        selected = list(rows)
+        ordered = sorted(selected, key=lambda row: bool(row == by))
+        results = {row.pk: self.on(row, by=by, **more) for row in ordered}
+        return [results[row.pk] for row in selected]
 
     def words(self, names: Sequence[str], *, changed: bool = True) -> str:
-        """What is so now of the rows of these names."""
+        """Return the message about the rows with these names."""
         text = self.done if changed else self.unchanged
         return str(text % {"count": len(names), "names": listed(names)})

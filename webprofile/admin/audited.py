@@ -1,4 +1,4 @@
-"""Administration of rows whose every change is in the audit log."""
+"""Base class of model admins that record every change in the audit log."""
 
 from typing import Any
 
@@ -19,22 +19,22 @@ from accounts.selectors import reader_of
 
 
 def is_administrator(request: HttpRequest) -> bool:
-    """An active administrator has every right; there are no lesser ones."""
+    """Return whether the user is an active administrator; administrators have all permissions."""
     user = request.user
     return isinstance(user, User) and user.is_active and user.is_staff
 
 
 class AuditedAdmin(admin.ModelAdmin):
-    """Open to administrators; changes by its form are written to the audit log, old and new.
+    """A model admin for administrators that records old and new values in the audit log.
 
-    Rows are not deleted unless a subclass says so: what they did is history.
+    Rows cannot be deleted unless a subclass sets `may_delete`, since they are part of the history.
     """
 
-    #: the noun of its entries in the log; fields of which they tell
+    #: first part of the action code in the audit log, and the fields whose values are recorded
     audit_noun = ""
     audit_fields: tuple[str, ...] = ()
     may_delete = False
-    #: numbers beside each filter cost a query each
+    #: the counts beside the filters cost one query each
     show_facets = admin.ShowFacets.NEVER
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -70,16 +70,16 @@ class AuditedAdmin(admin.ModelAdmin):
         return super().change_view(request, object_id, form_url, context)
 
     def facts_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What a row's page shows besides its form, from the row as it is stored."""
+        """Return additional template context of a row's page, from the stored row."""
         return {}
 
     def audit_values(self, row: Any) -> dict[str, Any]:
-        """What the log tells of a row as the database has it now."""
+        """Return the audited values of a row as they are in the database now."""
         stored = self.model._default_manager.filter(pk=row.pk).first()
         return {name: getattr(stored, name) for name in self.audit_fields} if stored else {}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        # told in `save_related`, when all of the form is saved
+        # recorded in `save_related`, after the whole form is saved
         request.audit_before = self.audit_values(obj) if change else {}  # type: ignore[attr-defined]
         super().save_model(request, obj, form, change)
 
@@ -106,7 +106,7 @@ class AuditedAdmin(admin.ModelAdmin):
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
-        """Several, chosen in the list."""
+        """Delete several rows that are selected in the list, with an audit entry for each."""
         rows = list(queryset)
         for row in rows:
             self.delete_model(request, row)
@@ -116,7 +116,7 @@ class AuditedAdmin(admin.ModelAdmin):
     def message_user(
         self, request: HttpRequest, message: Any, level: Any = messages.INFO, *args: Any, **kw: Any
     ) -> None:
-        """What went wrong; what went well is told below, in the words of the site's other pages."""
+        """Show messages except of success: `response_*` below show those in the site's wording."""
         if level != messages.SUCCESS:
             super().message_user(request, message, level, *args, **kw)
 

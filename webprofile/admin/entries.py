@@ -1,4 +1,4 @@
-"""The audit log in the reader's words."""
+"""Translated names and values of audit log entries."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import AuditEntry
 
-#: what was done, by the code that the log keeps
+#: names of actions, by the code that the audit log stores
 ACTIONS: dict[str, Any] = {
     "user.create": _("User added"),
     "user.change": _("User changed"),
@@ -75,7 +75,7 @@ TARGETS: dict[str, Any] = {
     "task": _("task"),
     "profileupload": _("opened profile"),
 }
-#: what changed, by the key that the log keeps
+#: names of changed values, by the key that the audit log stores
 KEYS: dict[str, Any] = {
     "administrator": _("administrator"),
     "active": _("active"),
@@ -117,24 +117,24 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that changed. `was` and `now` are texts, `NOTHING` for no value."""
+    """A changed value: its name and the texts before and after, `NOTHING` for no value."""
 
     key: str
     was: str
     now: str
 
     def __str__(self) -> str:
-        """As a list shows it: what was not there before has no change to show."""
+        """Return "key: old → new", or "key: new" if there was no value before."""
         return f"{self.key}: {self.now if self.was == NOTHING else f'{self.was} → {self.now}'}"
 
 
 def action_name(code: str) -> str:
-    """The reader's words for an action; the code itself if there are none."""
+    """Return the translated name of an action, or its code if it has none."""
     return str(ACTIONS.get(code, code))
 
 
 def differences(entry: AuditEntry) -> list[Difference]:
-    """What an entry says of before and after, one row for each key."""
+    """Return the values of an entry before and after the change, one item for each key."""
     keys = list(dict.fromkeys([*entry.before, *entry.after]))
     return [
         Difference(
@@ -145,7 +145,7 @@ def differences(entry: AuditEntry) -> list[Difference]:
 
 
 def target_page(entry: AuditEntry) -> str:
-    """Address of what was changed; empty if it has no page."""
+    """Return the URL of the changed object, empty if it has no page."""
     try:
         return reverse(_PAGES[entry.target_type], args=[entry.target_id])
     except (KeyError, NoReverseMatch):

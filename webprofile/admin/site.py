@@ -1,7 +1,7 @@
-"""Set up the admin site: it shows this site's own models.
+"""Set up the admin site with the models of this project only.
 
-What libraries register (e-mail addresses, factors, sessions, tokens) would be changed past the
-audit log and past the services that keep rows together.
+Changes to models that libraries register (e-mail addresses, second factors, sessions, tokens) would
+bypass the audit log and the services that keep rows consistent.
 """
 
 from allauth.account.decorators import secure_admin_login
@@ -15,14 +15,14 @@ _OWN = {"accounts", "workers", "tasks", "profiles"}
 
 
 def _password_change(request: HttpRequest, extra_context: object = None) -> HttpResponse:
-    """One's own password is changed where everybody does it."""
+    """Redirect to the password page of the account, which all users share."""
     return redirect("account_change_password")
 
 
 def set_up_admin_site() -> None:
-    """Import each app's admin module, then leave only this site's own models registered.
+    """Import the admin module of each app, then unregister the models of libraries.
 
-    Whoever logs in to the administration does so on the site's log-in page, with its rate limits.
+    Administrators log in on the login page of the site, which has rate limits.
     """
     admin.autodiscover()
     for model in apps.get_models():

@@ -1,4 +1,4 @@
-"""What administrators do with users."""
+"""Admin actions on users."""
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
@@ -6,10 +6,10 @@ from django.utils.translation import ngettext_lazy
 from accounts import services
 from accounts.selectors import has_second_factor
 from accounts.sessions import end_user_sessions
-from webprofile.admin.actions import Act
+from webprofile.admin.actions import AdminAction
 
-USER_ACTS = (
-    Act(
+USER_ACTIONS = (
+    AdminAction(
         "promote",
         _("Make administrator"),
         services.promote_user,
@@ -24,7 +24,7 @@ USER_ACTS = (
         warning=_("An administrator sees every task and device and may change everything."),
         fits=lambda user: user.is_active and not user.is_staff,
     ),
-    Act(
+    AdminAction(
         "demote",
         _("Take administrator's rights"),
         services.demote_user,
@@ -46,7 +46,7 @@ USER_ACTS = (
         ),
         fits=lambda user: user.is_staff,
     ),
-    Act(
+    AdminAction(
         "end_sessions",
         _("End sessions"),
         end_user_sessions,
@@ -58,10 +58,10 @@ USER_ACTS = (
         ),
         warning=_("They are logged out everywhere and have to log in again."),
         of_oneself=_("You are among them: the session that you use now stays."),
-        # without it the answer to who ends their own would be an error
+        # without it the response to administrators who end their own sessions would be an error
         more=lambda request: {"keep": request.session.session_key},
     ),
-    Act(
+    AdminAction(
         "remove_second_factor",
         _("Remove the second factor"),
         services.remove_second_factor,
@@ -82,7 +82,7 @@ USER_ACTS = (
         is_dangerous=True,
         fits=has_second_factor,
     ),
-    Act(
+    AdminAction(
         "deactivate",
         _("Shut out"),
         services.deactivate_user,
@@ -100,7 +100,7 @@ USER_ACTS = (
         is_dangerous=True,
         fits=lambda user: user.is_active,
     ),
-    Act(
+    AdminAction(
         "reactivate",
         _("Let in again"),
         services.reactivate_user,

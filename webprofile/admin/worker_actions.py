@@ -1,14 +1,14 @@
-"""What administrators do with devices."""
+"""Admin actions on devices."""
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from profiles.health import request_health_checks
 from tasks.scheduling.eligibility import starts_checks
-from webprofile.admin.actions import Act
+from webprofile.admin.actions import AdminAction
 from workers import services
 
-HEALTH_CHECK = Act(
+HEALTH_CHECK = AdminAction(
     "health_check",
     _("Run a health check"),
     request_health_checks,
@@ -19,8 +19,8 @@ HEALTH_CHECK = Act(
     ),
     fits=starts_checks,
 )
-WORKER_ACTS = (
-    Act(
+WORKER_ACTIONS = (
+    AdminAction(
         "drain",
         _("Drain"),
         services.drain_worker,
@@ -34,7 +34,7 @@ WORKER_ACTS = (
         ),
         fits=lambda worker: worker.is_enabled,
     ),
-    Act(
+    AdminAction(
         "resume",
         _("Resume"),
         services.resume_worker,
@@ -45,7 +45,7 @@ WORKER_ACTS = (
         fits=lambda worker: not worker.is_enabled or worker.held_at is not None,
     ),
     HEALTH_CHECK,
-    Act(
+    AdminAction(
         "publish",
         _("Make public"),
         services.publish_worker,
@@ -60,7 +60,7 @@ WORKER_ACTS = (
         warning=_("Every user will see this device and may send models to it."),
         fits=lambda worker: not worker.is_public,
     ),
-    Act(
+    AdminAction(
         "hide",
         _("Make private"),
         services.hide_worker,
@@ -78,7 +78,7 @@ WORKER_ACTS = (
         ),
         fits=lambda worker: worker.is_public,
     ),
-    Act(
+    AdminAction(
         "allow_scripts",
         _("Let users run scripts"),
         services.allow_worker_scripts,
@@ -104,7 +104,7 @@ WORKER_ACTS = (
         fits=lambda worker: not worker.allows_scripts,
         is_dangerous=True,
     ),
-    Act(
+    AdminAction(
         "forbid_scripts",
         _("Run no more scripts"),
         services.forbid_worker_scripts,
@@ -123,7 +123,7 @@ WORKER_ACTS = (
         ),
         fits=lambda worker: worker.allows_scripts,
     ),
-    Act(
+    AdminAction(
         "revoke",
         _("Revoke the agent's token"),
         services.revoke_worker,
@@ -144,7 +144,7 @@ WORKER_ACTS = (
         is_dangerous=True,
         is_final=True,
     ),
-    Act(
+    AdminAction(
         "retire",
         _("Retire"),
         services.retire_worker,

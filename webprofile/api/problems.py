@@ -143,7 +143,7 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
 
 
 def flattened(detail: Any, path: str = "") -> list[dict[str, str]]:
-    """Flatten nested DRF details: [{"field": "files.0.md5", "code": "required", "detail": text}]."""
+    """Flatten DRF details: [{"field": "files.0.md5", "code": "required", "detail": text}]."""
     if isinstance(detail, dict):
         children = [(str(key), value) for key, value in detail.items()]
     elif isinstance(detail, list) and any(isinstance(item, dict | list) for item in detail):

@@ -1,4 +1,4 @@
-"""Verbs of commands: what administrators do with rows, as the pages of administration do it."""
+"""Subcommands of `manage.py` for admin actions, with the same services as the admin pages."""
 
 import argparse
 from collections.abc import Iterable
@@ -6,38 +6,45 @@ from typing import Any
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from webprofile.admin.actions import Act
+from webprofile.admin.actions import AdminAction
 from webprofile.management.bulk import explain_command
 from webprofile.terminal.output import plain_lines
 
 
-def act_verbs(
-    verbs: "argparse._SubParsersAction[Any]", acts: Iterable[Act], *, metavar: str, example: str
-) -> dict[str, Act]:
-    """Add a verb for each act; its argument is `names`. Returns the acts by verb.
+def add_action_verbs(
+    verbs: "argparse._SubParsersAction[Any]",
+    actions: Iterable[AdminAction],
+    *,
+    metavar: str,
+    example: str,
+) -> dict[str, AdminAction]:
+    """Add a subcommand with the argument `names` for each action; return the actions by verb.
 
-    example: what an example has before and after the verb, as "workers {verb} x86-1"
+    example: example command line with a placeholder, such as "workers {verb} x86-1"
     """
-    found = {act.name.replace("_", "-"): act for act in acts}
-    for verb, act in found.items():
-        added = verbs.add_parser(verb, help=act.label)
-        last = " --yes" if act.is_final else ""
-        explain_command(added, example.format(verb=verb) + last)
-        added.description = f"{act.label}. {act.warning}".strip()
-        added.add_argument("names", nargs="+", metavar=metavar)
-        if act.is_final:
-            added.add_argument("--yes", action="store_true", help="do not ask")
-    return found
+    by_verb = {action.name.replace("_", "-"): action for action in actions}
+    for verb, action in by_verb.items():
+        parser = verbs.add_parser(verb, help=action.label)
+        suffix = " --yes" if action.is_final else ""
+        explain_command(parser, example.format(verb=verb) + suffix)
+        parser.description = f"{action.label}. {action.warning}".strip()
+        parser.add_argument("names", nargs="+", metavar=metavar)
+        if action.is_final:
+            parser.add_argument("--yes", action="store_true", help="do not ask")
+    return by_verb
 
 
-def act_on_rows(act: Act, rows: Iterable[Any], out: OutputWrapper) -> None:
-    """Do it with each row and print what came of it. Raises CommandError if one was refused."""
-    refused = []
+def act_on_rows(action: AdminAction, rows: Iterable[Any], out: OutputWrapper) -> None:
+    """Perform an action on each row and print the results.
+
+    Raises CommandError after the last row if one or more were refused.
+    """
+    refusals = []
     for row in rows:
-        came = act.on(row, by=None)
-        if came.refusal is None:
-            out.write(act.words([came.name], changed=came.changed))
+        result = action.on(row, by=None)
+        if result.refusal is None:
+            out.write(action.words([result.name], changed=result.changed))
         else:
-            refused.append(came.refusal_words)
-    if refused:
-        raise CommandError(plain_lines("\n".join(refused)))
+            refusals.append(result.refusal_words)
+    if refusals:
+        raise CommandError(plain_lines("\n".join(refusals)))

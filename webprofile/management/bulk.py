@@ -1,4 +1,4 @@
-"""What the commands for many rows at once share: words for errors, questions, help, quiet logs."""
+"""Shared code of management commands: help, error messages, confirmation and quiet logs."""
 
 import argparse
 import logging
@@ -20,21 +20,25 @@ from webprofile.terminal.output import plain_lines
 
 
 class _Help(DjangoHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Django's own arguments last, lines of examples as they are."""
+    """Help with Django's own arguments last and example lines unwrapped."""
 
 
 def explain_command(
     parser: argparse.ArgumentParser, *examples: str, notes: str = "", text: str = ""
 ) -> None:
-    """Have `--help` end with examples, `manage.py` before each; text: what a verb does."""
+    """Add examples to the end of `--help`, each with `manage.py` in front.
+
+    text: what the subcommand does, without capital letter and full stop
+    """
     if text:
         parser.description = text[0].upper() + text[1:] + "."
-    explain(parser, *(f"manage.py {each}" for each in examples), notes=notes, formatter=_Help)
+    lines = (f"manage.py {example}" for example in examples)
+    explain(parser, *lines, notes=notes, formatter=_Help)
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turn what a user did wrong into CommandError; keep the log of every row's move silent."""
+    """Convert expected errors to CommandError and suppress log lines below WARNING in the block."""
     root = logging.getLogger()
     level = root.level
     root.setLevel(max(level, logging.WARNING))
@@ -45,7 +49,7 @@ def plain_errors() -> Iterator[None]:
     except DomainError as error:
         raise CommandError(plain_lines(word(error))) from error
     except BrokenPipeError as error:
-        # `manage.py tasks list | head`: nobody reads any more, and Python would complain at its end
+        # `manage.py tasks list | head` closes stdout; Python would print an error at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from error
     except KeyboardInterrupt as error:
@@ -55,7 +59,12 @@ def plain_errors() -> Iterator[None]:
 
 
 def user_named(email: str, *, for_work: bool = False) -> User:
-    """Raises CommandError if there is none, or none that may work here."""
+    """Return the user with an e-mail address.
+
+    for_work: also require that the user is active
+
+    Raises CommandError if there is no such user, or if the user is inactive and `for_work` is set.
+    """
     user = User.objects.filter(email__iexact=email.strip()).first()
     if user is None:
         raise CommandError(f"There is no user {email}.", returncode=USAGE)
@@ -65,7 +74,7 @@ def user_named(email: str, *, for_work: bool = False) -> User:
 
 
 def confirm(question: str, options: dict[str, Any]) -> None:
-    """Go on if `--yes` is given or a person says so. Raises CommandError otherwise."""
+    """Return if `--yes` is given or the user confirms; raise CommandError otherwise."""
     if options["yes"]:
         return
     if not sys.stdin.isatty():

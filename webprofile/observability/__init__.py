@@ -1,1 +1,1 @@
-"""What those who run the site look at: readiness, metrics, logs, traces. See docs/watching.md."""
+"""Observability of the site: readiness, metrics, logs and traces. See docs/watching.md."""

@@ -1,7 +1,7 @@
-"""What Dramatiq's processes count, and what their lines and those of who asked have in common.
+"""Dramatiq middleware: metrics of actors, and log lines with the id of the enqueuing request.
 
-Dramatiq has a middleware for Prometheus too. It always keeps numbers in a folder that it empties at
-the start, shows them from one more process, and knows nothing of our own meters; so this is ours.
+Dramatiq's own Prometheus middleware always writes to a folder that it empties at the start, serves
+the metrics from an additional process and does not include the metrics of this project.
 """
 
 import time
@@ -16,12 +16,12 @@ from dramatiq.middleware import Middleware
 from webprofile.garbage import loaded_spare
 from webprofile.observability import counters, exposition
 
-#: options of a message: who asked for it, and when an actor began with it
+#: option of a message with the id of the request that enqueued it
 _REQUEST = "request_id"
 
 
 class Watching(Middleware):
-    """Hands the request's id on to the actor, times each message, shows the process' metrics."""
+    """Pass the request's id on to the actor, time each message and serve the process's metrics."""
 
     def __init__(self) -> None:
         self._began: dict[str, float] = {}
@@ -31,9 +31,9 @@ class Watching(Middleware):
         loaded_spare()
 
     def before_enqueue(self, broker: Broker, message: Message[Any], delay: int | None) -> None:
-        asked = structlog.contextvars.get_contextvars().get(_REQUEST)
-        if asked is not None:
-            message.options.setdefault(_REQUEST, asked)
+        request_id = structlog.contextvars.get_contextvars().get(_REQUEST)
+        if request_id is not None:
+            message.options.setdefault(_REQUEST, request_id)
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
         structlog.contextvars.clear_contextvars()
@@ -53,9 +53,9 @@ class Watching(Middleware):
     ) -> None:
         began = self._began.pop(message.message_id, None)
         if began is not None:
-            word = "done" if exception is None else "failed"
+            result_label = "done" if exception is None else "failed"
             took_s = time.perf_counter() - began
-            counters.INGEST_SECONDS.labels(message.actor_name, word).observe(took_s)
+            counters.INGEST_SECONDS.labels(message.actor_name, result_label).observe(took_s)
         structlog.contextvars.clear_contextvars()
 
     def after_skip_message(self, broker: Broker, message: MessageProxy) -> None:

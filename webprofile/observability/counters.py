@@ -1,9 +1,9 @@
-"""What a process counts and times of its own work, for Prometheus.
+"""Prometheus metrics of one process.
 
-A leaf, so that cores may count too. Every label has few values that the code knows beforehand. What
-must survive a restart is a row (`tasks.lifecycle.counters`); what is in the database is read at
-the scrape (`webprofile.operations.metrics`). The documentation strings are
-the text of docs/reference/metrics.md (`make reference`).
+This module imports no app, so that every app may use it. Each label has few values, which the code
+knows in advance. Counters that must survive a restart are rows (`tasks.lifecycle.counters`), and
+values of the database are read at the scrape (`webprofile.operations.metrics`). The documentation
+strings are the text of docs/reference/metrics.md (`make reference`).
 """
 
 import time
@@ -13,9 +13,9 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
-#: s, of what a reader or a device waits for
+#: buckets in seconds, for requests that a user or a device waits for
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-#: s, of what takes its time
+#: buckets in seconds, for long background work
 _SLOW = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 HTTP_SECONDS = Histogram(
@@ -121,7 +121,7 @@ SWEEP_LAST = Gauge(
 
 @contextmanager
 def hint_given(hint: str) -> Iterator[None]:
-    """Count a hint that cannot be given; its error goes on."""
+    """Count an exception of the block as a lost hint (a message after a commit) and re-raise it."""
     try:
         yield
     except Exception:
@@ -130,9 +130,9 @@ def hint_given(hint: str) -> Iterator[None]:
 
 
 def storage_watch(client: Any) -> None:
-    """Time each call of a botocore client by its operation, and count those that failed.
+    """Time the calls of a botocore client by operation, and count those that failed.
 
-    What storage answers with 404 is no failure: it was asked whether something is there.
+    A response 404 is no failure, since it answers whether an object exists.
     https://boto3.amazonaws.com/v1/documentation/api/latest/guide/events.html
     """
     events = client.meta.events

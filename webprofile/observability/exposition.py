@@ -1,9 +1,9 @@
-"""The text that Prometheus reads, of this process or of all processes that share a folder.
+"""Metrics in Prometheus' text format, of one process or of all processes that share a folder.
 
-Each process shows its own numbers, and Prometheus adds them up: so a process that hangs is seen by
-itself, and no file outlives its process. Only where several processes share one port (`uvicorn
---workers`, `rundramatiq --processes`), which a scrape cannot tell apart, PROMETHEUS_MULTIPROC_DIR
-names a folder in which prometheus_client keeps the numbers of all; it must be empty at the start.
+Each process serves its own metrics and Prometheus sums them, so that a process that hangs is
+visible and no file outlives its process. Several processes behind one port (`uvicorn --workers`,
+`rundramatiq --processes`) cannot be scraped separately: they need PROMETHEUS_MULTIPROC_DIR, a
+folder in which prometheus_client stores the values of all. It must be empty at the start.
 """
 
 import atexit
@@ -20,12 +20,12 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 log = structlog.get_logger()
 
-#: read, not imported: the client is a program of its own
+#: The version is read from the source, since the client is a separate program.
 _VERSION = re.compile(r'^__version__ = "([^"]+)"', re.MULTILINE)
 
 
 def registry() -> CollectorRegistry:
-    """What processes count by themselves (`webprofile.observability.counters`)."""
+    """Return the metrics of this process or folder (`webprofile.observability.counters`)."""
     if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         return REGISTRY
     shared = CollectorRegistry()
@@ -35,8 +35,8 @@ def registry() -> CollectorRegistry:
 
 @cache
 def build_registry() -> CollectorRegistry:
-    """What runs here."""
-    found = CollectorRegistry()
+    """Return a registry with the versions of the project, Python and Django."""
+    build = CollectorRegistry()
     source = settings.BASE_DIR / "webprofile" / "client" / "__init__.py"
     version = _VERSION.search(source.read_text(encoding="utf-8"))
     facts = {
@@ -44,24 +44,24 @@ def build_registry() -> CollectorRegistry:
         "python": platform.python_version(),
         "django": django.get_version(),
     }
-    Info("mgw_build", "Versions of the site, Python and Django.", registry=found).info(facts)
-    return found
+    Info("mgw_build", "Versions of the site, Python and Django.", registry=build).info(facts)
+    return build
 
 
 def text_of(*registries: CollectorRegistry) -> bytes:
-    return b"".join(generate_latest(each) for each in registries)
+    return b"".join(generate_latest(registry) for registry in registries)
 
 
 def forget_at_exit() -> None:
-    """What this process holds open (sockets) is not to be counted when it is gone."""
+    """Remove the live gauges of this process, such as open sockets, from the folder at its exit."""
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         atexit.register(mark_process_dead, os.getpid())
 
 
 def serve() -> None:
-    """Show the metrics of a process that has no pages at METRICS_PORT, if it is set.
+    """Serve the metrics of a process without an HTTP server at METRICS_PORT, if it is set.
 
-    Of several processes of one program the first one shows those of all (see above).
+    If several processes share a folder, the first one serves the metrics of all.
     """
     forget_at_exit()
     if not settings.METRICS_PORT:
@@ -69,5 +69,5 @@ def serve() -> None:
     try:
         start_http_server(settings.METRICS_PORT, settings.METRICS_ADDRESS, registry())
     except OSError as error:
-        # the work goes on unseen: better than not at all
+        # the process continues without metrics
         log.warning("metrics_not_served", port=settings.METRICS_PORT, cause=error.strerror)

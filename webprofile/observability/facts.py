@@ -1,4 +1,4 @@
-"""What the log says of a request beside its id: who asks (never the mail), about which thing."""
+"""Middleware that adds the user's id and the requested object to the log lines of a request."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +9,15 @@ from django.http import HttpRequest, HttpResponse
 
 from webprofile.observability.requests import FACTS
 
-#: parts of addresses, and the field that each is in a log
+#: URL parameters and their log fields
 _FIELDS = {"task_id": "task", "profile_id": "profile", "upload_id": "upload"}
 
 
 class FactsMiddleware:
-    """Binds user and thing for all lines until the answer, and leaves them for the last one."""
+    """Bind the user's id and the object's id to all log lines of a request and to its access line.
+
+    E-mail addresses are never logged.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -28,14 +31,14 @@ class FactsMiddleware:
     def process_view(
         self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
     ) -> None:
-        found = {_FIELDS[name]: value for name, value in kwargs.items() if name in _FIELDS}
-        # agents, probes and the API have no session, and none is asked for
+        fields = {_FIELDS[name]: value for name, value in kwargs.items() if name in _FIELDS}
+        # requests of agents, probes and API clients have no session to load
         if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.pk is not None:
-            found["user"] = request.user.pk
-        note(request, **found)
+            fields["user"] = request.user.pk
+        note(request, **fields)
 
 
 def note(request: HttpRequest, **facts: Any) -> None:
-    """Bind facts about a request, also for the line that the outermost layer writes."""
+    """Bind log fields of a request, also for the access line that `Watched` writes."""
     structlog.contextvars.bind_contextvars(**facts)
     getattr(request, "scope", {}).get(FACTS, {}).update(facts)

@@ -1,17 +1,17 @@
-"""Logging of the server: one line a fact, the event a constant, the rest fields (structlog)."""
+"""Logging of the server (structlog): one line per event, with a constant name and fields."""
 
 import logging
 
 import structlog
 
-#: least levels of libraries that repeat the access line or write what no log may hold
+#: minimum levels of libraries that repeat the access line or log secrets
 _LEAST_LEVELS = {
     "django.request": logging.ERROR,
     "uvicorn.access": logging.CRITICAL,
-    # ten lines for each connection that was refused, beside the exception that dramatiq logs
+    # logs ten lines for each refused connection, in addition to the exception that dramatiq logs
     "pika": logging.CRITICAL,
-    # at DEBUG it writes the whole context of a page beside a variable that the page lacks, with
-    # the seed of a second factor or a token that is shown once
+    # at DEBUG it logs the whole context of a page with a missing variable, which may contain the
+    # seed of a second factor or a new token
     "django.template": logging.INFO,
 }
 _NOISY = ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2")
@@ -19,9 +19,9 @@ _ORDER = ["timestamp", "level", "event"]
 
 
 def configure_logging(level: str, form: str = "logfmt") -> None:
-    """Send structlog and the standard library to stderr, one line an event.
+    """Send structlog and standard library logs to stderr, one line per event.
 
-    form: `logfmt`, or `json` for an object a line. Raises ValueError for another one.
+    form: `logfmt`, or `json` for one object per line. Raises ValueError for any other value.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -57,14 +57,14 @@ def configure_logging(level: str, form: str = "logfmt") -> None:
     for name, least in _LEAST_LEVELS.items():
         logging.getLogger(name).setLevel(least)
     logging.getLogger("django.request").filters = [_is_bug]
-    # uvicorn's own handlers would write its lines in another form
+    # uvicorn's own handlers would use another format
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
 
 
 def _is_bug(record: logging.LogRecord) -> bool:
-    """503 says that a part of the site is away, or that this process ends: no error of ours."""
+    """Drop log records of status 503: a part is unavailable or the process shuts down."""
     return getattr(record, "status_code", 500) != 503
 
 

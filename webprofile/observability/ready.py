@@ -1,8 +1,8 @@
-"""Whether this process could serve a request now: each part that it needs is tried.
+"""Readiness checks: test each part that a process needs to serve requests.
 
-All parts at the same time, each with little patience; what was found is good for a moment, and only
-one caller at a time looks anew. So probing cannot be used to load the site, and a part that hangs
-costs one thread, however often it is asked for.
+The parts are tested concurrently with a short time limit. A result is cached for `GOOD_FOR_S`, and
+only one caller at a time tests again. So frequent probes put no load on the site, and a part that
+hangs occupies one thread only.
 """
 
 import asyncio
@@ -25,17 +25,16 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: s
 PATIENCE_S = 2.0
 GOOD_FOR_S = 1.5
 
 
 class NotReadyError(Exception):
-    """A part answers, but not as it must; the text says how."""
+    """A part responds, but not as required; the text has the cause."""
 
 
 class Probe:
-    """One part, tried in a thread of its own, which is the only one however long it hangs."""
+    """The test of one part in a thread; while it hangs, no second thread is started."""
 
     def __init__(self, name: str, check: Callable[[], None]) -> None:
         self.name, self._check = name, check
@@ -49,7 +48,10 @@ class Probe:
             self._thread.start()
 
     def problem_by(self, deadline: float) -> str | None:
-        """Why the part is not ready, None if it is. deadline: on the monotonic clock"""
+        """Return why the part is not ready, None if it is.
+
+        deadline: monotonic time until which to wait for the test
+        """
         if self._thread is not None:
             self._thread.join(max(0.0, deadline - time.monotonic()))
         return self._problem
@@ -58,7 +60,7 @@ class Probe:
         try:
             self._check()
         except Exception as error:
-            # whatever a part's library raises says the same: not ready
+            # any exception of a client library means that the part is not ready
             self._problem = f"{type(error).__name__}: {error}"
         else:
             self._problem = None
@@ -67,39 +69,39 @@ class Probe:
 
 
 class Readiness:
-    """The parts of a process, and what was found of them last."""
+    """The parts of a process and the cached result of their tests."""
 
     def __init__(self, checks: Mapping[str, Callable[[], None]]) -> None:
         self._probes = [Probe(name, check) for name, check in checks.items()]
         self._lock = threading.Lock()
-        self._found: list[str] | None = None
-        self._found_at = 0.0
+        self._missing: list[str] | None = None
+        self._tested_at = 0.0
 
     def missing(self) -> list[str]:
-        """Names of the parts that are not ready."""
-        if self._found is not None and time.monotonic() - self._found_at < GOOD_FOR_S:
-            return self._found
-        # who comes while somebody looks takes what was found before; the first ones wait
-        if not self._lock.acquire(blocking=self._found is None):
-            return self._found or []
+        """Return the names of the parts that are not ready."""
+        if self._missing is not None and time.monotonic() - self._tested_at < GOOD_FOR_S:
+            return self._missing
+        # during a test other callers get the last result; only before the first result they wait
+        if not self._lock.acquire(blocking=self._missing is None):
+            return self._missing or []
         try:
-            if self._found is None or time.monotonic() - self._found_at >= GOOD_FOR_S:
-                self._found = self._look()
-                self._found_at = time.monotonic()
-            return self._found
+            if self._missing is None or time.monotonic() - self._tested_at >= GOOD_FOR_S:
+                self._missing = self._test_parts()
+                self._tested_at = time.monotonic()
+            return self._missing
         finally:
             self._lock.release()
 
-    def _look(self) -> list[str]:
+    def _test_parts(self) -> list[str]:
         deadline = time.monotonic() + PATIENCE_S
         for probe in self._probes:
             probe.begin()
         problems = {probe.name: probe.problem_by(deadline) for probe in self._probes}
         missing = [name for name, problem in problems.items() if problem is not None]
-        if missing and missing != self._found:
-            # with the causes, which the answer must not tell: they may name addresses
+        if missing and missing != self._missing:
+            # the causes may contain internal addresses, so they are only logged
             log.warning("not_ready", **{name: problems[name] for name in missing})
-        elif self._found and not missing:
+        elif self._missing and not missing:
             log.info("ready_again")
         return missing
 
@@ -111,19 +113,22 @@ def check_database() -> None:
 
 
 class CheckMigrations:
-    """Whether the database has every migration of this code. Which those are is read once."""
+    """Check that all migrations of this code are applied; the migration files are read once.
+
+    Raises NotReadyError with the names of missing migrations.
+    """
 
     def __init__(self) -> None:
-        self._wanted: set[tuple[str, str]] | None = None
+        self._latest: set[tuple[str, str]] | None = None
 
     def __call__(self) -> None:
         close_old_connections()
-        if self._wanted is None:
+        if self._latest is None:
             loader = MigrationLoader(None)
-            self._wanted = set(loader.graph.leaf_nodes())
-        apps = {app for app, _ in self._wanted}
+            self._latest = set(loader.graph.leaf_nodes())
+        apps = {app for app, _ in self._latest}
         rows = MigrationRecorder(connection).migration_qs.filter(app__in=apps)
-        missing = self._wanted - set(rows.values_list("app", "name"))
+        missing = self._latest - set(rows.values_list("app", "name"))
         if missing:
             raise NotReadyError(", ".join(f"{app}.{name}" for app, name in sorted(missing)))
 
@@ -134,7 +139,7 @@ def check_channel_layer() -> None:
 
 
 def check_broker() -> None:
-    """A question to Redis, or a connection to RabbitMQ that is closed again."""
+    """Ping Redis, or open and close a connection to RabbitMQ."""
     broker: Any = dramatiq.get_broker()
     if hasattr(broker, "client"):
         broker.client.ping()
@@ -142,7 +147,7 @@ def check_broker() -> None:
         try:
             broker.connection.process_data_events()
         finally:
-            del broker.connection  # of this thread alone
+            del broker.connection  # the connection of this thread
 
 
 def check_storage() -> None:

@@ -1,8 +1,8 @@
-"""The spans of requests that say of which trace they are, and of those that change things.
+"""OpenTelemetry spans of requests that belong to a trace or change data.
 
-A page sends `traceparent`, and with its last request `x-trace-phases`: what it did itself, as
-`hash;BEGAN;ENDED,upload;BEGAN;ENDED` in milliseconds since the epoch. The browser sends no spans:
-the server tells them in its place.
+A page sends `traceparent`, and with its last request `x-trace-phases`: the phases of its own work,
+as `hash;BEGAN;ENDED,upload;BEGAN;ENDED` in milliseconds since the epoch. The browser exports no
+spans, so the server exports them in its place.
 """
 
 import os
@@ -22,15 +22,15 @@ from webprofile.observability.tracing import provider, tell
 PHASES = "x-trace-phases"
 _PHASE = re.compile(r"([a-z]{1,20});(\d{1,14});(\d{1,14})")
 _MOST_PHASES = 8
-#: s; a page that hashed and uploaded for longer told nonsense
+#: longest plausible phase in seconds
 _LONGEST_S = 24 * 3600
-#: the last middleware before the spans of requests begin
+#: the middleware after which the tracing middleware is inserted
 _AFTER = "webprofile.observability.facts.FactsMiddleware"
 
 
 def begin() -> None:
-    """Trace the requests of handlers that load their middleware from now on."""
-    # OpenTelemetry's stable names of attributes
+    """Trace the requests of handlers that load their middleware after this call."""
+    # use OpenTelemetry's stable attribute names
     os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
     DjangoInstrumentor().instrument(
         tracer_provider=provider("server"),
@@ -54,13 +54,13 @@ def _answered(span: Span, request: HttpRequest, response: HttpResponse) -> None:
     if not isinstance(span, ReadableSpan):
         return
     structlog.contextvars.unbind_contextvars("trace")
-    # the pattern of the address: addresses themselves may have ids and keys in them
+    # the pattern of the URL, since URLs may contain ids and keys
     route = f"/{request.resolver_match.route}" if request.resolver_match else "nothing"
     span.update_name(f"{request.method} {route}")
     for name in {"url.full", "url.path", "url.query"} & set(span.attributes or ()):
         span.set_attribute(name, "" if name == "url.query" else route)
     if response.status_code < 500:
-        # a view may answer by an exception, such as Http404, which is no failure of the site
+        # a view may respond with an exception such as Http404, which is no failure of the site
         span.set_status(StatusCode.OK)
     now = time.time()
     phases = list(_phases(request.headers.get(PHASES, ""), now))
@@ -71,7 +71,7 @@ def _answered(span: Span, request: HttpRequest, response: HttpResponse) -> None:
 
 
 def _phases(text: str, now: float) -> Iterator[tuple[str, float, float]]:
-    """What a page says that it did: (name, begin, end); what cannot be is left out."""
+    """Yield (name, begin, end) of a page's phases in seconds; skip implausible ones."""
     for name, began_ms, ended_ms in _PHASE.findall(text[:400])[:_MOST_PHASES]:
         began, ended = int(began_ms) / 1000, int(ended_ms) / 1000
         if now - _LONGEST_S < began <= ended < now + _LONGEST_S:

@@ -1,7 +1,7 @@
-"""The outermost layer of the server: every request and socket gets an id, a log line, a count.
+"""The outermost ASGI layer: request ids, access log, metrics and draining.
 
-django-structlog does a part of this inside Django; sockets, static files and what the layers around
-Django answer would be left out, and its lines hold whole addresses with their queries.
+django-structlog does a part of this inside Django, but would miss sockets, static files and
+responses of the layers around Django, and logs whole URLs with their queries.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[..., Awaitable[None]]
 
-#: where `webprofile.observability.facts` leaves what it learns inside Django, for the log line
+#: key of the ASGI scope in which `webprofile.observability.facts` stores fields of the access line
 FACTS = "mgw.facts"
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-#: nginx' number for a client that went before its answer
+#: nginx's status for a client that closed the connection before the response
 GONE = 499
-#: the first part of a path; all others are "other"
+#: route class by the first segment of a path; all others are "other"
 _CLASSES = {
     "": "pages", "tasks": "tasks", "workers": "workers", "profiles": "profiles",
     "netron": "viewer", "perfetto": "viewer", "docs": "pages", "agent": "agent_files",
@@ -39,11 +39,11 @@ _CLASSES = {
     "favicon.ico": "static", "healthz": "probes", "readyz": "probes", "metrics": "probes",
 }  # fmt: skip
 _SOCKETS = {"agent": "agent", "tasks": "browser"}
-#: asked every few seconds by machines: their answers say nothing new to who reads a log
+#: route classes that machines request every few seconds: logged at DEBUG unless they fail
 QUIET = frozenset({"probes", "static", "heartbeats"})
-#: keys of mails that let somebody in stand in the paths of these pages
+#: login keys of e-mails in the paths of account pages
 _KEY = re.compile(r"(?<=/)[^/]{20,}")
-#: s between two looks at the loop; a thousandth of a core on the machine that it was measured on
+#: interval of the event loop measurement; it costs 0.1 % of a core
 LOOP_EVERY_S = 0.5
 _loop_watches: set[asyncio.Task[None]] = set()
 _draining = threading.Event()
@@ -51,7 +51,7 @@ _heard_term: list[bool] = []
 
 
 class Watched:
-    """An ASGI application that is counted, timed and logged."""
+    """ASGI middleware that counts, times and logs requests and sockets."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -121,7 +121,7 @@ class Watched:
 
 
 def _begin_process() -> None:
-    """What a server process does once; a server without a lifespan begins at its first request."""
+    """Set up metrics and the TERM handler once; without lifespan events at the first request."""
     if _watch_loop():
         exposition.forget_at_exit()
     listen_for_term()
@@ -135,15 +135,15 @@ async def _live(receive: Receive, send: Send) -> None:
 
 
 def _id_of(scope: Any) -> str:
-    """The id that a proxy gave, or one of our own."""
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    return given if _ID.fullmatch(given) else uuid.uuid4().hex
+    """Return the request id from a proxy, or a new one."""
+    request_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    return request_id if _ID.fullmatch(request_id) else uuid.uuid4().hex
 
 
 def _watch_loop() -> bool:
-    """Measure how late the running loop comes from now on; whether nobody did before.
+    """Start measuring the lag of the running event loop; return False if it is measured already.
 
-    What blocks it holds up every request and socket.
+    A blocked event loop delays all requests and sockets.
     """
     if any(task.get_loop() is asyncio.get_running_loop() for task in _loop_watches):
         return False
@@ -166,37 +166,38 @@ def is_draining() -> bool:
 
 
 def listen_for_term() -> None:
-    """Stand before the server's own handler of TERM, once; called in the event loop.
+    """Wrap the server's handler of TERM, once; call it in the event loop.
 
-    After TERM a process says that it is not ready, and serves on until proxies have heard it:
-    uvicorn itself closes its listening socket at once, and a proxy that has not looked meanwhile
-    sends requests into nothing.
+    After TERM the process reports that it is not ready and serves for DRAIN_S more seconds, until
+    proxies have noticed. uvicorn itself closes its listening socket at once, so that requests of
+    such a proxy would fail. A second TERM skips the delay.
     """
     if _heard_term or threading.current_thread() is not threading.main_thread():
         return
-    theirs = signal.getsignal(signal.SIGTERM)
-    if not callable(theirs):
-        return  # no server: a test, or a command
+    server_handler = signal.getsignal(signal.SIGTERM)
+    if not callable(server_handler):
+        return  # not a server, but a test or a command
     _heard_term.append(True)
     loop = asyncio.get_running_loop()
 
     def on_term(number: int, frame: FrameType | None) -> None:
-        # asked twice, nobody waits
         is_first, pause_s = not _draining.is_set(), settings.DRAIN_S
         _draining.set()
         if is_first and pause_s > 0:
-            loop.call_soon_threadsafe(lambda: loop.call_later(pause_s, theirs, number, None))
+            loop.call_soon_threadsafe(
+                lambda: loop.call_later(pause_s, server_handler, number, None)
+            )
         else:
-            theirs(number, frame)
+            server_handler(number, frame)
 
     signal.signal(signal.SIGTERM, on_term)
 
 
-# -- addresses in few classes: what metrics are told by, and what of a path may stand in a log ----
+# -- route classes for metrics, and paths for the log ----
 
 
 def route_class(path: str) -> str:
-    """One of some twenty words for the address of a request."""
+    """Return the route class of a path, one of about twenty."""
     if path.startswith("/api/"):
         if path == "/api/agent/heartbeat/":
             return "heartbeats"
@@ -205,13 +206,13 @@ def route_class(path: str) -> str:
 
 
 def socket_kind(path: str) -> str:
-    """`agent`, `browser` or `other`."""
+    """Return `agent`, `browser` or `other`."""
     parts = path.split("/", 3)
     return _SOCKETS.get(parts[2], "other") if parts[1:2] == ["ws"] and len(parts) > 2 else "other"
 
 
 def loggable(path: str) -> str:
-    """A path without keys, and of bounded length; the query never belongs into a log."""
+    """Return a path without login keys, at most 200 characters; queries are never logged."""
     if path.startswith("/accounts/"):
         path = _KEY.sub("*", path)
     return path[:200]

@@ -1,6 +1,6 @@
-"""Which trace a piece of work is part of, for modules that send no spans.
+"""Current trace id of a request, for modules that export no spans.
 
-A leaf: it imports nothing of OpenTelemetry unless traces are kept.
+OpenTelemetry is imported only if tracing is enabled.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 def is_installed() -> bool:
-    """Whether requirements/tracing.txt is there; looks, and imports nothing of it."""
+    """Return whether the packages of requirements/tracing.txt are installed; imports none."""
     try:
         for name in ("exporter.otlp.proto.http", "instrumentation.django"):
             if importlib.util.find_spec(f"opentelemetry.{name}") is None:
@@ -24,7 +24,7 @@ def is_installed() -> bool:
 
 
 def are_kept() -> bool:
-    """Whether this process sends spans."""
+    """Return whether this process exports spans."""
     return settings.TRACING and _is_usable()
 
 
@@ -37,9 +37,9 @@ def _is_usable() -> bool:
 
 
 def current() -> str:
-    """`traceparent` for what the current request begins; empty where traces are off.
+    """Return the `traceparent` for work that the current request starts, empty without tracing.
 
-    The caller's span if the request names one, the request's own otherwise.
+    It is the caller's span if the request has a `traceparent`, else the span of the request.
     """
     if not are_kept():
         return ""

@@ -1,8 +1,8 @@
-"""Spans by OpenTelemetry. Only processes that keep traces import this (`traces.are_kept`).
+"""Export OpenTelemetry spans over OTLP; imported only if tracing is on (`trace_context.are_kept`).
 
-Spans of requests come from OpenTelemetry's instrumentation of Django. Other work lasts from row to
-row and from process to process: its spans are told when it has ended, with the times and ids that
-rows, agents and browsers name, so a process that dies loses the spans of the moment alone.
+OpenTelemetry's Django instrumentation creates the spans of requests. Other work spans several
+processes: its spans are exported when it has ended, with times and ids from rows, agents and
+browsers. A process that dies loses only the spans that it has not exported yet.
 """
 
 import atexit
@@ -24,27 +24,27 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import Attributes
 
 _W3C = TraceContextTextMapPropagator()
-#: of the span that is begun now, where its ids are known before it begins
-_given: ContextVar[SpanContext | None] = ContextVar("given", default=None)
+#: ids of the next span, if they are known before it starts
+_preset_ids: ContextVar[SpanContext | None] = ContextVar("preset_ids", default=None)
 
 
 class _Ids(IdGenerator):
-    """Random ids, except of spans whose ids other processes know already."""
+    """Generate random ids, except for spans whose ids other processes know already."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()
 
     def generate_span_id(self) -> int:
-        given = _given.get()
-        return given.span_id if given else self._random.generate_span_id()
+        preset = _preset_ids.get()
+        return preset.span_id if preset else self._random.generate_span_id()
 
     def generate_trace_id(self) -> int:
-        given = _given.get()
-        return given.trace_id if given else self._random.generate_trace_id()
+        preset = _preset_ids.get()
+        return preset.trace_id if preset else self._random.generate_trace_id()
 
 
 class _NotReading(Sampler):
-    """Leaves out requests that only read: a page asks for dozens, and changes nothing."""
+    """Sampler that drops GET and HEAD requests, of which a page sends dozens."""
 
     def should_sample(
         self,
@@ -65,46 +65,49 @@ class _NotReading(Sampler):
 
 @cache
 def processor() -> BatchSpanProcessor:
-    """What sends the spans of this process, in batches and by a thread of its own."""
-    made = BatchSpanProcessor(OTLPSpanExporter())
-    atexit.register(made.shutdown)
-    return made
+    """Return the processor that exports the spans of this process, in batches and in a thread."""
+    batch_processor = BatchSpanProcessor(OTLPSpanExporter())
+    atexit.register(batch_processor.shutdown)
+    return batch_processor
 
 
 @cache
 def provider(service: str) -> TracerProvider:
-    """The tracers of a service: browser, server, actor or agent."""
-    made = TracerProvider(
-        # without a parent: a parent's flag says whether its trace is kept
+    """Return the tracer provider of a service: browser, server, actor or agent."""
+    tracer_provider = TracerProvider(
+        # for spans without a parent; otherwise the parent's flag decides
         sampler=ParentBased(root=_NotReading()),
         resource=Resource.create({"service.name": f"mgw-{service}"}),
-        # the instrumentation records exceptions as events, with names of users' files and stacks
+        # drops events: the instrumentation records exceptions with file names and stack traces
         span_limits=SpanLimits(max_events=0),
         shutdown_on_exit=False,
         id_generator=_Ids(),
     )
-    made.add_span_processor(processor())
-    return made
+    tracer_provider.add_span_processor(processor())
+    return tracer_provider
 
 
 def place_of(traceparent: str) -> SpanContext | None:
-    """The span that a `traceparent` names; None for a text that names none."""
+    """Parse a `traceparent`; return None if it is invalid."""
     context = _W3C.extract({"traceparent": traceparent}, context=Context())
-    found = trace.get_current_span(context).get_span_context()
-    return found if found.is_valid else None
+    span_context = trace.get_current_span(context).get_span_context()
+    return span_context if span_context.is_valid else None
 
 
 def traceparent_of_request() -> str:
-    """`traceparent` of the span that called, or of the current request's if none did."""
+    """Return the `traceparent` of the caller's span, or that of the request's span without one."""
     span = trace.get_current_span()
-    place = span.parent if isinstance(span, ReadableSpan) else None
+    parent = span.parent if isinstance(span, ReadableSpan) else None
     carrier: dict[str, str] = {}
-    _W3C.inject(carrier, context=_below(place) if place else None)
+    _W3C.inject(carrier, context=_below(parent) if parent else None)
     return carrier.get("traceparent", "")
 
 
 def place_within(place: SpanContext, thing: str) -> SpanContext:
-    """The span of a thing that several processes speak of; each finds it without asking."""
+    """Return the span context of an object (such as an attempt) within a trace.
+
+    The span id is a hash of trace id and object, so that all processes derive the same id.
+    """
     digest = hashlib.sha256(f"{place.trace_id:032x} {thing}".encode()).digest()
     span = int.from_bytes(digest[:8]) or 1
     return SpanContext(place.trace_id, span, is_remote=True, trace_flags=place.trace_flags)
@@ -121,11 +124,11 @@ def tell(
     problem: str = "",
     attributes: Mapping[str, str | int] | None = None,
 ) -> None:
-    """Send a span of work that has ended; times are seconds since the epoch. Never waits.
+    """Export a span of finished work in the background; times are seconds since the epoch.
 
-    own: its ids, where others must know them; they are random otherwise.
+    own: its ids, if other processes must know them; otherwise they are random
     """
-    token = _given.set(own)
+    token = _preset_ids.set(own)
     try:
         span = (
             provider(service)
@@ -138,7 +141,7 @@ def tell(
             )
         )
     finally:
-        _given.reset(token)
+        _preset_ids.reset(token)
     if problem:
         span.set_status(Status(StatusCode.ERROR, problem))
     span.end(end_time=_ns(max(started_at, ended_at)))
@@ -149,5 +152,5 @@ def _below(place: SpanContext) -> Context:
 
 
 def _ns(at: float) -> int:
-    """A float of the epoch is good to a microsecond, no finer."""
+    """Convert seconds to nanoseconds, rounded to microseconds, the resolution of the float."""
     return round(at * 1e6) * 1000

@@ -1,1 +1,1 @@
-"""Run a site: the development server, the health check, assets, metrics of rows."""
+"""Operation of a site: development server, health check, frontend assets and database metrics."""

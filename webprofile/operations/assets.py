@@ -1,8 +1,8 @@
-"""Fetch the scripts that pages need from npm: `python -m webprofile.operations.assets [--tests]`.
+"""Fetch the scripts of pages from npm: `python -m webprofile.operations.assets [--tests]`.
 
-npm comes as a Python package, so a fresh machine needs no Node. Only the files named here are
-copied to `static/vendor/`, each with its licence; nothing of them is committed. `--tests` also
-fetches what the tests in a browser run; no page loads it, and it stays in `node_modules/`.
+npm is installed as a Python package, so a new machine needs no Node.js. Only the files in `SCRIPTS`
+are copied to `static/vendor/`, each with its licence; they are not committed. `--tests` also
+fetches the development dependencies of browser tests, which stay in `node_modules/`.
 """
 
 import shutil
@@ -24,7 +24,7 @@ NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
 def fetch(*, for_tests: bool = False) -> int:
-    """Return npm's exit code; on success all scripts lie in `static/vendor/`."""
+    """Fetch the packages, copy the scripts to `static/vendor/` and return npm's exit code."""
     code = npm([*NPM, *([] if for_tests else ["--omit=dev"])], cwd=ROOT)
     if code:
         sys.stderr.write("npm could not fetch the scripts of package.json; see above.\n")

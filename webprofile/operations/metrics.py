@@ -1,7 +1,7 @@
-"""Metrics that are in the database, read when Prometheus asks: a dozen queries by indexes.
+"""Prometheus metrics from the database, read at the scrape with a dozen indexed queries.
 
-Every web process shows the same numbers, so they are to be read with `max by (...)`. What was read
-is good for some seconds, however many ask.
+All web processes report the same values, so Prometheus queries need `max by (...)`. The values are
+cached for `GOOD_FOR_S`.
 """
 
 import shutil
@@ -30,7 +30,6 @@ from workers.status import ENABLED, NOT_HELD, NOT_RETIRED
 
 log = structlog.get_logger()
 
-#: s
 GOOD_FOR_S = 5.0
 _TIERS = ("health", "raised", "usual", "put_back")
 
@@ -89,41 +88,41 @@ DESCRIPTIONS = {
 }
 
 
-class Rows:
-    """A collector of prometheus_client."""
+class DatabaseCollector:
+    """Collector of prometheus_client for metrics from the database, with a short cache."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: list[Metric] = []
-        self._found_at = -GOOD_FOR_S
+        self._metrics: list[Metric] = []
+        self._read_at = -GOOD_FOR_S
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: else the database would be asked when this module is loaded."""
+        """Return nothing, so that registering the collector does not query the database."""
         return []
 
     def collect(self) -> list[Metric]:
         with self._lock:
-            if time.monotonic() - self._found_at >= GOOD_FOR_S:
-                self._found = _read()
-                self._found_at = time.monotonic()
-            return self._found
+            if time.monotonic() - self._read_at >= GOOD_FOR_S:
+                self._metrics = _read()
+                self._read_at = time.monotonic()
+            return self._metrics
 
     def forget(self) -> None:
-        """Read anew the next time."""
+        """Clear the cache."""
         with self._lock:
-            self._found_at = -GOOD_FOR_S
+            self._read_at = -GOOD_FOR_S
 
 
 def _read() -> list[Metric]:
-    """Everything; where the database does not answer, only that."""
+    """Read all metrics; without a database, those of the process and disk only."""
     try:
-        found = [*_queue(), *_tasks(), *_workers(), *_ends(), *_sweep(), *_outbox()]
+        from_database = [*_queue(), *_tasks(), *_workers(), *_ends(), *_sweep(), *_outbox()]
         readable = 1
     except DatabaseError as error:
         log.warning("metrics_without_database", cause=type(error).__name__)
-        found, readable = [], 0
+        from_database, readable = [], 0
     return [
-        *found,
+        *from_database,
         *_pool(),
         *_disk(),
         _gauge("mgw_database_readable", readable),
@@ -151,21 +150,21 @@ def _tier(number: int) -> str:
 def _queue() -> Iterator[Metric]:
     waiting = Task.objects.filter(state=TaskState.WAITING).order_by()
     rows = waiting.annotate(tier=tiers()).values_list("tier")
-    now, number = timezone.now(), dict.fromkeys(_TIERS, 0.0)
+    now, counts = timezone.now(), dict.fromkeys(_TIERS, 0.0)
     age_s = dict.fromkeys(_TIERS, 0.0)
     for tier, count, first_at in rows.annotate(Count("pk"), first=Min("submitted_at")):
-        word = _tier(tier)
-        number[word] += count
+        label = _tier(tier)
+        counts[label] += count
         if first_at is not None:
-            age_s[word] = max(age_s[word], (now - first_at).total_seconds())
-    yield _by_label("mgw_queue_tasks", number)
+            age_s[label] = max(age_s[label], (now - first_at).total_seconds())
+    yield _by_label("mgw_queue_tasks", counts)
     yield _by_label("mgw_queue_oldest_age_seconds", age_s)
 
 
 def _tasks() -> Iterator[Metric]:
     live = Task.objects.filter(state__in=LIVE).order_by()
-    found = dict(live.values_list("state").annotate(Count("pk")))
-    counts: dict[str, float] = {state.value: found.get(state.value, 0) for state in sorted(LIVE)}
+    by_state = dict(live.values_list("state").annotate(Count("pk")))
+    counts: dict[str, float] = {state.value: by_state.get(state.value, 0) for state in sorted(LIVE)}
     yield _by_label("mgw_tasks_live", counts)
     unread = Task.objects.filter(state=TaskState.PROCESSING)
     late = unread.filter(hinted_at__lt=timezone.now() - HINT_PATIENCE).count()
@@ -178,8 +177,8 @@ def _workers() -> Iterator[Metric]:
         beat.value: number for beat, number in beats_count(known.filter(ENABLED.rows(""))).items()
     }
     yield _by_label("mgw_workers", beats)
-    why = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
-    out = known.aggregate(**{name: Count("pk", filter=found) for name, found in why.items()})
+    filters = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
+    out = known.aggregate(**{name: Count("pk", filter=rule) for name, rule in filters.items()})
     yield _by_label("mgw_workers_out", out)
 
 
@@ -206,7 +205,7 @@ def _outbox() -> Iterator[Metric]:
 
 
 def _pool() -> Iterator[Metric]:
-    """psycopg's own figures of this process (PostgreSQL only)."""
+    """Yield statistics of psycopg's connection pool in this process (PostgreSQL only)."""
     pool = getattr(connection, "pool", None)
     if pool is None:
         return
@@ -221,13 +220,13 @@ def _pool() -> Iterator[Metric]:
 
 
 def _disk() -> Iterator[Metric]:
-    """Where this process writes: on one machine also where the files of tasks lie."""
+    """Yield size and free space of the disk of MGW_HOME, with the tasks' files on one machine."""
     if settings.HOME.is_dir():
-        found = shutil.disk_usage(settings.HOME)
-        yield _gauge("mgw_disk_free_bytes", found.free)
-        yield _gauge("mgw_disk_size_bytes", found.total)
+        usage = shutil.disk_usage(settings.HOME)
+        yield _gauge("mgw_disk_free_bytes", usage.free)
+        yield _gauge("mgw_disk_size_bytes", usage.total)
 
 
-rows = Rows()
+rows = DatabaseCollector()
 rows_registry = CollectorRegistry()
 rows_registry.register(rows)

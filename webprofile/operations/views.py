@@ -1,4 +1,4 @@
-"""What proxies, orchestrators and Prometheus ask."""
+"""Views for proxies, orchestrators and Prometheus: readiness and metrics."""
 
 import hmac
 import ipaddress
@@ -18,10 +18,10 @@ from webprofile.operations.metrics import rows_registry
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 if requests should come here, else 503 with the names of what is missing.
+    """Return 200 if this process accepts requests, else 503 with the names of missing parts.
 
-    `?own` leaves out what all servers share: a proxy that chooses among them would pass over every
-    one when Redis or storage is away, and most of the site works without.
+    `?own` ignores parts that all servers share. Otherwise a proxy would remove all servers during
+    an outage of Redis or storage, although most of the site works without them.
     """
     if is_draining():
         missing = ["draining"]
@@ -35,7 +35,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For who brings a token, or asks directly from a network of the operator's."""
+    """Return the metrics; 404 without a token unless the client is in METRICS_NETWORKS."""
     if not (_has_token(request) or _is_near(request)):
         raise Http404
     text = exposition.text_of(exposition.registry(), exposition.build_registry(), rows_registry)
@@ -46,18 +46,18 @@ def _has_token(request: HttpRequest) -> bool:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return False
-    given = token.strip().encode()
-    # each is compared: the time says neither which one fits nor how much of it
-    return any([hmac.compare_digest(given, known.encode()) for known in settings.METRICS_TOKENS])
+    secret = token.strip().encode()
+    # compares with all tokens, so that the duration does not disclose which one matches
+    return any([hmac.compare_digest(secret, known.encode()) for known in settings.METRICS_TOKENS])
 
 
 def _is_near(request: HttpRequest) -> bool:
-    # through a proxy everybody comes from its address, and what a header says can be made up
+    # behind a proxy REMOTE_ADDR is the proxy's address, and clients can forge the headers
     if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
         return False
     try:
         address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         return False
-    networks = [ipaddress.ip_network(each, strict=False) for each in settings.METRICS_NETWORKS]
+    networks = [ipaddress.ip_network(text, strict=False) for text in settings.METRICS_NETWORKS]
     return any(address in network for network in networks)

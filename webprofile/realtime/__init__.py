@@ -1,1 +1,1 @@
-"""The channel layer, and the base of browsers' sockets."""
+"""The channel layer and the base classes of WebSocket consumers."""

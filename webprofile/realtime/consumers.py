@@ -1,4 +1,4 @@
-"""What any socket is held to: who may open it, how many, how much it may say, how often."""
+"""Base classes of WebSocket consumers: origin checks, access, and limits on sockets and frames."""
 
 import json
 import time
@@ -20,26 +20,26 @@ from webprofile.origins import origin_of
 
 _SESSIONS = import_module(settings.SESSION_ENGINE)
 App = Callable[[Any, Any, Any], Awaitable[Any]]
-#: more frames, or more sockets, than anybody needs
+#: close code for too many frames or sockets
 TOO_MUCH = 4429
 BAD_FRAME = 4400
-#: characters of a frame; a page's has fewer than 100
-MOST_SAID = 1000
+#: longest frame in characters; frames of our pages have fewer than 100
+FRAME_LIMIT = 1000
 NOT_LOGGED_IN = 4401
 NOT_FOUND = 4404
-#: the browser comes back, and is asked anew what it may see
+#: close code for changed permissions; the browser reconnects and the permissions are checked again
 OTHER_RIGHTS = 4403
 
 
 class Pace:
-    """So many frames at once, and so many each second after that; a leaky bucket."""
+    """Token bucket: allow `burst` frames at once, refilled with `per_s` frames per second."""
 
     def __init__(self, burst: float, per_s: float) -> None:
         self._burst, self._per_s = burst, per_s
         self._left, self._at = burst, time.monotonic()
 
     def has_room(self) -> bool:
-        """Count one frame; False if it is one too many."""
+        """Count one frame; return False if the limit is exceeded."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
         self._at = now
@@ -49,8 +49,8 @@ class Pace:
         return True
 
 
-class Places:
-    """How many sockets each user has open in this process."""
+class SocketCounter:
+    """Count the open sockets of each user in this process, at most `SOCKETS_PER_USER`."""
 
     def __init__(self) -> None:
         self._open: Counter[int] = Counter()
@@ -68,7 +68,10 @@ class Places:
 
 
 class ClosesOnce(AsyncWebsocketConsumer):
-    """Says nothing after its close: frames that were on their way are still handed to it."""
+    """A consumer that sends nothing after its close.
+
+    Frames that were already received are still passed to a consumer after it closed its socket.
+    """
 
     is_closed = False
 
@@ -84,37 +87,37 @@ class ClosesOnce(AsyncWebsocketConsumer):
             await super().send(text_data=text_data, bytes_data=bytes_data, close=close)
 
 
-_PLACES = Places()
+_OPEN_SOCKETS = SocketCounter()
 
 
 class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
-    """A socket that hears nothing more when its session or its reader's rights have ended.
+    """Base of a browser's consumer, which can check whether session and permissions still hold.
 
-    A page says little and seldom: what is long, binary or without end closes the socket.
+    Pages send few and short frames: a long or binary frame, or too many frames, close the socket.
     """
 
-    has_place = False
+    is_counted = False
     group = ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Leave place and group, however it ends: an error ends it without `disconnect`."""
+        """Run the consumer, then leave its group; after an error `disconnect` is not called."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            if self.has_place:
-                _PLACES.give_back(scope["user"].pk)
+            if self.is_counted:
+                _OPEN_SOCKETS.give_back(scope["user"].pk)
             if self.group:
                 await self.channel_layer.group_discard(self.group, self.channel_name)
 
     async def is_let_in(self) -> bool:
-        """Accept the socket; close it at once where nobody is logged in, or too many are open."""
+        """Accept the socket; close it and return False without a login or with too many sockets."""
         await self.accept()
         user = self.scope["user"]
         if not user.is_authenticated:
             await self.close(code=NOT_LOGGED_IN)
             return False
-        self.has_place = _PLACES.take(user.pk)
-        if not self.has_place:
+        self.is_counted = _OPEN_SOCKETS.take(user.pk)
+        if not self.is_counted:
             await self.close(code=TOO_MUCH)
             return False
         self.pace = Pace(settings.READER_FRAMES_BURST, settings.READER_FRAMES_PER_S)
@@ -127,25 +130,25 @@ class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
     ) -> None:
-        """A frame that is no JSON says nothing."""
+        """Pass a JSON frame to `receive_json`; ignore other text, close on a violated limit."""
         if self.is_closed:
             return
         if not self.pace.has_room():
             await self.close(code=TOO_MUCH)
-        elif text_data is None or len(text_data) > MOST_SAID:
+        elif text_data is None or len(text_data) > FRAME_LIMIT:
             await self.close(code=BAD_FRAME)
         else:
             try:
                 content = json.loads(text_data)
             except (ValueError, RecursionError):
                 return
-            # an error of the answer is ours: it ends the socket, and the page comes back
+            # an exception here is a bug: it closes the socket, and the page reconnects
             await self.receive_json(content)
 
     async def is_over(self) -> bool:
-        """Close the socket of who is not logged in any more, or has other rights by now."""
+        """Close the socket and return True if the login ended or the permissions changed."""
         store = _SESSIONS.SessionStore(self.scope["session"].session_key)
-        # asks for the rows anew: a password, a session or a whole user may be gone since
+        # reads the rows again: password, session or user may have changed or been deleted
         user = await database_sync_to_async(get_user)(SimpleNamespace(session=store))
         opener = self.scope["user"]
         if (user.pk, user.is_staff) == (opener.pk, opener.is_staff):
@@ -155,14 +158,14 @@ class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
 
 
 class NoSuchSocket(AsyncJsonWebsocketConsumer):
-    """Answers an address at which there is nothing, instead of an error in the log."""
+    """Close sockets of unknown paths with 4404, instead of logging an error."""
 
     async def connect(self) -> None:
         await self.close(code=NOT_FOUND)
 
 
 class OwnPages:
-    """Lets pages of this site alone open a browser's socket: their cookie goes along by itself."""
+    """Reject sockets from pages of other sites, since the browser sends the cookie with them."""
 
     def __init__(self, app: App) -> None:
         self.inner = app
@@ -175,7 +178,7 @@ class OwnPages:
 
 
 class NoPages:
-    """Lets no page open an agent's socket: a program sends no Origin, or that of the site."""
+    """Reject an agent's socket with a foreign Origin: agents send no Origin or that of the site."""
 
     def __init__(self, app: App) -> None:
         self.inner = app
@@ -188,18 +191,18 @@ class NoPages:
 
 
 def header(scope: Any, name: bytes) -> str | None:
-    """A header that stands once; empty if it stands more than once, None without it."""
-    found = [value for key, value in scope["headers"] if key.lower() == name]
-    if len(found) > 1:
+    """Return the value of a header: empty if it occurs more than once, None if it is missing."""
+    values = [value for key, value in scope["headers"] if key.lower() == name]
+    if len(values) > 1:
         return ""
-    return found[0].decode("latin-1") if found else None
+    return values[0].decode("latin-1") if values else None
 
 
 def is_own_page(origin: str, *, host: str | None) -> bool:
-    """Whether `origin` is where this site's pages come from.
+    """Return whether `origin` is an origin of this site's pages.
 
-    It is SITE_URL's, or that of the very host that is asked, if the site answers to it. The second
-    origin that draws hostile files is none, although the site answers to its name too.
+    It is the origin of SITE_URL or that of the requested host, if ALLOWED_HOSTS contains the host.
+    NETRON_ORIGIN, which serves the viewers of untrusted files, is not an origin of pages.
     """
     site = origin_of(settings.SITE_URL)
     if origin == site:

@@ -1,4 +1,4 @@
-"""The channel layer: wake-ups over Redis, which may be away for a while."""
+"""Channel layer over Redis with time limits, which drops messages while Redis is unavailable."""
 
 import asyncio
 import os
@@ -24,9 +24,9 @@ from redis.exceptions import RedisError
 
 log = structlog.get_logger()
 
-#: who sends has a request or a device waiting
+#: time limit of sending a message, since a request or a device waits for the sender
 SEND_S = 2.0
-#: how long nobody tries after a failure
+#: pause of all senders after a failure
 REST_S = 2.0
 SUBSCRIBE_AGAIN_S = 1.0
 _SEND_AGAIN_S = 0.2
@@ -49,31 +49,31 @@ async def _send_all(layer: Any, groups: Iterable[str], message: dict[str, Any]) 
 
 
 async def round_trip(layer: Any, within_s: float) -> bool:
-    """Send to a group of one's own and hear it, as a wake-up does; whether it came as it was sent.
+    """Send a message to a new group, receive it, and return whether it is unchanged.
 
-    Sent again until it is heard: listening and sending go over two connections, of which Redis may
-    read the second one first. Raises TimeoutError if nothing came `within_s`.
+    The message is repeated until it arrives: subscribing and sending use two connections, and Redis
+    may read the second one first. Raises TimeoutError if nothing arrives in `within_s` seconds.
     """
     group = f"trip.{secrets.token_hex(8)}"
     message = {"type": "trip.mark", "mark": secrets.token_hex(8)}
     async with asyncio.timeout(within_s):
         channel = await layer.new_channel()
         await layer.group_add(group, channel)
-        hearing = asyncio.create_task(layer.receive(channel))
+        receiver = asyncio.create_task(layer.receive(channel))
         try:
-            while not hearing.done():
+            while not receiver.done():
                 await layer.group_send(group, message)
-                await asyncio.wait({hearing}, timeout=_SEND_AGAIN_S)
-            heard: object = hearing.result()
+                await asyncio.wait({receiver}, timeout=_SEND_AGAIN_S)
+            received: object = receiver.result()
         finally:
-            hearing.cancel()
+            receiver.cancel()
             await layer.group_discard(group, channel)
-    return heard == message
+    return received == message
 
 
 @dataclass
 class _Listeners:
-    """Who listens in one event loop: queues by channel, and channels by group."""
+    """The channels of one event loop: queues by channel, and channels by group."""
 
     queues: dict[str, asyncio.Queue[dict[str, Any]]] = field(default_factory=dict)
     groups: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -82,39 +82,39 @@ class _Listeners:
 
 
 class PatientLayer:
-    """Loses messages while Redis is away, and nothing else.
+    """Channel layer that drops messages while Redis is unavailable, and never raises for it.
 
-    Wake-ups carry nothing and may be lost: rows and heartbeats say the same. So a Redis that is
-    away must neither end or refuse the sockets of agents and pages, which wait for them, nor hold
-    up who sends one.
+    Wake-ups carry no data and may be lost, since rows and heartbeats have the same information. An
+    outage of Redis therefore must not close or refuse the sockets of agents and pages, nor block
+    the senders of messages.
 
-    All messages go to one group of channels_redis, each with the groups that it is for; every event
-    loop listens to that group and hands on what is for its own channels. So a message to thousands
-    of groups is one PUBLISH, and to join a group needs no Redis. There is no `send`: all messages
-    go to groups.
+    All messages go to one group of channels_redis, each with the list of its target groups. Every
+    event loop subscribes to that group and passes messages on to its own channels. A message to
+    thousands of groups is one PUBLISH, and joining a group needs no request to Redis. There is no
+    `send` method, since all messages go to groups.
     """
 
     extensions = ("groups", "flush")
 
     def __init__(self, hosts: Iterable[dict[str, Any]], **options: Any) -> None:
-        # a connection that was closed meanwhile is opened again, once
-        again = {"retry": Retry(NoBackoff(), 1, (RedisConnectionError,))}
-        self._redis: Any = RedisPubSubChannelLayer(hosts=[h | again for h in hosts], **options)
-        #: of all event loops and threads
+        # reopens a closed connection once
+        retry = {"retry": Retry(NoBackoff(), 1, (RedisConnectionError,))}
+        self._redis: Any = RedisPubSubChannelLayer(hosts=[h | retry for h in hosts], **options)
+        #: monotonic time until which no event loop or thread sends
         self.rests_until = 0.0
         self._listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listeners] = (
             WeakKeyDictionary()
         )
 
     def tell(self, groups: Iterable[str], message: dict[str, Any]) -> None:
-        """As `group_send` to all of these groups.
+        """Send a message to several groups from a thread without a running event loop.
 
-        For threads: an event loop for each message, with a connection of its own, costs ten times
-        as much as the one that all threads of the process share.
+        All threads of the process share one event loop: a new loop and connection for each message
+        would cost ten times as much.
         """
         if time.monotonic() >= self.rests_until:
-            sending = self._send(groups, message)
-            asyncio.run_coroutine_threadsafe(sending, _loop_of_threads(os.getpid())).result()
+            coroutine = self._send(groups, message)
+            asyncio.run_coroutine_threadsafe(coroutine, _loop_of_threads(os.getpid())).result()
 
     async def group_send(self, group: str, message: dict[str, Any]) -> None:
         if time.monotonic() >= self.rests_until:
@@ -128,20 +128,20 @@ class PatientLayer:
             self._away(error)
 
     async def new_channel(self, prefix: str = "specific.") -> str:
-        """Return a new channel. It receives messages from now on, or as soon as Redis is back."""
-        here = self._here()
-        if here.task is None or here.task.done():
-            here.task = asyncio.create_task(self._listen(here))
-        if not here.is_subscribed.is_set() and time.monotonic() >= self.rests_until:
+        """Return a new channel, which receives messages as soon as Redis is available."""
+        listeners = self._loop_listeners()
+        if listeners.task is None or listeners.task.done():
+            listeners.task = asyncio.create_task(self._listen(listeners))
+        if not listeners.is_subscribed.is_set() and time.monotonic() >= self.rests_until:
             with suppress(TimeoutError):
-                await asyncio.wait_for(here.is_subscribed.wait(), SEND_S)
+                await asyncio.wait_for(listeners.is_subscribed.wait(), SEND_S)
         channel = f"{prefix}{secrets.token_hex(16)}"
-        here.queues[channel] = asyncio.Queue()
+        listeners.queues[channel] = asyncio.Queue()
         return channel
 
     async def receive(self, channel: str) -> dict[str, Any]:
-        """Return the next message. A cancelled call removes the channel: its consumer ended."""
-        queues = self._here().queues
+        """Return the next message; a cancelled call removes the channel, as its consumer ended."""
+        queues = self._loop_listeners().queues
         try:
             return await queues[channel].get()
         except asyncio.CancelledError:
@@ -149,28 +149,29 @@ class PatientLayer:
             raise
 
     async def group_add(self, group: str, channel: str) -> None:
-        self._here().groups[group].add(channel)
+        self._loop_listeners().groups[group].add(channel)
 
     async def group_discard(self, group: str, channel: str) -> None:
-        groups = self._here().groups
+        groups = self._loop_listeners().groups
         groups[group].discard(channel)
         if not groups[group]:
             del groups[group]
 
     async def flush(self) -> None:
-        """Forget the channels of this event loop; close its connections and those of threads."""
-        here = self._listeners.pop(asyncio.get_running_loop(), None)
-        if here is not None and here.task is not None:
-            here.task.cancel()
-            await asyncio.wait({here.task})
+        """Drop the channels of this event loop; close its connections and those of threads."""
+        listeners = self._listeners.pop(asyncio.get_running_loop(), None)
+        if listeners is not None and listeners.task is not None:
+            listeners.task.cancel()
+            await asyncio.wait({listeners.task})
         await self._redis.flush()
         loop = _loop_of_threads(os.getpid())
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._redis.flush(), loop))
 
-    def _here(self) -> _Listeners:
+    def _loop_listeners(self) -> _Listeners:
         return self._listeners.setdefault(asyncio.get_running_loop(), _Listeners())
 
-    async def _listen(self, here: _Listeners) -> None:
+    async def _listen(self, listeners: _Listeners) -> None:
+        """Subscribe, with retries, and pass messages on to the channels of this event loop."""
         while True:
             try:
                 channel = await self._redis.new_channel()
@@ -178,27 +179,27 @@ class PatientLayer:
                 break
             except (RedisError, OSError) as error:
                 self._away(error)
-                # drops what was half made
+                # drops a partial subscription
                 await self._redis.flush()
                 await asyncio.sleep(SUBSCRIBE_AGAIN_S)
-        here.is_subscribed.set()
-        # from here on channels_redis subscribes again by itself
+        listeners.is_subscribed.set()
+        # from here on channels_redis renews the subscription by itself
         while True:
-            told = await self._redis.receive(channel)
-            for group in told["groups"]:
-                for listener in here.groups.get(group, ()):
-                    if queue := here.queues.get(listener):
-                        queue.put_nowait(told["message"])
+            envelope = await self._redis.receive(channel)
+            for group in envelope["groups"]:
+                for listener in listeners.groups.get(group, ()):
+                    if queue := listeners.queues.get(listener):
+                        queue.put_nowait(envelope["message"])
 
     def _away(self, error: Exception) -> None:
-        """Log the error and let no sender try for `REST_S`."""
+        """Log the error and stop sending for `REST_S` seconds."""
         log.warning("redis_away", cause=type(error).__name__)
         self.rests_until = time.monotonic() + REST_S
 
 
 @cache
 def _loop_of_threads(process: int) -> asyncio.AbstractEventLoop:
-    """The event loop in which threads of this process send."""
+    """Start a thread with the event loop in which threads of this process send; return the loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="layer", daemon=True).start()
     return loop

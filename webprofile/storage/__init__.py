@@ -1,6 +1,6 @@
 """Object storage of the site.
 
-`storage` is Django's default storage with the type of its class. It is made at its first use, so
+`storage` is Django's default storage, typed as `ObjectStorage`. It is created at its first use, so
 that a process that needs no storage does not import boto3.
 """
 
@@ -18,7 +18,7 @@ storage = cast("ObjectStorage", default_storage)
 
 @dataclass(frozen=True)
 class Listed:
-    """An object of the bucket; `md5` as `head` has it, empty where only `head` can tell."""
+    """An object of the bucket; `md5` as `head` returns it, empty if a listing does not have it."""
 
     key: str
     size_bytes: int
@@ -28,7 +28,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """An upload in parts that was neither joined nor aborted."""
+    """A multipart upload that was neither completed nor aborted."""
 
     key: str
     upload_id: str
@@ -36,4 +36,4 @@ class Unfinished:
 
 
 class PartsRefusedError(Exception):
-    """Storage knows the upload, and refuses to join its parts as they were named."""
+    """Storage knows the multipart upload, but refuses to complete it with the given parts."""

@@ -1,8 +1,8 @@
-"""The default storage: django-storages' backend for S3 with what the site needs beyond files.
+"""The default storage: the S3 backend of django-storages with presigned URLs and multipart uploads.
 
-Presigned addresses, uploads in parts, MD5s and copies go through the client that the backend makes;
-nothing else in the server makes one. Addresses are signed for the way that browsers and agents
-take. Signing is arithmetic and needs no network.
+Presigned URLs, multipart uploads, checksums and copies use the client of the backend; nothing else
+in the server creates one. URLs are signed for the public endpoint that browsers and agents use.
+Signing is local and needs no network.
 """
 
 import base64
@@ -37,12 +37,12 @@ _CONFIG = Config(
     connect_timeout=5,
     read_timeout=30,
     retries={"max_attempts": 3, "mode": "standard"},
-    # checksums that boto3 adds by itself are unknown to several S3 servers
+    # several S3 servers do not support the checksums that boto3 adds by default
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
 )
 
-#: parameter of boto3 -> the header that is signed, so whoever uploads must send it
+#: boto3 parameter -> signed header, which the upload request must send
 _HEADERS = {
     "ContentMD5": "Content-MD5",
     "ServerSideEncryption": "x-amz-server-side-encryption",
@@ -52,7 +52,7 @@ _HEADERS = {
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Turn what storage says no with into DomainError: object_missing, storage_unreachable."""
+    """Convert errors of storage to DomainError object_missing or storage_unreachable."""
     try:
         yield
     except ClientError as error:
@@ -71,33 +71,33 @@ def is_by_kms() -> bool:
     return str(settings.S3_ENCRYPTION).startswith("aws:kms")
 
 
-def md5_of(found: Any) -> str:
-    """The hexadecimal MD5 of an object that was looked at; no MD5 at all if nobody told."""
-    if str(found.get("ServerSideEncryption", "")).startswith("aws:kms"):
-        return str(found.get("Metadata", {}).get("md5", ""))
-    return str(found["ETag"]).strip('"')
+def md5_of(response: Any) -> str:
+    """Return the hexadecimal MD5 in the response of a HEAD or GET; empty if it has none."""
+    if str(response.get("ServerSideEncryption", "")).startswith("aws:kms"):
+        return str(response.get("Metadata", {}).get("md5", ""))
+    return str(response["ETag"]).strip('"')
 
 
 class ObjectStorage(S3Storage):
     """The bucket of the site.
 
-    `open`, `save` and the rest of Django's interface are the backend's own. What the site asks for
-    itself raises DomainError.
+    Django's storage interface (`open`, `save` and so on) is that of the backend. The additional
+    methods raise DomainError.
     """
 
-    #: of all threads and instances, by what decides how they are made
+    #: clients of all threads and instances, by their connection parameters
     clients: ClassVar[dict[tuple[Any, ...], "S3Client"]] = {}
-    #: the first client takes 0.2 s of a core to make: of threads that begin together one makes it
+    #: creating a client takes 0.2 s of CPU time, so concurrent threads wait for the first one
     _making = threading.Lock()
 
     def get_default_settings(self) -> dict[str, Any]:
-        """The site's own settings in place of AWS_*, which only boto3's search for a role reads."""
+        """Use the settings S3_* of the site; boto3 reads AWS_* only to find a role."""
         addressing = Config(s3={"addressing_style": settings.S3_ADDRESSING})
-        kept: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         if settings.S3_ENCRYPTION:
-            kept["ServerSideEncryption"] = settings.S3_ENCRYPTION
+            parameters["ServerSideEncryption"] = settings.S3_ENCRYPTION
         if is_by_kms() and settings.S3_KMS_KEY_ID:
-            kept["SSEKMSKeyId"] = settings.S3_KMS_KEY_ID
+            parameters["SSEKMSKeyId"] = settings.S3_KMS_KEY_ID
         return {
             **super().get_default_settings(),
             "access_key": settings.S3_ACCESS_KEY_ID or None,
@@ -109,71 +109,70 @@ class ObjectStorage(S3Storage):
             "region_name": settings.S3_REGION,
             "addressing_style": settings.S3_ADDRESSING,
             "verify": settings.S3_CA_BUNDLE or None,
-            "object_parameters": kept,
+            "object_parameters": parameters,
             "client_config": _CONFIG.merge(addressing),
         }
 
     @property
     def client(self) -> "S3Client":
-        """The client of the server's own requests.
+        """The client for requests of the server itself, shared by all threads.
 
-        All threads share it: a client may be shared, while the backend's `connection` is made for
-        each thread, and each request has a thread of its own.
+        The backend would create a `connection` for each thread, and each request has a new thread.
         """
-        made_with = (
+        key = (
             self.endpoint_url, self.access_key, self.secret_key, self.region_name,
             self.addressing_style, self.verify,
         )  # fmt: skip
         with self._making:
-            if made_with not in self.clients:
-                made = self.connection.meta.client
-                storage_watch(made)
-                self.clients[made_with] = made
-            return self.clients[made_with]
+            if key not in self.clients:
+                client = self.connection.meta.client
+                storage_watch(client)
+                self.clients[key] = client
+            return self.clients[key]
 
     @cached_property
     def public(self) -> "ObjectStorage":
-        """The same bucket at the address that browsers and agents use; it only signs.
+        """The same bucket at the endpoint of browsers and agents, used for signing only.
 
-        A container often cannot reach that address itself.
+        A container often cannot reach that endpoint itself.
         """
         return ObjectStorage(endpoint_url=settings.S3_PUBLIC_ENDPOINT_URL or None)
 
     def clients_prepare(self) -> None:
-        """Make both clients, so that no request waits for them; asks storage nothing.
+        """Create both clients before the first request; sends no request to storage.
 
-        What is wrong with the settings says whoever needs storage, and `manage.py doctor`. Without
-        keys the machine's role is asked for by network, and an answer that does not come would be
-        kept.
+        Wrong settings are logged here, and reported by the first use and by `manage.py doctor`.
+        Without keys boto3 would ask for the machine's role over the network and cache a failure, so
+        nothing is created.
         """
         if not self.access_key:
             return
-        for where in (self, self.public):
+        for instance in (self, self.public):
             try:
-                _ = where.client
+                _ = instance.client
             except (BotoCoreError, ValueError) as error:
                 log.warning("storage_client_not_made", error=repr(error))
 
     def _keeping(self, key: str, md5: str | None = None) -> Any:
-        """How a new object is to be kept, for every call that makes one.
+        """Return the encryption and metadata parameters of every call that creates an object.
 
-        An ETag is no MD5 where a key of KMS encrypts (AWS, API reference of Object), so the MD5
-        goes with the object; who stores it must have storage check it by Content-MD5.
+        With KMS encryption an ETag is not the MD5 (AWS API reference, Object), so the MD5 becomes
+        metadata of the object; the upload must have storage check it by Content-MD5.
         """
-        kept: dict[str, Any] = self.get_object_parameters(key)
+        parameters: dict[str, Any] = self.get_object_parameters(key)
         if is_by_kms() and md5 is not None:
-            kept["Metadata"] = {"md5": md5}
-        return kept
+            parameters["Metadata"] = {"md5": md5}
+        return parameters
 
     def presign_put(
         self, key: str, *, size_bytes: int, md5: str, is_browser: bool = False
     ) -> tuple[str, dict[str, str]]:
-        """Return (URL, headers) for one PUT of this many bytes, valid for some minutes.
+        """Return (URL, headers) for one PUT of `size_bytes` bytes, valid for PRESIGN_EXPIRY_S.
 
-        The length is part of the signature, and the checksum too: storage then refuses other bytes
-        by itself. Browsers send no checksum where the ETag is one: before they send its header they
-        ask whether they may, and the answer of some S3 servers (rclone 1.75) has a fixed list
-        without it.
+        The signature covers the length and the MD5, so that storage refuses other content. For
+        browsers the MD5 is left out unless KMS encrypts: the header would need a CORS preflight,
+        and some S3 servers (rclone 1.75) answer it with a fixed list that lacks Content-MD5. The
+        ETag is compared with the MD5 afterwards.
         """
         params: dict[str, Any] = self._keeping(key, md5)
         if is_by_kms() or not is_browser:
@@ -183,7 +182,7 @@ class ObjectStorage(S3Storage):
     def _presigned(
         self, method: str, key: str, params: dict[str, Any], *, size_bytes: int
     ) -> tuple[str, dict[str, str]]:
-        """(URL, headers) for one request that carries so many bytes."""
+        """Return (URL, headers) for one request with a body of `size_bytes` bytes."""
         params |= {"Bucket": self.bucket_name, "Key": key, "ContentLength": size_bytes}
         headers = {name: params[word] for word, name in _HEADERS.items() if word in params}
         if "Metadata" in params:
@@ -196,9 +195,9 @@ class ObjectStorage(S3Storage):
     def presign_get(
         self, key: str, *, filename: str | None = None, expires_s: int | None = None
     ) -> str:
-        """Return a URL for one object, valid for some minutes; browsers save it as `filename`.
+        """Return a URL of one object, valid for some minutes; browsers save it as `filename`.
 
-        Whatever its uploader called it, it is bytes to be saved: opened in a browser it is no page.
+        The content type is always application/octet-stream, so that a browser never renders it.
         """
         params = {
             "Bucket": self.bucket_name,
@@ -212,14 +211,14 @@ class ObjectStorage(S3Storage):
         )
 
     def prepare(self, origins: Sequence[str]) -> tuple[bool, bool]:
-        """Make the bucket if there is none, and let pages of `origins` read and write in it.
+        """Create the bucket if it is missing, and set CORS rules for pages of `origins`.
 
-        Return whether it was made, and whether storage took the rules: MinIO has one setting for
-        all its buckets instead (MINIO_API_CORS_ALLOW_ORIGIN). Raises DomainError
+        Returns whether the bucket was created, and whether storage accepted the rules: MinIO has
+        one setting for all its buckets instead (MINIO_API_CORS_ALLOW_ORIGIN). Raises DomainError
         storage_unreachable.
         """
         s3, bucket = self.client, self.bucket_name
-        made = False
+        is_new = False
         with answering():
             try:
                 s3.head_bucket(Bucket=bucket)
@@ -227,52 +226,52 @@ class ObjectStorage(S3Storage):
                 if error.response["Error"]["Code"] not in {"404", "NoSuchBucket"}:
                     raise
                 self._create_bucket(s3, bucket)
-                made = True
+                is_new = True
         rule: CORSRuleTypeDef = {
             "AllowedOrigins": list(origins),
             "AllowedMethods": ["GET", "HEAD", "PUT"],
             "AllowedHeaders": ["*"],
-            # what a browser must read to put the parts of a file together, and to know a range
+            # headers that pages read: ETag to complete a multipart upload, Content-Range of ranges
             "ExposeHeaders": ["ETag", "Content-Range"],
             "MaxAgeSeconds": 3600,
         }
         try:
             s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
         except ClientError:
-            return made, False
-        return made, True
+            return is_new, False
+        return is_new, True
 
     def _create_bucket(self, s3: "S3Client", bucket: str) -> None:
-        # Amazon's first region is none that may be named
+        # AWS rejects us-east-1 as a LocationConstraint
         if settings.S3_REGION == "us-east-1":
             s3.create_bucket(Bucket=bucket)
             return
-        where: Any = {"LocationConstraint": settings.S3_REGION}
-        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+        configuration: Any = {"LocationConstraint": settings.S3_REGION}
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=configuration)
 
     def head(self, key: str) -> tuple[int, str] | None:
         """Return (size in bytes, hexadecimal MD5) of an object, None if there is none.
 
-        An object stored by a single PUT has its MD5 as ETag, or beside it (`_keeping`).
+        The MD5 of an object that was stored by a single PUT is its ETag, or metadata (`_keeping`).
         Raises DomainError storage_unreachable.
         """
         try:
             with answering():
-                found = self.client.head_object(Bucket=self.bucket_name, Key=key)
+                response = self.client.head_object(Bucket=self.bucket_name, Key=key)
         except DomainError as error:
             if error.code == "object_missing":
                 return None
             raise
-        return found["ContentLength"], md5_of(found)
+        return response["ContentLength"], md5_of(response)
 
     @staticmethod
-    def may_be_same(told: str, known: str) -> bool:
-        """Whether an object that storage tells by one sum may be what was known by another one.
+    def may_be_same(stored: str, known: str) -> bool:
+        """Return whether an object with the checksum `stored` can be the one known by `known`.
 
-        A bucket that was copied or restored may have in one piece what came in parts, or the other
-        way round, and the ETag of parts ("...-7") says nothing of the MD5 of the whole.
+        In a copied or restored bucket a multipart object may be a single one or the reverse, and
+        the ETag of a multipart object ("...-7") cannot be compared with the MD5 of the whole.
         """
-        return told == known or ("-" in told) != ("-" in known)
+        return stored == known or ("-" in stored) != ("-" in known)
 
     def read(self, key: str, *, limit_bytes: int) -> bytes:
         """Return an object's bytes.
@@ -283,17 +282,17 @@ class ObjectStorage(S3Storage):
             return self._body(key, limit_bytes).read()
 
     def read_start(self, key: str, *, size_bytes: int, begin: int = 0) -> bytes:
-        """Return the first bytes of an object (or from `begin` on), all of it if it is smaller.
+        """Return up to `size_bytes` bytes of an object from the offset `begin`.
 
         Raises DomainError: object_missing, storage_unreachable.
         """
         span = f"bytes={begin}-{begin + size_bytes - 1}"
         with answering():
-            found = self.client.get_object(Bucket=self.bucket_name, Key=key, Range=span)
-            return found["Body"].read(size_bytes)
+            response = self.client.get_object(Bucket=self.bucket_name, Key=key, Range=span)
+            return response["Body"].read(size_bytes)
 
     def read_into(self, key: str, file: IO[bytes], *, limit_bytes: int) -> None:
-        """Write an object's bytes into `file`, piece by piece.
+        """Write an object's bytes into `file` in chunks of 1 MiB.
 
         Raises DomainError: object_missing, object_too_large, storage_unreachable.
         """
@@ -302,21 +301,22 @@ class ObjectStorage(S3Storage):
                 file.write(piece)
 
     def _body(self, key: str, limit_bytes: int) -> "StreamingBody":
-        found = self.client.get_object(Bucket=self.bucket_name, Key=key)
-        if found["ContentLength"] > limit_bytes:
-            found["Body"].close()
-            raise DomainError("object_too_large", size=found["ContentLength"], limit=limit_bytes)
-        return found["Body"]
+        response = self.client.get_object(Bucket=self.bucket_name, Key=key)
+        size_bytes = response["ContentLength"]
+        if size_bytes > limit_bytes:
+            response["Body"].close()
+            raise DomainError("object_too_large", size=size_bytes, limit=limit_bytes)
+        return response["Body"]
 
     def checksum_of(self, key: str, part_bytes: int) -> str:
-        """Read an object and return its checksum, over parts of this size.
+        """Read an object and return its checksum over parts of `part_bytes` bytes.
 
         Raises DomainError object_missing, storage_unreachable.
         """
         checksum = Checksum(part_bytes)
         with answering():
-            found = self.client.get_object(Bucket=self.bucket_name, Key=key)
-            for piece in found["Body"].iter_chunks(1 << 20):
+            response = self.client.get_object(Bucket=self.bucket_name, Key=key)
+            for piece in response["Body"].iter_chunks(1 << 20):
                 checksum.update(piece)
         return checksum.hexdigest()
 
@@ -342,20 +342,20 @@ class ObjectStorage(S3Storage):
         """
         source: CopySourceTypeDef = {"Bucket": self.bucket_name, "Key": source_key}
         with answering():
-            # what the source says of itself, its MD5 among it, is copied too
+            # the metadata of the source, with its MD5, is copied too
             self.client.copy_object(
                 Bucket=self.bucket_name,
                 Key=target_key,
                 CopySource=source,
                 **self._keeping(target_key),
             )
-        found = self.head(target_key)
-        if found is None:
+        size_and_md5 = self.head(target_key)
+        if size_and_md5 is None:
             raise DomainError("object_missing", status=404)
-        return found
+        return size_and_md5
 
     def delete(self, key: str) -> None:
-        """Remove an object; one that is not there is fine.
+        """Delete an object; a missing one is no error.
 
         Raises DomainError storage_unreachable.
         """
@@ -365,7 +365,7 @@ class ObjectStorage(S3Storage):
             raise DomainError("storage_unreachable", status=503) from error
 
     def write_from(self, key: str, file: IO[bytes]) -> None:
-        """Store what a file holds from its beginning, in one PUT, so that `head` tells its MD5.
+        """Store a whole file in one PUT, so that `head` returns its MD5.
 
         Raises DomainError storage_unreachable.
         """
@@ -385,7 +385,7 @@ class ObjectStorage(S3Storage):
             )
 
     def delete_below(self, prefix: str) -> int:
-        """Remove every object whose key starts with `prefix`; return how many.
+        """Delete all objects whose key starts with `prefix`; return their number.
 
         `prefix` ends in a slash.
 
@@ -397,62 +397,62 @@ class ObjectStorage(S3Storage):
         with answering():
             pages = self.client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self.bucket_name, Prefix=prefix):
-                for found in page.get("Contents", []):
-                    self.client.delete_object(Bucket=self.bucket_name, Key=found["Key"])
+                for row in page.get("Contents", []):
+                    self.client.delete_object(Bucket=self.bucket_name, Key=row["Key"])
                     count += 1
         return count
 
     def parts_begin(self, key: str) -> str:
-        """Begin an object that comes in parts; return storage's name for the upload.
+        """Begin a multipart upload; return its id in storage.
 
-        Nobody sees anything of it before `join_upload_parts`. Raises DomainError
+        The object does not exist before `join_upload_parts`. Raises DomainError
         storage_unreachable.
         """
         with answering():
-            begun = self.client.create_multipart_upload(
+            upload = self.client.create_multipart_upload(
                 Bucket=self.bucket_name, Key=key, **self._keeping(key)
             )
-        return begun["UploadId"]
+        return upload["UploadId"]
 
     def presign_part(
         self, key: str, upload_id: str, number: int, *, size_bytes: int, md5: str | None = None
     ) -> tuple[str, dict[str, str]]:
-        """As `presign_put`, for one part (numbers begin at 1) of one upload, and nothing else."""
+        """Return (URL, headers) for one PUT of one part of an upload; numbers begin at 1."""
         params: dict[str, Any] = {"UploadId": upload_id, "PartNumber": number}
         if md5 is not None:
             params["ContentMD5"] = base64_of(md5)
         return self._presigned("upload_part", key, params, size_bytes=size_bytes)
 
     def parts_stored(self, key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
-        """Return (size in bytes, hexadecimal MD5) by number; None if storage knows no such upload.
+        """Return (size in bytes, hexadecimal MD5) of the stored parts by number.
 
-        Raises DomainError storage_unreachable.
+        Returns None if the upload is unknown. Raises DomainError storage_unreachable.
         """
-        found: dict[int, tuple[int, str]] = {}
+        parts: dict[int, tuple[int, str]] = {}
         pages = self.client.get_paginator("list_parts")
         try:
             with answering():
                 for page in pages.paginate(Bucket=self.bucket_name, Key=key, UploadId=upload_id):
                     for part in page.get("Parts", []):
-                        found[part["PartNumber"]] = (part["Size"], part["ETag"].strip('"'))
+                        parts[part["PartNumber"]] = (part["Size"], part["ETag"].strip('"'))
         except DomainError as error:
             if error.code == "object_missing":
                 return None
             raise
-        return found
+        return parts
 
     def join_upload_parts(self, key: str, upload_id: str, md5s: Sequence[str]) -> str:
-        """Make the object of all parts, which must have these MD5s; returns its ETag.
+        """Complete a multipart upload whose parts must have these MD5s; return the object's ETag.
 
-        Raises PartsRefusedError; DomainError object_missing if there is no such upload (any more),
-        storage_unreachable.
+        Raises PartsRefusedError if storage refuses the parts, DomainError object_missing if the
+        upload does not exist (any more), and DomainError storage_unreachable.
         """
         parts: list[CompletedPartTypeDef] = [
             {"PartNumber": number, "ETag": f'"{md5}"'} for number, md5 in enumerate(md5s, start=1)
         ]
         with answering():
             try:
-                found = self.client.complete_multipart_upload(
+                response = self.client.complete_multipart_upload(
                     Bucket=self.bucket_name,
                     Key=key,
                     UploadId=upload_id,
@@ -462,10 +462,10 @@ class ObjectStorage(S3Storage):
                 if error.response["Error"]["Code"] == "InvalidPart":
                     raise PartsRefusedError from error
                 raise
-        return found["ETag"].strip('"')
+        return response["ETag"].strip('"')
 
     def parts_abort(self, key: str, upload_id: str) -> None:
-        """Remove all parts; an upload that is not there is fine.
+        """Abort a multipart upload and delete its parts; a missing upload is no error.
 
         Raises DomainError storage_unreachable.
         """
@@ -479,7 +479,7 @@ class ObjectStorage(S3Storage):
                 raise
 
     def unfinished(self) -> Iterator[Unfinished]:
-        """All uploads in parts that were neither joined nor aborted.
+        """Yield all multipart uploads that were neither completed nor aborted.
 
         Raises DomainError storage_unreachable.
         """
@@ -490,12 +490,12 @@ class ObjectStorage(S3Storage):
                     for row in page.get("Uploads", []):
                         yield Unfinished(row["Key"], row["UploadId"], row["Initiated"])
         except DomainError as error:
-            # some servers call a bucket in which nothing ever came in parts unknown
+            # some servers report a bucket without any multipart upload as missing
             if error.code != "object_missing":
                 raise
 
     def pages(self) -> Iterator[list[Listed]]:
-        """All objects of the bucket in the order of their keys, a page of at most 1,000 at a time.
+        """Yield all objects of the bucket in the order of their keys, in pages of up to 1,000.
 
         Raises DomainError storage_unreachable.
         """

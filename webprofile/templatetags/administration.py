@@ -1,4 +1,4 @@
-"""The audit log and the devices that need a look, for the administration's pages."""
+"""Template tags of the admin site: audit log entries and counts of devices by heartbeat."""
 
 from django import template
 
@@ -24,12 +24,12 @@ def differences(entry: AuditEntry) -> list[Difference]:
 
 @register.simple_tag
 def recent_entries(limit: int) -> list[AuditEntry]:
-    """The last entries of the audit log."""
+    """Return the newest entries of the audit log."""
     return list(AuditEntry.objects.all()[:limit])
 
 
 @register.simple_tag
 def beats() -> list[tuple[Beat, int]]:
-    """How many devices in service are on time, late, lost, never seen; without those of 0."""
-    found = beats_count(Worker.objects.filter(retired_at=None))
-    return [(beat, count) for beat, count in found.items() if count]
+    """Return the number of devices in service by heartbeat status, without counts of zero."""
+    counts = beats_count(Worker.objects.filter(retired_at=None))
+    return [(beat, count) for beat, count in counts.items() if count]

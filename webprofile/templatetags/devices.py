@@ -10,5 +10,5 @@ register = template.Library()
 
 @register.filter
 def device_status(worker: Worker) -> DeviceStatus:
-    """The weightiest thing to know of a device; whether it is busy is not looked at."""
+    """Return the most important status of a device; running tasks are not considered."""
     return status_of(worker)

@@ -1,4 +1,4 @@
-"""Moments in the reader's time."""
+"""Template tags for times and durations in the user's time zone."""
 
 import datetime as dt
 
@@ -17,14 +17,16 @@ _FORMS = {"days": "%Y-%m-%d", "minutes": "%Y-%m-%d %H:%M", "seconds": "%Y-%m-%d 
 def moment(
     at: dt.datetime | None, precision: str = "minutes", ago: bool = False
 ) -> SafeString | str:
-    """A <time> in the reader's zone, with UTC as tooltip; where the zone is unknown, UTC.
+    """Render a <time> element in the user's time zone, with UTC as tooltip.
 
-    `js/format.js` turns the latter into the browser's time.
-    precision: days, minutes or seconds; ago: while it is recent, `js/ago.js` says how long ago
+    If the zone is unknown, the time is in UTC and `js/format.js` converts it in the browser.
+
+    precision: days, minutes or seconds
+    ago: whether `js/ago.js` shows a recent time as a relative one
     """
     if at is None:
         return ""
-    local, utc = told(at, precision)
+    local, utc = local_and_utc_text(at, precision)
     mark = mark_safe(" data-ago") if ago else ""
     if local == utc:
         return format_html('<time datetime="{}"{}>{}</time>', at.isoformat(), mark, utc)
@@ -34,7 +36,7 @@ def moment(
 
 @register.simple_tag
 def elapsed(since: dt.datetime | None) -> SafeString | str:
-    """How long it is since a moment: `24 s`, `3 min 12 s`, `1 h 5 min`; `js/ago.js` goes on."""
+    """Render the time since a moment (`24 s`, `3 min 12 s`, `1 h 5 min`); `js/ago.js` counts on."""
     if since is None:
         return ""
     now = timezone.now()
@@ -45,13 +47,13 @@ def elapsed(since: dt.datetime | None) -> SafeString | str:
         words = f"{hours} h {minutes} min"
     elif minutes:
         words = f"{minutes} min {seconds} s"
-    # the server's clock, since the browser's may be wrong
+    # from the server's clock, since the browser's clock may be wrong
     form_html = '<span data-since="{}" data-now="{}">{}</span>'
     return format_html(form_html, since.isoformat(), now.isoformat(), words)
 
 
-def told(at: dt.datetime, precision: str = "seconds") -> tuple[str, str]:
-    """A moment in the reader's zone and in UTC; twice the latter where the zone is unknown."""
+def local_and_utc_text(at: dt.datetime, precision: str = "seconds") -> tuple[str, str]:
+    """Return the texts of a time in the user's zone and in UTC; UTC for both if it is unknown."""
     utc = f"{at.astimezone(dt.UTC):{_FORMS[precision]}} UTC"
     if timezone.get_current_timezone_name() == "UTC":
         return utc, utc

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tasks.tests.make import make_user, make_worker
-from webprofile.realtime.consumers import Pace, Places, is_own_page
+from webprofile.realtime.consumers import Pace, SocketCounter, is_own_page
 from workers.tokens import issue_code, redeem_code
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -177,7 +177,7 @@ def test_a_pace_lets_a_burst_through_and_then_counts(monkeypatch):
 
 def test_places_are_given_back(settings):
     settings.SOCKETS_PER_USER = 1
-    places = Places()
-    assert [places.take(1), places.take(1), places.take(2)] == [True, False, True]
-    places.give_back(1)
-    assert places.take(1)
+    counter = SocketCounter()
+    assert [counter.take(1), counter.take(1), counter.take(2)] == [True, False, True]
+    counter.give_back(1)
+    assert counter.take(1)

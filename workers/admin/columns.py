@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from tasks.lifecycle.reasons import held_words
-from webprofile.templatetags.moments import told
+from webprofile.templatetags.moments import local_and_utc_text
 from workers.heartbeats import Beat, beat_of
 from workers.models import Runtime, Worker
 from workers.releases import is_behind
@@ -47,7 +47,7 @@ def heartbeat(worker: Worker) -> SafeString | str:
         format_html(
             ' <time class="beat__ago" datetime="{}" title="{}">{}</time>',
             at.isoformat(),
-            " · ".join(dict.fromkeys(told(at))),
+            " · ".join(dict.fromkeys(local_and_utc_text(at))),
             ago(at),
         )
         if at

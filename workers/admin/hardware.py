@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods
 from accounts.selectors import entries_about, reader_of
 from tasks.models import Attempt, Task
 from tasks.states import TaskState
-from webprofile.admin.action_pages import ActsAdmin
-from webprofile.admin.actions import Act
-from webprofile.admin.worker_actions import WORKER_ACTS
+from webprofile.admin.action_pages import ActionsAdmin
+from webprofile.admin.actions import AdminAction
+from webprofile.admin.worker_actions import WORKER_ACTIONS
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.actions import grant_words
@@ -39,7 +39,7 @@ CODES = "enrolment_codes"
 
 
 @admin.register(Worker)
-class WorkerAdmin(ActsAdmin):
+class WorkerAdmin(ActionsAdmin):
     audit_noun = "worker"
     audit_fields = ("name", "is_public", "slots", "labels")
     form = WorkerForm
@@ -55,8 +55,8 @@ class WorkerAdmin(ActsAdmin):
     change_list_template = "admin/workers/worker/change_list.html"
     change_form_template = "admin/workers/worker/change_form.html"
 
-    def get_acts(self) -> tuple[Act, ...]:
-        return (Act("enrol", _("Enrol"), page=self._enrol), *WORKER_ACTS)
+    def get_admin_actions(self) -> tuple[AdminAction, ...]:
+        return (AdminAction("enrol", _("Enrol"), page=self._enrol), *WORKER_ACTIONS)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj and obj.retired_at:

@@ -12,8 +12,8 @@ from accounts import services
 from accounts.models import User
 from accounts.system_user import people
 from accounts.tokens.access import revoke_token, usable_tokens
-from webprofile.admin.user_actions import USER_ACTS
-from webprofile.management.acts import act_on_rows, act_verbs
+from webprofile.admin.user_actions import USER_ACTIONS
+from webprofile.management.acts import act_on_rows, add_action_verbs
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -57,7 +57,7 @@ class Command(BaseCommand):
             if verb != "list":
                 added.add_argument("email", metavar="E-MAIL")
         example = "users {verb} you@example.com"
-        self.acts = act_verbs(subparsers, USER_ACTS, metavar="E-MAIL", example=example)
+        self.acts = add_action_verbs(subparsers, USER_ACTIONS, metavar="E-MAIL", example=example)
         add = verbs["list"].add_argument
         add("--match", metavar="TEXT", help="a part of the e-mail")
         add("--administrators", action="store_true", help="these alone")

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: tries each part of the site and says in words what is wrong."""
+"""`manage.py doctor`: test each part of the site and print what is wrong and how to fix it."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ class Command(BaseCommand):
         "Try each part that the site rests on, in the way that it is used, and say what is wrong "
         "and what to do. It changes nothing that stays; exit code 1 if something is broken."
     )
-    # it is there for when the checks of the settings fail too
+    # the command must also run when the system checks of the settings fail
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,23 +30,23 @@ class Command(BaseCommand):
         add("--time-limit-s", type=float, default=TIME_LIMIT_S, metavar="S", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # what libraries log of the failures is said in better words
+        # the findings replace what libraries log about the failures
         logging.disable(logging.CRITICAL)
         try:
-            found = []
+            rows = []
             for name, finding in examine(time_limit_s=options["time_limit_s"]):
-                found.append(finding.as_row(name))
+                rows.append(finding.as_row(name))
                 if not options["json"]:
-                    self._say(name, finding)
+                    self._print(name, finding)
         finally:
             logging.disable(logging.NOTSET)
-        is_well = all(row["state"] != State.BROKEN for row in found)
+        is_ok = all(row["state"] != State.BROKEN for row in rows)
         if options["json"]:
-            self.stdout.write(json.dumps({"ok": is_well, "parts": found}))
-        if not is_well:
+            self.stdout.write(json.dumps({"ok": is_ok, "parts": rows}))
+        if not is_ok:
             raise SystemExit(FAILED)
 
-    def _say(self, name: str, finding: Finding) -> None:
+    def _print(self, name: str, finding: Finding) -> None:
         row = finding.as_row(name)
         line = f"{row['state']:<7} {name:<{_WIDTH}}  {row['text']}"
         self.stdout.write(f"{line} {row['next_step']}".rstrip())

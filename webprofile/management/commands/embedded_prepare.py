@@ -1,4 +1,4 @@
-"""`manage.py embedded_prepare`: everything a fresh site needs, in one process start."""
+"""`manage.py embedded_prepare`: migrate and create users and a device in a single process."""
 
 import json
 from typing import Any
@@ -25,13 +25,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", interactive=False, verbosity=0)
-        made: dict[str, Any] = {"admin": _ensure(options["admin_email"], administrator=True)}
+        created: dict[str, Any] = {"admin": _ensure(options["admin_email"], administrator=True)}
         if options["demo_user"]:
-            made["demo"] = _ensure(options["demo_user"])
+            created["demo"] = _ensure(options["demo_user"])
         worker = ensure_worker(name=options["worker"])
         code = issue_code(worker) if options["enrol"] else None
-        made["enrolment"] = {"worker": worker.name, "code": code}
-        self.stdout.write(json.dumps(made))
+        created["enrolment"] = {"worker": worker.name, "code": code}
+        self.stdout.write(json.dumps(created))
 
 
 def _ensure(email: str, *, administrator: bool = False) -> dict[str, str | None]:

@@ -1,5 +1,5 @@
-"""What `manage.py doctor` tries: each part that the site rests on, in the way that it is used.
+"""Checks of `manage.py doctor`: each part that the site depends on is tested by using it.
 
-A module for a kind of part; a function for a part returns a Finding, or raises whatever its library
-raises, which `examining` puts into words.
+Each module checks one kind of part. A check returns a Finding or raises any exception of its client
+library, which `examining` converts to a Finding.
 """

@@ -1,4 +1,4 @@
-"""This machine's clock beside those of the others: times are compared across machines."""
+"""Check of the clock: compare it with the database and storage, since machines compare times."""
 
 import datetime
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from webprofile.operations.healthcheck.finding import Finding, broken, good, odd
 from webprofile.operations.healthcheck.rows import database_clock
 from webprofile.operations.healthcheck.web import Unreachable, ask
 
-#: what HTTP tells is of whole seconds
+#: tolerated skew; the Date header of HTTP has a resolution of one second
 _FINE_S = 3.0
-#: S3 refuses signatures that are older or younger
+#: S3 refuses signatures with a larger skew
 _STORAGE_S = 900.0
 STEP = "Let a time service (chrony, systemd-timesyncd) set the clocks of all machines."
 
 
 def clock() -> Finding:
-    """Compare with the database and with storage; what cannot be asked has a line of its own."""
+    """Compare the clock with those of database and storage, as far as they are available."""
     skews = dict(_skews())
     if not skews:
         return good("There is no other machine's clock to compare with.")
@@ -33,7 +33,7 @@ def clock() -> Finding:
 
 
 def _harm(name: str, skew_s: float) -> str:
-    """What breaks; empty while nothing does."""
+    """Return what a skew breaks, empty if nothing."""
     if name == "storage" and abs(skew_s) >= _STORAGE_S:
         return "storage refuses every signature, so no file is stored or read."
     if name == "storage" and skew_s >= settings.PRESIGN_EXPIRY_S / 2:
@@ -45,11 +45,11 @@ def _harm(name: str, skew_s: float) -> str:
 
 
 def _skews() -> Iterator[tuple[str, float]]:
-    """(whose, seconds that it is ahead of this machine)"""
+    """Yield (name of the other machine, seconds that its clock is ahead of this one)."""
     with suppress(DatabaseError):
         before = datetime.datetime.now(datetime.UTC)
-        if (told := database_clock()) is not None:
-            yield "the database", _ahead_s(told, before)
+        if (database_at := database_clock()) is not None:
+            yield "the database", _ahead_s(database_at, before)
     if settings.S3_ENDPOINT_URL:
         with suppress(Unreachable, ValueError, TypeError):
             before = datetime.datetime.now(datetime.UTC)
@@ -57,6 +57,6 @@ def _skews() -> Iterator[tuple[str, float]]:
             yield "storage", _ahead_s(parsedate_to_datetime(date), before)
 
 
-def _ahead_s(told: datetime.datetime, before: datetime.datetime) -> float:
+def _ahead_s(remote: datetime.datetime, before: datetime.datetime) -> float:
     after = datetime.datetime.now(datetime.UTC)
-    return (told - (before + (after - before) / 2)).total_seconds()
+    return (remote - (before + (after - before) / 2)).total_seconds()

@@ -1,4 +1,4 @@
-"""Tries all parts at once, each with its time."""
+"""Run all checks concurrently, with a time limit."""
 
 import threading
 import time
@@ -14,7 +14,11 @@ from webprofile.operations.healthcheck.web import Unreachable
 
 @dataclass(frozen=True)
 class Part:
-    """`step`: what to do when trying it raised; `unreachable`: words where nothing answered."""
+    """A part of the site and its check.
+
+    step: suggested fix if the check raises
+    unreachable: builds the finding if nothing responds, from the text of the error
+    """
 
     name: str
     examine: Callable[[], Finding]
@@ -43,47 +47,47 @@ PARTS = (
 
 
 @dataclass
-class _Examination:
+class _RunningCheck:
     part: Part
     thread: threading.Thread
-    found: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
 
 def examine(
     parts: Sequence[Part] = PARTS, *, time_limit_s: float = TIME_LIMIT_S
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield (name, what was found) in the order of `parts`; all together have `time_limit_s`.
+    """Yield (name, finding) in the order of `parts`; all checks together take `time_limit_s`.
 
-    What hangs is left behind in a thread that does not keep the process alive.
+    A check that hangs stays in a daemon thread, which does not keep the process alive.
     """
-    running = [_begin(part, time_limit_s) for part in parts]
+    checks = [_begin(part, time_limit_s) for part in parts]
     deadline = time.monotonic() + time_limit_s
-    for each in running:
-        each.thread.join(max(0.0, deadline - time.monotonic()))
-        if each.found:
-            yield each.part.name, each.found[0]
+    for check in checks:
+        check.thread.join(max(0.0, deadline - time.monotonic()))
+        if check.findings:
+            yield check.part.name, check.findings[0]
         else:
             text = f"No answer in {time_limit_s:g} s."
-            yield each.part.name, broken(text, each.part.step)
+            yield check.part.name, broken(text, check.part.step)
 
 
-def _begin(part: Part, limit_s: float) -> _Examination:
-    found: list[Finding] = []
-    arguments = (part, limit_s, found)
+def _begin(part: Part, limit_s: float) -> _RunningCheck:
+    findings: list[Finding] = []
+    arguments = (part, limit_s, findings)
     thread = threading.Thread(target=_try, args=arguments, daemon=True, name=part.name)
     thread.start()
-    return _Examination(part, thread, found)
+    return _RunningCheck(part, thread, findings)
 
 
-def _try(part: Part, limit_s: float, found: list[Finding]) -> None:
+def _try(part: Part, limit_s: float, findings: list[Finding]) -> None:
     allow(limit_s)
     try:
-        found.append(part.examine())
+        findings.append(part.examine())
     except Unreachable as error:
-        say = part.unreachable or (lambda text: broken(text, part.step))
-        found.append(say(str(error)))
+        make_finding = part.unreachable or (lambda text: broken(text, part.step))
+        findings.append(make_finding(str(error)))
     except Exception as error:
-        # whatever a library raises is a finding about its part, and the other parts go on
-        found.append(broken(reason(error), part.step))
+        # any exception of a library is a finding about its part; the other checks continue
+        findings.append(broken(reason(error), part.step))
     finally:
         connections.close_all()

@@ -1,4 +1,4 @@
-"""What was found about one part, in words without secrets, and how long it may take."""
+"""Result of a check, without secrets, and the time limit of checks."""
 
 import enum
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ _limit_s = ContextVar("limit_s", default=TIME_LIMIT_S)
 
 class State(enum.StrEnum):
     GOOD = "ok"
-    #: works, but somebody should know
+    #: the part works, but needs attention
     ODD = "odd"
     BROKEN = "broken"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`next_step`: what to do about it; empty if nothing."""
+    """The result of a check; `next_step` is the suggested fix, empty if none is needed."""
 
     state: State
     text: str
@@ -36,12 +36,12 @@ class Finding:
 
 
 def allow(limit_s: float) -> None:
-    """Say how long the part that this thread tries may take."""
+    """Set the time limit of the check in this thread."""
     _limit_s.set(limit_s)
 
 
 def patience_s() -> float:
-    """How long one step may wait, so that there is still time to say for what."""
+    """Return the time limit of one request of a check: 70 % of its limit, to report the cause."""
     return 0.7 * _limit_s.get()
 
 
@@ -58,27 +58,27 @@ def broken(text: str, next_step: str) -> Finding:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what a library says, and its kind if it says nothing."""
+    """Return the first line of an exception's message, or its class name if it has none."""
     lines = str(error).strip().splitlines()
     return (lines[0].strip() if lines else type(error).__name__)[:_LONGEST]
 
 
 def without_secrets(text: str) -> str:
-    """`text` with the passwords and keys of this site's settings struck out."""
-    for each in sorted(_secrets(), key=len, reverse=True):
-        text = text.replace(each, _HIDDEN)
+    """Return `text` with the passwords and keys of the settings masked."""
+    for secret in sorted(_secrets(), key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
     return text
 
 
 def _secrets() -> set[str]:
-    found = {settings.SECRET_KEY, settings.S3_SECRET_ACCESS_KEY, settings.S3_ACCESS_KEY_ID}
-    found |= {getattr(settings, "EMAIL_HOST_PASSWORD", "")}
-    found |= {database.get("PASSWORD", "") for database in settings.DATABASES.values()}
+    secrets = {settings.SECRET_KEY, settings.S3_SECRET_ACCESS_KEY, settings.S3_ACCESS_KEY_ID}
+    secrets |= {getattr(settings, "EMAIL_HOST_PASSWORD", "")}
+    secrets |= {database.get("PASSWORD", "") for database in settings.DATABASES.values()}
     for address in _addresses([settings.CACHES, settings.CHANNEL_LAYERS, settings.DRAMATIQ_BROKER]):
-        if word := urlsplit(address).password:
-            found |= {word, unquote(word)}
-    # what is shorter is a word of the language rather than a secret
-    return {each for each in found if each and len(each) >= 4}
+        if password := urlsplit(address).password:
+            secrets |= {password, unquote(password)}
+    # masking shorter values would mask ordinary words
+    return {secret for secret in secrets if secret and len(secret) >= 4}
 
 
 def _addresses(value: Any) -> Iterator[str]:
@@ -87,5 +87,5 @@ def _addresses(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from _addresses(list(value.values()))
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _addresses(each)
+        for item in value:
+            yield from _addresses(item)

@@ -1,4 +1,4 @@
-"""What carries messages: broker, its actors, channel layer, cache, and the mail server."""
+"""Checks of broker, actors, channel layer, cache and mail server."""
 
 import asyncio
 import secrets
@@ -15,7 +15,7 @@ from webprofile.actors import ANSWERS, answer_doctor
 from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
 from webprofile.realtime.layer import round_trip
 
-#: a queue of the doctor's own, emptied by it
+#: queue for the check of the broker, which empties it
 QUEUE = "doctor"
 BROKER_STEP = "Start the broker, or correct BROKER_URL. Until then no task starts."
 ACTORS_STEP = "Start `manage.py rundramatiq --queues profiles webhooks`; if it runs, read its log."
@@ -26,24 +26,24 @@ MAIL_STEP = "Start the mail server, or correct EMAIL_URL."
 
 
 def broker() -> Finding:
-    """Send a message through the broker and take it out again."""
-    served = dramatiq.get_broker()
-    served.declare_queue(QUEUE)
+    """Send a message to the broker and receive it again."""
+    current = dramatiq.get_broker()
+    current.declare_queue(QUEUE)
     mark = secrets.token_hex(8)
-    served.enqueue(dramatiq.Message(QUEUE, "doctor", (), {"mark": mark}, {}))
-    if not _came_back(served, mark):
+    current.enqueue(dramatiq.Message(QUEUE, "doctor", (), {"mark": mark}, {}))
+    if not _receive(current, mark):
         return broken("A message was taken and never came out.", BROKER_STEP)
     name = "RabbitMQ" if "rabbit" in settings.DRAMATIQ_BROKER["BROKER"] else "Redis"
     return good(f"{name} takes messages and hands them out.")
 
 
 def actors() -> Finding:
-    """Ask the processes that read results; they answer by the cache."""
+    """Send a message to the processes that read results; they answer through the cache."""
     return _listening("profiles", "No result is read meanwhile.", ACTORS_STEP)
 
 
 def dispatch() -> Finding:
-    """Ask the dispatcher in the same way."""
+    """Send a message to the dispatcher's process, as in `actors`."""
     return _listening("dispatch", "No task starts meanwhile.", DISPATCH_STEP)
 
 
@@ -60,7 +60,7 @@ def _listening(queue: str, meanwhile: str, step: str) -> Finding:
 
 
 def channel_layer() -> Finding:
-    """Send to a group and receive, as a wake-up does."""
+    """Send a message to a group and receive it, as wake-ups do."""
     try:
         is_same = asyncio.run(round_trip(get_channel_layer(), patience_s()))
     except TimeoutError:
@@ -71,25 +71,25 @@ def channel_layer() -> Finding:
 
 
 def kept() -> Finding:
-    """Write to the cache, read, remove."""
+    """Write, read and delete a value in the cache."""
     name, value = f"doctor:{secrets.token_hex(8)}", secrets.token_hex(8)
     cache.set(name, value, 60)
-    found = cache.get(name)
+    cached = cache.get(name)
     cache.delete(name)
-    if found != value:
+    if cached != value:
         return broken("What was written is gone a moment later: the cache may be full.", CACHE_STEP)
     return good("What is written can be read.")
 
 
 def mail() -> Finding:
-    """Greet, encrypt and log in as for a letter, name the sender; send nothing."""
+    """Connect to the mail server, log in and send the sender's address, but no message."""
     if not settings.HAS_MAIL_SERVER:
         text = "Letters go nowhere: no confirmation of addresses, no new passwords by mail."
         return odd(text, "Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587")
     server = EmailBackend(timeout=max(1, round(patience_s())))
     try:
         server.open()
-        assert server.connection is not None  # what open() is for
+        assert server.connection is not None
         code, answer = server.connection.mail(settings.DEFAULT_FROM_EMAIL)
     except smtplib.SMTPAuthenticationError as error:
         return broken(f"The login was refused ({error.smtp_code}).", "Correct EMAIL_URL's login.")
@@ -100,15 +100,15 @@ def mail() -> Finding:
         server.close()
     if code != 250:
         text = f"The server takes no letters from {settings.DEFAULT_FROM_EMAIL} ({code})."
-        said = answer.decode(errors="replace").splitlines()[0][:100] if answer else ""
-        return broken(f"{text} {said}".strip(), "Set DEFAULT_FROM_EMAIL to an address of yours.")
-    where = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
-    return good(f"{where} takes letters from {settings.DEFAULT_FROM_EMAIL}.")
+        details = answer.decode(errors="replace").splitlines()[0][:100] if answer else ""
+        return broken(f"{text} {details}".strip(), "Set DEFAULT_FROM_EMAIL to an address of yours.")
+    address = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+    return good(f"{address} takes letters from {settings.DEFAULT_FROM_EMAIL}.")
 
 
-def _came_back(served: dramatiq.Broker, mark: str) -> bool:
-    """Whether the message comes out; those that other doctors left are put away."""
-    consumer = served.consume(QUEUE, prefetch=1, timeout=200)
+def _receive(current: dramatiq.Broker, mark: str) -> bool:
+    """Return whether the message arrives; discard messages of earlier checks."""
+    consumer = current.consume(QUEUE, prefetch=1, timeout=200)
     until = time.monotonic() + patience_s()
     try:
         while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Object storage: from here with the site's keys, and by the address that others use."""
+"""Checks of object storage, from the server and through its public address."""
 
 import hashlib
 import secrets
@@ -14,13 +14,13 @@ from webprofile.operations.healthcheck.web import ask
 from webprofile.origins import origin_of
 from webprofile.storage import storage
 
-#: below a prefix of its own, so that `manage.py verify` and a reader of the bucket know whose it is
+#: prefix of the checks' objects, by which `manage.py verify` recognises them
 PREFIX = "doctor/"
 STEP = "Start the storage, or correct S3_ENDPOINT_URL."
 PUBLIC_STEP = "Correct S3_PUBLIC_ENDPOINT_URL, or the proxy in front of the storage."
 _BODY = b"what manage.py doctor stores and removes\n"
 _MD5 = hashlib.md5(_BODY, usedforsecurity=False).hexdigest()
-#: code of S3 -> what to do; https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+#: S3 error code -> suggested fix; https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 _STEPS = {
     "NoSuchBucket": "Make the bucket, or correct S3_BUCKET.",
     "InvalidAccessKeyId": "Correct S3_ACCESS_KEY_ID.",
@@ -36,49 +36,49 @@ _STEPS = {
 
 
 def objects() -> Finding:
-    """Store, read, look at and remove an object, each said by name if it fails."""
-    key, doing = _key(), "PUT"
+    """Write, read, inspect and delete an object; the finding names the request that fails."""
+    key, method = _key(), "PUT"
     try:
         storage.write(key, _BODY)
-        doing = "GET"
+        method = "GET"
         same = storage.read(key, limit_bytes=len(_BODY)) == _BODY
-        doing = "HEAD"
-        found = storage.head(key)
-        doing = "DELETE"
+        method = "HEAD"
+        size_and_md5 = storage.head(key)
+        method = "DELETE"
         storage.delete(key)
     except DomainError as error:
-        return _refused(doing, error)
-    if not same or found is None or found[0] != len(_BODY):
+        return _refused(method, error)
+    if not same or size_and_md5 is None or size_and_md5[0] != len(_BODY):
         return broken("What was stored came back as something else.", "See the storage's log.")
-    if found[1] != _MD5:
+    if size_and_md5[1] != _MD5:
         text = "Storage tells a wrong checksum of what it stores: no upload would be taken."
         return broken(text, "If the bucket encrypts by KMS, set S3_ENCRYPTION=aws:kms.")
     return good(f"PUT, GET, HEAD and DELETE work at {_host(settings.S3_ENDPOINT_URL)}.")
 
 
 def presigned() -> Finding:
-    """A file goes and comes by presigned addresses, as browsers and agents send it."""
+    """Upload and download a file with presigned URLs, as browsers and agents do."""
     address = _host(settings.S3_PUBLIC_ENDPOINT_URL)
-    with _removed_after() as key:
+    with _temporary_key() as key:
         url, headers = storage.presign_put(key, size_bytes=len(_BODY), md5=_MD5)
         put = ask("PUT", url, headers=headers, body=_BODY)
         if put.status != 200:
-            return _said("PUT", put.status, put.body)
+            return _unexpected("PUT", put.status, put.body)
         got = ask("GET", storage.presign_get(key))
         if got.status != 200 or got.body != _BODY:
-            return _said("GET", got.status, got.body)
+            return _unexpected("GET", got.status, got.body)
     return good(f"Presigned PUT and GET work at {address}.")
 
 
 def cross_origin() -> Finding:
-    """Ask what a browser asks before it uploads: whether pages of SITE_URL may."""
+    """Send the CORS preflight request of an upload from a page of SITE_URL."""
     origin = origin_of(settings.SITE_URL)
     url, headers = storage.presign_put(_key(), size_bytes=len(_BODY), md5=_MD5, is_browser=True)
     names = ", ".join(sorted(name.lower() for name in headers))
-    asked = {"Origin": origin, "Access-Control-Request-Method": "PUT"}
+    preflight = {"Origin": origin, "Access-Control-Request-Method": "PUT"}
     if names:
-        asked["Access-Control-Request-Headers"] = names
-    answer = ask("OPTIONS", url, headers=asked)
+        preflight["Access-Control-Request-Headers"] = names
+    answer = ask("OPTIONS", url, headers=preflight)
     allowed = answer.headers.get("Access-Control-Allow-Origin", "")
     methods = answer.headers.get("Access-Control-Allow-Methods", "")
     step = f"Allow GET, PUT and HEAD from {origin} in the bucket's CORS rules."
@@ -93,7 +93,10 @@ def cross_origin() -> Finding:
 
 
 def unreachable(text: str) -> Finding:
-    """The public address does not answer from here: that may be so, unless it is the inner one."""
+    """Return the finding about a public address that does not respond to this machine.
+
+    It may still respond to browsers, unless it is the same as the internal address.
+    """
     address = settings.S3_PUBLIC_ENDPOINT_URL
     if address == settings.S3_ENDPOINT_URL:
         return broken(text, PUBLIC_STEP)
@@ -101,41 +104,42 @@ def unreachable(text: str) -> Finding:
     return odd(f"{text} This machine may be the only one.", step)
 
 
-def _not_allowed(wanted: str, allowed: str) -> str:
+def _not_allowed(required: str, allowed: str) -> str:
     if "*" in allowed:
         return ""
-    there = {name.strip().lower() for name in allowed.split(",")}
-    return ", ".join(name for name in wanted.split(", ") if name and name not in there)
+    allowed_names = {name.strip().lower() for name in allowed.split(",")}
+    return ", ".join(name for name in required.split(", ") if name and name not in allowed_names)
 
 
-def _refused(doing: str, error: DomainError) -> Finding:
-    """Words for what storage said, which lies behind our own error."""
+def _refused(method: str, error: DomainError) -> Finding:
+    """Return the finding for an error of storage, which is the cause of the DomainError."""
     cause = error.__cause__
-    told = getattr(cause, "response", {}).get("Error", {})
-    where = _host(settings.S3_ENDPOINT_URL)
-    if code := told.get("Code", ""):
-        text = f"{doing} at {where} was refused: {code}."
+    details = getattr(cause, "response", {}).get("Error", {})
+    host = _host(settings.S3_ENDPOINT_URL)
+    if code := details.get("Code", ""):
+        text = f"{method} at {host} was refused: {code}."
         return broken(text, _STEPS.get(code, "See the storage's log."))
     if "redentials" in str(cause):
-        return broken(f"{doing}: {reason(cause or error)}", "Set S3_ACCESS_KEY_ID and its secret.")
-    return broken(f"{doing} at {where}: {reason(cause or error)}", STEP)
+        return broken(f"{method}: {reason(cause or error)}", "Set S3_ACCESS_KEY_ID and its secret.")
+    return broken(f"{method} at {host}: {reason(cause or error)}", STEP)
 
 
-def _said(doing: str, status: int, body: bytes) -> Finding:
+def _unexpected(method: str, status: int, body: bytes) -> Finding:
     text = body.decode(errors="replace")
     code = next((code for code in _STEPS if f"<Code>{code}</Code>" in text), "")
-    where = _host(settings.S3_PUBLIC_ENDPOINT_URL)
-    said = f"A presigned {doing} at {where} was answered with {status} {code}".rstrip()
-    return broken(f"{said}.", _STEPS.get(code, PUBLIC_STEP))
+    host = _host(settings.S3_PUBLIC_ENDPOINT_URL)
+    sentence = f"A presigned {method} at {host} was answered with {status} {code}".rstrip()
+    return broken(f"{sentence}.", _STEPS.get(code, PUBLIC_STEP))
 
 
 @contextmanager
-def _removed_after() -> Iterator[str]:
+def _temporary_key() -> Iterator[str]:
+    """Yield a key and delete its object afterwards."""
     key = _key()
     try:
         yield key
     finally:
-        # that it cannot be removed is said where the site's own way is tried
+        # `objects` reports an object that cannot be deleted
         with suppress(DomainError):
             storage.delete(key)
 

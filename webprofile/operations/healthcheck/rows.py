@@ -1,4 +1,4 @@
-"""The database: whether it answers, takes writes, and has the tables of this code."""
+"""Checks of the database: connection, writes and migrations."""
 
 import datetime
 import secrets
@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
 
-#: what the driver says -> what to do
+#: part of the driver's message -> suggested fix
 _STEPS = {
     "password authentication failed": "Correct user and password in DATABASE_URL.",
     "no password supplied": "Put the password into DATABASE_URL.",
@@ -34,7 +34,7 @@ _ELSE = "See the database's own log."
 
 
 def database() -> Finding:
-    """Connect past the pool, which would hide the cause; write a row and take it back."""
+    """Connect without the pool, which would hide the cause; insert a row and roll back."""
     try:
         with closing(_connection()) as connection:
             version = _version(connection)
@@ -50,12 +50,12 @@ def database() -> Finding:
 
 
 def migrations() -> Finding:
-    """Compare what the database says was done to it with what this code wants."""
+    """Compare the applied migrations with those of this code."""
     executor = MigrationExecutor(connections["default"])
-    wanted = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    if wanted:
-        names = ", ".join(f"{each.app_label}.{each.name}" for each, _ in wanted[:3])
-        more = f" and {len(wanted) - 3} more" if len(wanted) > 3 else ""
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if plan:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan[:3])
+        more = f" and {len(plan) - 3} more" if len(plan) > 3 else ""
         step = "Run `manage.py migrate`, then start the site again."
         return broken(f"Not applied: {names}{more}.", step)
     done = set(executor.loader.applied_migrations or ())
@@ -69,25 +69,25 @@ def migrations() -> Finding:
 
 
 def database_clock() -> datetime.datetime | None:
-    """What time the server has; None where it has no clock of its own."""
+    """Return the time of the database server; None for SQLite, which has no server."""
     with closing(_connection()) as connection:
         if connection.vendor != "postgresql":
             return None
         with connection.cursor() as cursor:
             cursor.execute("SELECT clock_timestamp()")
-            found: datetime.datetime = cursor.fetchone()[0]
-            return found
+            now: datetime.datetime = cursor.fetchone()[0]
+            return now
 
 
 def _connection() -> Any:
-    """A connection of the doctor's own: no pool, and no long patience."""
-    told = connections["default"].settings_dict
-    options = {name: value for name, value in told["OPTIONS"].items() if name != "pool"}
-    if told["ENGINE"].endswith("postgresql"):
+    """Return a new connection without pool and with short time limits."""
+    database = connections["default"].settings_dict
+    options = {name: value for name, value in database["OPTIONS"].items() if name != "pool"}
+    if database["ENGINE"].endswith("postgresql"):
         options["connect_timeout"] = max(2, round(patience_s()))
     else:
         options["timeout"] = patience_s()
-    return ConnectionHandler({"default": told | {"OPTIONS": options}})["default"]
+    return ConnectionHandler({"default": database | {"OPTIONS": options}})["default"]
 
 
 def _version(connection: Any) -> str:
@@ -111,9 +111,9 @@ def _write(connection: Any) -> None:
 
 
 def _name() -> str:
-    told = connections["default"].settings_dict
-    where = f" at {told['HOST']}" if told["HOST"] else ""
-    return f"{told['ENGINE'].rpartition('.')[2]}{where}"
+    database = connections["default"].settings_dict
+    host = f" at {database['HOST']}" if database["HOST"] else ""
+    return f"{database['ENGINE'].rpartition('.')[2]}{host}"
 
 
 def _step(text: str) -> str:

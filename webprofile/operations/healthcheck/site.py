@@ -1,4 +1,4 @@
-"""The site as its readers meet it: its address, its sockets, its static files, its agent."""
+"""Checks of the site from outside: address, WebSockets, static files and the agent's files."""
 
 import secrets
 from pathlib import Path
@@ -22,7 +22,7 @@ _SOCKETS_STEP = "The proxy must pass the headers Upgrade and Connection of /ws/ 
 
 
 def address() -> Finding:
-    """Whether SITE_URL leads to a server of this very site."""
+    """Check that SITE_URL leads to a server with the same SECRET_KEY."""
     question = secrets.token_hex(8)
     answer = ask("GET", f"{settings.SITE_URL}/healthz?mark={question}")
     if answer.status == 200 and is_mark(question, answer.headers.get(HEADER, "")):
@@ -31,7 +31,7 @@ def address() -> Finding:
 
 
 def sockets() -> Finding:
-    """Whether a WebSocket comes through: the agent's, which says by its close code that it did."""
+    """Open the agent's WebSocket with an unknown token and expect the close code 4401."""
     url = "ws" + settings.SITE_URL.removeprefix("http") + "/ws/agent/"
     headers = {"Authorization": "Bearer doctor"}
     try:
@@ -50,7 +50,7 @@ def sockets() -> Finding:
 
 
 def static_files() -> Finding:
-    """Whether each static file of this code was collected as it is now."""
+    """Check that every static file of this code was collected in its current version."""
     if not hasattr(staticfiles_storage, "hashed_files"):
         return good("Files are served from where they lie.")
     step = "Run `manage.py collectstatic`, then start the site again."
@@ -76,7 +76,7 @@ def _some(names: list[str]) -> str:
 
 
 def agent_files() -> Finding:
-    """Whether devices can install the agent from here."""
+    """Check that the site serves an agent that devices can install."""
     release = releases.served()
     folder = releases.folder()
     files = release.files if release else ()
@@ -95,7 +95,7 @@ def agent_files() -> Finding:
 
 
 def _unreadable(path: Path) -> str:
-    """Why a file that is there cannot be read; an empty text if it can, or is not there."""
+    """Return why an existing file cannot be read; empty if it can be read or does not exist."""
     try:
         path.open("rb").close()
     except FileNotFoundError:
@@ -106,19 +106,19 @@ def _unreadable(path: Path) -> str:
 
 
 def _other_address(answer: Answer) -> Finding:
-    where = f"{settings.SITE_URL}/healthz"
+    url = f"{settings.SITE_URL}/healthz"
     if answer.status == 200 and answer.headers.get(HEADER):
-        text = f"{where} is a site with another SECRET_KEY."
+        text = f"{url} is a site with another SECRET_KEY."
         return broken(text, "Give all servers of the site the same SECRET_KEY.")
     if answer.status in {301, 302, 307, 308}:
-        to = answer.headers.get("Location", "")
-        if to.split("?")[0] == where:
+        target = answer.headers.get("Location", "")
+        if target.split("?")[0] == url:
             step = "The proxy must set X-Forwarded-Proto: https."
-            return broken(f"{where} leads to itself for ever.", step)
-        return broken(f"{where} leads to {to}.", "Set SITE_URL to where it leads.")
+            return broken(f"{url} leads to itself for ever.", step)
+        return broken(f"{url} leads to {target}.", "Set SITE_URL to where it leads.")
     if answer.status == 400:
-        text = f"{where} is refused (400): the server does not know this name as its own."
+        text = f"{url} is refused (400): the server does not know this name as its own."
         return broken(text, "Add the host to ALLOWED_HOSTS; the proxy must pass Host unchanged.")
     if answer.status == 200:
-        return odd(f"{where} answers, but not as this release does.", ADDRESS_STEP)
-    return broken(f"{where} answers with {answer.status}.", "See the web server's and proxy's log.")
+        return odd(f"{url} answers, but not as this release does.", ADDRESS_STEP)
+    return broken(f"{url} answers with {answer.status}.", "See the web server's and proxy's log.")

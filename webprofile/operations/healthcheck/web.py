@@ -1,4 +1,4 @@
-"""Requests of the doctor: no redirects, no second try, no long patience."""
+"""HTTP requests of the checks: without redirects and retries, with short time limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +18,16 @@ class Answer:
 
 
 class Unreachable(Exception):
-    """Nothing answered; the text says why."""
+    """No response; the text has the cause."""
 
 
 def ask(
     method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> Answer:
-    """Raises Unreachable if nothing answers."""
+    """Send a request and return the response, with at most 1 MiB of its body.
+
+    Raises Unreachable if there is no response.
+    """
     try:
         with urllib3.PoolManager(timeout=urllib3.Timeout(patience_s()), retries=False) as pool:
             answer = pool.request(
@@ -38,17 +41,17 @@ def ask(
 
 def _words(url: str, error: Exception) -> str:
     parts = urllib3.util.parse_url(url)
-    where = f"{parts.scheme}://{parts.netloc}"
+    origin = f"{parts.scheme}://{parts.netloc}"
     text = str(error)
     if isinstance(error, urllib3.exceptions.NameResolutionError):
-        return f"{where}: nobody knows this name."
+        return f"{origin}: nobody knows this name."
     if isinstance(error, urllib3.exceptions.SSLError) or "CERTIFICATE" in text:
-        return f"{where}: its certificate is not accepted here ({_tail(text)})."
+        return f"{origin}: its certificate is not accepted here ({_tail(text)})."
     if "refused" in text.lower():
-        return f"{where}: nothing listens there."
+        return f"{origin}: nothing listens there."
     if isinstance(error, urllib3.exceptions.TimeoutError):
-        return f"{where} does not answer in time."
-    return f"{where} does not answer ({_tail(text)})."
+        return f"{origin} does not answer in time."
+    return f"{origin} does not answer ({_tail(text)})."
 
 
 def _tail(text: str) -> str:

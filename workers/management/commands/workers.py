@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from tasks.scheduling.queue_depth import Load, loads_of
-from webprofile.admin.worker_actions import WORKER_ACTS
-from webprofile.management.acts import act_on_rows, act_verbs
+from webprofile.admin.worker_actions import WORKER_ACTIONS
+from webprofile.management.acts import act_on_rows, add_action_verbs
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         ways = ("curl", "pipx", "clone")
         enrol.add_argument("--with", dest="way", choices=ways, default="curl", help="usual: curl")
         example = "workers {verb} x86-1 pi-4"
-        self.acts = act_verbs(verbs, WORKER_ACTS, metavar="DEVICE", example=example)
+        self.acts = add_action_verbs(verbs, WORKER_ACTIONS, metavar="DEVICE", example=example)
 
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
