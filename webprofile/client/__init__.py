@@ -1,7 +1,7 @@
-"""The `webprofile` command: a site's devices, tasks and results from afar, over its API.
+"""The `webprofile` command: a command line client of the site's API.
 
-`pip install .` installs this package and `webprofile.terminal`, and nothing of the server. Of this
-package the server imports `webprofile.client.batchfile` alone.
+`pip install .` installs this package and `webprofile.terminal` without the server. The server
+imports only `webprofile.client.batchfile` from this package.
 """
 
 __version__ = "0.5.0"

@@ -1,4 +1,4 @@
-"""`python -m webprofile.client`: the program without its installation."""
+"""Run the client without installing it: `python -m webprofile.client`."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""The site's API over HTTP: one function a kind of request, with patience and without surprises.
+"""HTTP client of the site's API, with retries.
 
-What fails for a moment (no connection, 429, 502 to 504) is tried again, as the answer's
-`Retry-After` says or in growing pauses. Only requests that may be repeated are: a POST that makes
-something carries an `Idempotency-Key`.
+Temporary failures (no connection, 429, 502 to 504) are retried after the response's `Retry-After`
+or with exponential backoff. Only idempotent requests are retried: a POST that creates something has
+an `Idempotency-Key`.
 """
 
 import os
@@ -22,10 +22,10 @@ from webprofile.client.login_file import Login
 ATTEMPTS = 6
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 120.0
-_PASSING = frozenset({429, 502, 503, 504})
+_TEMPORARY = frozenset({429, 502, 503, 504})
 _TIMEOUT = httpx2.Timeout(30.0, read=120.0)
 _PIECE_BYTES = 1 << 20
-#: of the terminal's language, in gettext's order; the first one that says anything holds
+#: variables of the terminal's language, in gettext's order; the first non-empty one wins
 _LANGUAGE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 _LOCALE = re.compile(r"([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?(?:[.@].*)?", re.ASCII)
 
@@ -41,7 +41,7 @@ class Api:
             "User-Agent": f"webprofile/{__version__}",
             "Accept-Language": accept_language(os.environ),
         }
-        # an error page of a proxy is no answer: the API sends JSON alone
+        # only JSON is a response of the API; a proxy's error page is not
         self._http = httpx2.Client(timeout=_TIMEOUT, headers=headers)
         self._token = login.token
 
@@ -49,11 +49,15 @@ class Api:
         return self._answer(self._send("GET", path, query=query)).json()
 
     def fetch(self, path: str, query: Query | None = None) -> bytes:
-        """What is not JSON."""
+        """Return the content of a response that is not JSON."""
         return self._answer(self._send("GET", path, query=query, accept="*/*")).content
 
     def post(self, path: str, body: Any = None, *, key: str = "", repeatable: bool = False) -> Any:
-        """key: an Idempotency-Key; repeatable: doing it twice is doing it once."""
+        """Send a POST and return the decoded response, None for 204.
+
+        key: an Idempotency-Key
+        repeatable: whether the request is idempotent without a key, so that it may be retried
+        """
         headers = {"Idempotency-Key": key} if key else {}
         answer = self._send(
             "POST", path, body=body, headers=headers, repeatable=repeatable or bool(key)
@@ -64,7 +68,7 @@ class Api:
         self._answer(self._send("DELETE", path))
 
     def pages(self, path: str, query: Query | None = None) -> Iterator[dict[str, Any]]:
-        """Every row of a list, page by page."""
+        """Yield all rows of a list and fetch its pages as needed."""
         page = self.get(path, [*(query or []), ("limit", 200)])
         while True:
             yield from page["results"]
@@ -80,9 +84,10 @@ class Api:
         file: LocalFile,
         sent: Callable[[int], object] = lambda size_bytes: None,
     ) -> None:
-        """Upload a file to a presigned address, without the token, which is for the site alone.
+        """Upload a file to a presigned URL, without the token, which only the site may receive.
 
-        sent: hears how many bytes went so far; they may become fewer when it is tried again
+        sent: called with the number of bytes sent so far, which restarts at zero in a retry
+
         Raises UnreachableError; ClientError if the file cannot be read any more.
         """
         length = {"Content-Length": str(file.size_bytes)}
@@ -94,7 +99,7 @@ class Api:
             except OSError as error:
                 raise ClientError(f"{file.path}: {error.strerror or error}") from error
             except httpx2.LocalProtocolError as error:
-                # more or fewer bytes than it had
+                # the file is longer or shorter than its Content-Length
                 raise ClientError(f"{file.path} changed while it was sent") from error
             except httpx2.TransportError as error:
                 if attempt == ATTEMPTS:
@@ -108,7 +113,7 @@ class Api:
             time.sleep(pause_s(attempt))
 
     def put(self, url: str, headers: Mapping[str, str], data: bytes) -> httpx2.Response:
-        """One try of a part of a file, without the token. Raises httpx2.TransportError."""
+        """Upload a part of a file once, without the token. Raises httpx2.TransportError."""
         return self._http.put(url, headers=dict(headers), content=data)
 
     def close(self) -> None:
@@ -131,31 +136,33 @@ class Api:
         accept: str = "application/json",
         repeatable: bool = False,
     ) -> httpx2.Response:
-        """The first answer that is final. Raises UnreachableError."""
+        """Send a request with retries; return the last response. Raises UnreachableError."""
         may_repeat = repeatable or method in {"GET", "DELETE"}
-        sent = {"Accept": accept, **(headers or {})}
+        all_headers = {"Accept": accept, **(headers or {})}
         if self._token:
-            sent["Authorization"] = f"Bearer {self._token}"
+            all_headers["Authorization"] = f"Bearer {self._token}"
         address = f"{self.site}/api/v1/{path}"
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                answer = self._http.request(method, address, params=query, json=body, headers=sent)
+                answer = self._http.request(
+                    method, address, params=query, json=body, headers=all_headers
+                )
             except httpx2.TransportError as error:
                 if not may_repeat or attempt == ATTEMPTS:
                     why = str(error) or type(error).__name__
                     raise UnreachableError(f"{self.site} does not answer: {why}") from error
                 time.sleep(pause_s(attempt))
                 continue
-            # 429 was not acted upon, whatever it was
-            is_passing = answer.status_code in _PASSING or _is_in_progress(answer)
-            may_now = may_repeat or answer.status_code == 429
-            if not is_passing or not may_now or attempt == ATTEMPTS:
+            is_temporary = answer.status_code in _TEMPORARY or _is_in_progress(answer)
+            # a request that was refused with 429 was not processed, so any may be repeated
+            may_retry = may_repeat or answer.status_code == 429
+            if not is_temporary or not may_retry or attempt == ATTEMPTS:
                 return answer
             time.sleep(pause_s(attempt, answer.headers.get("Retry-After", "")))
         raise AssertionError  # the loop returns or raises
 
     def _answer(self, answer: httpx2.Response) -> httpx2.Response:
-        """Raises ProblemError, or ClientError for what is no answer of this API."""
+        """Return a successful response; raise ProblemError, or ClientError if it is no API error."""
         if answer.is_success:
             return answer
         try:
@@ -166,7 +173,7 @@ class Api:
             raise ProblemError(answer.status_code, body)
         if answer.status_code >= 500:
             raise UnreachableError(f"{self.site} answered {answer.status_code}")
-        # followed, a redirection would take the token along
+        # following a redirect would send the token to another site
         to = f" (go to {answer.headers['Location']})" if answer.has_redirect_location else ""
         raise ClientError(
             f"{self.site} answered {answer.status_code} at {answer.url.path}{to}: is it the site?"
@@ -182,30 +189,30 @@ def _pieces(opened: BinaryIO, sent: Callable[[int], object]) -> Iterator[bytes]:
 
 
 def _is_in_progress(answer: httpx2.Response) -> bool:
-    """The same request is under way: it will end, and then answers this one too."""
+    """Return whether an earlier request with the same key is still being processed."""
     return answer.status_code == 409 and b"idempotency_in_progress" in answer.content
 
 
 def pause_s(attempt: int, retry_after: str = "") -> float:
-    """How long to wait after the try of this number, from 1."""
+    """Return the pause after attempt number `attempt`, which starts at 1."""
     if retry_after.isascii() and retry_after.isdigit():
         return min(float(retry_after), LONGEST_PAUSE_S)
-    # spread, so that many clients do not come back together
+    # jitter, so that many clients do not retry at the same time
     return FIRST_PAUSE_S * 2.0 ** (attempt - 1) * random.uniform(0.8, 1.2)
 
 
 def accept_language(environment: Mapping[str, str]) -> str:
-    """The `Accept-Language` of this terminal: `zh-CN, zh` for `zh_CN.UTF-8`; `en` for none.
+    """Return the `Accept-Language` of this terminal, such as `zh-CN, zh` for `zh_CN.UTF-8`.
 
-    `LANGUAGE` is a list that goes before the others, unless they ask for the plain locale C.
+    The languages of `LANGUAGE` come first, unless the locale is C. Without a language it is `en`.
     """
     locale = next(filter(None, (environment.get(name, "") for name in _LANGUAGE_VARIABLES)), "")
-    wanted = [locale]
+    locales = [locale]
     if _LOCALE.fullmatch(locale):
-        wanted = [*environment.get("LANGUAGE", "").split(":"), locale]
-    found: list[str] = []
-    for each in wanted:
-        if match := _LOCALE.fullmatch(each):
-            language, place = match.groups()
-            found += [f"{language}-{place}", language] if place else [language]
-    return ", ".join(dict.fromkeys(found)) or "en"
+        locales = [*environment.get("LANGUAGE", "").split(":"), locale]
+    tags: list[str] = []
+    for name in locales:
+        if match := _LOCALE.fullmatch(name):
+            language, region = match.groups()
+            tags += [f"{language}-{region}", language] if region else [language]
+    return ", ".join(dict.fromkeys(tags)) or "en"

@@ -1,4 +1,4 @@
-"""What ends the client otherwise than well, with the exit code that it means."""
+"""Exceptions of the client with their exit codes."""
 
 from typing import Any
 
@@ -6,25 +6,29 @@ from webprofile.terminal.exit_codes import FAILED, REFUSED, USAGE
 
 
 class ClientError(Exception):
-    """Told on standard error in one sentence; `exit_code` is the program's."""
+    """An error that is printed to stderr in one sentence; the program ends with `exit_code`."""
 
     exit_code = FAILED
 
 
 class UsageError(ClientError):
-    """What was asked for makes no sense."""
+    """The arguments are invalid."""
 
     exit_code = USAGE
 
 
 class UnreachableError(ClientError):
-    """The site or its storage does not answer, also after patience."""
+    """The site or its storage does not respond, even after retries."""
 
     exit_code = REFUSED
 
 
 class ProblemError(ClientError):
-    """The site's own answer (RFC 9457): `code` is stable, `errors` those of single fields."""
+    """An error response of the site (RFC 9457).
+
+    code: stable error code
+    errors: problems of single fields
+    """
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
         self.status = status
@@ -33,7 +37,7 @@ class ProblemError(ClientError):
         self.errors: list[dict[str, str]] = body.get("errors") or []
         detail = str(body.get("detail") or body.get("title") or f"HTTP {status}")
         self.detail = detail
-        parts = [f"{each.get('field', '')}: {each.get('detail', '')}" for each in self.errors]
+        parts = [f"{item.get('field', '')}: {item.get('detail', '')}" for item in self.errors]
         super().__init__("\n".join([detail, *parts]))
 
     @property

@@ -1,4 +1,4 @@
-"""Which site, and the token for it: from the environment, or from a file of its user's alone."""
+"""Site and access token of the client, from environment variables or a private file."""
 
 import json
 import os
@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 from webprofile.client.errors import UsageError
 
-#: for CI, where nobody logs in
+#: for CI, instead of a login
 SITE_VARIABLE = "WEBPROFILE_SITE"
 TOKEN_VARIABLE = "WEBPROFILE_TOKEN"
 
 
 @dataclass(frozen=True)
 class Login:
-    """site: its address without a slash at the end"""
+    """A site's address, without a slash at its end, and the token for it."""
 
     site: str
     token: str
@@ -24,19 +24,22 @@ class Login:
 
 
 def login_path(environment: Mapping[str, str]) -> Path:
-    """In the user's folder for configuration (XDG Base Directory)."""
+    """Return the path of the login file in the user's configuration folder (XDG Base Directory)."""
     home = environment.get("XDG_CONFIG_HOME", "")
     folder = Path(home) if home.startswith("/") else Path.home() / ".config"
     return folder / "webprofile" / "login.json"
 
 
 def login_read(environment: Mapping[str, str]) -> Login:
-    """The environment's variables win over the file. Raises UsageError if there is neither."""
+    """Read the login; environment variables override the file.
+
+    Raises UsageError if there is neither.
+    """
     stored = _stored(login_path(environment))
     site = environment.get(SITE_VARIABLE, "") or stored.get("site", "")
     token = environment.get(TOKEN_VARIABLE, "")
     if not token and site.rstrip("/") == stored.get("site", ""):
-        # another site's token goes nowhere else
+        # the stored token is only for the stored site
         token = stored.get("token", "")
     if not site or not token:
         raise UsageError(
@@ -46,7 +49,7 @@ def login_read(environment: Mapping[str, str]) -> Login:
 
 
 def login_write(login: Login, environment: Mapping[str, str]) -> Path:
-    """Keep a login; the file is its user's alone from its first byte on."""
+    """Store a login in a file that is created with mode 0600; return its path."""
     path = login_path(environment)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
@@ -59,15 +62,15 @@ def login_write(login: Login, environment: Mapping[str, str]) -> Path:
 
 
 def login_forget(environment: Mapping[str, str]) -> bool:
-    """Whether there was one."""
+    """Delete the login file; return whether it existed."""
     path = login_path(environment)
-    is_there = path.exists()
+    existed = path.exists()
     path.unlink(missing_ok=True)
-    return is_there
+    return existed
 
 
 def site_checked(site: str) -> str:
-    """Raises UsageError for what is no address of a site."""
+    """Return a site's address without a slash at its end; raise UsageError if it is invalid."""
     site = site.strip().rstrip("/")
     scheme, _, rest = site.partition("://")
     if scheme not in {"http", "https"} or not rest or any(c in rest for c in " @?#/"):
@@ -76,16 +79,16 @@ def site_checked(site: str) -> str:
 
 
 def is_open_to_listeners(site: str) -> bool:
-    """Whether what is sent there goes over a network without encryption."""
+    """Return whether requests to the site cross a network without encryption."""
     host = urlsplit(site).hostname or ""
     return site.startswith("http://") and host not in {"localhost", "127.0.0.1", "::1"}
 
 
 def _stored(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
-    return found if isinstance(found, dict) else {}
+    return stored if isinstance(stored, dict) else {}

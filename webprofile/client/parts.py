@@ -1,7 +1,7 @@
-"""Large files in parts: several on their way at once, and after a break only what is missing.
+"""Multipart uploads of large files: parallel parts, and only missing parts after an interruption.
 
-Storage forms the MD5 of each part and answers it, so what is sent is not summed here as well. Only
-what storage had before is: it must be of this very file.
+Storage computes and returns the MD5 of each part, so the client does not hash what it sends. It
+hashes only parts that storage had before, to check that they belong to this file.
 """
 
 import hashlib
@@ -21,39 +21,46 @@ from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
 
 PARALLEL = 4
-#: parts whose addresses are asked for at once, and while those before are on their way: so few
-#: that also a slow network needs none after its time is over
-_ASKED_AT_ONCE = 8
-#: how often storage may lose the whole upload before it is called broken
+#: part URLs in one request, which is sent while the parts before are uploaded; few enough that the
+#: URLs do not expire on a slow network
+_URLS_PER_REQUEST = 8
+#: uploads of a file that storage may lose before the client gives up
 _TRIES = 3
-#: the least that a site makes parts of, now or before
-_LEAST_PART_BYTES = 8 << 20
+#: smallest part size that a site has ever used
+_SMALLEST_PART_BYTES = 8 << 20
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 class _LostError(Exception):
-    """Storage does not know the upload any more, or what it has is not what was sent."""
+    """Storage does not know the upload any more, or has other content than was sent."""
 
 
 @dataclass
-class _Sending:
-    """One try of one file. `sums` are the MD5s of its parts, `arrived` bytes by part."""
+class _Upload:
+    """One attempt to upload a file.
+
+    path: path of the file in the API
+    parts: the upload as the API describes it (`PartsAnswer`)
+    md5s: MD5s of the stored parts by number
+    stored_bytes: sizes of the stored parts by number
+    """
 
     api: Api
     file: LocalFile
-    place: str
+    path: str
     parts: Mapping[str, Any]
     sent: Callable[[int], object]
-    sums: dict[int, str] = field(default_factory=dict)
-    arrived: dict[int, int] = field(default_factory=dict)
+    md5s: dict[int, str] = field(default_factory=dict)
+    stored_bytes: dict[int, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def note(self, number: int, size_bytes: int, md5: str) -> None:
+        """Record a stored part and report the progress."""
         with self.lock:
-            self.sums[number] = md5
-            self.arrived[number] = size_bytes
-            self.sent(sum(self.arrived.values()))
+            self.md5s[number] = md5
+            self.stored_bytes[number] = size_bytes
+            self.sent(sum(self.stored_bytes.values()))
 
 
 def send_in_parts(
@@ -63,66 +70,71 @@ def send_in_parts(
     file: LocalFile,
     sent: Callable[[int], object] = lambda size_bytes: None,
 ) -> str:
-    """Upload a task's file; return its checksum, as the site forms it from those of the parts.
+    """Upload a task's file; return its checksum, which the site derives from those of the parts.
 
-    target: as the site's answer has it; sent: hears how many bytes have arrived so far
+    target: the upload of the file from the site's response
+    sent: called with the number of bytes that are stored so far
+
     Raises UnreachableError; ClientError if the file cannot be read any more, or changed meanwhile;
     ProblemError.
     """
-    place = f"tasks/{task}/files/{target['file']}/"
+    path = f"tasks/{task}/files/{target['file']}/"
     state = _state(file)
     parts = target["parts"]
     for left in reversed(range(_TRIES)):
-        sending = _Sending(api, file, place, parts, sent)
+        upload = _Upload(api, file, path, parts, sent)
         try:
-            return _send(sending, state)
+            return _send(upload, state)
         except _LostError as lost:
             if not left:
                 raise UnreachableError(f"The storage lost {file.name} {_TRIES} times") from lost
             renewed = api.post(f"tasks/{task}/uploads/", repeatable=True)["uploads"]
-            found = [each for each in renewed if each["file"] == target["file"]]
-            if not found:  # another one has sent it meanwhile
+            targets = [row for row in renewed if row["file"] == target["file"]]
+            if not targets:  # another client has uploaded it
                 return md5_in_parts(file, int(parts["part_bytes"]))
-            parts = found[0]["parts"]
+            parts = targets[0]["parts"]
     raise AssertionError  # the loop returns or raises
 
 
 def md5_in_parts(file: LocalFile, part_bytes: int) -> str:
-    """The MD5 of its parts' MD5s, then "-" and how many there are. Raises ClientError."""
+    """Return the MD5 of the parts' MD5s, "-" and the number of parts. Raises ClientError."""
     count = -(-file.size_bytes // part_bytes)
-    sums = [hashlib.md5(_read(file, n, part_bytes), usedforsecurity=False) for n in range(count)]
-    whole = hashlib.md5(b"".join(each.digest() for each in sums), usedforsecurity=False)
-    return f"{whole.hexdigest()}-{count}"
+    md5s = [hashlib.md5(_read(file, n, part_bytes), usedforsecurity=False) for n in range(count)]
+    combined = hashlib.md5(b"".join(md5.digest() for md5 in md5s), usedforsecurity=False)
+    return f"{combined.hexdigest()}-{count}"
 
 
 def has_sum(file: LocalFile, md5: str) -> bool:
-    """Whether a file has this checksum over parts, whatever their size. Raises ClientError."""
+    """Return whether a file has this multipart checksum, for any part size. Raises ClientError."""
     count = md5.rpartition("-")[2]
-    part_bytes = _LEAST_PART_BYTES
+    part_bytes = _SMALLEST_PART_BYTES
     while count.isdecimal() and -(-file.size_bytes // part_bytes) > int(count):
         part_bytes *= 2
     return md5_in_parts(file, part_bytes) == md5
 
 
-def _send(sending: _Sending, state: tuple[int, ...]) -> str:
-    """Raises _LostError, and as `send_in_parts`."""
+def _send(upload: _Upload, state: tuple[int, ...]) -> str:
+    """Upload the missing parts and join them; return the checksum.
+
+    Raises _LostError, and the exceptions of `send_in_parts`.
+    """
     with ThreadPoolExecutor(PARALLEL + 1) as pool:
         running: set[Future[None]] = set()
         try:
-            for part in _missing(sending, pool):
-                # no more than these are held in memory
-                running = _some_ended(running, at_most=PARALLEL - 1)
-                running.add(pool.submit(_put, sending, part))
-            _some_ended(running, at_most=0)
+            for part in _missing(upload, pool):
+                # limits the parts in memory to PARALLEL
+                running = _wait_until(running, at_most=PARALLEL - 1)
+                running.add(pool.submit(_put, upload, part))
+            _wait_until(running, at_most=0)
         except BaseException:
-            sending.is_over.set()
+            upload.is_over.set()
             raise
-    # parts of two states of a file are whole each, and no file together
-    if _state(sending.file) != state:
-        raise ClientError(f"{sending.file.path} changed while it was sent")
-    sums = [sending.sums[number] for number in sorted(sending.sums)]
+    # parts of two versions of a file are each valid, but not together
+    if _state(upload.file) != state:
+        raise ClientError(f"{upload.file.path} changed while it was sent")
+    md5s = [upload.md5s[number] for number in sorted(upload.md5s)]
     try:
-        joined = sending.api.post(f"{sending.place}join/", {"md5s": sums}, repeatable=True)
+        joined = upload.api.post(f"{upload.path}join/", {"md5s": md5s}, repeatable=True)
     except ProblemError as error:
         if error.code in {"upload_damaged", "upload_missing"}:
             raise _LostError from error
@@ -131,68 +143,74 @@ def _send(sending: _Sending, state: tuple[int, ...]) -> str:
 
 
 def _state(file: LocalFile) -> tuple[int, ...]:
-    """What changes when somebody writes to a file or replaces it. Raises ClientError."""
+    """Return size, modification time and inode of a file, to notice a change.
+
+    Raises ClientError if the file is missing or has another size than before.
+    """
     try:
-        found = os.stat(file.path)
+        status = os.stat(file.path)
     except OSError as error:
         raise ClientError(f"{file.path}: {error.strerror or error}") from error
-    if found.st_size != file.size_bytes:
+    if status.st_size != file.size_bytes:
         raise ClientError(f"{file.path} changed while it was sent")
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _some_ended(running: set[Future[None]], *, at_most: int) -> set[Future[None]]:
-    """Wait until no more than so many run; raises what one of those that ended raised."""
+def _wait_until(running: set[Future[None]], *, at_most: int) -> set[Future[None]]:
+    """Wait until at most `at_most` futures run; re-raise the exception of a finished one."""
     while len(running) > at_most:
         ended, running = wait(running, return_when=FIRST_COMPLETED)
-        for each in ended:
-            each.result()
+        for future in ended:
+            future.result()
     return running
 
 
-def _missing(sending: _Sending, pool: ThreadPoolExecutor) -> Iterator[Mapping[str, Any]]:
-    """The parts that storage does not have, with their addresses."""
-    # not of a site from before there were any
-    told = {int(part["number"]): part for part in sending.parts.get("addresses", ())}
-    missing = _not_arrived(sending, pool)
-    numbers = iter([number for number in missing if number not in told])
-    groups = iter(lambda: list(itertools.islice(numbers, _ASKED_AT_ONCE)), [])
-    coming = [pool.submit(_ask, sending, group) for group in itertools.islice(groups, 1)]
-    yield from (told[number] for number in missing if number in told)
-    while coming:
-        parts = coming.pop().result()
-        # ahead of need: no sender waits for the site
-        coming = [pool.submit(_ask, sending, group) for group in itertools.islice(groups, 1)]
+def _missing(upload: _Upload, pool: ThreadPoolExecutor) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts that storage does not have, with their presigned URLs."""
+    # older sites do not send addresses with the upload
+    known = {int(part["number"]): part for part in upload.parts.get("addresses", ())}
+    missing = _not_stored(upload, pool)
+    numbers = iter([number for number in missing if number not in known])
+    groups = iter(lambda: list(itertools.islice(numbers, _URLS_PER_REQUEST)), [])
+    pending = [pool.submit(_request_urls, upload, group) for group in itertools.islice(groups, 1)]
+    yield from (known[number] for number in missing if number in known)
+    while pending:
+        parts = pending.pop().result()
+        # requests the next URLs in advance
+        pending = [
+            pool.submit(_request_urls, upload, group) for group in itertools.islice(groups, 1)
+        ]
         yield from parts
 
 
-def _not_arrived(sending: _Sending, pool: ThreadPoolExecutor) -> list[int]:
-    """Numbers of the parts that storage does not have. Raises ClientError if it has another file's.
+def _not_stored(upload: _Upload, pool: ThreadPoolExecutor) -> list[int]:
+    """Return the numbers of the parts that storage does not have, and record those that it has.
 
-    Not every storage can replace a part that it has.
+    Raises ClientError if a stored part belongs to another file, since not every storage can replace
+    a part.
     """
-    done = {int(number): md5 for number, md5 in sending.parts["done"].items()}
-    for found in list(pool.map(lambda number: (number, *_summed(sending, number)), done)):
-        number, size_bytes, md5 = found
+    done = {int(number): md5 for number, md5 in upload.parts["done"].items()}
+    hashed = list(pool.map(lambda number: (number, *_size_and_md5(upload, number)), done))
+    for number, size_bytes, md5 in hashed:
         if md5 != done[number]:
             raise ClientError(
-                f"{sending.file.path} is not what was sent before: begin anew, with another --key"
+                f"{upload.file.path} is not what was sent before: begin anew, with another --key"
             )
-        sending.note(number, size_bytes, md5)
-    every = range(1, int(sending.parts["count"]) + 1)
-    return [number for number in every if number not in sending.sums]
+        upload.note(number, size_bytes, md5)
+    numbers = range(1, int(upload.parts["count"]) + 1)
+    return [number for number in numbers if number not in upload.md5s]
 
 
-def _summed(sending: _Sending, number: int) -> tuple[int, str]:
-    data = _data(sending, number)
+def _size_and_md5(upload: _Upload, number: int) -> tuple[int, str]:
+    data = _data(upload, number)
     return len(data), _md5(data)
 
 
-def _ask(sending: _Sending, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    asked = [{"number": number} for number in numbers]
-    body = {"upload": sending.parts["upload"], "parts": asked}
+def _request_urls(upload: _Upload, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the presigned URLs of parts; raise _LostError if the upload was restarted."""
+    body = {"upload": upload.parts["upload"], "parts": [{"number": number} for number in numbers]}
     try:
-        answer = sending.api.post(f"{sending.place}parts/", body, repeatable=True)
+        answer = upload.api.post(f"{upload.path}parts/", body, repeatable=True)
     except ProblemError as error:
         if error.code == "parts_restarted":
             raise _LostError from error
@@ -200,34 +218,34 @@ def _ask(sending: _Sending, numbers: Sequence[int]) -> list[dict[str, Any]]:
     return list(answer["parts"])
 
 
-def _put(sending: _Sending, part: Mapping[str, Any]) -> None:
-    """One part; what fails for a moment is tried again, an address that ran out is replaced."""
+def _put(upload: _Upload, part: Mapping[str, Any]) -> None:
+    """Upload one part, with retries and with a new URL if the old one expired."""
     number, url, headers = part["number"], part["url"], part["headers"]
-    data = _data(sending, number)
+    data = _data(upload, number)
     for attempt in range(1, ATTEMPTS + 1):
-        if sending.is_over.is_set():
+        if upload.is_over.is_set():
             return
-        status, why, etag = _put_once(sending, url, headers, data)
+        status, outcome, etag = _put_once(upload, url, headers, data)
         if 200 <= status < 300:
-            # its own sum where storage's answer is none: then joining compares that
-            sending.note(number, len(data), etag if _MD5.fullmatch(etag) else _md5(data))
+            # if the ETag is not an MD5, the site compares ours when it joins the parts
+            upload.note(number, len(data), etag if _MD5.fullmatch(etag) else _md5(data))
             return
         if status in {400, 404}:
             raise _LostError
         if attempt == ATTEMPTS or (status < 500 and status not in {0, 403, 429}):
-            raise UnreachableError(f"The storage {why} to a part of {sending.file.name}")
-        sending.is_over.wait(pause_s(attempt))
+            raise UnreachableError(f"The storage {outcome} to a part of {upload.file.name}")
+        upload.is_over.wait(pause_s(attempt))
         if status == 403:
-            (part,) = _ask(sending, [number])
+            (part,) = _request_urls(upload, [number])
             url, headers = part["url"], part["headers"]
 
 
 def _put_once(
-    sending: _Sending, url: str, headers: Mapping[str, str], data: bytes
+    upload: _Upload, url: str, headers: Mapping[str, str], data: bytes
 ) -> tuple[int, str, str]:
-    """(status, what storage did, what it calls what it got); 0 if there was no answer."""
+    """Return (status, outcome for an error message, ETag); status 0 without a response."""
     try:
-        answer = sending.api.put(url, headers, data)
+        answer = upload.api.put(url, headers, data)
     except httpx2.TransportError as error:
         return 0, f"did not answer ({error})", ""
     etag = answer.headers.get("ETag", "").strip('"')
@@ -238,20 +256,20 @@ def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def _data(sending: _Sending, number: int) -> bytes:
-    return _read(sending.file, number - 1, int(sending.parts["part_bytes"]))
+def _data(upload: _Upload, number: int) -> bytes:
+    return _read(upload.file, number - 1, int(upload.parts["part_bytes"]))
 
 
-def _read(file: LocalFile, place: int, part_bytes: int) -> bytes:
-    """Raises ClientError if it is not there, or not as long as it was."""
-    start = place * part_bytes
-    wanted = min(part_bytes, file.size_bytes - start)
+def _read(file: LocalFile, index: int, part_bytes: int) -> bytes:
+    """Read a part of a file, index from 0; raise ClientError if it is missing or shorter."""
+    start = index * part_bytes
+    size_bytes = min(part_bytes, file.size_bytes - start)
     try:
-        with file.path.open("rb") as opened:
-            opened.seek(start)
-            data = opened.read(wanted)
+        with file.path.open("rb") as stream:
+            stream.seek(start)
+            data = stream.read(size_bytes)
     except OSError as error:
         raise ClientError(f"{file.path}: {error.strerror or error}") from error
-    if len(data) != wanted:
+    if len(data) != size_bytes:
         raise ClientError(f"{file.path} changed while it was sent")
     return data

@@ -1,4 +1,4 @@
-"""`webprofile`: the command line. Results go to standard output, all else to standard error."""
+"""Entry point of the `webprofile` command. Results go to stdout, messages to stderr."""
 
 import argparse
 import os
@@ -27,33 +27,33 @@ Command = Callable[[argparse.Namespace], int]
 _ENVIRONMENT = f"environment: {SITE_VARIABLE} and {TOKEN_VARIABLE} instead of a login (for CI)"
 
 
-#: codes of the site for a token that is none any more
+#: error codes of the site for an invalid token
 _NO_TOKEN = ("not_authenticated", "token_invalid")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code (`webprofile.terminal.exit_codes`)."""
-    given = _parser().parse_args(arguments)
-    command: Command = given.command
+    """Run the command and return its exit code (`webprofile.terminal.exit_codes`)."""
+    args = _parser().parse_args(arguments)
+    command: Command = args.command
     try:
-        code = command(given)
-        # what is written late fails here, where it can be told
+        code = command(args)
+        # buffered output fails here, where the error can be reported
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # `webprofile list | head`: nobody reads any more, and Python would complain at its end
+        # `webprofile list | head` closes stdout; Python would print an error at its exit
         _silence()
         return SUCCEEDED
     except (BatchError, ClientError, OSError, UnicodeEncodeError) as error:
-        print(f"webprofile: {plain_lines(_told(error))}", file=sys.stderr)
+        print(f"webprofile: {plain_lines(_message(error))}", file=sys.stderr)
         if isinstance(error, OSError):
             _silence()
         return _code_of(error)
     return code
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "the arguments are no UTF-8"
     if isinstance(error, OSError):
@@ -70,7 +70,7 @@ def _code_of(error: Exception) -> int:
 
 
 def _silence() -> None:
-    """Standard output is of no more use: what is left in it goes nowhere."""
+    """Redirect stdout to /dev/null, so that flushing its buffer cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

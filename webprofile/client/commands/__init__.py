@@ -1,4 +1,4 @@
-"""One module for each group of commands: `add_parsers` names them, the rest does them."""
+"""Commands of the client, one module per group; `add_parsers` of each declares its commands."""
 
 import argparse
 import os
@@ -26,13 +26,13 @@ def added(
     notes: str = "",
     aliases: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
-    """The parser of a command; its help shows the examples, and the notes below them."""
+    """Add the parser of a command; its help ends with the examples and the notes."""
     description = text[0].upper() + text[1:] + "."
     parser = commands.add_parser(name, aliases=aliases, help=text, description=description)
-    explain(parser, *(f"webprofile {name} {each}".rstrip() for each in examples), notes=notes)
+    explain(parser, *(f"webprofile {name} {line}".rstrip() for line in examples), notes=notes)
     return parser
 
 
-def opened() -> Api:
-    """The API of the site that one is logged in to. Raises UsageError."""
+def open_api() -> Api:
+    """Return the API client of the site with the stored login. Raises UsageError without one."""
     return Api(login_read(os.environ))

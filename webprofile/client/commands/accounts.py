@@ -1,4 +1,4 @@
-"""login, logout."""
+"""Commands `login` and `logout`."""
 
 import argparse
 import getpass
@@ -49,27 +49,27 @@ def add_parsers(commands: Parsers) -> None:
     logout.set_defaults(command=log_out)
 
 
-def log_in(given: argparse.Namespace) -> int:
-    site = site_checked(given.site or _asked("Site: "))
+def log_in(args: argparse.Namespace) -> int:
+    site = site_checked(args.site or _prompt("Site: "))
     if is_open_to_listeners(site):
         print("Without https others can read password and token on the way.", file=sys.stderr)
-    if given.token_stdin:
+    if args.token_stdin:
         login = _with_token(site, sys.stdin.readline(LONGEST_TOKEN).strip())
-    elif given.email:
-        login = _with_password(site, given.email, given.days)
+    elif args.email:
+        login = _with_password(site, args.email, args.days)
     else:
         token = _secret("Access token (empty: log in with e-mail and password): ")
         if token:
             login = _with_token(site, token)
         else:
-            login = _with_password(site, _asked("E-mail: "), given.days)
+            login = _with_password(site, _prompt("E-mail: "), args.days)
     path = login_write(login, os.environ)
     print(f"Logged in to {site} as {login.email}; the token is in {path}", file=sys.stderr)
     return SUCCEEDED
 
 
-def log_out(given: argparse.Namespace) -> int:
-    """A token that cannot be revoked now is forgotten all the same."""
+def log_out(args: argparse.Namespace) -> int:
+    """Revoke the token and delete the login file, even if the token cannot be revoked."""
     if not login_path(os.environ).exists():
         print("Not logged in.", file=sys.stderr)
         return FAILED
@@ -95,18 +95,18 @@ def _with_token(site: str, token: str) -> Login:
 
 
 def _with_password(site: str, email: str, days: int) -> Login:
-    """A token of this machine's own, made with a pair that ends at once."""
+    """Create an access token for this machine with a JWT pair, which is revoked afterwards."""
     body = {"email": email, "password": _secret("Password: ")}
     with Api(Login(site, "")) as api:
         pair = _pair(api, body)
     with Api(Login(site, pair["access"])) as api:
-        wanted = {
+        token = {
             "name": f"webprofile on {socket.gethostname()}"[:100],
             "scopes": ["read", "write"],
             "days": days,
         }
         try:
-            secret = str(api.post("access-tokens/", wanted)["secret"])
+            secret = str(api.post("access-tokens/", token)["secret"])
         finally:
             api.post("auth/token/revoke/", {"refresh": pair["refresh"]}, repeatable=True)
     return Login(site, secret, email)
@@ -114,16 +114,16 @@ def _with_password(site: str, email: str, days: int) -> Login:
 
 def _pair(api: Api, body: dict[str, str]) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = api.post("auth/token/", body)
+        pair: dict[str, Any] = api.post("auth/token/", body)
     except ProblemError as error:
         if error.code != "code_needed":
             raise
-        code = _asked("Code of the authenticator app: ")
-        found = api.post("auth/token/", {**body, "code": code})
-    return found
+        code = _prompt("Code of the authenticator app: ")
+        pair = api.post("auth/token/", {**body, "code": code})
+    return pair
 
 
-def _asked(question: str) -> str:
+def _prompt(question: str) -> str:
     if not sys.stdin.isatty():
         raise UsageError("Nobody is here to ask: name the site and use --token-stdin.")
     print(question, end="", file=sys.stderr, flush=True)
@@ -131,7 +131,7 @@ def _asked(question: str) -> str:
 
 
 def _secret(question: str) -> str:
-    """Typed at a terminal without being shown, or one line of standard input."""
+    """Read a secret from the terminal without echo, or one line of stdin."""
     if sys.stdin.isatty():
         return getpass.getpass(question)
     return sys.stdin.readline(LONGEST_TOKEN).rstrip("\r\n")

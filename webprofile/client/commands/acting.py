@@ -1,4 +1,4 @@
-"""cancel, retry, delete: each of several tasks, with a result of its own."""
+"""Commands `cancel`, `retry` and `delete`, with a result for each task."""
 
 import argparse
 import sys
@@ -8,20 +8,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from webprofile.client.api import Api
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.listing import FILTERS, add_filters, listed, query_of
 from webprofile.client.commands.waiting import line_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 from webprofile.terminal.output import plain, print_json
 
-#: of one request
+#: tasks in one request
 PIECE = 500
 _LIVE = ["initiated", "waiting", "running"]
 _ENDED = ["succeeded", "failed", "cancelled"]
 _UNKNOWN = "There is no such task that you may see."
 _OVER = "The run had ended already."
-#: answers about one task, after which the others may still be asked for
+#: statuses of errors that concern a single task, after which the command continues
 _OF_ONE = {404, 409, 422}
 _EXIT_CODES = """exit codes:
   0    done to all{also}
@@ -33,9 +33,10 @@ _EXIT_CODES = """exit codes:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one task: `cancelled`, `repeated`, `deleted`, `ended` or `left`.
+    """The result for one task: `cancelled`, `repeated`, `deleted`, `ended` or `left`.
 
-    code and detail: why it was left; again_as: the new task of a repeated one
+    code, detail: why the task was left unchanged
+    again_as: number of the new task of a repeated one
     """
 
     task: int
@@ -72,22 +73,22 @@ def _added(
     parser = added(commands, name, text, *examples, notes=_EXIT_CODES.format(also=also))
     parser.add_argument("tasks", nargs="*", type=int, metavar="TASK", help="numbers, or filters")
     add_filters(parser)
-    asked = "do not ask" if name == "delete" else "do not ask, as it is done for filters"
-    parser.add_argument("--yes", action="store_true", help=asked)
+    text = "do not ask" if name == "delete" else "do not ask, as it is done for filters"
+    parser.add_argument("--yes", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="what became of each as JSON")
     return parser
 
 
-def cancel_tasks(given: argparse.Namespace) -> int:
-    if given.all_mine and (given.tasks or query_of(given)):
+def cancel_tasks(args: argparse.Namespace) -> int:
+    if args.all_mine and (args.tasks or query_of(args)):
         raise UsageError("Name tasks or filters, or say --all-mine.")
-    with opened() as api:
-        if given.all_mine:
+    with open_api() as api:
+        if args.all_mine:
             bodies: list[dict[str, Any]] = [{"all_mine": True}]
         else:
-            numbers = _chosen(api, given, _LIVE, "Cancel")
+            numbers = _chosen(api, args, _LIVE, "Cancel")
             bodies = [{"tasks": numbers[at : at + PIECE]} for at in range(0, len(numbers), PIECE)]
-        with _Report(given.json) as report:
+        with _Report(args.json) as report:
             for body in bodies:
                 answer = api.post("tasks/cancel/", body, repeatable=True)
                 for number in body.get("tasks", answer["cancelled"] + answer["ended"]):
@@ -95,36 +96,36 @@ def cancel_tasks(given: argparse.Namespace) -> int:
     return report.code
 
 
-def retry_tasks(given: argparse.Namespace) -> int:
-    with opened() as api:
-        numbers = _chosen(api, given, _ENDED, "Repeat")
+def retry_tasks(args: argparse.Namespace) -> int:
+    with open_api() as api:
+        numbers = _chosen(api, args, _ENDED, "Repeat")
 
         def repeat(number: int) -> Done:
-            made = api.post(f"tasks/{number}/retry/", key=str(uuid.uuid4()))
-            return Done(number, "repeated", again_as=made["id"])
+            task = api.post(f"tasks/{number}/retry/", key=str(uuid.uuid4()))
+            return Done(number, "repeated", again_as=task["id"])
 
-        return _each(numbers, repeat, given)
+        return _each(numbers, repeat, args)
 
 
-def delete_tasks(given: argparse.Namespace) -> int:
-    with opened() as api:
-        numbers = _chosen(api, given, _ENDED, "Delete")
+def delete_tasks(args: argparse.Namespace) -> int:
+    with open_api() as api:
+        numbers = _chosen(api, args, _ENDED, "Delete")
 
         def delete(number: int) -> Done:
             task = api.get(f"tasks/{number}/")
             try:
                 api.delete(f"tasks/{task['id']}/")
             except ProblemError as error:
-                # it was there: an answer that was lost had deleted it
+                # an earlier attempt deleted it, but its response was lost
                 if error.status != 404:
                     raise
             return Done(number, "deleted")
 
-        return _each(numbers, delete, given)
+        return _each(numbers, delete, args)
 
 
-def _each(numbers: list[int], act: Callable[[int], Done], given: argparse.Namespace) -> int:
-    with _Report(given.json) as report:
+def _each(numbers: list[int], act: Callable[[int], Done], args: argparse.Namespace) -> int:
+    with _Report(args.json) as report:
         for number in numbers:
             try:
                 report.add(act(number))
@@ -137,18 +138,18 @@ def _each(numbers: list[int], act: Callable[[int], Done], given: argparse.Namesp
 
 
 class _Report:
-    """Tells of each task at once, or as JSON at the end, also when something breaks before."""
+    """Print each result immediately, or all as JSON at the end, also after an exception."""
 
     def __init__(self, is_json: bool) -> None:
         self._is_json = is_json
-        self._all: list[Done] = []
+        self._results: list[Done] = []
 
     @property
     def code(self) -> int:
-        return FAILED if any(done.result == "left" for done in self._all) else SUCCEEDED
+        return FAILED if any(done.result == "left" for done in self._results) else SUCCEEDED
 
     def add(self, done: Done) -> None:
-        self._all.append(done)
+        self._results.append(done)
         if not self._is_json:
             print(done.line(), flush=True)
 
@@ -157,8 +158,8 @@ class _Report:
 
     def __exit__(self, *error: object) -> None:
         if self._is_json:
-            print_json([asdict(done) for done in self._all])
-        elif not self._all:
+            print_json([asdict(done) for done in self._results])
+        elif not self._results:
             print("No task fits; nothing was changed.")
 
 
@@ -170,26 +171,27 @@ def _cancelled(number: int, answer: dict[str, list[int]]) -> Done:
     return Done(number, "left", "not_found", _UNKNOWN)
 
 
-def _chosen(api: Api, given: argparse.Namespace, statuses: list[str], verb: str) -> list[int]:
-    """The numbers, or those of the tasks that fit the filters; a person is asked about them.
+def _chosen(api: Api, args: argparse.Namespace, statuses: list[str], verb: str) -> list[int]:
+    """Return the numbers of the arguments, or of the tasks that match the filters.
 
-    Raises UsageError without either, with both, and where nobody can be asked.
+    The user confirms tasks that were selected by filters. Raises UsageError without numbers and
+    filters, with both, and if confirmation is needed without a terminal.
     """
-    by_filters = any(getattr(given, name) for name in FILTERS)
-    if bool(given.tasks) is by_filters:
+    by_filters = any(getattr(args, name) for name in FILTERS)
+    if bool(args.tasks) is by_filters:
         raise UsageError("Name tasks, or give filters: one of the two.")
-    if given.tasks:
-        numbers = list(dict.fromkeys(given.tasks))
+    if args.tasks:
+        numbers = list(dict.fromkeys(args.tasks))
         if verb == "Delete":
-            _confirm(f"{verb} {_named(numbers)} with files and results?", given)
+            _confirm(f"{verb} {_named(numbers)} with files and results?", args)
         return numbers
-    given.status = given.status or statuses
-    tasks = listed(api, query_of(given), 0)
-    if tasks and not given.yes:
+    args.status = args.status or statuses
+    tasks = listed(api, query_of(args), 0)
+    if tasks and not args.yes:
         for task in tasks:
             print(line_of(task), file=sys.stderr)
         what = "this task" if len(tasks) == 1 else f"these {len(tasks)} tasks"
-        _confirm(f"{verb} {what}?", given)
+        _confirm(f"{verb} {what}?", args)
     return [task["id"] for task in tasks]
 
 
@@ -197,8 +199,8 @@ def _named(numbers: list[int]) -> str:
     return ", ".join(f"#{number}" for number in numbers)
 
 
-def _confirm(question: str, given: argparse.Namespace) -> None:
-    if given.yes:
+def _confirm(question: str, args: argparse.Namespace) -> None:
+    if args.yes:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Say --yes; nobody is here to ask.")

@@ -1,11 +1,11 @@
-"""compare: results of two to eight tasks, for people and as a gate of a CI."""
+"""Command `compare`: compare results of two to eight tasks, also as a gate in CI."""
 
 import argparse
 import math
 from typing import Any
 
 from webprofile.client.api import Query
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.showing import profile_of
 from webprofile.client.errors import ClientError, UsageError
 from webprofile.terminal.arguments import count
@@ -14,7 +14,7 @@ from webprofile.terminal.output import duration, percent, plain, print_json, pri
 
 FEWEST, MOST = 2, 8
 USUAL_ROWS = 15
-#: totals that --fail-above judges, the first one that it can: latency is what users feel
+#: totals that --fail-above can judge, in order of preference: latency is what users experience
 JUDGED = {
     "latency": "median time of an iteration without profiling",
     "device": "sum of the operators' times on the device",
@@ -33,7 +33,7 @@ exit codes:
   3  the site cannot be reached, or does not allow it
   5  with --fail-above: not enough evidence, and no other task fails"""
 
-#: what a verdict says; all but the last three say why there is none
+#: texts of verdicts; all but the last three are reasons why there is none
 _VERDICTS = {
     "absent": "",
     "disturbed": "no verdict: a run was disturbed",
@@ -44,7 +44,7 @@ _VERDICTS = {
     "faster": "faster",
     "slower": "slower",
 }
-#: why there is no verdict, and what to do
+#: reasons why there is no verdict, with suggested fixes
 _NO_EVIDENCE = {
     "disturbed": "a run was disturbed; run it again while the device is idle",
     "single": "one sample of a result; run it with the plan “standard”",
@@ -55,7 +55,7 @@ _NO_EVIDENCE = {
     "or more passes (the plan “thorough”) may decide, but hardly ever between two runs of the same "
     "files and settings, as these are equal runs themselves",
 }
-#: what the gate says, the gravest first, and the exit code
+#: results of the gate, the most severe first, with exit codes
 _RESULTS = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
 
 
@@ -94,26 +94,26 @@ def _share(text: str) -> float:
     return value
 
 
-def compare_tasks(given: argparse.Namespace) -> int:
-    if not FEWEST <= len(given.tasks) <= MOST:
+def compare_tasks(args: argparse.Namespace) -> int:
+    if not FEWEST <= len(args.tasks) <= MOST:
         raise UsageError(f"Name {FEWEST} to {MOST} tasks.")
-    with opened() as api:
+    with open_api() as api:
         query: Query = []
-        for task in given.tasks:
+        for task in args.tasks:
             profile = profile_of(api, task)
             if profile is None:
                 raise ClientError(f"Task {task} has no result.")
             query.append(("p", profile["id"]))
-        query += [("limit", max(1, given.rows)), ("side", "host" if given.host else "device")]
+        query += [("limit", max(1, args.rows)), ("side", "host" if args.host else "device")]
         found = api.get("profiles/compare/", query)
         address = f"{api.site}/profiles/compare/?" + "&".join(
             f"{name}={value}" for name, value in query if name == "p"
         )
-    gate = None if given.fail_above is None else _judged(found, given.tasks, given.fail_above)
-    if given.json:
+    gate = None if args.fail_above is None else _judged(found, args.tasks, args.fail_above)
+    if args.json:
         print_json(found if gate is None else found | {"gate": gate})
     else:
-        _print(found, given.tasks, address)
+        _print(found, args.tasks, address)
         if gate is not None:
             _print_gate(gate)
     return SUCCEEDED if gate is None else _RESULTS[gate["result"]]
@@ -121,8 +121,8 @@ def compare_tasks(given: argparse.Namespace) -> int:
 
 def _print(found: dict[str, Any], tasks: list[int], address: str) -> None:
     names = [
-        (each["letter"], f"#{task}", each["name"], each["origin"], duration(each["total_s"]))
-        for each, task in zip(found["profiles"], tasks, strict=True)
+        (row["letter"], f"#{task}", row["name"], row["origin"], duration(row["total_s"]))
+        for row, task in zip(found["profiles"], tasks, strict=True)
     ]
     print_table(names, ("", "task", "model", "", found["side"]), right=1)
     for warning in found["warnings"]:
@@ -151,7 +151,7 @@ def _print(found: dict[str, Any], tasks: list[int], address: str) -> None:
         )
         for row in found["rows"]
     ]
-    letters = [each["letter"] for each in found["profiles"]]
+    letters = [profile["letter"] for profile in found["profiles"]]
     print_table(rows, ("operator", "type", *letters), right=len(letters))
     print(f"{len(rows)} of {found['total']} rows that changed most\n{address}")
 
@@ -161,9 +161,9 @@ def _cell(other: dict[str, Any] | None) -> str:
         return "" if other is None else str(other["status"])
     change = other["difference_s"]
     sign = "+" if (change or 0) > 0 else ""
-    shown = f"{duration(other['time_s'])} ({sign}{duration(change)})" if change else ""
+    text = f"{duration(other['time_s'])} ({sign}{duration(change)})" if change else ""
     verdict = _VERDICTS.get(other["verdict"], other["verdict"])
-    return f"{shown or duration(other['time_s'])} {verdict}".rstrip()
+    return f"{text or duration(other['time_s'])} {verdict}".rstrip()
 
 
 def _change(baseline_s: float | None, time_s: float | None) -> str:
@@ -174,10 +174,10 @@ def _change(baseline_s: float | None, time_s: float | None) -> str:
 
 
 def _judged(found: dict[str, Any], tasks: list[int], limit_percent: float) -> dict[str, Any]:
-    """What --fail-above judged: the number, both values, the verdict and what follows from it.
+    """Judge a comparison for --fail-above; return the total, its values, verdicts and results.
 
-    Times are in s, changes and their interval in percent. Raises ClientError if no time is known of
-    all.
+    Times are in s, changes and their confidence interval in percent. Raises ClientError if no total
+    is known for all results.
     """
     totals = {total["key"]: total for total in found["totals"]}
     key = _judged_key(totals)
@@ -197,7 +197,7 @@ def _judged(found: dict[str, Any], tasks: list[int], limit_percent: float) -> di
         }
         for task, other in zip(tasks[1:], totals[key]["others"], strict=True)
     ]
-    results = {each["result"] for each in judged}
+    results = {other["result"] for other in judged}
     return {
         "number": key,
         "meaning": JUDGED[key],
@@ -206,23 +206,23 @@ def _judged(found: dict[str, Any], tasks: list[int], limit_percent: float) -> di
         "baseline_task": tasks[0],
         "baseline_s": baseline_s,
         "others": judged,
-        "result": next(each for each in _RESULTS if each in results),
+        "result": next(result for result in _RESULTS if result in results),
     }
 
 
 def _judged_key(totals: dict[str, Any]) -> str:
-    """The first total that rests on several processes of each result, else the last known one."""
+    """Return the first total with several processes per result, else the last known total."""
     known = [key for key in JUDGED if _is_known(totals.get(key))]
     if not known:
         raise ClientError("There is no time to compare.")
     for key in known:
-        if all(each["verdict"] != "single" for each in totals[key]["others"]):
+        if all(other["verdict"] != "single" for other in totals[key]["others"]):
             return key
     return known[-1]
 
 
 def _result(other: dict[str, Any], limit_percent: float) -> str:
-    """`failed` and `passed` rest on a verdict; a difference that may be noise decides nothing."""
+    """Return the result of the gate; a difference that may be noise is not enough evidence."""
     is_above = other["change"] is not None and 100 * other["change"] > limit_percent
     if other["verdict"] in ("faster", "slower"):
         return "failed" if is_above else "passed"
@@ -234,18 +234,18 @@ def _print_gate(gate: dict[str, Any]) -> None:
         f"\n--fail-above {gate['limit_percent']:g}: {gate['meaning']}, "
         f"#{gate['baseline_task']} {duration(gate['baseline_s'])}"
     )
-    for each in gate["others"]:
-        words = _NO_EVIDENCE if each["result"] == "not enough evidence" else _VERDICTS
+    for other in gate["others"]:
+        texts = _NO_EVIDENCE if other["result"] == "not enough evidence" else _VERDICTS
         parts = (
-            f"  #{each['task']} {duration(each['time_s'])}: {each['result']}",
-            words.get(each["verdict"], each["verdict"]),
-            _estimate(each),
+            f"  #{other['task']} {duration(other['time_s'])}: {other['result']}",
+            texts.get(other["verdict"], other["verdict"]),
+            _estimate(other),
         )
         print(plain("; ".join(filter(None, parts))))
 
 
 def _estimate(gated: dict[str, Any]) -> str:
-    """The estimated change with its interval, and what equal runs differ by."""
+    """Return the estimated change with its confidence interval and the scatter of equal runs."""
     if gated["change_percent"] is None:
         return ""
     text = f"estimated change {gated['change_percent']:+.1f} %"
@@ -263,4 +263,4 @@ def _percent(ratio: float | None) -> float | None:
 def _is_known(total: dict[str, Any] | None) -> bool:
     if total is None or not total["baseline_s"]:
         return False
-    return all(each["time_s"] is not None for each in total["others"])
+    return all(other["time_s"] is not None for other in total["others"])

@@ -1,4 +1,4 @@
-"""export: results of tasks as files."""
+"""Command `export`: write results of tasks to files."""
 
 import argparse
 import csv
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webprofile.client.api import Api, Query
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.listing import add_filters, listed, query_of
 from webprofile.client.commands.showing import profile_of
 from webprofile.client.commands.waiting import unknown
@@ -19,7 +19,7 @@ from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.progress import Progress
 from webprofile.terminal.whole_files import whole_file
 
-#: format and the ending of its files
+#: file extension by format
 FORMATS = {
     "csv": ".csv",
     "json": ".json",
@@ -28,7 +28,7 @@ FORMATS = {
     "text": ".txt",
 }
 
-#: of `--table`
+#: formats of `--table`
 TABLE_FORMATS = ("csv", "json")
 #: tasks in one request
 TABLE_PIECE = 200
@@ -64,78 +64,78 @@ def add_parsers(commands: Parsers) -> None:
     export.set_defaults(command=export_tasks)
 
 
-def export_tasks(given: argparse.Namespace) -> int:
-    given.format = given.format or _format_of(given.output)
-    with opened() as api:
-        tasks = given.tasks or _chosen(api, given)
-        if given.table:
-            return _table(api, tasks, given)
-        if len(tasks) == 1 and not _is_folder(given.output):
-            _write(given.output, _content(api, tasks[0], given.format))
+def export_tasks(args: argparse.Namespace) -> int:
+    args.format = args.format or _format_of(args.output)
+    with open_api() as api:
+        tasks = args.tasks or _chosen(api, args)
+        if args.table:
+            return _table(api, tasks, args)
+        if len(tasks) == 1 and not _is_folder(args.output):
+            _write(args.output, _content(api, tasks[0], args.format))
             return SUCCEEDED
-        if _is_folder(given.output):
-            return _each(api, tasks, given)
-        if given.format != "csv":
+        if _is_folder(args.output):
+            return _each(api, tasks, args)
+        if args.format != "csv":
             raise UsageError("Several tasks go into a folder: -o FOLDER/")
-        return _together(api, tasks, given.output)
+        return _together(api, tasks, args.output)
 
 
 def _format_of(path: Path | None) -> str:
-    """Raises UsageError for an ending that tells no format."""
+    """Return the format by the file's extension; raise UsageError for an unknown one."""
     if path is None or _is_folder(path):
         return "csv"
-    # a trace ends like JSON
+    # longest first, since .trace.json also ends in .json
     by_length = sorted(FORMATS, key=lambda kind: -len(FORMATS[kind]))
-    found = next((kind for kind in by_length if path.name.endswith(FORMATS[kind])), None)
-    if found is None:
+    match = next((kind for kind in by_length if path.name.endswith(FORMATS[kind])), None)
+    if match is None:
         endings = ", ".join(FORMATS.values())
         raise UsageError(f"{path}: an ending of {endings} says the format, or --format does.")
-    return found
+    return match
 
 
-def _chosen(api: Api, given: argparse.Namespace) -> list[int]:
-    query = query_of(given)
+def _chosen(api: Api, args: argparse.Namespace) -> list[int]:
+    query = query_of(args)
     if not query:
         raise UsageError("Name tasks or filters.")
-    found = [task["id"] for task in listed(api, query, 0)]
-    if not found:
+    numbers = [task["id"] for task in listed(api, query, 0)]
+    if not numbers:
         raise ClientError("No task fits.")
-    return found
+    return numbers
 
 
 def _is_folder(path: Path | None) -> bool:
-    """A name without an ending is one to be made."""
+    """Return whether the output is a folder: an existing one or a name without an extension."""
     return path is not None and (path.is_dir() or not path.suffix)
 
 
 def _content(api: Api, task: int, kind: str) -> bytes:
-    """Raises ClientError for a task without a result."""
+    """Return the exported result of a task; raise ClientError if it has none."""
     profile = profile_of(api, task)
     if profile is None:
         raise ClientError(f"Task {task} has no result.")
     return api.fetch(f"profiles/{profile['id']}/export/{kind}/")
 
 
-def _each(api: Api, tasks: Sequence[int], given: argparse.Namespace) -> int:
-    """A file for each; those without a result are told."""
-    _making(given.output)
+def _each(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
+    """Write one file for each task and report tasks without a result."""
+    _make_folder(args.output)
     left_out = 0
     with Progress(len(tasks), "Exporting", unit="tasks") as progress:
         for task in tasks:
             try:
-                content = _content(api, task, given.format)
+                content = _content(api, task, args.format)
             except (ClientError, ProblemError) as error:
                 left_out += 1
-                _tell(progress, error)
+                _report(progress, error)
             else:
-                # our own names: those of models are a stranger's words
-                _write(given.output / f"task-{task}{FORMATS[given.format]}", content)
+                # file names of models are untrusted, so they are not used
+                _write(args.output / f"task-{task}{FORMATS[args.format]}", content)
             progress.advance()
     return FAILED if left_out else SUCCEEDED
 
 
 def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
-    """One table; each row begins with its task."""
+    """Write one table, in which each row begins with the task's number."""
     left_out = 0
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -145,7 +145,7 @@ def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
                 rows = _rows(_content(api, task, "csv"))
             except (ClientError, ProblemError) as error:
                 left_out += 1
-                _tell(progress, error)
+                _report(progress, error)
             else:
                 headings = next(rows)
                 if not text.tell():
@@ -156,50 +156,50 @@ def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
     return FAILED if left_out else SUCCEEDED
 
 
-def _table(api: Api, tasks: Sequence[int], given: argparse.Namespace) -> int:
-    """A row for each task, asked for piece by piece; those that are not there are told."""
-    if given.format not in TABLE_FORMATS or _is_folder(given.output):
+def _table(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
+    """Write one row for each task, in several requests, and report unknown tasks."""
+    if args.format not in TABLE_FORMATS or _is_folder(args.output):
         raise UsageError("--table is one file of CSV or JSON.")
     rows: list[Any] = []
     headings: list[str] = []
-    wanted = sorted(set(tasks))
-    for begin in range(0, len(wanted), TABLE_PIECE):
-        query: Query = [("format", given.format)]
-        query += [("task", number) for number in wanted[begin : begin + TABLE_PIECE]]
+    numbers = sorted(set(tasks))
+    for begin in range(0, len(numbers), TABLE_PIECE):
+        query: Query = [("format", args.format)]
+        query += [("task", number) for number in numbers[begin : begin + TABLE_PIECE]]
         content = api.fetch("profiles/of-tasks/", query)
-        if given.format == "json":
+        if args.format == "json":
             rows += json.loads(content)
         else:
             lines = _rows(content)
             headings = next(lines)
             rows += lines
-    if given.format == "json":
-        there = {row["task"] for row in rows}
+    if args.format == "json":
+        exported = {row["task"] for row in rows}
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
     else:
-        there = {int(row[0]) for row in rows}
-        written = io.StringIO(newline="")
-        csv.writer(written).writerows([headings, *rows])
-        text = written.getvalue()
-    _write(given.output, text.encode())
-    for number in wanted:
-        if number not in there:
+        exported = {int(row[0]) for row in rows}
+        buffer = io.StringIO(newline="")
+        csv.writer(buffer).writerows([headings, *rows])
+        text = buffer.getvalue()
+    _write(args.output, text.encode())
+    for number in numbers:
+        if number not in exported:
             print(unknown(number), file=sys.stderr)
-    return SUCCEEDED if len(there) == len(wanted) else FAILED
+    return SUCCEEDED if len(exported) == len(numbers) else FAILED
 
 
 def _rows(content: bytes) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(content.decode(), newline=""))
 
 
-def _tell(progress: Progress, error: ClientError) -> None:
-    """What is not about one task alone ends all. Raises it then."""
+def _report(progress: Progress, error: ClientError) -> None:
+    """Print the error of one task; re-raise an error that concerns all tasks (401, 403)."""
     if isinstance(error, ProblemError) and error.status in {401, 403}:
         raise error
     progress.line(str(error))
 
 
-def _making(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -207,7 +207,7 @@ def _making(folder: Path) -> None:
 
 
 def _write(path: Path | None, content: bytes) -> None:
-    """Standard output without a path; a file appears only when it is whole."""
+    """Write to stdout without a path, else to a file that is replaced only when it is complete."""
     if path is None:
         sys.stdout.buffer.write(content)
         return

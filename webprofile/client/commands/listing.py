@@ -1,15 +1,15 @@
-"""workers, list."""
+"""Commands `workers` and `list`."""
 
 import argparse
 from typing import Any
 
 from webprofile.client.api import Api, Query
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
 
-#: arguments, and what the API calls them
+#: query parameter of the API by argument
 FILTERS = {
     "status": "status",
     "kind": "kind",
@@ -59,20 +59,20 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add("--created-before", metavar="TIME", help="ISO 8601")
 
 
-def query_of(given: argparse.Namespace) -> Query:
+def query_of(args: argparse.Namespace) -> Query:
     query: Query = []
     for argument, name in FILTERS.items():
-        value = getattr(given, argument)
+        value = getattr(args, argument)
         values = value if isinstance(value, list) else [value]
-        query += [(name, each) for each in values if each]
+        query += [(name, item) for item in values if item]
     return query
 
 
-def list_workers(given: argparse.Namespace) -> int:
-    with opened() as api:
-        found = list(api.pages("workers/"))
-    if given.json:
-        print_json(found)
+def list_workers(args: argparse.Namespace) -> int:
+    with open_api() as api:
+        workers = list(api.pages("workers/"))
+    if args.json:
+        print_json(workers)
         return SUCCEEDED
     rows = [
         (
@@ -81,22 +81,22 @@ def list_workers(given: argparse.Namespace) -> int:
             ", ".join(usable(worker)),
             ", ".join(f"{name}={value}" for name, value in (worker.get("labels") or {}).items()),
         )
-        for worker in found
+        for worker in workers
     ]
     print_table(rows, ("device", "state", "MegEngine", "labels"))
     return SUCCEEDED
 
 
 def usable(worker: dict[str, Any]) -> list[str]:
-    """The versions of a device that work."""
-    return [each["version"] for each in worker["runtimes"] if not each["problem"]]
+    """Return the MegEngine versions of a device that have no problem."""
+    return [runtime["version"] for runtime in worker["runtimes"] if not runtime["problem"]]
 
 
-def list_tasks(given: argparse.Namespace) -> int:
-    with opened() as api:
-        found = listed(api, query_of(given), given.limit)
-    if given.json:
-        print_json(found)
+def list_tasks(args: argparse.Namespace) -> int:
+    with open_api() as api:
+        tasks = listed(api, query_of(args), args.limit)
+    if args.json:
+        print_json(tasks)
         return SUCCEEDED
     rows = [
         (
@@ -108,7 +108,7 @@ def list_tasks(given: argparse.Namespace) -> int:
             task["created_at"][:16].replace("T", " "),
             task["title"] or (task["reason"] or {}).get("title", ""),
         )
-        for task in found
+        for task in tasks
     ]
     print_table(
         rows, ("task", "status", "model", "device", "MegEngine", "created (UTC)", "title or reason")
@@ -117,9 +117,10 @@ def list_tasks(given: argparse.Namespace) -> int:
 
 
 def listed(api: Api, query: Query, limit: int) -> list[dict[str, Any]]:
-    found = []
+    """Return the tasks that match a query, at most `limit`; 0 for all."""
+    tasks = []
     for task in api.pages("tasks/", query):
-        found.append(task)
-        if len(found) == limit:
+        tasks.append(task)
+        if len(tasks) == limit:
             break
-    return found
+    return tasks

@@ -1,4 +1,4 @@
-"""show: how a task is, its latency, its totals and its slowest operators."""
+"""Command `show`: print a task, its latency, its totals and its slowest operators."""
 
 import argparse
 import shlex
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from webprofile.client.api import Api, Query
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.waiting import code_of, task_of, unknown
 from webprofile.client.errors import ProblemError
 from webprofile.terminal.arguments import count
@@ -34,21 +34,21 @@ def add_parsers(commands: Parsers) -> None:
     show.set_defaults(command=show_task)
 
 
-def show_task(given: argparse.Namespace) -> int:
-    with opened() as api:
-        task = task_of(api, given.task)
-        profile = profile_of(api, given.task)
+def show_task(args: argparse.Namespace) -> int:
+    with open_api() as api:
+        task = task_of(api, args.task)
+        profile = profile_of(api, args.task)
         statistics, table = {}, {}
         if profile is not None:
             statistics = api.get(f"profiles/{profile['id']}/statistics/")
-            table = api.get(f"profiles/{profile['id']}/operators/", _question(given))
-        latency = statistics.get("latency") or _latency(api, given.task)
+            table = api.get(f"profiles/{profile['id']}/operators/", _question(args))
+        latency = statistics.get("latency") or _latency(api, args.task)
         site = api.site
-    if given.json:
-        found = {"statistics": statistics, "latency": latency, "operators": table}
-        print_json({"task": task, "profile": profile} | found)
+    if args.json:
+        result = {"statistics": statistics, "latency": latency, "operators": table}
+        print_json({"task": task, "profile": profile} | result)
     else:
-        _print_task(task, f"{site}/tasks/{given.task}/{'result/' if profile else ''}")
+        _print_task(task, f"{site}/tasks/{args.task}/{'result/' if profile else ''}")
         _print_latency(latency, profile)
         _print_totals(statistics, profile)
         _print_table(table)
@@ -56,48 +56,48 @@ def show_task(given: argparse.Namespace) -> int:
 
 
 def profile_of(api: Api, task: int) -> dict[str, Any] | None:
-    """The result of a task, None while or because there is none.
+    """Return the profile of a task, None if it has none (yet).
 
-    Raises UsageError for a task that is not there; ProblemError.
+    Raises UsageError if the task does not exist; ProblemError.
     """
     try:
-        found: dict[str, Any] = api.get(f"profiles/of-task/{task}/")
+        profile: dict[str, Any] = api.get(f"profiles/of-task/{task}/")
     except ProblemError as error:
         if error.code in {"profile_not_yet", "profile_never"}:
             return None
         if error.status == 404:
             raise unknown(task) from error
         raise
-    return found
+    return profile
 
 
 def _latency(api: Api, task: int) -> dict[str, Any] | None:
-    """Of a task whose plan has no profiled pass too; None while or because there is none."""
+    """Return the clean latency of a task, also without a profile; None if it has none (yet)."""
     try:
-        found: dict[str, Any] = api.get(f"profiles/of-task/{task}/measurement/")
+        latency: dict[str, Any] = api.get(f"profiles/of-task/{task}/measurement/")
     except ProblemError as error:
         if error.status in {404, 409}:
             return None
         raise
-    return found
+    return latency
 
 
-def _question(given: argparse.Namespace) -> Query:
-    rows = max(1, min(given.rows, MOST_ROWS))
+def _question(args: argparse.Namespace) -> Query:
+    rows = max(1, min(args.rows, MOST_ROWS))
     query: Query = [("limit", rows)]
-    if given.host:
+    if args.host:
         query.append(("side", "host"))
-    if given.by_type:
+    if args.by_type:
         query.append(("agg", "sum"))
     return query
 
 
 def _print_task(task: dict[str, Any], address: str) -> None:
     print(plain(f"#{task['id']} {task['status']}  {task['title']}".rstrip()))
-    where = f"{task['model_name']} on {task['worker_name']}, MegEngine {task['runtime_version']}"
-    # a site from before scripts tells no kind
+    text = f"{task['model_name']} on {task['worker_name']}, MegEngine {task['runtime_version']}"
+    # older sites, without script tasks, do not send it
     script = task.get("script")
-    print(plain(f"{where}, {'a script' if script else task['plan']['preset']}"))
+    print(plain(f"{text}, {'a script' if script else task['plan']['preset']}"))
     if script:
         program = script["entry"] or task["model_name"]
         print(plain(shlex.join([program, *script["arguments"]])))
@@ -111,26 +111,26 @@ def _print_task(task: dict[str, Any], address: str) -> None:
 
 
 def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | None) -> None:
-    """That without profiling, or else what the log of the first profiled pass says."""
+    """Print the clean latency, or else the iteration times from the first profiled pass's log."""
     if latency and latency["median_ms"] is not None:
         _print_iteration("an iteration", latency, ("median", "mean", "p90", "p99", "min", "max"))
     elif profile and profile["mean_ms"] is not None:
         _print_iteration("an iteration while profiling", profile, ("mean", "min", "max"))
-    for each in latency["contaminations"] if latency else ():
-        print(plain(": ".join(filter(None, ["disturbed", each["text"], each["detail"]]))))
+    for cause in latency["contaminations"] if latency else ():
+        print(plain(": ".join(filter(None, ["disturbed", cause["text"], cause["detail"]]))))
 
 
-def _print_iteration(what: str, found: dict[str, Any], names: Sequence[str]) -> None:
-    shown = [
-        f"{name} {duration(_s(found[f'{name}_ms']))}"
+def _print_iteration(label: str, times: dict[str, Any], names: Sequence[str]) -> None:
+    texts = [
+        f"{name} {duration(_s(times[f'{name}_ms']))}"
         for name in names
-        if found[f"{name}_ms"] is not None
+        if times[f"{name}_ms"] is not None
     ]
-    print(f"\n{what}: {', '.join(shown)} ({found['iterations']} iterations)")
+    print(f"\n{label}: {', '.join(texts)} ({times['iterations']} iterations)")
 
 
 def _print_totals(statistics: dict[str, Any], profile: dict[str, Any] | None) -> None:
-    """Sums of all operators, and how far they differ between profiled passes."""
+    """Print the sums of all operators and their range over the profiled passes."""
     if not profile:
         return
     for side in statistics["sides"]:
@@ -148,20 +148,20 @@ def _print_table(table: dict[str, Any]) -> None:
     print()
     if table["groups"]:
         groups = [
-            (each["type"], each["operators"], duration(each["time_s"]), percent(each["share"]))
-            for each in table["groups"]
+            (group["type"], group["operators"], duration(group["time_s"]), percent(group["share"]))
+            for group in table["groups"]
         ]
         print_table(groups, ("type", "operators", table["side"], "share"), right=3)
         return
     rows = [
         (
-            each["name"],
-            each["type"],
-            duration(each["self_s"]),
-            percent(each["share"]),
-            percent(each["cumulative_share"]),
+            row["name"],
+            row["type"],
+            duration(row["self_s"]),
+            percent(row["share"]),
+            percent(row["cumulative_share"]),
         )
-        for each in table["operators"]
+        for row in table["operators"]
     ]
     print_table(rows, ("operator", "type", table["side"], "share", "with above"), right=3)
     print(plain(table["said"]))

@@ -1,4 +1,4 @@
-"""submit: many tasks from a file or from arguments."""
+"""Command `submit`: create many tasks from a file or from arguments."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ from webprofile.client.batchfile.matrix import (
     room_words,
 )
 from webprofile.client.batchfile.mistakes import BatchError
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.listing import usable
 from webprofile.client.commands.waiting import (
     MOST_NAMED,
@@ -38,10 +38,10 @@ from webprofile.terminal.output import print_json, print_table
 from webprofile.terminal.progress import Progress
 
 LONGEST_KEY = 100
-#: while the owner's limit is reached
+#: pause between attempts while the user's limit of live tasks is reached
 ROOM_PAUSE_S = 5.0
 
-#: a file of this size is sent in parts, whose sums are formed while others are on their way
+#: smallest file that is uploaded in parts, which are hashed while others are uploaded
 PARTS_FROM_BYTES = 64 << 20
 
 #: kind, name, MD5, size
@@ -50,7 +50,10 @@ Content = tuple[str, str, str, int]
 
 @dataclass
 class Run:
-    """One run: what it asks, and the files that the site has already."""
+    """State of one submission: site, devices, files, and the files that the site has already.
+
+    known: number of a file at the site by its content
+    """
 
     api: Api
     workers: Mapping[str, int]
@@ -88,42 +91,42 @@ def add_parsers(commands: Parsers) -> None:
     submit.set_defaults(command=submit_batch)
 
 
-def submit_batch(given: argparse.Namespace) -> int:
-    key = given.key or uuid.uuid4().hex
+def submit_batch(args: argparse.Namespace) -> int:
+    key = args.key or uuid.uuid4().hex
     if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(f"--key takes 1 to {LONGEST_KEY} printable ASCII characters.")
-    blocks = blocks_asked(given)
-    with opened() as api:
+    blocks = blocks_asked(args)
+    with open_api() as api:
         workers = list(api.pages("workers/"))
-        devices = {each["name"]: newest_first(usable(each)) for each in workers}
+        devices = {worker["name"]: newest_first(usable(worker)) for worker in workers}
         cells = cells_of(blocks, devices)
-        ids = {each["name"]: each["id"] for each in workers}
-        run = Run(api, ids, _read(cells), key, deadline_of(given.timeout))
+        ids = {worker["name"]: worker["id"] for worker in workers}
+        run = Run(api, ids, _read(cells), key, deadline_of(args.timeout))
         if not _may_send_parts(run, cells):
             run = replace(run, files=_read(cells, in_parts=False))
         quota = _check(run, cells)
-        if given.dry_run:
-            _print_matrix(cells, as_json=given.json)
-            return _tell_room(len(cells), quota, waits=given.wait)
-        rows = _submit(run, cells, may_wait=given.wait)
+        if args.dry_run:
+            _print_matrix(cells, as_json=args.json)
+            return _tell_room(len(cells), quota, waits=args.wait)
+        rows = _submit(run, cells, may_wait=args.wait)
         names = {
             row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
         }
-        found = wait_until_ended(api, list(names), run.deadline, names) if given.wait else {}
+        found = wait_until_ended(api, list(names), run.deadline, names) if args.wait else {}
     rows = [row | _result(found.get(row["task"])) for row in rows]
-    if given.json:
+    if args.json:
         print_json(rows)
-    elif not given.wait:
+    elif not args.wait:
         print(" ".join(map(str, names)))
     refused = len(rows) - len(names)
-    _tell_end(list(names), found, refused=refused, waited=given.wait)
+    _tell_end(list(names), found, refused=refused, waited=args.wait)
     return FAILED if refused else code_of(found.values())
 
 
 def _tell_end(
     tasks: Sequence[int], found: Mapping[int, dict[str, Any]], *, refused: int, waited: bool
 ) -> None:
-    """The last lines, beside standard output: programs read that."""
+    """Print the summary to stderr, since programs read stdout."""
     if waited:
         print(summary_of(found.values(), refused=refused), file=sys.stderr)
     else:
@@ -135,8 +138,8 @@ def _tell_end(
 
 
 def _tell_room(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
-    """Whether the owner's limit leaves room for them; the exit code of it."""
-    if not quota:  # without tasks nothing was asked
+    """Print whether the user's limit of live tasks allows `tasks` more; return the exit code."""
+    if not quota:  # no task was checked
         return SUCCEEDED
     text, fits = room_words(tasks, live=quota["live"], limit=quota["limit"], waits=waits)
     print(text, file=sys.stderr)
@@ -144,9 +147,9 @@ def _tell_room(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
 
 
 def _may_send_parts(run: Run, cells: Sequence[Cell]) -> bool:
-    """Whether the site's storage takes large files of these tasks in parts, if they have any."""
+    """Return whether the site accepts the large files of these tasks in parts, if there are any."""
     for cell in cells:
-        if any(not run.files[asked.path].md5 for asked in cell.files):
+        if any(not run.files[file.path].md5 for file in cell.files):
             judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
             return (judged["refusal"] or {}).get("code") != "parts_not_here"
     return True
@@ -154,15 +157,15 @@ def _may_send_parts(run: Run, cells: Sequence[Cell]) -> bool:
 
 def _read(cells: Sequence[Cell], *, in_parts: bool = True) -> dict[Path, LocalFile]:
     unread = PARTS_FROM_BYTES if in_parts else None
-    paths = {asked.path for cell in cells for asked in cell.files}
+    paths = {file.path for cell in cells for file in cell.files}
     with Progress(size_of(paths), "Reading", unit="bytes") as progress:
         return look_at(paths, progress.advance, unread_from_bytes=unread)
 
 
 def _check(run: Run, cells: Sequence[Cell]) -> dict[str, int]:
-    """Have the site judge every different cell; how many tasks the owner has and may have.
+    """Validate every distinct cell at the site; return the user's number and limit of live tasks.
 
-    Raises BatchError before anything is made.
+    Raises BatchError with all mistakes before any task is created.
     """
     quota: dict[str, int] = {}
     mistakes: list[tuple[str, str]] = []
@@ -177,7 +180,7 @@ def _check(run: Run, cells: Sequence[Cell]) -> dict[str, int]:
 
 
 def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, str]]:
-    """quota: gets what the site says of it"""
+    """Return the mistakes of a cell as (place in the file, text); update `quota`."""
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
         return [(cell.place_of("entry"), mistake)]
@@ -186,7 +189,7 @@ def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, st
     refusal = judged["refusal"]
     if refusal is None:
         return []
-    # of a request with fields of the wrong form the refusal says only that there are some
+    # for fields of the wrong form the refusal has no details, which are in `problems`
     mistakes = judged["problems"] if refusal["code"] == "invalid" else [refusal]
     return [(cell.place_of(mistake["field"]), mistake["detail"]) for mistake in mistakes]
 
@@ -209,7 +212,10 @@ def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str
 
 
 def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
-    """The row of one cell, also of one that is refused. Raises what concerns the others too."""
+    """Create the task of a cell; return its result row, also if the site refuses it.
+
+    Raises errors that concern all cells.
+    """
     number, problem = None, ""
     try:
         number = _make(run, cell, progress, may_wait=may_wait)
@@ -223,12 +229,12 @@ def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> d
 
 
 def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
-    """A task in the queue; its number. Raises ProblemError."""
+    """Create a task, upload its files and submit it; return its number. Raises ProblemError."""
     task = _created(run, cell, progress, may_wait=may_wait)
     number = int(task["id"])
     if task["status"] == "initiated":
-        paths = [asked.path for asked in cell.files]
-        # in the order in which they were announced
+        paths = [file.path for file in cell.files]
+        # the files of the response are in the order of the request
         by_file = {row["id"]: path for row, path in zip(task["files"], paths, strict=True)}
         for target in task["uploads"]:
             path = by_file[target["file"]]
@@ -240,36 +246,36 @@ def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
                 run.api.put_file(target["url"], target["headers"], file, _noting(progress, file))
         progress.note("")
         task = run.api.post(f"tasks/{number}/submit/", repeatable=True)
-    for row, asked in zip(task["files"], cell.files, strict=True):
-        _learn_sum(run, row["md5"], asked.path)
+    for row, batch_file in zip(task["files"], cell.files, strict=True):
+        _learn_sum(run, row["md5"], batch_file.path)
         content = (row["kind"], row["name"], row["md5"], row["size_bytes"])
         run.known.setdefault(content, row["id"])
     return number
 
 
 def _learn_sum(run: Run, md5: str, path: Path) -> None:
-    """A run that goes on finds files that it sent before it broke."""
+    """Remember the checksum of a file that an interrupted run has uploaded before."""
     file = run.files[path]
     if not file.md5 and path not in run.sums and file.size_bytes and has_sum(file, md5):
         run.sums[path] = md5
 
 
 def _noting(progress: Progress, file: LocalFile) -> Callable[[int], None]:
-    """Behind the bar: how far an upload is."""
+    """Return a callback that shows the progress of an upload behind the progress bar."""
     return lambda sent: progress.note(f"{file.name} {100 * sent // max(1, file.size_bytes)} %")
 
 
 def _created(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
-    """Made once, however often it is asked for; waits while the owner's limit is reached."""
+    """Create the task of a cell idempotently; wait while the user's limit is reached."""
     key = f"{run.key}-{cell.number}"
     body = _body(run, cell)
     while True:
         try:
-            made: dict[str, Any] = run.api.post("tasks/", body, key=key)
+            task: dict[str, Any] = run.api.post("tasks/", body, key=key)
         except ProblemError as error:
             whole = _body(run, cell, may_name=False)
             if error.code == "idempotency_key_reused" and body != whole:
-                # before the run broke, this task brought its files itself
+                # before the interruption this task uploaded its files itself
                 body = whole
                 continue
             is_full = error.code == "quota_reached" and may_wait
@@ -278,22 +284,25 @@ def _created(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dic
             progress.note("waiting until one of your tasks ended")
             time.sleep(ROOM_PAUSE_S)
         else:
-            return made
+            return task
 
 
 def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
-    """may_name: files that the site has are named instead of sent"""
+    """Return the request body of a cell.
+
+    may_name: refer to files that the site has instead of uploading them again
+    """
     known = run.known if may_name else {}
-    files = [_file(run, asked, known) for asked in cell.files]
+    files = [_file(run, file, known) for file in cell.files]
     return cell.body(files, run.workers.get(cell.worker))
 
 
-def _file(run: Run, asked: AskedFile, known: Mapping[Content, int]) -> dict[str, Any]:
-    """A file to be sent, or one that an earlier task of this run brought."""
-    number = known.get(run.content(asked.kind, asked.path))
+def _file(run: Run, file: AskedFile, known: Mapping[Content, int]) -> dict[str, Any]:
+    """Return the API's description of a new file, or a reference to one of an earlier task."""
+    number = known.get(run.content(file.kind, file.path))
     if number is not None:
-        return {**asked.use, "from_file": number}
-    return asked.body(run.files[asked.path])
+        return {**file.use, "from_file": number}
+    return file.body(run.files[file.path])
 
 
 def _result(task: dict[str, Any] | None) -> dict[str, Any]:
@@ -301,7 +310,7 @@ def _result(task: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _print_matrix(cells: Sequence[Cell], *, as_json: bool) -> None:
-    rows = [each.matrix_row for each in cells]
+    rows = [cell.matrix_row for cell in cells]
     if as_json:
         names = ("number", "model", "worker", "version", "option_set", "repeat", "plan")
         print_json([dict(zip(names, row, strict=True)) for row in rows])

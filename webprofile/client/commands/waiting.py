@@ -1,4 +1,4 @@
-"""wait: until tasks have ended. It holds no state: who stopped it may begin again."""
+"""Command `wait`: wait until tasks have ended. It keeps no state and may be run again."""
 
 import argparse
 import math
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from webprofile.client.api import Api
-from webprofile.client.commands import Parsers, added, opened
+from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.errors import ProblemError, UnreachableError, UsageError
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED, TIMED_OUT
@@ -18,11 +18,11 @@ from webprofile.terminal.progress import Progress
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
-#: how long the site may be away while one waits
+#: longest outage of the site that is tolerated while waiting
 PATIENCE_S = 600.0
-#: of tasks in a message
+#: most tasks in a message
 MOST_NAMED = 50
-#: more than so many are asked for as a list of all that live
+#: up to this number tasks are requested one by one, more with a list of all live tasks
 FEW = 5
 _LIVE = [("status", status) for status in ("initiated", "waiting", "running")]
 
@@ -42,34 +42,36 @@ def add_parsers(commands: Parsers) -> None:
     wait.set_defaults(command=wait_for)
 
 
-def wait_for(given: argparse.Namespace) -> int:
-    with opened() as api:
-        found = wait_until_ended(api, given.tasks, deadline_of(given.timeout))
-    if given.json:
-        print_json(list(found.values()))
-    print(summary_of(found.values()), file=sys.stderr)
-    return code_of(found.values())
+def wait_for(args: argparse.Namespace) -> int:
+    with open_api() as api:
+        tasks = wait_until_ended(api, args.tasks, deadline_of(args.timeout))
+    if args.json:
+        print_json(list(tasks.values()))
+    print(summary_of(tasks.values()), file=sys.stderr)
+    return code_of(tasks.values())
 
 
 def deadline_of(timeout_s: float | None) -> float:
-    """On the monotonic clock."""
+    """Return the monotonic time of a timeout, infinity without one."""
     return math.inf if timeout_s is None else time.monotonic() + timeout_s
 
 
 def wait_until_ended(
     api: Api, tasks: Sequence[int], deadline: float, names: Mapping[int, str] | None = None
 ) -> dict[int, dict[str, Any]]:
-    """Each task as it ended, or as it is when the time is over.
+    """Wait until tasks have ended or the deadline; return the tasks by number.
 
-    names: what tasks are called in lines of the terminal; else by model, device and options
-    Raises UnreachableError if the site is away for long. Who stops it is told what goes on.
+    names: names of tasks in the output; by default model, device and options
+
+    Raises UnreachableError if the site is unavailable for more than `PATIENCE_S`. After an
+    interruption the unfinished tasks are printed.
     """
     ended: dict[int, dict[str, Any]] = {}
     waiting = dict.fromkeys(tasks)
     try:
         with Progress(len(waiting), "Waiting", unit="tasks") as progress:
             _wait(api, waiting, ended, deadline, progress, names or {})
-        left = {number: _shown(api, number) for number in waiting}
+        left = {number: _get_task(api, number) for number in waiting}
         if waiting:
             print(f"Waited long enough. {_going_on(waiting)}", file=sys.stderr)
     except (KeyboardInterrupt, UnreachableError):
@@ -86,7 +88,7 @@ def _wait(
     progress: Progress,
     names: Mapping[int, str],
 ) -> None:
-    """Moves tasks from `waiting` to `ended`. Raises UnreachableError."""
+    """Move tasks from `waiting` to `ended` until the deadline. Raises UnreachableError."""
     pause_s = FIRST_PAUSE_S
     answered_at = time.monotonic()
     while True:
@@ -97,7 +99,7 @@ def _wait(
                 ended[task["id"]] = task
                 progress.step(line_of(task, names.get(task["id"], "")))
         except UnreachableError:
-            # a run that takes hours outlives a restart of the site
+            # tolerates a restart of the site
             if time.monotonic() > answered_at + PATIENCE_S:
                 raise
             progress.note("the site does not answer; trying on")
@@ -113,7 +115,7 @@ def _wait(
 
 def _ended(api: Api, waiting: list[int]) -> Iterator[dict[str, Any]]:
     for number in _perhaps_ended(api, waiting):
-        task = _shown(api, number)
+        task = _get_task(api, number)
         if not is_live(task):
             yield task
 
@@ -122,17 +124,17 @@ def _going_on(waiting: Iterable[int]) -> str:
     numbers = list(waiting)
     if not numbers:
         return "All tasks have ended."
-    shown = " ".join(map(str, numbers[:MOST_NAMED])) + (" ..." if numbers[MOST_NAMED:] else "")
+    text = " ".join(map(str, numbers[:MOST_NAMED])) + (" ..." if numbers[MOST_NAMED:] else "")
     how_many = "1 task goes on" if len(numbers) == 1 else f"{len(numbers)} tasks go on"
-    return f"{how_many}. To wait again: webprofile wait {shown}"
+    return f"{how_many}. To wait again: webprofile wait {text}"
 
 
 def code_of(tasks: Iterable[dict[str, Any]]) -> int:
-    """The exit code for these tasks: a failure weighs more than one that goes on."""
-    found = list(tasks)
-    if any(not is_live(task) and task["status"] != "succeeded" for task in found):
+    """Return the exit code for tasks: FAILED before TIMED_OUT before SUCCEEDED."""
+    rows = list(tasks)
+    if any(not is_live(task) and task["status"] != "succeeded" for task in rows):
         return FAILED
-    return TIMED_OUT if any(is_live(task) for task in found) else SUCCEEDED
+    return TIMED_OUT if any(is_live(task) for task in rows) else SUCCEEDED
 
 
 def is_live(task: dict[str, Any]) -> bool:
@@ -140,41 +142,41 @@ def is_live(task: dict[str, Any]) -> bool:
 
 
 def line_of(task: dict[str, Any], name: str = "") -> str:
-    """One line of a terminal: a task, how it is, and why."""
+    """Return an output line for a task: number, status, name and reason."""
     why = (task.get("reason") or {}).get("title", "")
     parts = [f"#{task['id']}", task["status"], name or name_of(task), why]
     return plain(" ".join(filter(None, parts)))
 
 
 def name_of(task: dict[str, Any]) -> str:
-    """What tells it from other tasks: model, device, options."""
+    """Return the default name of a task: model, device and options."""
     options = [f"{name}={value}" for name, value in (task.get("options") or {}).items()]
     parts = [task.get("model_name", ""), task.get("worker_name", ""), *options]
     return " ".join(filter(None, parts))
 
 
 def summary_of(tasks: Iterable[dict[str, Any]], *, refused: int = 0) -> str:
-    """All tasks in one line: `34 succeeded, 5 failed`.
+    """Return the counts of tasks by status, such as `34 succeeded, 5 failed`.
 
-    refused: how many could not be made
+    refused: number of tasks that could not be created
     """
-    found = Counter("going on" if is_live(task) else task["status"] for task in tasks)
-    found["refused"] = refused
+    counts = Counter("going on" if is_live(task) else task["status"] for task in tasks)
+    counts["refused"] = refused
     others = ("cancelled", "unknown", "refused", "going on")
-    always = [f"{found[name]} {name}" for name in ("succeeded", "failed")]
-    return ", ".join([*always, *(f"{found[name]} {name}" for name in others if found[name])])
+    always = [f"{counts[name]} {name}" for name in ("succeeded", "failed")]
+    return ", ".join([*always, *(f"{counts[name]} {name}" for name in others if counts[name])])
 
 
 def _perhaps_ended(api: Api, waiting: list[int]) -> list[int]:
-    """Those that no list names as living: few requests, however many wait."""
+    """Return the tasks that are not in the list of live tasks; it needs few requests."""
     if len(waiting) <= FEW:
         return waiting
     live = {row["id"] for row in api.pages("tasks/", list(_LIVE))}
     return [number for number in waiting if number not in live]
 
 
-def _shown(api: Api, number: int) -> dict[str, Any]:
-    """A task that was deleted meanwhile did not succeed."""
+def _get_task(api: Api, number: int) -> dict[str, Any]:
+    """Return a task, with the status `unknown` if it was deleted."""
     try:
         return task_of(api, number)
     except UsageError as error:
@@ -182,14 +184,14 @@ def _shown(api: Api, number: int) -> dict[str, Any]:
 
 
 def task_of(api: Api, number: int) -> dict[str, Any]:
-    """All about a task. Raises UsageError if it is not there; ProblemError."""
+    """Return a task. Raises UsageError if it does not exist; ProblemError."""
     try:
-        found: dict[str, Any] = api.get(f"tasks/{number}/")
+        task: dict[str, Any] = api.get(f"tasks/{number}/")
     except ProblemError as error:
         if error.status == 404:
             raise unknown(number) from error
         raise
-    return found
+    return task
 
 
 def unknown(number: int) -> UsageError:
