@@ -1,4 +1,4 @@
-"""What programs for a terminal say: progress, tables, numbers with units, exit codes.
+"""Terminal output of command line programs: progress, tables, numbers with units, exit codes.
 
-The client and the server's `manage.py` commands use it; it imports nothing of either.
+The client and the server's `manage.py` commands use it; it imports neither.
 """

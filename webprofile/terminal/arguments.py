@@ -1,4 +1,4 @@
-"""Arguments of commands: numbers that make sense, and help that shows by example."""
+"""Types of command line arguments, and help texts with examples."""
 
 import argparse
 import math
@@ -8,7 +8,7 @@ _WIDTH = 79
 
 
 def seconds(text: str) -> float:
-    """Of a time limit. Raises ArgumentTypeError for what is none, such as nan."""
+    """Parse a time limit in seconds. Raises ArgumentTypeError for other text, such as nan."""
     try:
         value = float(text)
     except ValueError:
@@ -19,7 +19,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number from 0 on. Raises ArgumentTypeError."""
+    """Parse a non-negative integer. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"“{text}” is no whole number from 0 on")
     return int(text)
@@ -31,13 +31,14 @@ def explain(
     notes: str = "",
     formatter: type[argparse.HelpFormatter] = argparse.RawDescriptionHelpFormatter,
 ) -> None:
-    """Have `--help` end with examples; notes: what stands below them, as it is.
+    """Add examples to the end of `--help`.
 
-    formatter: one that leaves the description's lines as they are
+    notes: text below the examples, printed unchanged
+    formatter: a formatter class that does not wrap the description
     """
     parser.formatter_class = formatter
     if parser.description:
-        # help texts are in one piece: here the lines are ours to break
+        # the formatter does not wrap lines
         parser.description = textwrap.fill(parser.description, _WIDTH)
     title = "example:" if len(examples) == 1 else "examples:"
     text = "\n".join([title, *(f"  {line}" for line in examples)])

@@ -1,17 +1,17 @@
-"""What the exit code of `webprofile` and of the `manage.py` commands tells a script."""
+"""Exit codes of `webprofile` and of the `manage.py` commands."""
 
 SUCCEEDED = 0
 #: a task failed, was cancelled, or could not be made; something could not be done
 FAILED = 1
 #: a mistake in the arguments or in a file
 USAGE = 2
-#: the site cannot be reached, or does not let us
+#: the site cannot be reached or refuses access
 REFUSED = 3
-#: asked to wait no longer
+#: the timeout passed
 TIMED_OUT = 4
-#: the figures do not suffice for a verdict (`compare --fail-above`)
+#: not enough evidence for a verdict (`compare --fail-above`)
 UNDECIDED = 5
-#: Ctrl-C, as shells count
+#: Ctrl-C, as in shells
 INTERRUPTED = 130
 
 HELP = """exit codes:

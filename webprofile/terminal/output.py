@@ -1,4 +1,4 @@
-"""What goes to standard output: tables for people, JSON for programs; and numbers with units."""
+"""Formats of the output: tables, JSON, and numbers with units."""
 
 import json
 import sys
@@ -23,33 +23,34 @@ def print_table(rows: Iterable[Sequence[Any]], headers: Sequence[str], *, right:
 def table(
     rows: Iterable[Sequence[Any]], headers: Sequence[str], *, right: int = 0, widest: int = 0
 ) -> str:
-    """The last `right` columns stand to the right; texts lose what would move the cursor.
+    """Format a table; control characters in its texts are replaced (`plain`).
 
-    widest: in characters; what is longer goes on in a further line. 0: nothing is
+    right: number of right-aligned columns at the end
+    widest: width in characters above which cells are wrapped, 0 for none
     """
     clean = [[plain(cell) for cell in row] for row in rows]
     align = ["left"] * (len(headers) - right) + ["right"] * right
-    # of columns without rows either is an error
-    given: dict[str, Any] = {"colalign": align} if clean else {}
+    # tabulate rejects both options for a table without rows
+    options: dict[str, Any] = {"colalign": align} if clean else {}
     if clean and widest:
-        given["maxcolwidths"] = widest
-    return str(tabulate(clean, headers, disable_numparse=True, **given))
+        options["maxcolwidths"] = widest
+    return str(tabulate(clean, headers, disable_numparse=True, **options))
 
 
 def plain(value: Any) -> str:
-    """Names come from strangers' files: control characters would be orders to the terminal."""
+    """Replace control characters, since names from untrusted files could control the terminal."""
     text = "" if value is None else str(value)
-    # Python calls every space but one unprintable
+    # str.isprintable is False for all spaces except the ASCII one
     return "".join(c if c.isprintable() or category(c) == "Zs" else "\ufffd" for c in text)
 
 
 def plain_lines(text: str) -> str:
-    """As `plain`, of a text that may have several lines."""
+    """Apply `plain` to each line of a text."""
     return "\n".join(plain(line) for line in text.split("\n"))
 
 
 def duration(seconds: float | None) -> str:
-    """Three or more digits and a unit; empty if it is not known."""
+    """Format a duration with four significant digits and a unit; empty for None."""
     if seconds is None:
         return ""
     for unit_s, name in _TIMES:

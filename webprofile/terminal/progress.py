@@ -1,4 +1,4 @@
-"""How far a long run is: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a long operation: a bar on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -8,13 +8,13 @@ from tqdm import tqdm
 
 from webprofile.terminal.output import plain, plain_lines
 
-#: a rest that takes less is not worth a word
+#: shortest remaining time that is printed
 LEAST_LEFT_S = 5.0
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 class Progress:
-    """A bar on `stream` if that is a terminal; then lines stand above it."""
+    """Show a progress bar on `stream` if it is a terminal, with lines printed above it."""
 
     def __init__(
         self, total: int | None, what: str, *, unit: str = "", stream: TextIO | None = None
@@ -38,7 +38,7 @@ class Progress:
         self._bar.update(amount)
 
     def step(self, text: str) -> None:
-        """Advance by one; the line of it says which one it was and how long the rest may take."""
+        """Advance by one and print a line with the number and the estimated remaining time."""
         self._done += 1
         parts = [f"{self._done}/{self._total} {text}".rstrip()]
         left_s = self._left_s()
@@ -48,12 +48,12 @@ class Progress:
         self.advance()
 
     def _left_s(self) -> float:
-        """If the rest takes as long as what is done, each."""
+        """Estimate the remaining time from the mean time of the finished steps."""
         passed_s = time.monotonic() - self._begun_at
         return passed_s / self._done * max(0, self._total - self._done)
 
     def note(self, text: str) -> None:
-        """What stands behind the bar; nothing where there is none."""
+        """Set the text behind the bar, if there is a bar."""
         self._bar.set_postfix_str(plain(text))
 
     def line(self, text: str) -> None:
@@ -71,7 +71,7 @@ class Progress:
 
 
 def rounded(seconds: float) -> str:
-    """A duration for people, in one unit: `40 s`, `3 min`, `2.5 h`."""
+    """Format a duration in one unit: `40 s`, `3 min`, `2.5 h`."""
     for unit_s, name in _UNITS:
         if seconds >= unit_s:
             digits = 1 if seconds < 10 * unit_s and name != "min" else 0

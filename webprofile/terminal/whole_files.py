@@ -1,4 +1,4 @@
-"""Files that appear under their names only when they are whole."""
+"""Write files atomically."""
 
 import uuid
 from collections.abc import Iterator
@@ -9,13 +9,14 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream; what was written to it stands at `path` once the block ended well.
+    """Yield a stream of a temporary file, which replaces `path` if the block succeeds.
 
-    Whatever fails, a file that was there before stays, and nothing lies beside it. Raises OSError.
+    After an exception an existing file is unchanged and the temporary file is deleted. Raises
+    OSError.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
-        # /dev/null must not be replaced; a folder is an error
+        # writes to special files such as /dev/null directly; a folder is an error
         with path.open("wb") as stream:
             yield stream
         return

@@ -1,4 +1,4 @@
-"""The file that asks for many tasks, read the same by the client and by `manage.py submit`.
+"""Reader of batch files, which describe many tasks; used by the client and `manage.py submit`.
 
-It knows neither the server nor the network: `pip install .` installs it with the client.
+It imports neither the server nor the network: `pip install .` installs it with the client.
 """

@@ -1,4 +1,4 @@
-"""The arguments of `submit`, the same for `webprofile` and for `manage.py`."""
+"""Command line arguments of `submit`, shared by `webprofile` and `manage.py`."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.batchfile.values import FORMATS, KEYS, PLAN_KEYS
 
-#: below the examples of `--help`
+#: text below the examples of `--help`
 FORMAT_HELP = (
     """a file of tasks (TOML, or YAML with the same keys; [[tasks]] makes further blocks):
   models = ["resnet18.mge", "mobile*.mge"]
@@ -39,7 +39,7 @@ its keys:
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments replace what the file says under the same key."""
+    """Add the arguments of `submit`, which override keys of the file."""
     add = parser.add_argument
     add("file", nargs="?", type=Path, help="a file of tasks: .toml, .yaml or .yml")
     add("-m", "--model", action="append", metavar="FILE", help="a model; may be repeated")
@@ -72,11 +72,11 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     add("--priority", type=int, metavar="N", help="more goes first among your own")
 
 
-def blocks_asked(given: argparse.Namespace) -> list[Block]:
-    """The matrices that file and arguments ask for. Raises BatchError with all mistakes."""
-    replaced = _document(given)
-    if given.file is not None:
-        return read_batch(given.file, replaced)
+def blocks_asked(args: argparse.Namespace) -> list[Block]:
+    """Return the task matrices of file and arguments. Raises BatchError with all mistakes."""
+    replaced = _document(args)
+    if args.file is not None:
+        return read_batch(args.file, replaced)
     if not replaced:
         raise BatchError(
             [("arguments", "name a file of tasks, or at least --model or --script, and --worker")]
@@ -84,58 +84,58 @@ def blocks_asked(given: argparse.Namespace) -> list[Block]:
     return blocks_of({}, folder=Path(), replaced=replaced)
 
 
-def _document(given: argparse.Namespace) -> dict[str, Any]:
-    found = {
-        "models": given.model,
-        "scripts": given.script,
-        "entry": given.entry,
-        "arguments": given.arguments,
-        "formats": given.format,
-        "sample_rate": given.sample_rate,
-        "time_limit_s": given.time_limit,
-        "workers": given.worker,
-        "versions": given.megengine,
-        "options": _pairs("--option", given.option, _value),
-        "data": _data(given.data),
-        "inputs": _pairs("--input", given.input, str),
-        "plan": _plan(given.plan),
-        "repeats": given.repeats,
-        "seed": given.seed,
-        "title": given.title,
-        "priority": given.priority,
+def _document(args: argparse.Namespace) -> dict[str, Any]:
+    values = {
+        "models": args.model,
+        "scripts": args.script,
+        "entry": args.entry,
+        "arguments": args.arguments,
+        "formats": args.format,
+        "sample_rate": args.sample_rate,
+        "time_limit_s": args.time_limit,
+        "workers": args.worker,
+        "versions": args.megengine,
+        "options": _pairs("--option", args.option, _value),
+        "data": _data(args.data),
+        "inputs": _pairs("--input", args.input, str),
+        "plan": _plan(args.plan),
+        "repeats": args.repeats,
+        "seed": args.seed,
+        "title": args.title,
+        "priority": args.priority,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
-def _plan(given: str | None) -> Any:
-    """A preset's name, or the numbers of a plan of one's own: clean=true,profiled=0."""
-    if given and "=" in given:
-        return _pairs("--plan", given.split(","), _value)
-    return given
+def _plan(text: str | None) -> Any:
+    """Return the name of a preset, or the values of a custom plan (clean=true,profiled=0)."""
+    if text and "=" in text:
+        return _pairs("--plan", text.split(","), _value)
+    return text
 
 
-def _data(given: list[str] | None) -> Any:
-    if given and all("=" not in each for each in given):
-        return given
-    return _pairs("--data", given, str)
+def _data(texts: list[str] | None) -> Any:
+    if texts and all("=" not in text for text in texts):
+        return texts
+    return _pairs("--data", texts, str)
 
 
-def _pairs(name: str, given: list[str] | None, read: Any) -> dict[str, Any] | None:
-    if given is None:
+def _pairs(name: str, texts: list[str] | None, read: Any) -> dict[str, Any] | None:
+    if texts is None:
         return None
-    found: dict[str, Any] = {}
-    for each in given:
-        key, equals, value = each.partition("=")
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
         if not key or not equals:
-            raise BatchError([(name, f"“{each}” is not NAME=VALUE")])
-        if key in found:
+            raise BatchError([(name, f"“{text}” is not NAME=VALUE")])
+        if key in values:
             raise BatchError([(name, f"“{key}” is given twice")])
-        found[key] = read(value)
-    return found
+        values[key] = read(value)
+    return values
 
 
 def _value(text: str) -> bool | int | float | str:
-    """true and false are switches; what looks like a number is one."""
+    """Parse true, false or a number; return other text unchanged."""
     if text in {"true", "false"}:
         return text == "true"
     for kind in (int, float):

@@ -1,4 +1,4 @@
-"""Files on this machine's disk, as a site wants to hear of them."""
+"""Names, sizes and checksums of local files that a task needs."""
 
 import hashlib
 import os
@@ -11,12 +11,12 @@ from pathlib import Path
 from webprofile.client.batchfile.mistakes import BatchError
 
 _PIECE_BYTES = 1 << 20
-#: programs that a sentence names
+#: most programs in a message
 _NAMED = 8
 
 
 def size_of(paths: Iterable[Path]) -> int:
-    """Of all files together, in bytes; one that went away meanwhile is for `look_at` to tell."""
+    """Return the total size of files in bytes; missing files are reported by `look_at`."""
     total = 0
     for path in paths:
         with suppress(OSError):
@@ -26,7 +26,7 @@ def size_of(paths: Iterable[Path]) -> int:
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file as it was when it was looked at; `md5` is hexadecimal, empty if it was not read."""
+    """Size and hexadecimal MD5 of a local file; the MD5 is empty if the file was not read."""
 
     path: Path
     size_bytes: int
@@ -43,24 +43,26 @@ def look_at(
     *,
     unread_from_bytes: int | None = None,
 ) -> dict[Path, LocalFile]:
-    """Size and MD5 of each file, which is read once; `advance` hears of each piece's bytes.
+    """Return size and MD5 of each file; each is read once.
 
-    unread_from_bytes: larger ones are not read, their MD5 stays empty
-    Raises BatchError for files that cannot be read.
+    advance: called with the number of bytes of each chunk
+    unread_from_bytes: files of at least this size are not read, and their MD5 is empty
+
+    Raises BatchError with all files that cannot be read.
     """
-    found, mistakes = {}, []
+    files, mistakes = {}, []
     for path in dict.fromkeys(paths):
         try:
-            found[path] = _look(path, advance, unread_from_bytes)
+            files[path] = _look(path, advance, unread_from_bytes)
         except OSError as error:
             mistakes.append((str(path), error.strerror or str(error)))
     if mistakes:
         raise BatchError(mistakes)
-    return found
+    return files
 
 
 def _look(path: Path, advance: Callable[[int], object], unread_from: int | None) -> LocalFile:
-    # MD5 guards an upload against accidents: it is what every S3 server knows
+    # MD5 detects corrupted uploads, and every S3 server supports it
     md5, size_bytes = hashlib.md5(usedforsecurity=False), 0
     with path.open("rb") as file:
         whole_bytes = os.fstat(file.fileno()).st_size
@@ -75,9 +77,10 @@ def _look(path: Path, advance: Callable[[int], object], unread_from: int | None)
 
 
 def entry_mistake(path: Path, entry: str | None) -> str:
-    """What is wrong with the entry point of a zip; empty if nothing is, or only a device can tell.
+    """Return what is wrong with the entry point of a zip archive, empty if nothing is.
 
-    Told before anything is sent: a site learns what is in an archive when all of it has arrived.
+    The client checks it before the upload, since the site can read an archive only afterwards.
+    Archives that Python cannot read are left to the site.
     """
     if path.suffix.lower() != ".zip":
         return ""
@@ -85,11 +88,11 @@ def entry_mistake(path: Path, entry: str | None) -> str:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        return ""  # the site has words for a zip that is none
+        return ""  # the site reports an invalid archive
     if entry in names:
         return ""
     programs = [name for name in names if name.endswith(".py")]
-    shown = ", ".join(programs[:_NAMED]) + (", …" if len(programs) > _NAMED else "")
+    names_text = ", ".join(programs[:_NAMED]) + (", …" if len(programs) > _NAMED else "") or "–"
     if entry is None:
-        return f"Name the program within “{path.name}” to start. Programs in it: {shown or '–'}."
-    return f"The archive “{path.name}” has no “{entry}”. Programs in it: {shown or '–'}."
+        return f"Name the program within “{path.name}” to start. Programs in it: {names_text}."
+    return f"The archive “{path.name}” has no “{entry}”. Programs in it: {names_text}."

@@ -1,8 +1,8 @@
-"""A file that asks for many tasks: models x devices x versions x option sets x repeats.
+"""Batch file of tasks: a matrix of models x devices x versions x option sets x repeats.
 
-TOML or YAML, the same keys in both (`KEYS`). Keys at the top hold for every block of `[[tasks]]`,
-which may replace them; without such a block the top is the only one. Paths count from the file's
-own folder. See `webprofile submit --help`.
+The file is TOML or YAML with the same keys (`KEYS`). Keys at the top level apply to every block of
+`[[tasks]]`, which may override them; without such blocks the top level is the only block. Paths are
+relative to the file's folder. See `webprofile submit --help`.
 """
 
 import itertools
@@ -17,16 +17,16 @@ from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.batchfile.mistakes import BatchError, Mistakes
 from webprofile.client.batchfile.values import BlockReader
 
-#: of one run: more is a slip of the pen
+#: most tasks of one run; more are assumed to be a mistake
 MOST_TASKS = 10_000
-#: devices that a message names
+#: most devices in a message
 MOST_NAMED = 10
-#: of the file itself, which only names others
+#: largest batch file
 SIZE_LIMIT_BYTES = 1 << 20
-#: every version that a device has
+#: value of `versions` for every version of a device
 ALL_VERSIONS = "all"
 
-#: of `Cell.matrix_row`
+#: headers of `Cell.matrix_row`
 MATRIX_HEADERS = ("", "model", "device", "MegEngine", "options", "repeat", "plan")
 
 Value = bool | int | float | str
@@ -35,9 +35,10 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AskedFile:
-    """A file of a task. kind: `model`, `data` or `option`; `input` or `option` names its use.
+    """A file of a task.
 
-    A program stands in a model's place.
+    kind: `model` (also for scripts), `data` or `option`
+    input, option: the input variable or option that the file is for
     """
 
     kind: str
@@ -47,26 +48,27 @@ class AskedFile:
 
     @property
     def use(self) -> dict[str, str]:
-        """Its kind and what it is for, as the API takes them."""
+        """The fields of the API for kind and use."""
         named = {"data": {"input": self.input}, "option": {"option": self.option}}
         return {"kind": self.kind, **named.get(self.kind, {})}
 
     def body(self, file: LocalFile) -> dict[str, Any]:
-        """Its announcement, as the API takes it."""
+        """Return the description of a new file for the API."""
         return {**self.use, "name": file.name, "size_bytes": file.size_bytes, "md5": file.md5}
 
 
 @dataclass(frozen=True)
 class Block:
-    """One matrix. No version means the newest that a device has.
+    """One matrix of tasks.
 
-    script: how the programs that stand in `models` are called, as the API takes it; None for models
-    values: further fields of the request as they were written; the site checks them
+    workers: names of devices, or tables of requirements that any device may meet
+    versions: MegEngine versions; empty for the newest one of each device
+    script: API field for the scripts in `models`; None for models
+    values: further fields of the request, which the site checks
     """
 
     place: str
     models: tuple[Path, ...]
-    #: names, or tables of what any device must have
     workers: tuple[str | Mapping[str, Any], ...]
     versions: tuple[str, ...] = ()
     option_sets: Mapping[str, Mapping[str, Value]] = field(default_factory=lambda: {"": {}})
@@ -83,7 +85,7 @@ class Block:
 class Cell:
     """One task of a block's matrix; `number` counts all tasks of the run, from 1.
 
-    With a `target` the server chooses device and version; `worker` then says in words which.
+    With a `target` the server chooses device and version; `worker` is then a text about the target.
     """
 
     number: int
@@ -101,12 +103,12 @@ class Cell:
 
     @property
     def files(self) -> tuple[AskedFile, ...]:
-        """The model first."""
+        """All files of the task, the model first."""
         return (AskedFile("model", self.model), *self.block.files)
 
     @property
     def title(self) -> str:
-        """The block's, with what it names in braces filled in."""
+        """The title of the block with its placeholders filled in."""
         title = self.block.title
         for name, value in self._words().items():
             title = title.replace("{" + name + "}", value)
@@ -114,7 +116,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What this task is called in lines of a terminal."""
+        """Name of the task in the output."""
         parts = [self.model.name, self.worker, self.version, self.option_set]
         if self.block.repeats > 1:
             parts.append(f"{self.repeat}/{self.block.repeats}")
@@ -122,12 +124,12 @@ class Cell:
 
     @property
     def request_key(self) -> tuple[object, ...]:
-        """Equal for cells whose requests are judged alike; repeats differ only in their titles."""
+        """Key that is equal for cells with the same validation; repeats differ only in titles."""
         return (id(self.block), self.model, self.worker, self.version, self.option_set)
 
     @property
     def matrix_row(self) -> tuple[int | str, ...]:
-        """Its line in the matrix that a dry run prints."""
+        """Row of the matrix that a dry run prints."""
         preset = "custom" if self.block.plan else "standard"
         plan = str(self.block.plan.get("preset", preset))
         named = (self.model.name, self.worker, self.version, self.option_set)
@@ -135,7 +137,7 @@ class Cell:
 
     @property
     def result_row(self) -> dict[str, int | str]:
-        """The fields that identify this cell in the results in JSON."""
+        """Fields that identify this cell in JSON results."""
         return {
             "model": str(self.model),
             "worker": self.worker,
@@ -145,18 +147,18 @@ class Cell:
         }
 
     def body(self, files: Sequence[Mapping[str, Any]], worker: int | str | None) -> dict[str, Any]:
-        """The request for this task, as the API takes it.
+        """Return the body of the API request for this task.
 
-        files: as `AskedFile.body` or by the number of one that the site has
-        worker: number or name of the device, where no target chooses it
+        files: each as `AskedFile.body` or with the number of a file that the site has
+        worker: id or name of the device, ignored with a target
         """
         block = self.block
         body: dict[str, Any] = {
             "title": self.title,
             "options": dict(self.options),
             "plan": dict(block.plan),
-            "inputs": [dict(each) for each in block.inputs],
-            "files": [dict(each) for each in files],
+            "inputs": [dict(row) for row in block.inputs],
+            "files": [dict(row) for row in files],
             **block.values,
         }
         if block.script is not None:
@@ -166,7 +168,7 @@ class Cell:
         return body | {"worker": worker, "runtime_version": self.version}
 
     def place_of(self, field: str) -> str:
-        """Where in the file a mistake of this task stands, by the field that the site named."""
+        """Return the place in the batch file for an error of the API field `field`."""
         key, *rest = field.removeprefix("options.").removeprefix("script.").split(".")
         if key in self.options:
             named = f"option_sets.{self.option_set}." if self.option_set else "options."
@@ -190,24 +192,24 @@ class Cell:
 
 
 def read_batch(path: Path, replaced: Document | None = None) -> list[Block]:
-    """Read a file; the keys of `replaced` replace those of the same name in all of it.
+    """Read a batch file; the keys of `replaced` override those of every block.
 
-    Raises BatchError with all mistakes; what is no TOML or YAML is told with line and column.
+    Raises BatchError with all mistakes; syntax errors have line and column.
     """
     return blocks_of(_document(path), folder=path.parent, replaced=replaced)
 
 
 def blocks_of(document: Document, *, folder: Path, replaced: Document | None = None) -> list[Block]:
-    """The matrices of a document. Raises BatchError with all mistakes."""
+    """Return the matrices of a document. Raises BatchError with all mistakes."""
     mistakes = Mistakes()
     replaced = dict(replaced or {})
     common = {key: value for key, value in document.items() if key != "tasks"}
-    given = document.get("tasks", [{}])
-    if not isinstance(given, list) or not given or not all(isinstance(x, dict) for x in given):
+    tables = document.get("tasks", [{}])
+    if not isinstance(tables, list) or not tables or not all(isinstance(x, dict) for x in tables):
         mistakes.add("tasks", "expected tables: [[tasks]]")
-        given = []
+        tables = []
     blocks = []
-    for number, own in enumerate(given):
+    for number, own in enumerate(tables):
         place = f"tasks[{number}]" if "tasks" in document else ""
         reader = BlockReader(
             common | own | replaced,
@@ -221,12 +223,15 @@ def blocks_of(document: Document, *, folder: Path, replaced: Document | None = N
 
 
 def _placing(place: str, own: Document) -> Callable[[str], str]:
-    """Where a key stands: in the block, or at the top of the file."""
+    """Return a function from a key to its place: in the block or at the top level."""
     return lambda key: _joined(place, key) if key in own else key
 
 
 def _choosing(folder: Path, replaced: Document) -> Callable[[str], Path]:
-    """Paths of the file count from its folder, those of arguments from where they were typed."""
+    """Return a function from a key to the base folder of its paths.
+
+    Paths in the file are relative to its folder, those of arguments to the working directory.
+    """
     return lambda key: Path() if key in replaced else folder
 
 
@@ -240,33 +245,36 @@ def _block(place: str, reader: BlockReader) -> Block:
         versions=reader.names("versions"),
         option_sets=reader.option_sets(),
         repeats=reader.repeats(),
-        files=tuple(_asked(*each) for each in reader.files()),
+        files=tuple(_file(*row) for row in reader.files()),
         inputs=reader.inputs(),
         plan=reader.plan(),
         title=reader.text("title"),
-        values=reader.given("seed", "priority", *(["time_limit_s"] if script is None else [])),
+        values=reader.request_values(
+            "seed", "priority", *(["time_limit_s"] if script is None else [])
+        ),
         script=script,
     )
 
 
-def _asked(kind: str, path: Path, use: str) -> AskedFile:
+def _file(kind: str, path: Path, use: str) -> AskedFile:
     return AskedFile(kind, path, **{"input" if kind == "data" else "option": use})
 
 
 def cells_of(blocks: Sequence[Block], devices: Mapping[str, Sequence[str]]) -> list[Cell]:
-    """Every task of every block, in the order of the file; the last factor turns fastest.
+    """Return the tasks of all blocks in the order of the file; the last factor varies fastest.
 
-    devices: the versions that can be used on each device, newest first
-    Raises BatchError for devices and versions that are not there, and for too many tasks.
+    devices: the usable versions of each device, newest first
+
+    Raises BatchError for unknown devices and versions, and for too many tasks.
     """
     mistakes = Mistakes()
     spots = [list(_spots(block, devices, mistakes)) for block in blocks]
     mistakes.raise_any()
     _check_number(blocks, spots, mistakes)
     cells: list[Cell] = []
-    for block, found in zip(blocks, spots, strict=True):
+    for block, block_spots in zip(blocks, spots, strict=True):
         for model, spot, name, repeat in itertools.product(
-            block.models, found, block.option_sets, range(1, block.repeats + 1)
+            block.models, block_spots, block.option_sets, range(1, block.repeats + 1)
         ):
             worker, version, target = spot
             cells.append(Cell(len(cells) + 1, block, model, worker, version, name, repeat, target))
@@ -276,18 +284,18 @@ def cells_of(blocks: Sequence[Block], devices: Mapping[str, Sequence[str]]) -> l
 def _check_number(
     blocks: Sequence[Block], spots: Sequence[Sequence[object]], mistakes: Mistakes
 ) -> None:
-    """Before anything of that size is made. Raises BatchError."""
+    """Raise BatchError if there are too many tasks, before the cells are created."""
     factors = [
-        (len(block.models), len(found), len(block.option_sets), block.repeats)
-        for block, found in zip(blocks, spots, strict=True)
+        (len(block.models), len(block_spots), len(block.option_sets), block.repeats)
+        for block, block_spots in zip(blocks, spots, strict=True)
     ]
     total = sum(map(math.prod, factors))
     if total > MOST_TASKS:
-        numbers = [math.prod(each) for each in factors]
+        numbers = [math.prod(sizes) for sizes in factors]
         largest = numbers.index(max(numbers))
-        words = "{} models x {} devices and versions x {} option sets x {} repeats"
-        asked = words.format(*factors[largest])
-        text = f"{total:,} tasks in all; at most {MOST_TASKS:,} go into one run ({asked})"
+        template = "{} models x {} devices and versions x {} option sets x {} repeats"
+        product = template.format(*factors[largest])
+        text = f"{total:,} tasks in all; at most {MOST_TASKS:,} go into one run ({product})"
         mistakes.add(blocks[largest].place, text)
         mistakes.raise_any()
 
@@ -299,7 +307,7 @@ _Spot = tuple[str, str, Mapping[str, Any] | None]
 def _spots(
     block: Block, devices: Mapping[str, Sequence[str]], mistakes: Mistakes
 ) -> Iterator[_Spot]:
-    """Each device, or target, with each version that is wanted there."""
+    """Yield each device or target with each of its requested versions."""
     for number, worker in enumerate(block.workers):
         place = _joined(block.place, f"workers[{number}]")
         if not isinstance(worker, str):
@@ -313,8 +321,8 @@ def _spots(
         elif not block.versions:
             yield worker, devices[worker][0], None
         else:
-            found = _versions(block, worker, devices, mistakes)
-            yield from ((worker, version, None) for version in found)
+            versions = _versions(block, worker, devices, mistakes)
+            yield from ((worker, version, None) for version in versions)
 
 
 def _targets(
@@ -348,15 +356,15 @@ def _versions(
 
 
 def _known(devices: Mapping[str, Sequence[str]]) -> str:
-    shown = ", ".join(sorted(devices)[:MOST_NAMED])
+    names = ", ".join(sorted(devices)[:MOST_NAMED])
     more = ", ..." if len(devices) > MOST_NAMED else ""
-    return f"there are {shown}{more}" if devices else "there is none"
+    return f"there are {names}{more}" if devices else "there is none"
 
 
 def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, bool]:
-    """What the owner's limit of live tasks means for so many more; and whether all can be made.
+    """Return a message on the user's limit of live tasks, and whether `tasks` more can be created.
 
-    waits: further tasks are submitted when others have ended
+    waits: whether the command waits and submits further tasks when others have ended
     """
     room = max(0, limit - live)
     text = f"{live} of your at most {limit} tasks wait or run now"
@@ -368,7 +376,7 @@ def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, 
 
 
 def newest_first(versions: Sequence[str]) -> list[str]:
-    """Versions by their numbers: 1.13.0 before 1.9.1."""
+    """Sort versions by their numeric components, the newest first: 1.13.0 before 1.9.1."""
 
     def key(version: str) -> list[tuple[int, int, str]]:
         parts = version.replace("-", ".").replace("+", ".").split(".")
@@ -383,7 +391,7 @@ def _joined(place: str, key: str) -> str:
 
 
 def _document(path: Path) -> Document:
-    """Raises BatchError; its place is the file, and line and column where the reader tells."""
+    """Read a TOML or YAML file. Raises BatchError with the file as place, and line and column."""
     suffix = path.suffix.lower()
     if suffix not in {".toml", ".yaml", ".yml"}:
         raise BatchError([(str(path), "expected a file that ends in .toml, .yaml or .yml")])
@@ -413,7 +421,7 @@ def _toml(path: Path, text: str) -> Any:
 
 
 def _yaml(path: Path, text: str) -> Any:
-    # TOML needs nothing beyond Python; who prefers YAML installs `webprofile[yaml]`
+    # TOML needs only the standard library; YAML needs `webprofile[yaml]`
     try:
         from webprofile.client.batchfile.yaml_text import YamlError, read_yaml
     except ImportError as error:

@@ -1,10 +1,10 @@
-"""What is wrong with a file of tasks: all of it at once, each mistake with its place."""
+"""Errors in a batch file, collected with their places."""
 
 from collections.abc import Iterable
 
 
 class BatchError(Exception):
-    """`mistakes`: pairs of a place, such as `tasks[1].options.fast_run`, and what is wrong."""
+    """All mistakes of a batch file: pairs of place (`tasks[1].options.fast_run`) and text."""
 
     def __init__(self, mistakes: Iterable[tuple[str, str]]) -> None:
         self.mistakes = tuple(dict.fromkeys(mistakes))
@@ -12,15 +12,15 @@ class BatchError(Exception):
 
 
 class Mistakes:
-    """A list that becomes a BatchError once everything was looked at."""
+    """Collector of mistakes, which are raised together."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[str, str]] = []
+        self._items: list[tuple[str, str]] = []
 
     def add(self, place: str, text: str) -> None:
-        self._found.append((place or "the file", text))
+        self._items.append((place or "the file", text))
 
     def raise_any(self) -> None:
-        """Raises BatchError if there is a mistake."""
-        if self._found:
-            raise BatchError(self._found)
+        """Raise BatchError if there are mistakes."""
+        if self._items:
+            raise BatchError(self._items)

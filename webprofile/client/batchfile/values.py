@@ -1,7 +1,7 @@
-"""The values of one block of a file of tasks; mistakes are collected.
+"""Read the values of one block of a batch file and collect mistakes.
 
-Checked is what the matrix and the files on this disk need, and that JSON can hold the rest. The
-rules for what goes into a request as it is (options, plan, seed ...) are the site's.
+It checks the values of the matrix and local files, and that the other values can be sent as JSON.
+The site validates those (options, plan, seed ...).
 """
 
 import glob
@@ -13,7 +13,7 @@ from typing import Any
 
 from webprofile.client.batchfile.mistakes import Mistakes
 
-#: key and what it holds, as `submit --help` prints them
+#: keys of a block with their descriptions in `submit --help`
 KEYS = {
     "models": "a model file or several; * matches names",
     "scripts": "in place of models: Python programs, each a .py or a .zip; no options, plan, seed",
@@ -38,21 +38,25 @@ KEYS = {
     "title": "{model}, {worker}, {version}, {options} and {repeat} are filled in",
     "priority": "more goes first among your own tasks",
 }
-#: of a plan of one's own
+#: keys of a custom plan
 PLAN_KEYS = {
     "clean": "true: a run without profiling comes first, for the time of an iteration",
     "clean_min_s": "it lasts at least so many seconds, 0 to 60",
     "clean_min_iterations": "it has at least so many iterations, 0 to 10000",
     "profiled": "how many profiled runs follow, 0 to 50; 1 if it is not given",
 }
-#: what is recorded of a script, as its user calls it, and what MegEngine's Profiler writes
+#: recordings of a script by their names in batch files; the values are MegEngine's file formats
 FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
 MOST_REPEATS = 1000
 _OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 
 
 class BlockReader:
-    """place: key -> where it stands; folder: key -> what its paths count from."""
+    """Reader of one block.
+
+    place: returns the place of a key for messages
+    folder: returns the base folder of a key's paths
+    """
 
     def __init__(
         self,
@@ -74,56 +78,56 @@ class BlockReader:
                 self._wrong(key, f"there is no such key; known are {known}")
 
     def paths(self, key: str) -> tuple[Path, ...]:
-        """Files that exist, at least one; each pattern's in the order of their names."""
-        found: list[Path] = []
+        """Return the existing files of a key; those of a pattern are sorted by name."""
+        paths: list[Path] = []
         for place, text in self._texts(key):
-            found += self._matching(key, place, text)
-        if not found and not self._values.get(key):
+            paths += self._matching(key, place, text)
+        if not paths and not self._values.get(key):
             self._wrong(key, "missing")
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(paths))
 
     def script(self) -> dict[str, Any] | None:
-        """How the block's programs are called, as the API takes it; None for models."""
-        given = self.given(*_OF_SCRIPTS)
+        """Return the API field of the block's scripts; None for models."""
+        fields = self.request_values(*_OF_SCRIPTS)
         if "scripts" not in self._values:
-            for key in given:
+            for key in fields:
                 self._wrong(key, "only scripts have it")
             return None
         if "models" in self._values:
             self._wrong("scripts", "a block has either models or scripts")
-        if "formats" in given:
-            given["formats"] = [FORMATS.get(text, text) for _, text in self._texts("formats")]
-        return given | self.given("time_limit_s")
+        if "formats" in fields:
+            fields["formats"] = [FORMATS.get(text, text) for _, text in self._texts("formats")]
+        return fields | self.request_values("time_limit_s")
 
-    def given(self, *keys: str) -> dict[str, Any]:
-        """Values that go into the request as they are."""
+    def request_values(self, *keys: str) -> dict[str, Any]:
+        """Return the values of keys that go into the request unchanged."""
         return self._plain("", {key: self._values[key] for key in keys if key in self._values})
 
     def names(self, key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(text for _, text in self._texts(key)))
 
     def devices(self) -> tuple[str | Mapping[str, Any], ...]:
-        """Names, and tables that say what any device must have."""
+        """Return the names of devices and the tables of requirements."""
         value = self._values.get("workers", [])
         values = value if isinstance(value, list) else [value]
-        found: list[str | Mapping[str, Any]] = []
-        for number, each in enumerate(values):
+        devices: list[str | Mapping[str, Any]] = []
+        for number, device in enumerate(values):
             place = f"workers[{number}]" if isinstance(value, list) else "workers"
-            if isinstance(each, dict):
-                self._check_target(place, each)
-            elif not isinstance(each, str) or not each:
+            if isinstance(device, dict):
+                self._check_target(place, device)
+            elif not isinstance(device, str) or not device:
                 self._wrong(place, "expected a device's name or a table of what it must have")
-            if each not in found:
-                found.append(each)
+            if device not in devices:
+                devices.append(device)
         if not values:
             self._wrong("workers", "missing")
-        return tuple(found)
+        return tuple(devices)
 
     def _check_target(self, place: str, target: Mapping[str, Any]) -> None:
         for key, value in target.items():
             if key == "labels":
                 is_right = isinstance(value, dict) and all(
-                    isinstance(each, str) for each in value.values()
+                    isinstance(label, str) for label in value.values()
                 )
             else:
                 is_right = key in {"pool", "versions"} and isinstance(value, str)
@@ -146,7 +150,7 @@ class BlockReader:
         return value
 
     def option_sets(self) -> dict[str, dict[str, Any]]:
-        """Each set with the options that all have in common; its own win."""
+        """Return the option sets, each merged with the common options, which it overrides."""
         common = self._table_of_plain("options", self._values.get("options", {}))
         sets = {
             name: common | self._table_of_plain(f"option_sets.{name}", own)
@@ -155,7 +159,7 @@ class BlockReader:
         return sets or {"": common}
 
     def files(self) -> Iterator[tuple[str, Path, str]]:
-        """Kind, path, and the variable or option that each is for."""
+        """Yield kind, path, and the variable or option of each file."""
         data = self._values.get("data", {})
         if isinstance(data, dict):
             for name, text in data.items():
@@ -170,8 +174,8 @@ class BlockReader:
             yield from self._file("option_files", f"option_files.{name}", text, name)
 
     def inputs(self) -> tuple[dict[str, Any], ...]:
-        """As the API takes them: name with literal, or with shape and dtype."""
-        return tuple(self._input(name, given) for name, given in self._table("inputs").items())
+        """Return the inputs for the API: name with literal, or with shape and dtype."""
+        return tuple(self._input(name, value) for name, value in self._table("inputs").items())
 
     def plan(self) -> dict[str, Any]:
         plan = self._values.get("plan", {})
@@ -179,13 +183,13 @@ class BlockReader:
             return {"preset": plan}
         return self._table_of_plain("plan", plan)
 
-    def _input(self, name: str, given: Any) -> dict[str, Any]:
-        if isinstance(given, dict):
-            return {**self._plain(f"inputs.{name}.", given), "name": name}
-        if isinstance(given, bool) or not _is_plain(given):
+    def _input(self, name: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return {**self._plain(f"inputs.{name}.", value), "name": name}
+        if isinstance(value, bool) or not _is_plain(value):
             self._wrong(f"inputs.{name}", "expected numbers in quotes, or shape and dtype")
             return {"name": name}
-        return {"name": name, "literal": str(given)}
+        return {"name": name, "literal": str(value)}
 
     def _file(self, kind: str, key: str, text: Any, use: str) -> Iterator[tuple[str, Path, str]]:
         if not isinstance(text, str):
@@ -197,18 +201,18 @@ class BlockReader:
 
     def _matching(self, key: str, place: str, text: str) -> list[Path]:
         folder = self._folder(key)
-        # unlike Path's, it says no of a name that is too long to be one
+        # unlike Path.exists, it returns False for a name that is too long
         if not glob.has_magic(text) or os.path.exists(folder / text):
             path = folder / text
             return [path] if self._is_file(place, path) else []
-        found = sorted(folder / name for name in glob.glob(text, root_dir=folder or None))
-        found = [path for path in found if path.is_file()]
-        if not found:
+        matches = sorted(folder / name for name in glob.glob(text, root_dir=folder or None))
+        matches = [path for path in matches if path.is_file()]
+        if not matches:
             self._wrong(place, f"no file matches “{text}”")
-        return [path for path in found if self._is_file(place, path)]
+        return [path for path in matches if self._is_file(place, path)]
 
     def _is_file(self, place: str, path: Path) -> bool:
-        """A pipe or a device would never end; names that are no text cannot be sent."""
+        """Return whether a path is a readable regular file with a name in UTF-8."""
         try:
             path.name.encode()
             if not path.is_file() and path.exists() and not path.is_dir():
@@ -224,13 +228,13 @@ class BlockReader:
             return False
 
     def _texts(self, key: str) -> Iterator[tuple[str, str]]:
-        """Each text with its place; one alone stands for a list of one."""
+        """Yield (place, text) of each text; a single text is a list of one."""
         value = self._values.get(key, [])
         values = value if isinstance(value, list) else [value]
-        for number, each in enumerate(values):
+        for number, text in enumerate(values):
             place = f"{key}[{number}]" if isinstance(value, list) else key
-            if isinstance(each, str) and each:
-                yield place, each
+            if isinstance(text, str) and text:
+                yield place, text
             else:
                 # YAML reads 1.10 as the number 1.1
                 self._wrong(place, "expected a text; write it in quotes")
@@ -249,15 +253,15 @@ class BlockReader:
         return self._plain(f"{key}.", table)
 
     def _plain(self, place: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """The values that JSON can hold without growing: TOML has dates, YAML sets and aliases."""
-        found = {}
+        """Return the values that JSON can represent; TOML also has dates, YAML sets and aliases."""
+        plain = {}
         for name, value in table.items():
             values = value if isinstance(value, list) else [value]
             if all(map(_is_plain, values)):
-                found[name] = value
+                plain[name] = value
             else:
                 self._wrong(f"{place}{name}", "expected true, false, a number or a text")
-        return found
+        return plain
 
     def _wrong(self, key: str, text: str) -> None:
         root = key.split(".")[0].split("[")[0]
@@ -265,7 +269,7 @@ class BlockReader:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value can be sent as JSON: Python writes no whole number of over 4,300 digits."""
+    """Return whether a value can be sent as JSON; Python limits integers to 4,300 digits."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < 2**64)

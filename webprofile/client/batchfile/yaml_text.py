@@ -1,4 +1,4 @@
-"""YAML as the list of tasks uses it: plain values, and no key twice."""
+"""Read YAML with plain values and without duplicate keys."""
 
 from typing import Any
 
@@ -6,35 +6,35 @@ import yaml
 
 
 class YamlError(Exception):
-    """Why a text is no YAML that we read, in one line with the place."""
+    """The text is not YAML of the supported kind; the message is one line with the place."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one table: PyYAML would drop the first silently."""
+    """A loader that rejects duplicate keys, of which PyYAML would silently drop the first."""
 
 
 def _table(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     loader.flatten_mapping(node)
-    found: dict[Any, Any] = {}
+    table: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
             raise yaml.constructor.ConstructorError(
                 None, None, "expected a text as key", key_node.start_mark
             )
-        if key in found:
+        if key in table:
             raise yaml.constructor.ConstructorError(
                 None, None, f"“{key}” stands twice", key_node.start_mark
             )
-        found[key] = loader.construct_object(value_node, deep=True)
-    return found
+        table[key] = loader.construct_object(value_node, deep=True)
+    return table
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _table)
 
 
 def read_yaml(text: str) -> Any:
-    """Raises YamlError, naming line and column from 1."""
+    """Parse YAML; raise YamlError with line and column, counted from 1."""
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
