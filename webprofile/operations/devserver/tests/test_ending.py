@@ -46,7 +46,7 @@ def site(tmp_path: Path) -> Iterator[Running]:
 def parts_of(running: Running) -> set[int]:
     """The pids below a supervisor, without the guard, which is meant to stay a little."""
     everyone = {pid for pid, _ in family_of(running.pid)} - {running.pid}
-    return {pid for pid in everyone if b"embedded.guard" not in command_of(pid)}
+    return {pid for pid in everyone if b"devserver.guard" not in command_of(pid)}
 
 
 def command_of(pid: int) -> bytes:
@@ -112,7 +112,7 @@ def test_a_killed_supervisor_leaves_nothing(site: Running, tmp_path: Path) -> No
 def test_a_killed_guard_does_not_keep_the_supervisor_from_stopping_all(
     site: Running, tmp_path: Path
 ) -> None:
-    guard = next(pid for pid, _ in family_of(site.pid) if b"embedded.guard" in command_of(pid))
+    guard = next(pid for pid, _ in family_of(site.pid) if b"devserver.guard" in command_of(pid))
     os.kill(guard, signal.SIGKILL)
     site.send_signal(signal.SIGINT)
     site.communicate(timeout=30)
