@@ -162,7 +162,7 @@ class Api:
         raise AssertionError  # the loop returns or raises
 
     def _answer(self, answer: httpx2.Response) -> httpx2.Response:
-        """Return a successful response; raise ProblemError, ClientError if it is not the API's."""
+        """Return a successful response; raise ProblemError, or ClientError for other failures."""
         if answer.is_success:
             return answer
         try:
