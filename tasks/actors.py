@@ -1,4 +1,4 @@
-"""Dramatiq entry point of the dispatcher, which has a queue and a process of its own."""
+"""Dramatiq actor of the dispatcher, which runs in its own queue and process."""
 
 import threading
 import time
@@ -8,50 +8,50 @@ import dramatiq
 
 from tasks.scheduling.assignment import assign_waiting
 
-#: what is asked for within this time after a round joins the next one
+#: messages that arrive within this time after a round are joined into the next round
 JOIN_S = 0.02
-#: so long after the end of that time nobody counts on the thread that waited for it
+#: this long after a round was due, the thread that waited for it is considered dead
 GIVEN_UP_S = 1.0
 
 
-class Joined:
-    """Devices to dispatch to that no thread of this process has taken yet; joins calls in time."""
+class DispatchBatch:
+    """Joins concurrent calls: collects the workers that no thread of this process has taken yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked = set[int]()
+        self._pending = set[int]()
         self._next_at = 0.0
 
     def take(self, worker_ids: Iterable[int]) -> set[int]:
-        """Add devices, and return all that this thread is to look at.
+        """Add workers, and return those that the calling thread has to dispatch to.
 
-        The first call returns at once. Of those in the next `JOIN_S` one waits for the rest of that
-        time and returns the devices of all; the others return none.
+        The first call returns immediately. Of the calls within the next `JOIN_S`, one waits for the
+        rest of that time and returns the workers of all of them; the others return an empty set.
         """
         with self._lock:
             wait_s = self._next_at - time.monotonic()
-            # one that was ended while it waited takes nothing any more
-            is_somebody_waiting = bool(self._asked) and wait_s > -GIVEN_UP_S
-            self._asked |= set(worker_ids)
-        if is_somebody_waiting:
+            # Dramatiq may have killed the waiting thread (time limit): do not rely on it forever
+            is_thread_waiting = bool(self._pending) and wait_s > -GIVEN_UP_S
+            self._pending |= set(worker_ids)
+        if is_thread_waiting:
             return set()
         if wait_s > 0:
             time.sleep(wait_s)
         with self._lock:
-            taken, self._asked = self._asked, set()
+            taken, self._pending = self._pending, set()
             self._next_at = time.monotonic() + JOIN_S
         return taken
 
 
-_joined = Joined()
+_batch = DispatchBatch()
 
 
 @dramatiq.actor(queue_name="dispatch", max_retries=0, max_age=10_000, time_limit=60_000)
 def dispatch(worker_ids: list[int]) -> None:
-    """Give devices the next of their waiting tasks, and wake their agents. Idempotent.
+    """Assign waiting tasks to the free slots of these workers, and wake their agents. Idempotent.
 
-    A message that is lost, fails or is too old is made up for by the sweep, which looks at the rows
-    of all devices.
+    A message that is lost, fails or expires costs a few seconds only: the sweep finds the same
+    workers by their rows.
     """
-    if asked := _joined.take(worker_ids):
-        assign_waiting(asked)
+    if workers := _batch.take(worker_ids):
+        assign_waiting(workers)

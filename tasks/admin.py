@@ -1,6 +1,6 @@
-"""Takes django_dramatiq's own table out of the administration.
+"""Remove django_dramatiq's model from the admin site.
 
-It is called “Tasks” and always empty here: messages are hints, tasks are rows of ours.
+It is labelled “Tasks”, which would be confused with our tasks, and its table is always empty here.
 """
 
 from django.contrib import admin

@@ -1,4 +1,4 @@
-"""Which tasks a command is for: by numbers, and by the filters that the API has."""
+"""Selection of tasks for management commands: by id, and by the filters of the API."""
 
 import argparse
 from typing import Any
@@ -13,7 +13,7 @@ from tasks.models import Task
 from tasks.states import Status
 from webprofile.terminal.exit_codes import USAGE
 
-#: arguments, and what the API calls them
+#: argument of the command -> filter of the API
 FILTERS = {
     "status": "status",
     "kind": "kind",
@@ -28,12 +28,12 @@ FILTERS = {
 
 
 def is_narrowed(options: dict[str, Any]) -> bool:
-    """Whether anything was asked for; everything is seldom meant."""
+    """Whether any task or filter was given; otherwise all tasks would be selected."""
     return bool(options["ids"]) or any(options[name] for name in FILTERS)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Numbers of tasks, and filters; all hold together."""
+    """Add arguments for ids and filters, which are combined with AND."""
     add = parser.add_argument
     add("ids", nargs="*", type=int, metavar="TASK", help="numbers; filters hold beside them")
     add("--status", action="append", choices=Status.values, help="any of these; may be repeated")
@@ -48,15 +48,15 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def filtered_tasks(options: dict[str, Any]) -> QuerySet[Task]:
-    """The tasks that fit all filters, newest first. Raises CommandError for one that cannot be."""
-    asked = QueryDict(mutable=True)
+    """Return the tasks that match all filters, newest first. Raises CommandError for bad values."""
+    params = QueryDict(mutable=True)
     for name, key in FILTERS.items():
         if value := options[name]:
-            asked.setlist(key, value if isinstance(value, list) else [value])
+            params.setlist(key, value if isinstance(value, list) else [value])
     rows = Task.objects.select_related("worker", "owner").prefetch_related("files")
-    found = TaskFilters(asked, queryset=rows.order_by("-pk"))
-    if not found.is_valid():
-        text = "; ".join(f"{name}: {' '.join(each)}" for name, each in found.errors.items())
+    filters = TaskFilters(params, queryset=rows.order_by("-pk"))
+    if not filters.is_valid():
+        text = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in filters.errors.items())
         raise CommandError(text, returncode=USAGE)
-    tasks: QuerySet[Task] = found.qs
+    tasks: QuerySet[Task] = filters.qs
     return tasks.filter(pk__in=options["ids"]) if options["ids"] else tasks

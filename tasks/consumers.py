@@ -1,7 +1,7 @@
-"""Browsers' sockets.
+"""Channels consumers of browsers: live updates of a task's page and of the task list.
 
-A wake-up says only that something changed; what changed is read from the rows, from the number on
-that the browser saw last. So a lost wake-up or a lost connection loses nothing.
+A wake-up carries no data: the consumer reads the rows after the last sequence number that the
+browser has, so that a lost wake-up or connection loses no update.
 """
 
 from typing import Any
@@ -21,8 +21,9 @@ from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 
 
 class TaskConsumer(BrowserConsumer):
-    """Events and log of one task, each after the number that the browser names:
-    {"after": event number, "log_after": log piece's id}. The page fetches what it shows of them.
+    """Send the events and the log of one task, and continue as they grow.
+
+    The browser starts with {"after": sequence number of an event, "log_after": id of a log chunk}.
     """
 
     task: Task
@@ -60,14 +61,14 @@ class TaskConsumer(BrowserConsumer):
             await self._catch_up()
 
     async def _catch_up(self) -> None:
-        messages = await database_sync_to_async(self._news)()
+        messages = await database_sync_to_async(self._new_messages)()
         for message in messages:
             await self.send_json(message)
 
-    def _news(self) -> list[dict[str, Any]]:
-        """What came after the numbers seen last; moves them on."""
-        news = [_event(event) for event in events_after(self.task, self.event_seq)]
-        self.event_seq = news[-1]["seq"] if news else self.event_seq
+    def _new_messages(self) -> list[dict[str, Any]]:
+        """Return messages about events and log chunks not sent yet, and advance the positions."""
+        events = [_event(event) for event in events_after(self.task, self.event_seq)]
+        self.event_seq = events[-1]["seq"] if events else self.event_seq
         log: list[dict[str, Any]] = [
             {
                 "type": "log",
@@ -84,11 +85,11 @@ class TaskConsumer(BrowserConsumer):
         if progress != self.progress:
             self.progress = progress
             log.append({"type": "progress"})
-        return log + news
+        return log + events
 
 
 class TaskListConsumer(BrowserConsumer):
-    """Tells a user's list that one of its tasks changed; the page then fetches its rows."""
+    """Tell a user's task list that one of its tasks changed; the page then fetches the rows."""
 
     async def connect(self) -> None:
         if not await self.is_let_in():
@@ -96,7 +97,7 @@ class TaskListConsumer(BrowserConsumer):
         user = self.scope["user"]
         bind_contextvars(user=user.pk)
         await self.join(ALL_TASKS_GROUP if user.is_staff else owner_group(user.pk))
-        # whatever changed while there was no connection is in the rows that the page fetches now
+        # covers changes before the connection was open
         await self.send_json({"type": "changed"})
 
     async def task_changed(self, event: dict[str, Any]) -> None:

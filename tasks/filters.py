@@ -1,4 +1,4 @@
-"""By what a list of tasks may be narrowed."""
+"""Filters of the API's task list."""
 
 from typing import Any
 
@@ -55,10 +55,10 @@ class TaskFilters(django_filters.FilterSet):
         fields: tuple[str, ...] = ()
 
     def with_status(self, rows: QuerySet[Task], name: str, values: list[str]) -> Any:
-        wanted = Q()
-        for strand in (each for value in values for each in STRANDS[Status(value)]):
-            wanted |= strand
-        return rows.filter(wanted)
+        condition = Q()
+        for strand in (strand for value in values for strand in STRANDS[Status(value)]):
+            condition |= strand
+        return rows.filter(condition)
 
     def with_model(self, rows: QuerySet[Task], name: str, value: str) -> Any:
         return rows.filter(_has_model(value))

@@ -1,4 +1,4 @@
-"""Health checks of devices: when one is due, the tiny task that it is, and what its end means."""
+"""Health checks of devices: when a check is due, its task, and the verdict from the task's end."""
 
 import datetime
 import hashlib
@@ -25,15 +25,15 @@ from workers.models import HealthCheck, Runtime, Worker
 
 #: made by examples/make_health.py
 MODEL = Path(__file__).with_name("health.mge")
-#: a clean pass for the time of an iteration, and one profile: all that a task of a user needs
+#: a clean and a profiled pass, which exercise everything that a user's task needs
 PLAN = Plan(preset="custom", clean=True, clean_min_s=0.05, clean_min_iterations=5, profiled=1)
-#: attempts that ended so may be a device's fault
+#: end reasons for which the device may be at fault
 SPOILED = {str(reason) for reason, end in ENDS.items() if end.is_device_at_fault}
-#: failures that are older are history
+#: older failures are ignored
 LATELY = datetime.timedelta(hours=6)
-#: a check whose task was never made or never stored was cut short by a restart
+#: after this time, a check without a submitted task counts as interrupted by a restart
 STILLBORN = datetime.timedelta(minutes=2)
-#: ends that tell nothing of the device
+#: reasons that are no evidence about the device
 _NO_VERDICT = {
     Reason.CANCELLED_BY_USER,
     Reason.UPLOAD_ABANDONED,
@@ -49,7 +49,10 @@ Verdict = tuple[HealthCheck.Result, str, str]
 
 
 def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cause]]:
-    """Devices that are to be checked, and why. Online ones in service, without one under way."""
+    """Yield the devices for which a check is due, with the cause.
+
+    Considers devices that are online and in service, and that have no pending check.
+    """
     last = HealthCheck.objects.filter(worker=OuterRef("pk")).order_by("-id")
     live = Attempt.objects.filter(worker=OuterRef("pk"), ended_at=None)
     queued = Task.objects.filter(worker=OuterRef("pk"), state__in=LIVE)
@@ -74,27 +77,27 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
 
 
 def _suspects(now: datetime.datetime) -> set[int]:
-    """Devices with enough spoiled attempts lately, in a row or not."""
-    wanted = settings.HEALTH_CHECK_AFTER_FAILURES
-    if not wanted:
+    """Return the devices with enough spoiled attempts recently, consecutive or not."""
+    threshold = settings.HEALTH_CHECK_AFTER_FAILURES
+    if not threshold:
         return set()
     spoiled = Attempt.objects.filter(ended_at__gt=now - LATELY, end_reason__in=SPOILED)
-    counted = spoiled.order_by().values("worker").annotate(number=Count("pk"))
-    return set(counted.filter(number__gte=wanted).values_list("worker", flat=True))
+    counts = spoiled.order_by().values("worker").annotate(number=Count("pk"))
+    return set(counts.filter(number__gte=threshold).values_list("worker", flat=True))
 
 
 def _failed_in_a_row(worker: Worker, since: datetime.datetime | None) -> bool:
-    """Whether the last attempts were all spoiled, and none of them was looked into yet."""
-    wanted = settings.HEALTH_CHECK_AFTER_FAILURES
+    """Whether the last attempts, all of them after the last check at `since`, were spoiled."""
+    threshold = settings.HEALTH_CHECK_AFTER_FAILURES
     ended = Attempt.objects.filter(worker=worker, ended_at__isnull=False)
     if since is not None:
         ended = ended.filter(ended_at__gt=since)
-    last = list(ended.order_by("-ended_at").values_list("end_reason", flat=True)[:wanted])
-    return len(last) == wanted and set(last) <= SPOILED
+    last = list(ended.order_by("-ended_at").values_list("end_reason", flat=True)[:threshold])
+    return len(last) == threshold and set(last) <= SPOILED
 
 
 def runtime_to_check(worker: Worker) -> Runtime | None:
-    """Of the versions that the device offers, the one that was not checked for longest."""
+    """Return the usable runtime of a device whose last check is the oldest; None without any."""
     last = HealthCheck.objects.filter(
         worker=OuterRef("worker"), runtime_version=OuterRef("version")
     ).order_by("-id")
@@ -104,7 +107,7 @@ def runtime_to_check(worker: Worker) -> Runtime | None:
 
 @transaction.atomic
 def create_health_task(check: HealthCheck) -> Task:
-    """Make the task of a check; its model is not stored yet. Raises DomainError."""
+    """Create the task of a check; the caller stores its model. Raises DomainError."""
     content = MODEL.read_bytes()
     model = FileRequest(
         kind=TaskFile.Kind.MODEL,
@@ -125,7 +128,7 @@ def create_health_task(check: HealthCheck) -> Task:
 
 
 def checks_ended(now: datetime.datetime) -> Iterator[tuple[HealthCheck, Task | None, Verdict]]:
-    """Checks whose task has ended or is gone, with what it says."""
+    """Yield the pending checks whose task has ended or is missing, with the verdict."""
     pending = list(HealthCheck.objects.filter(result="").select_related("worker"))
     tasks = Task.objects.in_bulk([check.task_id for check in pending if check.task_id])
     for check in pending:
@@ -138,8 +141,11 @@ def checks_ended(now: datetime.datetime) -> Iterator[tuple[HealthCheck, Task | N
 
 
 def verdict_of(task: Task) -> Verdict:
-    """Result, reason and detail. The model is known to be good, so what a user would be to blame
-    for is the device's fault here; what the server is to blame for says nothing of it."""
+    """Return result, reason and detail of a check by its task.
+
+    The model is known to be valid, so a reason that blames the user counts against the device. A
+    reason that blames the server gives no verdict.
+    """
     result = HealthCheck.Result.FAILED
     wording = wording_of(task.reason)
     if task.outcome == Outcome.SUCCEEDED:
@@ -153,7 +159,7 @@ def verdict_of(task: Task) -> Verdict:
 
 
 def held_reason_of(check: HealthCheck, reason: str) -> str:
-    """What is written to the device's row, in the site's own language."""
+    """Return the text that is stored with a device that is held back, in the site's language."""
     wording = wording_of(reason)
     with translation.override(settings.LANGUAGE_CODE):
         return gettext("Health check with MegEngine %(version)s failed: %(why)s") % {

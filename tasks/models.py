@@ -1,4 +1,4 @@
-"""A task, the files it came with, its attempts and its history."""
+"""Models of tasks: the task, its files, attempts, events, artifacts and logs."""
 
 import shlex
 import uuid
@@ -16,12 +16,12 @@ from tasks.kinds import Kind, program_name
 from tasks.options.words import changed_options
 from tasks.states import Outcome, Status, TaskState, status_of
 
-#: load_and_run tells these apart by the suffix; whatever else is uploaded as data is an array
+#: load_and_run chooses its reader by these suffixes; other data files are read as .npy arrays
 DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
 
 
 def quick_plan() -> dict[str, Any]:
-    """The plan of a row that is made without one; requests have `agent.protocol.plan.DEFAULT`."""
+    """Return the default of `Task.plan`; requests use `agent.protocol.plan.DEFAULT` instead."""
     return Plan().model_dump(mode="json")
 
 
@@ -31,7 +31,7 @@ class Purpose(models.TextChoices):
 
 
 class Task(models.Model):
-    """One request of a user to profile a model, or a Python program, on a worker."""
+    """A user's request to profile a model or a Python program on a worker."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks")
     worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
@@ -39,31 +39,31 @@ class Task(models.Model):
     kind = models.CharField(
         _("kind"), max_length=6, choices=Kind, default=Kind.MODEL, db_default=Kind.MODEL
     )
-    #: how a script is called: `agent.protocol.script.Script`; options, plan, seed and inputs, which
-    #: are load_and_run's, then mean nothing. None for a model
+    #: `agent.protocol.script.Script`, None for a model; scripts do not use options, plan, seed and
+    #: inputs
     script = models.JSONField(_("script"), null=True, blank=True)
     options = models.JSONField(_("options"), default=dict)
-    #: what is measured: `agent.protocol.plan.Plan`
+    #: `agent.protocol.plan.Plan`
     plan = models.JSONField(_("measuring plan"), default=quick_plan)
-    #: of all random values
+    #: seed of all random inputs
     seed = models.PositiveBigIntegerField(_("seed"), default=0)
-    #: the input variables that no file feeds: `agent.protocol.contents.GivenInput`, one each
+    #: input variables without a file: a list of `agent.protocol.contents.GivenInput`
     inputs = models.JSONField(_("inputs"), default=list, blank=True)
-    #: the task that this one repeats
+    #: the task of which this one is a copy
     copied_from = models.ForeignKey(
         "self", models.SET_NULL, related_name="copies", null=True, blank=True
     )
-    #: `worker` is where it waits or ran; with a target any device that matches may take it:
+    #: requirements that any worker must meet to take over the task, None if it stays on `worker`:
     #: {"labels": {name: value}, "pool": name, "versions": ">=1.12,<1.14"}, each key optional
     target = models.JSONField(_("any device with"), null=True, blank=True)
-    #: more goes first; of one user's own tasks, unless an administrator set it
+    #: higher ones start first; see `tasks.scheduling.fair_share`
     priority = models.SmallIntegerField(_("priority"), default=0)
     purpose = models.CharField(max_length=6, choices=Purpose, default=Purpose.USER)
-    #: a user's own words, to find it again
+    #: free text by which the user recognizes the task
     title = models.CharField(_("title"), max_length=200, blank=True, default="")
-    #: what its owner allows a model, of all passes together; 0 for what the site allows
+    #: the owner's limit for all passes of a model together; 0 for the site's limit
     time_limit_s = models.PositiveIntegerField(default=0, db_default=0, editable=False)
-    #: what the device holds to
+    #: the limit that the agent enforces
     timeout_s = models.PositiveIntegerField(_("time limit (s)"))
     state = models.CharField(
         _("state"), max_length=12, choices=TaskState, default=TaskState.INITIATED
@@ -71,9 +71,9 @@ class Task(models.Model):
     outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome, blank=True, default="")
     reason = models.CharField(_("reason"), max_length=40, blank=True, default="")
     detail = models.CharField(_("detail"), max_length=1000, blank=True, default="")
-    #: its owner wants what rules would remove (`profiles.retention.policy`)
+    #: the task's files are exempt from retention rules (`profiles.retention.policy`)
     keeps_files = models.BooleanField(_("files are kept"), default=False)
-    #: of the request that created it, where traces are kept
+    #: W3C trace context of the request that created the task, if tracing is enabled
     traceparent = models.CharField(max_length=55, blank=True, default="", editable=False)
     event_seq = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
@@ -83,9 +83,9 @@ class Task(models.Model):
     upload_deadline_at = models.DateTimeField(null=True)
     queue_deadline_at = models.DateTimeField(null=True)
     processing_deadline_at = models.DateTimeField(null=True)
-    #: when the reading of its profile was asked for last
+    #: when the message to build its profile was last sent
     hinted_at = models.DateTimeField(null=True)
-    #: after a failure of the infrastructure, the next attempt waits until then
+    #: after a failure of the infrastructure, the next attempt does not start before this time
     not_before_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -97,7 +97,7 @@ class Task(models.Model):
             models.Index(fields=["state", "queue_deadline_at"], name="task_queue_deadline"),
             models.Index(fields=["owner", "-id"], name="task_of_owner"),
             models.Index(fields=["worker", "state", "submitted_at"], name="task_queue"),
-            # of lists: each holds its tasks in the order of their numbers
+            # for task lists: each index yields its tasks ordered by id
             models.Index(fields=["owner", "state", "outcome", "-id"], name="task_of_owner_as"),
             models.Index(fields=["state", "outcome", "-id"], name="task_as"),
             models.Index(fields=["worker", "-id"], name="task_of_worker"),
@@ -134,9 +134,10 @@ class Task(models.Model):
 
     @property
     def changed_options(self) -> list[str]:
-        """What tells it from another task of the same model, in short texts: `--fast_run`.
+        """Options that differ from their defaults, such as `--fast_run`.
 
-        The options that differ from their defaults; of a script its arguments, as one text.
+        They distinguish the task from others with the same model. For a script this is the list of
+        its arguments, joined into one string.
         """
         if self.script is not None:
             arguments = self.script.get("arguments", ())
@@ -145,7 +146,7 @@ class Task(models.Model):
 
     @property
     def model_name(self) -> str:
-        """The model's or the program's file name; of prefetched files without a query."""
+        """File name of the model or the program; needs no query if the files are prefetched."""
         return self.model_file.name if self.model_file else ""
 
     @property
@@ -166,9 +167,9 @@ class Task(models.Model):
 
 
 class TaskFile(models.Model):
-    """A file of the user's: the model, data for input variables, or the content of an option.
+    """A file that the user uploaded: the model, data for input variables, or the file of an option.
 
-    Of a script the program stands in the model's place, and data lie beside it under their names.
+    The program of a script has the kind `model`, and its data files are placed beside it.
     """
 
     class Kind(models.TextChoices):
@@ -178,32 +179,33 @@ class TaskFile(models.Model):
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="files")
     kind = models.CharField(max_length=6, choices=Kind)
-    #: its place among the data files, which also names it on the device
+    #: its position among the files of its kind, which is part of its name on the device
     position = models.PositiveSmallIntegerField(default=0)
     #: the variable that it feeds; empty for JSON, which names its variables itself
     input = models.CharField(_("input variable"), max_length=300, blank=True)
-    #: the option whose content it is, empty for model and data
+    #: the option whose file it is; empty for model and data
     option = models.CharField(_("option"), max_length=60, blank=True, default="")
     name = models.CharField(_("file name"), max_length=300)
     size_bytes = models.PositiveBigIntegerField(_("size"))
-    #: of a file in parts as `agent.protocol.parts` forms it, empty until all parts arrived
+    #: for a file uploaded in parts as `agent.protocol.parts` computes it, empty until all arrived
     md5 = models.CharField("MD5", max_length=40, blank=True)
-    #: size of the parts that it comes in, 0 for a file that comes in one piece
+    #: size of the parts of the upload; 0 for a file that is uploaded as a whole
     part_bytes = models.PositiveBigIntegerField(default=0)
-    #: of an object that came in parts what storage calls it; of others that is their MD5
+    #: ETag of an object that was uploaded in parts; empty for others, whose ETag is the MD5
     etag = models.CharField(max_length=100, blank=True, default="")
-    #: what a device found, empty until one did
+    #: reported by the first device that downloaded the file; empty until then
     sha256 = models.CharField("SHA-256", max_length=64, blank=True, default="")
-    #: what its header says: [{"name", "dtype", "shape"}], more than one for JSON
+    #: arrays from the file's header: [{"name", "dtype", "shape"}], several for JSON
     arrays = models.JSONField(default=list, blank=True)
     stored_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
-    #: by which rule it went (`profiles.retention.policy`); None if it went otherwise
+    #: the retention rule that removed it, in days (`profiles.retention.policy`); None if another
+    #: cause removed it
     kept_days = models.PositiveSmallIntegerField(null=True)
 
     class Meta:
         indexes = [
-            # of those whose SHA-256 a device told
+            # files whose SHA-256 is known
             models.Index(
                 fields=["md5", "size_bytes"], name="file_by_content", condition=~Q(sha256="")
             )
@@ -234,19 +236,20 @@ class TaskFile(models.Model):
 
     @property
     def object_key(self) -> str:
-        """Where it lies in the bucket; nothing of the user's own names goes into it."""
+        """Key of the object in the bucket; contains no text chosen by the user."""
         return f"tasks/{self.task_id}/{self.pk}"
 
     @property
     def stored_md5(self) -> str:
-        """What storage answers for it (`ObjectStorage.head`) if it is whole."""
+        """The checksum that `ObjectStorage.head` returns for the intact object."""
         return self.etag or self.md5
 
     @property
     def device_name(self) -> str:
-        """Its name on the device: load_and_run tells kinds apart by the suffix.
+        """File name on the device, with the suffix by which load_and_run chooses its reader.
 
-        Of a script and its data it is the user's own, which was checked: the program opens it.
+        A script and its data keep the user's names, which were validated, since the program opens
+        them by name.
         """
         if self.task.is_script:
             return program_name(self.name) if self.kind == self.Kind.MODEL else self.name
@@ -259,7 +262,10 @@ class TaskFile(models.Model):
 
 
 class Attempt(models.Model):
-    """One try of a task on one worker: lives until `ended_at` is set, is fenced from then on."""
+    """One execution of a task on one worker.
+
+    It is live until `ended_at` is set; from then on it is fenced: later reports change nothing.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     task = models.ForeignKey(Task, models.CASCADE, related_name="attempts")
@@ -274,13 +280,13 @@ class Attempt(models.Model):
     command = models.TextField(blank=True, default="")
     download_s = models.FloatField(null=True)
     run_s = models.FloatField(null=True)
-    #: how many passes the agent is to make, 0 if it does not say, and how many have ended
+    #: number of passes, 0 if the agent does not report it, and number of passes that have ended
     passes = models.PositiveSmallIntegerField(default=0, db_default=0)
     passes_done = models.PositiveSmallIntegerField(default=0, db_default=0)
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
     detail = models.CharField(max_length=1000, blank=True, default="")
-    #: when a rule removed its log, and after how many days
+    #: when a retention rule removed its log, and the rule's number of days
     log_removed_at = models.DateTimeField(null=True)
     log_kept_days = models.PositiveSmallIntegerField(null=True)
 
@@ -291,7 +297,7 @@ class Attempt(models.Model):
                 fields=["lease_expires_at"], name="attempt_lease", condition=Q(ended_at=None)
             ),
             models.Index(fields=["worker", "ended_at"], name="attempt_of_worker"),
-            # what ended since a moment, to be counted or removed
+            # attempts that ended since some time, to be counted or removed
             models.Index(fields=["ended_at"], name="attempt_ended"),
         ]
         constraints = [
@@ -328,21 +334,21 @@ class TaskEvent(models.Model):
 
 
 class Artifact(models.Model):
-    """A file of an attempt in object storage, kept as uploaded: it is the truth."""
+    """A file of an attempt in object storage, kept unchanged; profiles are derived from it."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="artifacts")
     name = models.CharField(max_length=100)
     size_bytes = models.PositiveBigIntegerField()
     md5 = models.CharField("MD5", max_length=32)
-    #: false between the agent's question where to put it and its word that it is there
+    #: false from the agent's request for an upload URL until its report that the file is stored
     is_stored = models.BooleanField(default=True)
-    #: when a rule removed it, and after how many days (`profiles.retention.policy`)
+    #: when a retention rule removed it, and the rule's number of days (`profiles.retention.policy`)
     removed_at = models.DateTimeField(null=True)
     kept_days = models.PositiveSmallIntegerField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        #: from when it belonged to the app `profiles`
+        #: named when the model belonged to the app `profiles`
         db_table = "profiles_artifact"
         constraints = [models.UniqueConstraint(name="artifact_name", fields=["attempt", "name"])]
 
@@ -355,7 +361,7 @@ class Artifact(models.Model):
 
 
 class LogChunk(models.Model):
-    """A piece of an attempt's log. `offset` and `size` count bytes of UTF-8."""
+    """A chunk of an attempt's log. `offset` and `size` are in bytes of UTF-8."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="log")
     seq = models.PositiveIntegerField()
@@ -372,7 +378,10 @@ class LogChunk(models.Model):
 
 
 class EndTally(models.Model):
-    """How many attempts ever ended so, also removed ones (`tasks.lifecycle.counters`)."""
+    """Number of attempts with an outcome and a reason, including deleted attempts.
+
+    See `tasks.lifecycle.counters`.
+    """
 
     outcome = models.CharField(max_length=12)
     reason = models.CharField(max_length=20)
@@ -386,7 +395,7 @@ class EndTally(models.Model):
 
 
 class Mark(models.Model):
-    """Until when the sweep has done something with what comes in the order of time."""
+    """The time up to which the sweep has processed a stream of timestamped rows."""
 
     name = models.CharField(max_length=40, primary_key=True)
     at = models.DateTimeField()
@@ -400,7 +409,7 @@ class SavedView(models.Model):
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views")
     name = models.CharField(_("name"), max_length=60)
-    #: as in the address, without `?`
+    #: query string without `?`
     query = models.CharField(max_length=1000)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -417,13 +426,13 @@ class SavedView(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """A request that must not act twice, and the task that it made."""
+    """The idempotency key of an API request, and the task that the request created."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     key = models.CharField(max_length=200)
-    #: sha256 of method, path and body: the same key with another request is an error
+    #: SHA-256 of method, path and body: reusing the key for another request is an error
     request_sha256 = models.CharField(max_length=64)
-    #: what the first request made, empty until then
+    #: the task that the first request created; None until then
     task = models.ForeignKey(Task, models.CASCADE, related_name="+", null=True)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
 

@@ -1,7 +1,7 @@
-"""Tasks in pages that cost the same however many tasks there are: by number, never by offset.
+"""Keyset pagination of tasks by id, whose cost does not grow with the number of tasks.
 
-A page reads ordered pieces of an index. What no index answers (a text, a version) looks at
-`LOOKED_AT` tasks at most; the page then says how far it looked, and the next one goes on there.
+A page reads ordered ranges of indexes. A filter that no index supports (a text, a version) examines
+at most `LOOKED_AT` tasks; such a page may be short, and the next page continues where it stopped.
 """
 
 import datetime
@@ -16,7 +16,7 @@ from tasks.states import Outcome, Status, TaskState
 PAGE_SIZE = 50
 LOOKED_AT = 1_000
 MOST_COUNTED = 1_000
-#: what a row shows; plans and facts of devices are long, and stay where they are
+#: columns of a row of the list; plans and facts of devices are large and are not read
 _COLUMNS = (
     "title", "kind", "state", "outcome", "runtime_version", "updated_at", "worker__name",
     "owner__email", "options", "script", "reason", "detail",
@@ -24,10 +24,10 @@ _COLUMNS = (
 _FILES = Prefetch(
     "files", TaskFile.objects.only("task_id", "kind", "name", "stored_at", "purged_at")
 )
-#: two servers' clocks, or one that was set back, disagree less
+#: upper bound on the difference between the clocks of two servers
 _CLOCKS_DIFFER = datetime.timedelta(hours=1)
 
-#: the rows of each word that users see; each is one ordered piece of an index
+#: the conditions of each status; each condition selects one ordered range of an index
 STRANDS: dict[Status, tuple[Q, ...]] = {
     Status.INITIATED: (Q(state=TaskState.INITIATED, outcome=""),),
     Status.WAITING: (
@@ -49,12 +49,12 @@ STRANDS: dict[Status, tuple[Q, ...]] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which tasks a list shows, told by how they are found.
+class TaskQuery:
+    """The filters of a task list, grouped by how they are evaluated.
 
-    within: columns whose index holds them in order of the tasks' numbers, and these numbers
-    statuses: none for all
-    narrow: what no index answers
+    within: conditions on ids, and on columns with an index that is ordered by id
+    statuses: empty for all
+    narrow: conditions that no index supports
     """
 
     within: Q = field(default_factory=Q)
@@ -63,8 +63,8 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a page begins: after this number (`newer`: before it, upwards); 0: at the newest."""
+class PageStart:
+    """Start of a page: tasks older than `number`, or newer ones with `newer`; 0 for the newest."""
 
     number: int = 0
     newer: bool = False
@@ -74,9 +74,9 @@ class Place:
 class TaskPage:
     """Tasks, newest first.
 
-    older, newer: the numbers that the neighbours begin at, None where there is none
-    is_cut: fewer tasks than fit, because it looked at as many as one page may
-    count: all that are wanted, up to `MOST_COUNTED` + 1 for more; None if that would take long
+    older, newer: ids at which the neighbouring pages start; None if there is no such page
+    is_cut: the page is short because it examined as many tasks as a page may
+    count: number of matching tasks, at most `MOST_COUNTED` + 1; None if counting would take long
     """
 
     tasks: list[Task]
@@ -86,36 +86,38 @@ class TaskPage:
     count: int | None
 
 
-def page_of(tasks: QuerySet[Task], wanted: Wanted, place: Place) -> TaskPage:
-    """One page of `tasks`, which say what the reader may see."""
-    bare = tasks.select_related(None).prefetch_related(None).filter(wanted.within)
-    found, edge = _numbers(bare, wanted, place)
-    is_full = len(found) > PAGE_SIZE
-    shown = found[:PAGE_SIZE]
-    further = shown[-1] if is_full else edge
-    if place.newer and further is None:
-        # the newest page, which is to be a full one
-        return page_of(tasks, wanted, Place())
-    rows = tasks.filter(pk__in=shown).order_by("-pk").only(*_COLUMNS)
+def page_of(tasks: QuerySet[Task], query: TaskQuery, start: PageStart) -> TaskPage:
+    """Return one page of `tasks`, a queryset of the tasks that the user may see."""
+    bare = tasks.select_related(None).prefetch_related(None).filter(query.within)
+    keys, edge = _matching_keys(bare, query, start)
+    is_full = len(keys) > PAGE_SIZE
+    page_keys = keys[:PAGE_SIZE]
+    next_key = page_keys[-1] if is_full else edge
+    if start.newer and next_key is None:
+        # the newest page is filled up with older tasks
+        return page_of(tasks, query, PageStart())
+    rows = tasks.filter(pk__in=page_keys).order_by("-pk").only(*_COLUMNS)
     rows = rows.prefetch_related(None).prefetch_related(_FILES)
-    older, newer = further, None
-    if place.number:
-        newer = max(shown) if shown else place.number - 1
-    if place.newer:
-        older, newer = (min(shown) if shown else place.number + 1), further
+    older, newer = next_key, None
+    if start.number:
+        newer = max(page_keys) if page_keys else start.number - 1
+    if start.newer:
+        older, newer = (min(page_keys) if page_keys else start.number + 1), next_key
+    is_only_page = not start.number and older is None
     return TaskPage(
         tasks=list(rows),
         older=older,
         newer=newer,
         is_cut=edge is not None and not is_full,
-        count=_count(bare, wanted, len(shown) if not place.number and older is None else None),
+        count=_count(bare, query, len(page_keys) if is_only_page else None),
     )
 
 
 def between(since: datetime.datetime | None, until: datetime.datetime | None) -> tuple[Q, Q]:
-    """Tasks asked for in a span of time, `until` not in it: roughly by number, and exactly.
+    """Return conditions for tasks created from `since` until before `until`.
 
-    The first is for `Wanted.within`, the second for `Wanted.narrow`.
+    The first one bounds the ids roughly, for `TaskQuery.within`; the second one is exact, for
+    `TaskQuery.narrow`.
     """
     exact, rough = Q(), Q()
     if since is not None:
@@ -133,35 +135,41 @@ def _first(tasks: QuerySet[Task]) -> int:
     return tasks.values_list("pk", flat=True).first() or 0
 
 
-def _strands(wanted: Wanted) -> list[Q]:
-    return [each for status in wanted.statuses for each in STRANDS[status]] or [Q()]
+def _strands(query: TaskQuery) -> list[Q]:
+    return [strand for status in query.statuses for strand in STRANDS[status]] or [Q()]
 
 
-def _numbers(tasks: QuerySet[Task], wanted: Wanted, place: Place) -> tuple[list[int], int | None]:
-    """In the page's direction, up to one more than fit; and where looking ended too early."""
-    order = "pk" if place.newer else "-pk"
-    if place.number:
-        tasks = tasks.filter(**{"pk__gt" if place.newer else "pk__lt": place.number})
-    found, edges = list[int](), list[int]()
-    for strand in _strands(wanted):
+def _matching_keys(
+    tasks: QuerySet[Task], query: TaskQuery, start: PageStart
+) -> tuple[list[int], int | None]:
+    """Return the ids of a page in its direction, one more than fit, and where the search stopped.
+
+    The second value is None if the search did not reach the limit `LOOKED_AT`.
+    """
+    order = "pk" if start.newer else "-pk"
+    if start.number:
+        tasks = tasks.filter(**{"pk__gt" if start.newer else "pk__lt": start.number})
+    keys, edges = list[int](), list[int]()
+    for strand in _strands(query):
         rows = tasks.filter(strand).order_by(order).values_list("pk", flat=True)
-        if not wanted.narrow:
-            found += rows[: PAGE_SIZE + 1]
+        if not query.narrow:
+            keys += rows[: PAGE_SIZE + 1]
             continue
-        looked_at = Task.objects.filter(wanted.narrow, pk__in=rows[:LOOKED_AT]).order_by(order)
-        found += looked_at.values_list("pk", flat=True)[: PAGE_SIZE + 1]
+        examined = Task.objects.filter(query.narrow, pk__in=rows[:LOOKED_AT]).order_by(order)
+        keys += examined.values_list("pk", flat=True)[: PAGE_SIZE + 1]
         edges += rows[LOOKED_AT - 1 : LOOKED_AT]
-    found.sort(reverse=not place.newer)
+    keys.sort(reverse=not start.newer)
     if not edges:
-        return found, None
-    # beyond it one of the strands may hold more that was not looked at
-    edge = min(edges) if place.newer else max(edges)
-    return [each for each in found if (each <= edge if place.newer else each >= edge)], edge
+        return keys, None
+    # beyond this id a strand may have further matches that were not examined
+    edge = min(edges) if start.newer else max(edges)
+    return [key for key in keys if (key <= edge if start.newer else key >= edge)], edge
 
 
-def _count(tasks: QuerySet[Task], wanted: Wanted, known: int | None) -> int | None:
-    if known is not None or wanted.narrow:
-        return known
+def _count(tasks: QuerySet[Task], query: TaskQuery, count: int | None) -> int | None:
+    """Return `count` if it is known; otherwise count the matching tasks."""
+    if count is not None or query.narrow:
+        return count
     most = MOST_COUNTED + 1
-    strands = (tasks.filter(strand).order_by()[:most].count() for strand in _strands(wanted))
-    return min(most, sum(strands))
+    counts = (tasks.filter(strand).order_by()[:most].count() for strand in _strands(query))
+    return min(most, sum(counts))

@@ -1,4 +1,4 @@
-"""Which tasks a reader may see, and what a page needs of them."""
+"""Selectors of tasks: visibility by user, events, logs, attempts and files."""
 
 from django.db.models import Case, F, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
@@ -9,13 +9,13 @@ from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
 
 
 def visible_tasks(user: User) -> QuerySet[Task]:
-    """A user's own tasks; an administrator sees all."""
+    """Return the tasks that a user may see: their own, or all for an administrator."""
     tasks = Task.objects.select_related("worker", "owner").prefetch_related("files")
     return tasks if user.is_staff else tasks.filter(owner=user)
 
 
 def listed_tasks(user: User) -> QuerySet[Task]:
-    """As `visible_tasks`, without health checks, which are the site's own."""
+    """As `visible_tasks`, without the health checks of devices."""
     return visible_tasks(user).filter(purpose=Purpose.USER)
 
 
@@ -24,7 +24,7 @@ def events_after(task: Task, seq: int) -> QuerySet[TaskEvent]:
 
 
 def log_after(task: Task, chunk_id: int) -> QuerySet[LogChunk]:
-    """Pieces of the logs of all attempts, in the order in which they arrived."""
+    """Return log chunks of all attempts of a task after `chunk_id`, in order of arrival."""
     return (
         LogChunk.objects.filter(attempt__task=task, pk__gt=chunk_id)
         .select_related("attempt")
@@ -37,8 +37,9 @@ def last_attempt(task: Task) -> Attempt | None:
 
 
 def progress_words(task: Task, attempt: Attempt | None) -> str:
-    """How far a running attempt is, in the reader's words; empty if it has a single pass, or if
-    its agent does not count them.
+    """Return the progress of a running attempt as a user-facing text.
+
+    Empty if the attempt has a single pass, or if its agent does not report passes.
     """
     if attempt is None or attempt.passes < 2:
         return ""
@@ -51,11 +52,11 @@ def progress_words(task: Task, attempt: Attempt | None) -> str:
 
 
 def files_with_sums() -> QuerySet[TaskFile]:
-    """Files, with `known_sha256`: the SHA-256 that a device found for each, or for another one of
-    the same content of the same owner; empty where no device has told.
+    """Return files annotated with `known_sha256`: the file's own SHA-256, or that of equal content.
 
-    The same content is told by MD5 and size, and only among one owner's files: he alone could forge
-    a collision, against himself.
+    It is empty if no device has reported a checksum. Equal content is recognized by MD5 and size,
+    and only among the files of one owner, since MD5 collisions can be forged: an owner could only
+    deceive themselves.
     """
     same = TaskFile.objects.filter(
         task__owner=OuterRef("task__owner"), md5=OuterRef("md5"), size_bytes=OuterRef("size_bytes")

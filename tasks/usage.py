@@ -1,4 +1,4 @@
-"""What a device did: the share of time that it ran, its last tasks as a reader may know them."""
+"""Utilization of a device, and its recent tasks as far as a user may see them."""
 
 import datetime
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ WEEK = datetime.timedelta(days=7)
 
 @dataclass(frozen=True)
 class Usage:
-    """Shares of time in which a slot of the device ran something: 0 to 1."""
+    """Fraction of time in which the slots of a device were in use, during a day and a week: 0-1."""
 
     day: float
     week: float
@@ -24,7 +24,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class SeenTask:
-    """A task on a device's page. `task` is None for one that the reader may not see."""
+    """A task on a device's page. `task` is None if the user may not see it."""
 
     task: Task | None
     status: str
@@ -34,10 +34,11 @@ class SeenTask:
 
 
 def usage_of(worker: Worker) -> Usage:
-    """What ran inside a window is summed by the database; what crosses its edge is cut here.
+    """Return the fraction of time in which the slots of a device were in use.
 
-    SQLite computes with times in Python, so sums are made of `run_s` (100,000 attempts: 7 s
-    otherwise). An attempt that was lost has none: it ran from its start until it was given up.
+    The database sums attempts that lie inside a window; attempts that cross its edge are clipped in
+    Python. The sums use `run_s`, because SQLite computes with datetimes in Python (7 s for 100,000
+    attempts). A lost attempt has no `run_s`: it counts from its start until its end.
     """
     now = timezone.now()
     day, week = now - DAY, now - WEEK
@@ -67,24 +68,24 @@ def _ran_s(
     since: datetime.datetime,
     now: datetime.datetime,
 ) -> float:
-    """For how long an attempt ran since then, unless the sum over whole ones has it already."""
+    """Return how long an attempt ran since `since`, s; 0 if the database's sum includes it."""
     if begin is None or (end is not None and run_s is not None and begin >= since):
         return 0.0
     return max(0.0, ((end or now) - max(begin, since)).total_seconds())
 
 
 def recent_tasks(worker: Worker, reader: User, *, last: int = 15) -> list[SeenTask]:
-    """The last tasks of users that came to a device; of others' only that there was one."""
+    """Return the last tasks of users on a device; without details of those that are hidden."""
     tasks = Task.objects.filter(worker=worker, purpose=Purpose.USER, submitted_at__isnull=False)
     rows = tasks.select_related("owner").prefetch_related("files").order_by("-id")[:last]
     return [_seen(task, reader) for task in rows]
 
 
 def _seen(task: Task, reader: User) -> SeenTask:
-    known = reader.is_staff or task.owner_id == reader.pk
+    is_visible = reader.is_staff or task.owner_id == reader.pk
     status = task.status
     return SeenTask(
-        task=task if known else None,
+        task=task if is_visible else None,
         status=status.value,
         label=str(status.label),
         begun_at=task.submitted_at or task.created_at,

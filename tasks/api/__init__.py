@@ -1,1 +1,1 @@
-"""Tasks in the API: asked for, uploaded, followed, cancelled, repeated, deleted."""
+"""REST API of tasks: create, upload, follow, cancel, repeat and delete."""

@@ -1,4 +1,4 @@
-"""What a task leaves while it goes its way: events, log, artifacts; and the files it came with."""
+"""API views of a task's output: events, log and artifacts; and of its uploaded files."""
 
 from typing import Any
 
@@ -88,12 +88,12 @@ class TaskOutputViewSet(OneTask):
         query = EventsQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         after, limit = query.validated_data["after"], query.validated_data["limit"]
-        found = list(events_after(task, after)[: limit + 1])
-        shown = found[:limit]
+        rows = list(events_after(task, after)[: limit + 1])
+        events = rows[:limit]
         answer = {
-            "results": shown,
-            "last_seq": shown[-1].seq if shown else after,
-            "is_complete": len(found) == len(shown),
+            "results": events,
+            "last_seq": events[-1].seq if events else after,
+            "is_complete": len(rows) == len(events),
         }
         return Response(EventsAnswer(answer).data)
 
@@ -119,9 +119,9 @@ class TaskOutputViewSet(OneTask):
         """Those of all attempts, by attempt and name; also what a rule removed."""
         task = self.get_object()
         known = Q(is_stored=True) | Q(removed_at__isnull=False)
-        found = Artifact.objects.filter(known, attempt__task=task)
-        ordered = found.select_related("attempt").order_by("attempt__number", "name")
-        return Response(ArtifactAnswer([_artifact(task, each) for each in ordered], many=True).data)
+        artifacts = Artifact.objects.filter(known, attempt__task=task)
+        rows = artifacts.select_related("attempt").order_by("attempt__number", "name")
+        return Response(ArtifactAnswer([_artifact(task, row) for row in rows], many=True).data)
 
     @extend_schema(
         summary="Fetch an artifact",
@@ -134,11 +134,11 @@ class TaskOutputViewSet(OneTask):
         query = AttemptQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         attempt = attempt_of(task, query.validated_data.get("attempt"))
-        found = Artifact.objects.filter(attempt=attempt, name=name).first()
-        refuse_removed(found)
-        if attempt is None or found is None or not found.is_stored:
+        row = Artifact.objects.filter(attempt=attempt, name=name).first()
+        refuse_removed(row)
+        if attempt is None or row is None or not row.is_stored:
             raise Http404
-        return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
+        return redirect(storage.presign_get(row.object_key, filename=f"task-{task.pk}-{name}"))
 
     @extend_schema(
         summary="Fetch a file of a task",
@@ -146,28 +146,28 @@ class TaskOutputViewSet(OneTask):
     )
     def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
-        found = get_object_or_404(self.get_object().files.exclude(stored_at=None), pk=file_id)
-        refuse_removed(found)
-        if found.purged_at is not None:
+        row = get_object_or_404(self.get_object().files.exclude(stored_at=None), pk=file_id)
+        refuse_removed(row)
+        if row.purged_at is not None:
             raise Http404
-        return redirect(storage.presign_get(found.object_key, filename=found.name))
+        return redirect(storage.presign_get(row.object_key, filename=row.name))
 
 
 def attempt_of(task: Task, number: int | None) -> Attempt | None:
-    """The attempt of this number, the last one without; None if there is none yet.
+    """Return the attempt with this number, or the last one by default; None if there is none yet.
 
-    Raises Http404 for a number that the task does not have.
+    Raises Http404 for a number that does not exist.
     """
     if number is None:
         return last_attempt(task)
-    found = task.attempts.filter(number=number).first()
-    if found is None:
+    attempt = task.attempts.filter(number=number).first()
+    if attempt is None:
         raise Http404
-    return found
+    return attempt
 
 
 def log_from(attempt: Attempt, offset: int) -> tuple[str, int]:
-    """The log from a byte on, and where it ends now. A character that is cut is left out."""
+    """Return the log from a byte offset on, and its current end; drops an incomplete character."""
     last = LogChunk.objects.filter(attempt=attempt).order_by("-offset").first()
     end = last.offset + last.size if last else 0
     parts = []

@@ -1,4 +1,4 @@
-"""Filters of the task list under names."""
+"""API views of saved views: named filters of the task list."""
 
 from django.db.models import QuerySet
 from django.http import QueryDict

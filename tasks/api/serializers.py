@@ -1,4 +1,7 @@
-"""What goes out about tasks; bodies stand beside their views, a new task is `submission.schema`."""
+"""Serializers of the API's responses about tasks.
+
+Request bodies are defined beside their views; the body of a new task is in `submission.schema`.
+"""
 
 from typing import Any
 

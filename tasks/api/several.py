@@ -1,4 +1,4 @@
-"""Several tasks in one request: put into the queue, or ended."""
+"""API views that submit or cancel several tasks in one request."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from webprofile.api.views import ApiViewSet
 from webprofile.errors import DomainError
 
 MOST_AT_ONCE = 500
-#: each of its files is a question to storage
+#: lower than the limit on cancellations, since each file takes a request to storage
 MOST_SUBMITTED = 100
 
 
@@ -99,10 +99,10 @@ class TasksViewSet(ApiViewSet):
         """
         body = SubmitBody(data=request.data)
         body.is_valid(raise_exception=True)
-        asked = list(dict.fromkeys(body.validated_data["tasks"]))
+        requested = list(dict.fromkeys(body.validated_data["tasks"]))
         rows = visible_tasks(self.request.user).defer(*LONG_OF_WORKER)
-        found = {task.pk: task for task in rows.filter(pk__in=asked)}
-        tasks = [found[number] for number in asked if number in found]
+        by_id = {task.pk: task for task in rows.filter(pk__in=requested)}
+        tasks = [by_id[number] for number in requested if number in by_id]
         refused = dict[int, DomainError]()
         for task in tasks:
             try:
@@ -117,7 +117,7 @@ class TasksViewSet(ApiViewSet):
                 {"id": task.pk, "status": task.status, "refusal": refused.get(task.pk)}
                 for task in tasks
             ],
-            "unknown": [number for number in asked if number not in found],
+            "unknown": [number for number in requested if number not in by_id],
         }
         return Response(SubmittedAnswer(answer).data)
 

@@ -1,4 +1,4 @@
-"""Addresses of tasks below `/api/v1/tasks/`."""
+"""URL routes of the API below `/api/v1/tasks/`."""
 
 from django.urls import path
 from rest_framework.renderers import JSONRenderer

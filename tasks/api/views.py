@@ -1,4 +1,4 @@
-"""Tasks: their list, requests for them, and what is done with one."""
+"""API views that list and create tasks, check requests, and act on one task."""
 
 from http import HTTPStatus
 from typing import Any
@@ -119,21 +119,21 @@ class TaskList(ApiListView):
         body.is_valid(raise_exception=True)
         with idempotency.once(self.request) as use:
             task = use.task or self._make(body.validated_data, use)
-        shown = visible_tasks(self.request.user).get(pk=task.pk)
-        is_open = shown.state == TaskState.INITIATED
-        answer = TaskAnswer(shown).data | {"uploads": upload_targets(shown) if is_open else []}
+        row = visible_tasks(self.request.user).get(pk=task.pk)
+        is_open = row.state == TaskState.INITIATED
+        answer = TaskAnswer(row).data | {"uploads": upload_targets(row) if is_open else []}
         headers = {"Location": reverse("api:task", args=[task.pk])}
         return Response(answer, status=201, headers=headers)
 
     def _make(self, body: dict[str, Any], use: idempotency.KeyClaim) -> Task:
         user = self.request.user
-        asked = task_request_of(body, user)
+        request = task_request_of(body, user)
         worker = find_worker(body["worker"])
-        check_sources(asked.files)
+        check_sources(request.files)
         with transaction.atomic():
-            task = create_task(owner=user, worker=worker, request=asked)
+            task = create_task(owner=user, worker=worker, request=request)
             use.keep(task)
-        copy_sources(task, asked.files)
+        copy_sources(task, request.files)
         return task
 
 
@@ -252,7 +252,7 @@ class TaskViewSet(OneTask):
             else:
                 end_refused(task, error)
             raise
-        # one event later it waits, and nothing was tried: the attempts need no query
+        # if this call moved the task, it has no attempts yet, which saves a query
         is_new = is_open and task.event_seq == events + 1 and task.state == TaskState.WAITING
         return Response(TaskAnswer(task, context={"attempts": ()} if is_new else {}).data)
 
@@ -283,11 +283,14 @@ class TaskViewSet(OneTask):
         with idempotency.once(self.request) as use:
             task = self._made(use.task, use) if use.task else None
             task = task or repeat_task(origin, owner=user, keep=use.keep)[0]
-        shown = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
-        return Response(TaskAnswer(shown).data, status=201)
+        row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
+        return Response(TaskAnswer(row).data, status=201)
 
     def _made(self, task: Task, use: idempotency.KeyClaim) -> Task | None:
-        """What an earlier request with the key made, None if its process died too soon for that."""
+        """Return the task of an earlier request with the same key, and complete it if needed.
+
+        None if the earlier request died before it had copied the files; its task then fails.
+        """
         if task.state == TaskState.INITIATED:
             if task.files.filter(stored_at=None).exists():
                 use.take_over()
@@ -346,7 +349,7 @@ class TaskViewSet(OneTask):
 
 
 def upload_targets(task: Task) -> list[dict[str, Any]]:
-    """Where to PUT the files that storage does not hold yet. Raises DomainError as `target_of`."""
+    """Return upload URLs for the files not yet in storage. Raises DomainError as `target_of`."""
     return [
         {"file": file.pk, **target}
         for file in task.files.filter(stored_at=None)

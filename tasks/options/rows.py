@@ -1,4 +1,4 @@
-"""The options as rows of the form and of the page of options."""
+"""Rows for load_and_run's options in the form for a new task and on the page of options."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from tasks.options.words import (
     range_words,
 )
 
-#: what most tasks touch: shown at the top of the form, outside of the groups
+#: the options that most tasks set, which the form shows first and outside of the groups
 COMMON = ("iter", "warmup_iter", "batch_size", "fast_run", "optimize_for_inference", "cpu_default")
 
 
@@ -26,9 +26,9 @@ def common_rows() -> list[dict[str, Any]]:
 
 
 def form_groups(caches: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """The other options that users may set, in the groups and the order of the table.
+    """Return the options that users may set, except the common ones, grouped as in the table.
 
-    `caches` are the artifacts of earlier tasks that an option may take as its content.
+    caches: artifacts of earlier tasks that may be the file of an option, by option
     """
     groups = _groups(o for o in OPTIONS.values() if o.kind != "agent" and o.name not in COMMON)
     for group in groups:
@@ -38,12 +38,12 @@ def form_groups(caches: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def all_groups() -> list[dict[str, Any]]:
-    """Every option that users may set."""
+    """Return all options that users may set, by group."""
     return _groups(option for option in OPTIONS.values() if option.kind != "agent")
 
 
 def row_of(option: Option) -> dict[str, Any]:
-    """One option in words; `placeholder` stands for a number that is not set."""
+    """Return the template context for one option."""
     return {
         "name": option.name,
         "kind": option.kind,
@@ -57,13 +57,13 @@ def row_of(option: Option) -> dict[str, Any]:
         "choices": [choice for choice in option.choices if choice != option.default],
         "file_taken": option.file_taken or option.kind == "file",
         "help": OPTION_HELP[option.name],
-        "search": _searched(option),
+        "search": _search_text(option),
         "conditions": list(conditions_of(option)),
     }
 
 
-def _searched(option: Option) -> str:
-    """What the form's search looks into: the name and the help in every language."""
+def _search_text(option: Option) -> str:
+    """Return the text that the form's search matches: name and help in every language."""
     texts = [option.name, option.name.replace("_", " ")]
     for language, _ in settings.LANGUAGES:
         with translation.override(language):
@@ -72,10 +72,10 @@ def _searched(option: Option) -> str:
 
 
 def _groups(options: Iterable[Option]) -> list[dict[str, Any]]:
-    found: dict[Group, list[dict[str, Any]]] = {}
+    rows_by_group: dict[Group, list[dict[str, Any]]] = {}
     for option in options:
-        found.setdefault(option.group, []).append(row_of(option))
+        rows_by_group.setdefault(option.group, []).append(row_of(option))
     return [
         {"key": group.value, "title": GROUP_TITLES[group], "options": rows}
-        for group, rows in found.items()
+        for group, rows in rows_by_group.items()
     ]

@@ -1,6 +1,6 @@
-"""What the table of options says, in the reader's words: for the form and for the page of options.
+"""User-facing texts about load_and_run's options, for the form and for the page of options.
 
-Strings are made when they are asked for, in the language of the reader of that moment.
+Functions return texts in the current language.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ PLATFORM_WORDS: dict[str, Any] = {
     "tensorrt": _("Needs TensorRT and an NVIDIA GPU."),
     "opencl": _("Needs a build for OpenCL, which the open source version is not."),
 }
-#: what nobody may set, load_and_run's own options first
+#: flags that users may not set, with the reason; load_and_run's own options first
 NEVER_TAKEN: dict[str, Any] = {
     "input": _("The agent sets it from the files and values of the task."),
     "profile": _("The agent sets it for each profiled pass; choose their number instead."),
@@ -61,7 +61,7 @@ NEVER_TAKEN: dict[str, Any] = {
 
 
 def default_words(option: Option) -> str:
-    """The default as a reader understands it."""
+    """Return the default value of an option as text."""
     value = option.default
     if option.kind in ("bool", "artifact", "file"):
         return gettext("on") if value is True else gettext("off")
@@ -73,10 +73,10 @@ def default_words(option: Option) -> str:
 
 
 def changed_options(options: Mapping[str, Any]) -> list[str]:
-    """The options that differ from their defaults, each as on a command line.
+    """Return the options that differ from their defaults, as command line arguments.
 
-    `--fast_run` for a switch that is on, `--name=false` for one that is off, `--name=value` else.
-    Names that the table does not know are kept: an older version accepted them.
+    A switch becomes `--fast_run` or `--name=false`, other options become `--name=value`. Options
+    that the table does not contain are included, since an older version accepted them.
     """
     return [_argument(name, value) for name, value in options.items() if _differs(name, value)]
 
@@ -85,7 +85,7 @@ def _differs(name: str, value: Any) -> bool:
     if name not in OPTIONS:
         return True
     default = OPTIONS[name].default
-    # an artifact's default is an empty path: a switch that is off says the same
+    # the default of an artifact is an empty path, which means the same as a switch that is off
     return bool(value != default and (value is not False or default is True))
 
 
@@ -96,7 +96,7 @@ def _argument(name: str, value: Any) -> str:
 
 
 def range_words(option: Option) -> str:
-    """Which values are accepted, empty for a switch."""
+    """Return a text about the accepted values; empty for a switch."""
     if option.choices:
         return gettext("one of %(choices)s") % {"choices": ", ".join(option.choices)}
     if option.minimum is not None and option.maximum is not None:
@@ -108,7 +108,7 @@ def range_words(option: Option) -> str:
 
 
 def conditions_of(option: Option) -> Iterator[str]:
-    """What an option needs and what it does not go with, one sentence each."""
+    """Yield one sentence for each requirement and incompatibility of an option."""
     if option.platform:
         yield str(PLATFORM_WORDS[option.platform])
     if not option.wheel:
@@ -141,7 +141,7 @@ def _exclusions(option: Option) -> Iterator[str]:
     if option.lite != "ok" and "lite" not in option.excludes:
         yield gettext("Not together with lite.")
     if option.wheel and not option.wheel_mdl:
-        graph = ", ".join(each.name for each in OPTIONS.values() if each.wheel_graph)
+        graph = ", ".join(other.name for other in OPTIONS.values() if other.wheel_graph)
         yield gettext("On the Python package not together with: %(options)s.") % {"options": graph}
     if option.wheel_graph:
         yield gettext(

@@ -9,7 +9,7 @@ from dramatiq.middleware import TimeLimitExceeded
 
 from agent.protocol import Hello
 from tasks import actors
-from tasks.actors import Joined, dispatch
+from tasks.actors import DispatchBatch, dispatch
 from tasks.dispatch import gateway
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
@@ -139,27 +139,27 @@ def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):
 def test_what_is_asked_for_in_a_moment_is_looked_at_together(monkeypatch):
     # a machine with much to do starts no four threads within 20 ms
     monkeypatch.setattr(actors, "JOIN_S", 1.0)
-    joined, taken = Joined(), []
-    assert joined.take([1]) == {1}
+    batch, taken = DispatchBatch(), []
+    assert batch.take([1]) == {1}
     threads = [
-        threading.Thread(target=lambda n=n: taken.append(joined.take([n, 7]))) for n in range(2, 6)
+        threading.Thread(target=lambda n=n: taken.append(batch.take([n, 7]))) for n in range(2, 6)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sorted(taken, key=len) == [set(), set(), set(), {2, 3, 4, 5, 7}]
-    assert joined.take([8]) == {8}
+    assert batch.take([8]) == {8}
 
 
 def test_what_a_thread_that_was_ended_had_waited_for_is_taken_by_the_next_one(monkeypatch):
-    joined = Joined()
-    joined.take([1])
+    batch = DispatchBatch()
+    batch.take([1])
     with monkeypatch.context() as patch, pytest.raises(TimeLimitExceeded):
         patch.setattr(actors.time, "sleep", ended)
-        joined.take([2])
+        batch.take([2])
     monkeypatch.setattr(actors, "GIVEN_UP_S", -1.0)
-    assert joined.take([3]) == {2, 3}
+    assert batch.take([3]) == {2, 3}
 
 
 def ended(_s: float) -> None:
@@ -168,4 +168,4 @@ def ended(_s: float) -> None:
 
 def test_who_asks_alone_waits_for_nobody(monkeypatch):
     monkeypatch.setattr(actors.time, "sleep", lambda _s: pytest.fail("it waited"))
-    assert Joined().take([1]) == {1}
+    assert DispatchBatch().take([1]) == {1}

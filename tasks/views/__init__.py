@@ -1,1 +1,1 @@
-"""Pages of tasks: the list, the form, a task."""
+"""Pages of tasks: the task list, the form for a new task, the page of a task."""

@@ -1,4 +1,4 @@
-"""What is done to several tasks at once, each by its own service: one refusal stops no other."""
+"""Bulk actions of the task list: call a service for each selected task, and report refusals."""
 
 import enum
 from collections import defaultdict
@@ -27,7 +27,7 @@ from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
 
 
-class Act(enum.StrEnum):
+class BulkAction(enum.StrEnum):
     COMPARE = "compare"
     CANCEL = "cancel"
     RETRY = "retry"
@@ -36,49 +36,49 @@ class Act(enum.StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the reader is asked first."""
-        return self in {Act.DELETE, Act.CANCEL_WAITING}
+        """Whether the action needs a confirmation because it cannot be undone."""
+        return self in {BulkAction.DELETE, BulkAction.CANCEL_WAITING}
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Tasks, newest first, and numbers of none that exist for the reader."""
+class SelectedTasks:
+    """The tasks to act on, newest first, and requested ids that the user may not see."""
 
     tasks: list[Task]
     unknown: list[int]
 
 
 @dataclass(frozen=True)
-class Acted:
-    """How many tasks it was done to, and the numbers of the others by why it was not."""
+class BulkResult:
+    """Number of tasks for which the action succeeded, and ids of the others by error message."""
 
     done: int
     left: dict[str, list[int]]
 
 
-def chosen_tasks(reader: User, act: Act, numbers: Sequence[str]) -> Chosen:
-    """What was ticked, at most a page of it; of an odd number nothing is said.
+def selected_tasks(user: User, action: BulkAction, numbers: Sequence[str]) -> SelectedTasks:
+    """Return the selected tasks, at most one page; values that are not ids are ignored.
 
-    Of those that wait, which nobody ticks, as many as one request may cancel.
+    CANCEL_WAITING selects the user's own waiting tasks instead, at most `MOST_IDS`.
     """
-    tasks = listed_tasks(reader)
-    if act is Act.CANCEL_WAITING:
+    tasks = listed_tasks(user)
+    if action is BulkAction.CANCEL_WAITING:
         waiting = [TaskState.INITIATED, TaskState.WAITING, TaskState.ASSIGNED]
-        own = tasks.filter(owner=reader, state__in=waiting).order_by("-pk")
-        return Chosen(list(own[:MOST_IDS]), [])
-    read = {parse_int(text, maximum=LARGEST_KEY) for text in numbers}
-    asked = sorted((key for key in read if key is not None), reverse=True)[:PAGE_SIZE]
-    found = list(tasks.filter(pk__in=asked).order_by("-pk"))
-    there = {task.pk for task in found}
-    return Chosen(found, [number for number in asked if number not in there])
+        own = tasks.filter(owner=user, state__in=waiting).order_by("-pk")
+        return SelectedTasks(list(own[:MOST_IDS]), [])
+    parsed = {parse_int(text, maximum=LARGEST_KEY) for text in numbers}
+    keys = sorted((key for key in parsed if key is not None), reverse=True)[:PAGE_SIZE]
+    rows = list(tasks.filter(pk__in=keys).order_by("-pk"))
+    known = {task.pk for task in rows}
+    return SelectedTasks(rows, [key for key in keys if key not in known])
 
 
-def compare_address(chosen: Chosen) -> str:
-    """The page that compares the results of tasks, the oldest as the baseline.
+def comparison_url(selection: SelectedTasks) -> str:
+    """Return the URL of a comparison of the tasks' results, with the oldest as the baseline.
 
-    Tasks without a result are left out; empty if fewer remain than can be compared, or more.
+    Tasks without a result are ignored. Empty if the number of results cannot be compared.
     """
-    done = [task for task in chosen.tasks if task.status == Status.SUCCEEDED]
+    done = [task for task in selection.tasks if task.status == Status.SUCCEEDED]
     if len(done) > MOST:
         return ""
     profiles = [profile_of(task) for task in reversed(done)]
@@ -88,44 +88,44 @@ def compare_address(chosen: Chosen) -> str:
     return f"{reverse('profiles:compare')}?{urlencode([('p', number) for number in numbers])}"
 
 
-def act_on(act: Act, chosen: Chosen, *, by: User) -> Acted:
-    """Do it, one after the other."""
+def run_bulk_action(action: BulkAction, selection: SelectedTasks, *, by: User) -> BulkResult:
+    """Apply an action to each selected task; a refusal does not affect the other tasks."""
     done, left = 0, defaultdict[str, list[int]](list)
-    # repeated in the order in which they were asked for; cancelled from the end of the queue, or
-    # the first ones would make room for others that are to be cancelled too
-    for task in reversed(chosen.tasks) if act is Act.RETRY else chosen.tasks:
+    # tasks are repeated in order of submission, and cancelled from the end of the queue, so that a
+    # freed slot does not start a task that is cancelled next
+    for task in reversed(selection.tasks) if action is BulkAction.RETRY else selection.tasks:
         try:
-            _act_on_one(act, task, by)
+            _act_on_one(action, task, by)
             done += 1
         except DomainError as error:
             left[word(error)].append(task.pk)
-    if chosen.unknown:
-        left[word(DomainError("task_unknown"))] += chosen.unknown
-    return Acted(done, dict(left))
+    if selection.unknown:
+        left[word(DomainError("task_unknown"))] += selection.unknown
+    return BulkResult(done, dict(left))
 
 
-def tell(request: HttpRequest, act: Act, acted: Acted) -> None:
-    """Leave what became of it for the next page."""
+def add_messages(request: HttpRequest, action: BulkAction, result: BulkResult) -> None:
+    """Add messages about the result, which the next page shows."""
+    done = result.done
+    cancelled = ngettext("%(count)s task cancelled.", "%(count)s tasks cancelled.", done)
     texts = {
-        Act.CANCEL: ngettext("%(count)s task cancelled.", "%(count)s tasks cancelled.", acted.done),
-        Act.RETRY: ngettext(
-            "%(count)s task asked for once more.",
-            "%(count)s tasks asked for once more.",
-            acted.done,
+        BulkAction.CANCEL: cancelled,
+        BulkAction.CANCEL_WAITING: cancelled,
+        BulkAction.RETRY: ngettext(
+            "%(count)s task asked for once more.", "%(count)s tasks asked for once more.", done
         ),
-        Act.DELETE: ngettext("%(count)s task deleted.", "%(count)s tasks deleted.", acted.done),
+        BulkAction.DELETE: ngettext("%(count)s task deleted.", "%(count)s tasks deleted.", done),
     }
-    texts[Act.CANCEL_WAITING] = texts[Act.CANCEL]
-    if acted.done:
-        messages.success(request, texts[act] % {"count": acted.done})
-    elif not acted.left:
+    if done:
+        messages.success(request, texts[action] % {"count": done})
+    elif not result.left:
         messages.info(request, _("Nothing to do: tick tasks that this can be done to."))
-    if acted.left:
-        messages.warning(request, left_words(acted.left))
+    if result.left:
+        messages.warning(request, left_words(result.left))
 
 
 def cancel_words(report: CancelReport) -> str:
-    """What became of tasks that were to be cancelled."""
+    """Return the message about the result of a cancellation of several tasks."""
     number = len(report.cancelled)
     text = ngettext("%(n)s task was cancelled.", "%(n)s tasks were cancelled.", number)
     codes = {"run_over": report.ended, "task_unknown": report.unknown}
@@ -134,7 +134,7 @@ def cancel_words(report: CancelReport) -> str:
 
 
 def left_words(left: Mapping[str, Sequence[int]]) -> str:
-    """Which tasks nothing was done to, by why: a line for each reason."""
+    """Return the message about tasks that were left out, with one line for each error."""
     count = sum(map(len, left.values()))
     first = ngettext("%(count)s task was left out:", "%(count)s tasks were left out:", count)
     line = _("%(tasks)s: %(why)s")
@@ -145,15 +145,15 @@ def left_words(left: Mapping[str, Sequence[int]]) -> str:
     return "\n".join([first % {"count": count}, *lines])
 
 
-def _act_on_one(act: Act, task: Task, by: User) -> None:
-    """Raises DomainError if there was nothing to be done, or it cannot be."""
-    match act:
-        case Act.DELETE:
+def _act_on_one(action: BulkAction, task: Task, by: User) -> None:
+    """Apply an action to one task. Raises DomainError if it does not apply or is refused."""
+    match action:
+        case BulkAction.DELETE:
             delete_task(task, by=by)
-        case Act.RETRY:
+        case BulkAction.RETRY:
             copy, is_new = repeat_task(task, owner=by)
             if not is_new:
                 raise DomainError("repeated_just_now", status=409, task=copy.pk)
-        case Act.CANCEL | Act.CANCEL_WAITING:
+        case BulkAction.CANCEL | BulkAction.CANCEL_WAITING:
             if task.state == TaskState.FINISHED or not cancel_and_check(task):
                 raise DomainError("run_over", status=409)

@@ -1,4 +1,4 @@
-"""By what the page narrows the list; the address holds it, so a page can be kept and sent."""
+"""Filter form of the task list, which is stored in the query string of the page."""
 
 import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.models import User
 from tasks.kinds import Kind
 from tasks.models import TaskFile
-from tasks.pagination import STRANDS, Place, Wanted, between
+from tasks.pagination import STRANDS, PageStart, TaskQuery, between
 from tasks.states import Status
 from webprofile.integers import LARGEST_KEY, parse_int
 from workers.models import Worker
@@ -22,9 +22,9 @@ _NEVER = Q(pk__in=[])
 
 
 class TaskFilterForm(forms.Form):
-    """What the list shows. `#12` as text is the task of this number."""
+    """Filters of the task list. The search text `#12` selects the task with this id."""
 
-    # as written, like the API's filters: tasks are cancelled and deleted by what it finds
+    # not stripped, like the API's filters, since bulk actions apply to the tasks that match
     q = forms.CharField(label=_("Search"), max_length=200, required=False, strip=False)
     status = forms.MultipleChoiceField(label=_("Status"), choices=Status.choices, required=False)
     kind = forms.ChoiceField(
@@ -50,27 +50,27 @@ class TaskFilterForm(forms.Form):
 
     @property
     def query(self) -> str:
-        """The filters in use as they stand in an address; what cannot be used is left out."""
+        """The active filters as a query string, without unknown parameters."""
         used = {name: value for name, value in self.cleaned_data.items() if value}
         return urlencode(used, doseq=True)
 
     @property
     def used(self) -> int:
-        """How many filters are in use, the search aside."""
+        """Number of active filters, not counting the search text."""
         return sum(bool(value) for name, value in self.cleaned_data.items() if name != "q")
 
-    def wanted(self) -> Wanted:
-        """What to look for; of a valid form."""
+    def task_query(self) -> TaskQuery:
+        """Return the query of a valid form."""
         data = self.cleaned_data
         within, narrow = between(_start(data["since"]), _start(data["until"], days=1))
         statuses = [Status(value) for value in data["status"]]
-        named = self._named()
-        for column, found in named.items():
-            within &= _NEVER if found is None else Q(**{column: found})
-        if "worker_id" in named and statuses:
-            # the index of a device knows no states
+        keys = self._keys_by_column()
+        for column, key in keys.items():
+            within &= _NEVER if key is None else Q(**{column: key})
+        if "worker_id" in keys and statuses:
+            # the index on the worker does not include the state
             any_of = Q()
-            for strand in (each for status in statuses for each in STRANDS[status]):
+            for strand in (strand for status in statuses for strand in STRANDS[status]):
                 any_of |= strand
             narrow, statuses = narrow & any_of, []
         if data["kind"]:
@@ -81,37 +81,37 @@ class TaskFilterForm(forms.Form):
             within &= Q(pk=number)
         elif data["q"]:
             narrow &= _has_text(data["q"])
-        return Wanted(within=within, statuses=statuses, narrow=narrow)
+        return TaskQuery(within=within, statuses=statuses, narrow=narrow)
 
-    def _named(self) -> dict[str, int | None]:
-        """The rows that a device's and an owner's name stand for; None for a name that is none."""
-        named = dict[str, int | None]()
+    def _keys_by_column(self) -> dict[str, int | None]:
+        """Return the ids of the named device and owner, by column; None for an unknown name."""
+        keys = dict[str, int | None]()
         if name := self.cleaned_data["device"]:
-            found = Worker.objects.filter(name=name).values_list("pk", flat=True).first()
-            named["worker_id"] = found
+            worker = Worker.objects.filter(name=name).values_list("pk", flat=True).first()
+            keys["worker_id"] = worker
         if email := self.cleaned_data.get("owner"):
             owner = User.objects.filter(email__iexact=email).values_list("pk", flat=True).first()
-            named["owner_id"] = owner
-        return named
+            keys["owner_id"] = owner
+        return keys
 
 
-def place_of(params: QueryDict) -> Place:
-    """Where a page begins; what is no number begins at the newest task."""
+def page_start_of(params: QueryDict) -> PageStart:
+    """Return the start of the page from the query string; the newest task by default."""
     for name in ("before", "after"):
         number = _number("#" + params.get(name, ""))
         if number:
-            return Place(number, newer=name == "after")
-    return Place()
+            return PageStart(number, newer=name == "after")
+    return PageStart()
 
 
 def _number(text: str) -> int:
-    """The number in `#12`, 0 if it is none."""
+    """Return the number in a text such as `#12`; 0 if it is not one."""
     number = parse_int(text[1:], maximum=LARGEST_KEY) if text.startswith("#") else None
     return number or 0
 
 
 def _start(day: datetime.date | None, *, days: int = 0) -> datetime.datetime | None:
-    """Midnight before a day, or so many days later, where the reader is."""
+    """Return midnight at the start of a day, plus `days`, in the current time zone."""
     if day is None:
         return None
     ordinal = min(day.toordinal() + days, datetime.date.max.toordinal() - 1)

@@ -1,4 +1,4 @@
-"""Pages and requests about tasks: load by id, call one service, render."""
+"""Pages of a task and of the form for a new task, and the actions of their buttons."""
 
 import math
 import shlex
@@ -57,7 +57,7 @@ from webprofile.storage import storage
 from workers.models import Worker
 
 PAGE_SIZE = 25
-#: of the buttons on a waiting task's page
+#: by how much the buttons on a waiting task's page change its priority
 PRIORITY_STEP = 5
 
 
@@ -65,12 +65,12 @@ PRIORITY_STEP = 5
 @require_GET
 def new(request: HttpRequest) -> HttpResponse:
     reader = reader_of(request)
-    wanted = request.GET.get("from", "")
-    number = parse_int(wanted, maximum=LARGEST_KEY)
+    origin_id = request.GET.get("from", "")
+    number = parse_int(origin_id, maximum=LARGEST_KEY)
     origin = None if number is None else visible_tasks(reader).filter(pk=number).first()
     context = {
         "origin": form_data(origin) if origin else None,
-        "is_origin_gone": bool(wanted) and origin is None,
+        "is_origin_gone": bool(origin_id) and origin is None,
         "kind": origin.kind if origin else request.GET.get("kind", ""),
         "script_times": _script_times(),
         "chosen": request.GET.get("worker", ""),
@@ -92,14 +92,14 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _script_times() -> dict[str, int]:
-    """The longest that a script may run: seconds for one format and both, minutes for these."""
+    """Return the limits of a script's run time: s for one format and for both, min for both."""
     both = longest_run_s(len(FORMATS))
     return {"most": longest_run_s(1), "both": both, "minutes": math.ceil(both / 60)}
 
 
 @require_GET
 def options(request: HttpRequest) -> HttpResponse:
-    """The table of options; `/api/v1/options/` has it for programs."""
+    """Render the table of options; programs can read it at `/api/v1/options/`."""
     context = {
         "groups": option_rows.all_groups(),
         "never": NEVER_TAKEN.items(),
@@ -121,14 +121,14 @@ def detail(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_safe
 @never_cache
 def status(request: HttpRequest, task_id: int) -> HttpResponse:
-    """The changing part of a task's page, which the page fetches after each event."""
+    """Render the changing part of a task's page, which the page fetches after each event."""
     return render(request, "tasks/_status.html", _detail_context(request, task_id))
 
 
 @login_required
 @require_POST
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
-    """The same once more, at once: device, version, options, plan, inputs, seed and files."""
+    """Submit a copy of a task: same device, version, options, plan, inputs, seed and files."""
     copy, is_new = repeat_task(_task(request, task_id), owner=reader_of(request))
     if not is_new:
         text = _("Task #%(id)s was run again a moment ago, as this task: no other one was made.")
@@ -147,7 +147,7 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def cancel_all(request: HttpRequest) -> HttpResponse:
-    """Cancel every task of the reader's own, also those on a device."""
+    """Cancel all of the user's own tasks, including those on a device."""
     messages.info(request, cancel_words(cancel_own_tasks(owner=reader_of(request))))
     return redirect("tasks:list")
 
@@ -155,7 +155,7 @@ def cancel_all(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def move(request: HttpRequest, task_id: int) -> HttpResponse:
-    """Let a waiting task wait for another device: `worker`, its id."""
+    """Move a waiting task to another device (`worker`: its id)."""
     task = _task(request, task_id)
     number = parse_int(request.POST.get("worker", ""), maximum=LARGEST_KEY)
     worker = None if number is None else Worker.objects.filter(pk=number).first()
@@ -168,7 +168,7 @@ def move(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
-    """Change the place of a task among its owner's: `priority`."""
+    """Change the priority of a task (`priority`)."""
     task = _task(request, task_id)
     priority = read_priority(request.POST.get("priority", ""))
     rebinding.prioritize_task(task, priority=priority, by=reader_of(request))
@@ -178,10 +178,10 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
-    """Have rules leave the task's files alone (`keep`: yes), or not any more."""
+    """Exempt the task's files from retention rules (`keep`: yes), or end the exemption."""
     task = _task(request, task_id)
     keep_task_files(task, keep=request.POST.get("keep") == "yes")
-    # a long page: back to where the button stands
+    # the page is long: scroll back to the button
     return redirect(f"{reverse('tasks:detail', args=[task.pk])}#retention")
 
 
@@ -189,26 +189,26 @@ def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_GET
 @never_cache
 def outlook(request: HttpRequest) -> HttpResponse:
-    """What the form says of the queue that a task would enter, as a piece of HTML."""
+    """Render the part of the form about the queue that the task would enter."""
     return render(request, "tasks/_outlook.html", outlook_of(request.GET, reader_of(request)))
 
 
 @login_required
 @require_GET
 def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
-    """Send the reader to storage for a file that belongs to the task."""
-    found = _task(request, task_id).files.filter(pk=file_id).first()
-    refuse_removed(found)
-    if found is None or found.stored_at is None or found.purged_at is not None:
+    """Redirect to a file of the task in storage."""
+    row = _task(request, task_id).files.filter(pk=file_id).first()
+    refuse_removed(row)
+    if row is None or row.stored_at is None or row.purged_at is not None:
         raise Http404
-    return redirect(storage.presign_get(found.object_key, filename=found.name))
+    return redirect(storage.presign_get(row.object_key, filename=row.name))
 
 
 def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
-    """Other priorities that the reader may give a task that has not started: (number, words)."""
+    """Return the priorities that the page offers for a task that has not started, with labels."""
     if task.state not in (TaskState.INITIATED, TaskState.WAITING):
         return []
-    # what an administrator raised or put back, anybody can bring back among everybody's tasks
+    # a task that an administrator raised or lowered can return to the users' range
     low = max(-OWN_PRIORITY, min(task.priority - PRIORITY_STEP, OWN_PRIORITY))
     high = max(-OWN_PRIORITY, min(task.priority + PRIORITY_STEP, OWN_PRIORITY))
     steps = []
@@ -222,7 +222,7 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
 
 
 def _task(request: HttpRequest, task_id: int) -> Task:
-    """The task, if the reader may see it; to others it does not exist."""
+    """Return the task if the user may see it. Raises Http404 otherwise."""
     task = visible_tasks(reader_of(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""What the form for a new task offers, says of queues, and begins with."""
+"""Context of the form for a new task: choices, initial values, messages and the queue."""
 
 import re
 import shlex
@@ -54,7 +54,7 @@ _FORM_ONLY: dict[str, Any] = {
         "stay the same."
     ),
 }
-#: what a file looks like that is no model
+#: descriptions of files that are not models
 _LOOKS_LIKE: dict[str, Any] = {
     "picture": _("a picture"),
     "zip": _("a zip archive (PyTorch and .npz files are such)"),
@@ -69,7 +69,7 @@ _OF_THE_SERVER = ("input_", "script_is_", "script_not_", "script_zip_")
 
 
 def where_rows(reader: User) -> dict[str, Any]:
-    """What the form offers to choose from: devices with their queues, and what they have."""
+    """Return the choices of the form: devices with their load, labels, pools and versions."""
     workers = list(visible_workers(reader).filter(retired_at=None).prefetch_related("pools"))
     loads = loads_of(workers)
     labels: dict[str, set[str]] = {}
@@ -89,31 +89,31 @@ def where_rows(reader: User) -> dict[str, Any]:
 
 
 def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
-    """What `tasks/_outlook.html` shows: the queue that a task asked for like this would enter.
+    """Return the context of `tasks/_outlook.html`: the queue that the task would enter.
 
     params: `worker` and `runtime`, or with `any` a target: `labels` (name=value, repeated),
-    `pool`, `versions`; `priority`, and `script` for one
+        `pool`, `versions`; `priority`; `script` if the task is a script
     """
     answer: dict[str, Any] = {"quota": quota_of(reader)}
     try:
-        place = _place(params, reader)
-        if place is None:
+        candidate = _candidate(params, reader)
+        if candidate is None:
             return answer
         facts = outlook(
-            place.worker,
-            place.runtime.version,
+            candidate.worker,
+            candidate.runtime.version,
             owner=reader,
             priority=allowed_priority(reader, read_priority(params.get("priority") or "0")),
             is_script=bool(params.get("script")),
         )
     except DomainError as error:
         return answer | {"problem": word(error)}
-    chosen = place if params.get("any") else None
-    return answer | {"queue": queue_rows(facts), "worker": place.worker, "chosen": chosen}
+    chosen = candidate if params.get("any") else None
+    return answer | {"queue": queue_rows(facts), "worker": candidate.worker, "chosen": chosen}
 
 
-def _place(params: QueryDict, reader: User) -> Candidate | None:
-    """The device and version that are asked for; None if none is chosen yet."""
+def _candidate(params: QueryDict, reader: User) -> Candidate | None:
+    """Return the selected worker and runtime; None if none is selected yet."""
     if params.get("any"):
         pairs = (text.partition("=") for text in params.getlist("labels"))
         labels = {name: value for name, _, value in pairs}
@@ -123,30 +123,30 @@ def _place(params: QueryDict, reader: User) -> Candidate | None:
         )
         return candidates_or_refuse(target, user=reader)[0]
     version = params.get("runtime", "")
-    wanted = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
-    if wanted is None or not version.isprintable():
+    worker_id = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
+    if worker_id is None or not version.isprintable():
         return None
-    found = named_runtime(reader, wanted, version[:40])
-    return None if found is None else Candidate(found.worker, found)
+    runtime = named_runtime(reader, worker_id, version[:40])
+    return None if runtime is None else Candidate(runtime.worker, runtime)
 
 
-def read_priority(given: str) -> int:
-    """A whole number that a form sends. Raises DomainError priority_bad."""
-    text = given.strip()
+def read_priority(value: str) -> int:
+    """Parse the priority that a form sends. Raises DomainError priority_bad."""
+    text = value.strip()
     if re.fullmatch(r"[+-]?[0-9]{1,4}", text):
         return int(text)
     raise DomainError("priority_bad", field="priority", low=-OWN_PRIORITY, high=OWN_PRIORITY)
 
 
 def form_data(task: Task) -> dict[str, Any]:
-    """A task as the API shows it, with values as the form's fields hold them, ready for JSON.
+    """Return a task's data in the format of the API, with the values for the form's fields.
 
-    A file is taken over by its id: `{"kind", "from_file"}` in the new request.
+    The new request refers to the task's files by id: `{"kind", "from_file"}`.
     """
     data = TaskAnswer(task, context={"attempts": ()}).data
     script = data["script"]
     return data | {
-        # as one would type them
+        # in the syntax of a command line
         "script": script and script | {"arguments": shlex.join(script["arguments"])},
         "options": {name: _exact(value) for name, value in task.options.items()},
         "seed": str(task.seed),
@@ -154,7 +154,7 @@ def form_data(task: Task) -> dict[str, Any]:
 
 
 def _exact(value: Value) -> Value:
-    """JavaScript's numbers lose the last digits of whole numbers beyond 2**53."""
+    """Convert integers beyond 2**53 to strings, since JavaScript's numbers cannot hold them."""
     return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
 
 

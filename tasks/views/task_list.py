@@ -1,4 +1,4 @@
-"""The list of tasks, and the forms on it. Without JavaScript it does the same."""
+"""The page of the task list with its bulk actions and saved views; works without JavaScript."""
 
 from typing import Any
 
@@ -18,12 +18,18 @@ from tasks.models import SavedView
 from tasks.pagination import MOST_COUNTED, page_of
 from tasks.saved_views import save_task_view
 from tasks.selectors import listed_tasks
-from tasks.views.bulk_actions import Act, act_on, chosen_tasks, compare_address, tell
-from tasks.views.list_filters import TaskFilterForm, place_of
+from tasks.views.bulk_actions import (
+    BulkAction,
+    add_messages,
+    comparison_url,
+    run_bulk_action,
+    selected_tasks,
+)
+from tasks.views.list_filters import TaskFilterForm, page_start_of
 from workers.models import Runtime
 from workers.selectors import visible_workers
 
-#: names that a field offers while one types
+#: how many names a field's datalist offers
 MOST_OFFERED = 200
 
 
@@ -37,48 +43,48 @@ def task_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def rows(request: HttpRequest) -> HttpResponse:
-    """The list's body alone, which the page fetches when a task changed."""
+    """Render the rows of the list, which the page fetches when a task has changed."""
     return render(request, "tasks/_rows.html", _page_context(request))
 
 
 @login_required
 @require_POST
 def act(request: HttpRequest) -> HttpResponse:
-    """Cancel, repeat, delete or compare the selected tasks, or cancel all of one's own that wait.
+    """Cancel, repeat, delete or compare the selected tasks, or cancel all own waiting tasks.
 
-    What cannot be undone is asked about first, on a page of its own.
+    Irreversible actions are confirmed on a separate page first.
     """
-    reader = reader_of(request)
+    user = reader_of(request)
     try:
-        chosen = Act(request.POST.get("act", ""))
+        action = BulkAction(request.POST.get("act", ""))
     except ValueError as error:
         raise Http404 from error
-    found = chosen_tasks(reader, chosen, request.POST.getlist("task"))
-    back = _list_address(request.POST.get("query", ""), request)
-    if chosen is Act.COMPARE:
-        address = compare_address(found)
-        if not address:
+    selection = selected_tasks(user, action, request.POST.getlist("task"))
+    back = _list_url(request.POST.get("query", ""), request)
+    if action is BulkAction.COMPARE:
+        url = comparison_url(selection)
+        if not url:
             messages.warning(request, _("Select two to eight tasks that have a result."))
-        return redirect(address or back)
-    if found.tasks and chosen.is_final and not request.POST.get("sure"):
+        return redirect(url or back)
+    if selection.tasks and action.is_final and not request.POST.get("sure"):
         context = {
-            "act": chosen,
-            "tasks": found.tasks,
+            "act": action,
+            "tasks": selection.tasks,
             "query": request.POST.get("query", ""),
-            "is_cut": len(found.tasks) == MOST_IDS,
+            "is_cut": len(selection.tasks) == MOST_IDS,
             "back": back,
-            # this page answers a form: the language switch cannot come back to it
+            # the language switch cannot return to this page, which is the response to a POST
             "language_next": back,
         }
         return render(request, "tasks/sure.html", context)
-    tell(request, chosen, act_on(chosen, found, by=reader))
+    add_messages(request, action, run_bulk_action(action, selection, by=user))
     return redirect(back)
 
 
 @login_required
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Keep the list's filters under a name; says so of one that was there before."""
+    """Save the list's filters under a name, replacing an existing view of this name."""
     form = TaskFilterForm(QueryDict(request.POST.get("query", "")), reader=reader_of(request))
     query = form.query if form.is_valid() else ""
     view, before = save_task_view(
@@ -105,11 +111,11 @@ def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
 
 
 def _page_context(request: HttpRequest) -> dict[str, Any]:
-    reader = reader_of(request)
-    form = TaskFilterForm(request.GET, reader=reader)
+    user = reader_of(request)
+    form = TaskFilterForm(request.GET, reader=user)
     if not form.is_valid():
         return {"form": form, "tasks": [], "is_filtered": True}
-    page = page_of(listed_tasks(reader), form.wanted(), place_of(request.GET))
+    page = page_of(listed_tasks(user), form.task_query(), page_start_of(request.GET))
     return {
         "form": form,
         "page": page,
@@ -122,13 +128,13 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def _frame_context(request: HttpRequest) -> dict[str, Any]:
-    """What stands around the rows, and is not fetched again with them."""
-    reader = reader_of(request)
-    visible = visible_workers(reader).prefetch_related(None)
-    there = Runtime.objects.filter(worker__in=visible.order_by().values("pk"))
-    versions = there.order_by("-version").values_list("version", flat=True).distinct()
+    """Return the context of the page around the rows."""
+    user = reader_of(request)
+    visible = visible_workers(user).prefetch_related(None)
+    runtimes = Runtime.objects.filter(worker__in=visible.order_by().values("pk"))
+    versions = runtimes.order_by("-version").values_list("version", flat=True).distinct()
     return {
-        "views": list(SavedView.objects.filter(owner=reader)),
+        "views": list(SavedView.objects.filter(owner=user)),
         "devices": list(visible.values_list("name", flat=True)[:MOST_OFFERED]),
         "versions": list(versions[:MOST_OFFERED]),
         "here": request.GET.urlencode(),
@@ -141,12 +147,12 @@ def _count(count: int | None) -> str:
     return f"{MOST_COUNTED:,}+" if count > MOST_COUNTED else f"{count:,}"
 
 
-def _list_address(query: str, request: HttpRequest) -> str:
-    """The list as it was; of a query that somebody made up, what is a filter or a place."""
+def _list_url(query: str, request: HttpRequest) -> str:
+    """Return the URL of the list with the valid filters and the page start of a query string."""
     params = QueryDict(query[:4000])
     form = TaskFilterForm(params, reader=reader_of(request))
-    kept = QueryDict(form.query if form.is_valid() else "", mutable=True)
-    place = place_of(params)
-    if place.number:
-        kept["after" if place.newer else "before"] = str(place.number)
-    return f"{reverse('tasks:list')}?{kept.urlencode()}" if kept else reverse("tasks:list")
+    valid = QueryDict(form.query if form.is_valid() else "", mutable=True)
+    start = page_start_of(params)
+    if start.number:
+        valid["after" if start.newer else "before"] = str(start.number)
+    return f"{reverse('tasks:list')}?{valid.urlencode()}" if valid else reverse("tasks:list")

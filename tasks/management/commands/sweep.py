@@ -1,4 +1,4 @@
-"""`manage.py sweep`: finds every five seconds what deadlines and lost hints left behind."""
+"""`manage.py sweep`: every five seconds, enforce deadlines and repeat lost messages."""
 
 import datetime
 import signal
@@ -31,19 +31,19 @@ INTERVAL_S = 5.0
 
 
 class Rounds:
-    """Makes rounds and remembers since when it does so without a pause.
+    """Runs rounds of the sweep, and records since when they run without a pause.
 
-    Whether the sweep itself was away or the database, nobody was heard meanwhile: what was silent
-    then is not judged before agents could come back.
+    While the sweep or the database was down, no heartbeat was stored; devices that were silent
+    during that time get a chance to reconnect before they count as lost.
     """
 
     def __init__(self, began_at: datetime.datetime | None) -> None:
-        """began_at: None judges at once, as if rounds had always been made"""
+        """began_at: start of the rounds; None grants no time to reconnect"""
         self.began_at = began_at
         self._done_at = timezone.now()
 
     def round(self) -> list[Exception]:
-        """One round, each step of which is tried on its own; returns what went wrong."""
+        """Run all steps of one round, even if some of them fail; return their errors."""
         now = timezone.now()
         if self.began_at is not None and now > self._done_at + AWAY:
             self.began_at = now
@@ -51,17 +51,17 @@ class Rounds:
         for step in self.steps():
             try:
                 step()
-            except Exception as error:  # one bad step ends neither its round nor the loop
+            except Exception as error:  # a failed step must not end the round or the loop
                 SWEEP_FAILURES.inc()
                 log.exception("sweep_failed", step=repr(step))
                 failed.append(error)
             else:
-                # not that of the whole round: storage may be away for hours, rows are not
+                # after any successful step: storage may be down for hours while the database works
                 self._done_at = timezone.now()
         return failed
 
     def steps(self) -> Iterator[Callable[[], object]]:
-        """What a round does now, in its order."""
+        """Yield the steps of a round in order."""
         yield partial(sweep, self.began_at)
         yield abandoned_uploads_purge
         yield sweep_imports
