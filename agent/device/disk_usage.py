@@ -1,4 +1,4 @@
-"""What a run holds of the disk: in its folder, and in files that it deleted but keeps open."""
+"""Disk usage of a run: files in its folder, and deleted files that it keeps open."""
 
 import os
 import stat
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: small files fill a disk by their number
+#: most files in a folder; many small files fill a disk, too
 MOST_FILES = 20_000
-#: below this depth nobody looks, and at 4,096 bytes of a path nobody can
+#: deepest level that is measured; paths are limited to 4,096 bytes anyway
 MOST_DEPTH = 64
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a folder holds. `bytes` are those on the disk: a sparse file has fewer than its size.
+    """Disk usage of a folder. `bytes` are allocated bytes: fewer than the size for sparse files.
 
-    `unseen`: why there may be more, empty if all was looked at.
+    `unseen` is the reason why a part could not be measured, empty if everything was.
     """
 
     bytes: int = 0
@@ -26,7 +26,7 @@ class Held:
 
 
 def measure_folder(folder: Path) -> Held:
-    """Add up; stops counting above `MOST_FILES`, which is too many anyway."""
+    """Return the disk usage of a folder; counting stops above `MOST_FILES`."""
     total = files = largest = 0
     unseen: list[str] = []
     for entry in _walk(folder, unseen):
@@ -43,7 +43,7 @@ def measure_folder(folder: Path) -> Held:
 
 
 def sizes_of_files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Yield path and size of whatever is found."""
+    """Yield path and size of everything below a folder."""
     for entry in _walk(folder, []):
         try:
             yield Path(entry.path), entry.stat(follow_symlinks=False).st_size
@@ -52,7 +52,7 @@ def sizes_of_files(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def deleted_bytes(pids: Iterable[int]) -> int:
-    """What files hold that have no name any more and that one of these processes has open."""
+    """Return the allocated bytes of deleted files that one of these processes has open."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         try:
@@ -70,7 +70,7 @@ def deleted_bytes(pids: Iterable[int]) -> int:
 
 
 def _walk(folder: Path, unseen: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield all below a folder. It may be deep on purpose: there is no recursion here."""
+    """Yield all entries below a folder, without recursion, as a run may nest folders deeply."""
     waiting: list[tuple[str, int]] = [(str(folder), 1)]
     while waiting:
         path, depth = waiting.pop()

@@ -1,7 +1,7 @@
-"""Waiting, for a while, until nothing else keeps the device busy. Afterwards the run starts anyway.
+"""Wait until no other process keeps the device busy, with a timeout after which the run starts.
 
-A calm device is told from one window of 0.1 s, or at once if the caller has read the counters
-before. Without a `[gate]` table nothing is looked at and nothing is waited for.
+An idle device is recognized within a window of 0.1 s, or at once if the caller has read the
+counters before. Without a `[gate]` table in the configuration there is no check and no wait.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from agent.device.state import (
 )
 from agent.tables import GateLimits
 
-#: what lies longer ago says nothing of now
+#: older counters are not used
 _MOST_WINDOW_S = 3.0
-#: a busy device is looked at again after this
+#: interval of checks of a busy device
 _PAUSE_S = 0.5
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """`passed` False: it was not calm in time, for these `reasons`.
+    """Result of the wait. `passed` is False if the device was not idle in time; see `reasons`.
 
-    `before` and `counters` are the last look at the device, None if the gate is off.
+    `before` and `counters` are of the last check, None if the gate is disabled.
     """
 
     waited_s: float = 0.0
@@ -45,14 +45,14 @@ async def wait_until_calm(
     since: Counters | None = None,
     gpus: GpuReader | None = None,
 ) -> GateResult:
-    """Return when the device is calm, when `wait_s` are over, or when `halted` is set.
+    """Wait until the device is idle, at most `wait_s` seconds and until `halted` is set.
 
-    `since`: counters that were read lately; with them a calm device costs no time at all.
+    `since` are recently read counters; with them there is no delay if the device is idle.
     """
     if not limits.enabled:
         return GateResult()
     begin = time.monotonic()
-    # the descriptions cost about 2 ms: too short to leave the loop for
+    # reading the counters takes about 2 ms, too short for a thread
     start = since if since and _is_fresh(since) else read_counters()
     wait_s = max(0.0, WINDOW_S - (time.monotonic() - start.monotonic_s))
     while True:
@@ -69,7 +69,7 @@ async def wait_until_calm(
 async def cool_down(
     limits: GateLimits, ended_monotonic_s: float | None, halted: asyncio.Event
 ) -> float:
-    """Rest until `cool_down_s` have passed since the last attempt's end; return the seconds."""
+    """Wait until `cool_down_s` have passed since the last attempt's end; return the seconds."""
     if not limits.enabled or ended_monotonic_s is None:
         return 0.0
     begin = time.monotonic()
@@ -78,7 +78,7 @@ async def cool_down(
 
 
 def unrest(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[str, ...]:
-    """Why the device is not calm; `others` is the load by other processes in cores."""
+    """Return why the device is not idle; `others` is the load of other processes in cores."""
     reasons = []
     if others > limits.max_load:
         names = ", ".join(p.name for p in snapshot.processes if p.cpu_percent >= 10)

@@ -1,8 +1,7 @@
-"""The device while an attempt is measured: calm before, watched meanwhile, and an agent that rests.
+"""Keep the device quiet during a measurement: wait until it is idle, observe it, pause the agent.
 
-From the first pass to the last the agent says nothing on its socket but what it must. Its leases
-are renewed by a process of its own (`agent.link.heartbeat_process`), which a benchmark cannot
-starve.
+From the first to the last pass the agent sends only necessary messages. A separate process renews
+the leases (`agent.link.heartbeat_process`), which a benchmark cannot starve.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from agent.tables import GateLimits
 
 @dataclass
 class Watch:
-    """One attempt's time on the device. `observation` is there once it has ended."""
+    """The measurement of one attempt. `observation` is set when it has ended."""
 
     gate: GateResult
     observer: Observer
@@ -39,7 +38,7 @@ class Watch:
 
 
 class Bench:
-    """One for the agent; several attempts may be measured at once where the server allows it."""
+    """Tracks the measurements of the agent; several may run at once if the server allows it."""
 
     def __init__(self, limits: GateLimits, heart: HeartbeatProcess, cores: tuple[int, ...]) -> None:
         self.heartbeat_s = 5.0
@@ -51,18 +50,18 @@ class Bench:
 
     @property
     def is_quiet(self) -> bool:
-        """An attempt is measured, and its lease is renewed without us."""
+        """Whether an attempt is measured and the heartbeat process renews its lease."""
         return self._measured > 0 and self._heart.is_well
 
     def renew(self) -> None:
-        """`held()` or the rhythm is another one: what renews the leases must know."""
+        """Tell the heartbeat process that `held()` or the heartbeat interval has changed."""
         if self._measured:
             self._heart.beat(self.held(), self.heartbeat_s)
 
     async def begin(self, halted: asyncio.Event, since: Counters | None = None) -> Watch:
-        """Wait for calm, then begin to watch and to be quiet. Returns early if `halted` is set.
+        """Wait until the device is idle, then start observing it. Returns early if `halted` is set.
 
-        since: counters that were read before, so that a calm device need not be looked at anew
+        `since` are counters that were read before, so that an idle device causes no delay.
         """
         rested_s = await cool_down(self._limits, self._ended_s, halted)
         gate = await wait_until_calm(self._limits, halted, since, self._gpus)
@@ -73,7 +72,7 @@ class Bench:
         return Watch(gate, observer, rested_s)
 
     async def end(self, watch: Watch) -> None:
-        """Look at the device once more; the agent may speak again."""
+        """Finish the observation, and let the agent send heartbeats itself again."""
         self._measured -= 1
         self._ended_s = time.monotonic()
         if not self._measured:

@@ -1,4 +1,7 @@
-"""One attempt's life on the device: accept, download, measure, end. What follows is `delivery`."""
+"""Run an attempt on the device: accept the order, download files, measure, and end.
+
+`delivery` uploads the results afterwards.
+"""
 
 import asyncio
 import logging
@@ -50,16 +53,17 @@ _BY_LIMIT = {
     LimitCode.CPU_TIME: EndReason.TIMED_OUT,
 }
 DISK_FULL = "the disk of this device is full"
-#: what a run came to by itself
+#: reasons that are outcomes of the run itself
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What every attempt shares. `stop_grace_s` is a process's grace when the agent goes down.
+    """Services and settings that all attempts share.
 
-    `libraries` maps the names of C operator libraries to paths. `require_sandbox`: without one no
-    attempt is run.
+    `stop_grace_s` is the grace period of processes when the agent shuts down. `libraries` maps the
+    names of C operator libraries to paths. `require_sandbox`: refuse attempts if there is no
+    sandbox.
     """
 
     outbox: Outbox
@@ -81,7 +85,7 @@ class Tools:
 
 
 class Ending(Exception):
-    """The attempt ends here, for a reason the server can explain."""
+    """The attempt ends early, for a reason that the server has a message for."""
 
     def __init__(self, reason: EndReason, detail: str = "") -> None:
         self.reason, self.detail = reason, detail
@@ -89,47 +93,50 @@ class Ending(Exception):
 
 
 class Stopped(Exception):
-    """The agent goes down; the next one finds the attempt in the spool."""
+    """The agent shuts down; the next agent process finds the attempt in the spool."""
 
 
 class Attempt:
-    """From the server's order to the acknowledged end. `cancel` and `stop` may come at any time."""
+    """An attempt, from the server's order to the acknowledged end.
+
+    `cancel` and `stop` may be called at any time.
+    """
 
     def __init__(self, order: Start, tools: Tools) -> None:
         self.id: UUID = order.attempt
         self.task, self.trace = order.task, order.traceparent[3:35]
         self._order, self._tools = order, tools
-        #: set by `cancel` and by `stop`: the process must end
+        #: set by `cancel` and `stop`: the process must end
         self._halted = asyncio.Event()
-        #: set by `cancel` once all processes have ended: their files are not wanted any more
+        #: set by `cancel` once all processes have ended: files need not be uploaded any more
         self._abandoned = asyncio.Event()
         self._stopping = False
         self._folder: Folder | None = None
         self._on_disk = False
         self._report: Report | None = None
-        #: every pass has ended, what they left is being collected
+        #: all passes have ended, and their files are being collected
         self._is_measured = False
         self._added_bytes = 0
         self.delivering = False
 
     def cancel(self) -> None:
-        """The server does not want it any more."""
+        """Cancel the attempt on behalf of the server."""
         if self.delivering or self._is_measured:
             self._abandoned.set()
         self._halted.set()
 
     def stop(self) -> None:
-        """The agent goes down: end the process, leave the rest to the next agent."""
+        """End the process because the agent shuts down; the next agent delivers the result."""
         self._stopping = True
         self._halted.set()
 
     def announce(self) -> None:
-        """Tell the server that the order is on disk, again if it asks again."""
+        """Tell the server that the order is on disk; called again for a repeated order."""
         if self._on_disk:
             self._tools.outbox.ask(AttemptAccepted(attempt=self.id))
 
     async def live(self) -> None:
-        """Do everything. Returns when the server has acknowledged the end, or after `stop`."""
+        """Run the attempt until the server has acknowledged its end, or until `stop`."""
         try:
             end = await self._end_of_run()
         except Stopped:
@@ -140,7 +147,7 @@ class Attempt:
         folder = self._folder
         if folder is None or not self._on_disk:
             self.delivering = True
-            # never accepted, so nothing can be lost: the server would repeat its order
+            # the order was never accepted, so the server repeats it if this message is lost
             await self._tools.outbox.deliver(fit_end(end))
             if folder is not None:
                 await asyncio.to_thread(folder.remove)
@@ -161,7 +168,7 @@ class Attempt:
         except Stopped:
             raise
         except Exception as exc:
-            # one of the agent's broad catches: a bug in one attempt must not silence the device
+            # broad on purpose: a bug in one attempt must not take the device offline
             ended = self._broke(exc)
         if self._report is not None and self._folder is not None:
             await asyncio.to_thread(self._report.write, self._folder.result)
@@ -169,12 +176,12 @@ class Attempt:
 
     def _broke(self, error: Exception) -> AttemptFinished:
         log.error("attempt_broke attempt=%s", self.id, exc_info=error)
-        # without an OSError's path: how a device is laid out is no user's business
+        # leave out the path of an OSError: users must not see the device's file system
         text = error.strerror if isinstance(error, OSError) else str(error)
         return self._finished(EndReason.AGENT_ERROR, detail=f"{type(error).__name__}: {text}")
 
     async def _run(self) -> AttemptFinished:
-        # what waits is in a model's sandbox: a script begins in its own, or not at all
+        # pre-started processes are in the sandbox of models; scripts need their own sandbox
         warm = self._tools.warm.take("" if self._order.script else self._order.runtime)
         try:
             return await self._run_with(warm)
@@ -195,7 +202,7 @@ class Attempt:
                 limits = limits.for_a_user_of_its_own()
             report = self._report = Report(order, tools.facts, runtime, limits, box)
             report.environment = build_environment(folder.work, self.id)
-            # the disk and the network at the same time: the device's queue waits for both
+            # use disk and network concurrently, since the task has to wait for both
             download_s = await self._unless_halted(self._download(folder, report))
         finally:
             await opening
@@ -228,7 +235,7 @@ class Attempt:
         progress: Progress,
         feeding: Feeding,
     ) -> AttemptFinished:
-        """All passes. A failure is an end like any other: what was measured before is kept."""
+        """Run all passes and return the end of the attempt; after a failure, results are kept."""
         folder, limits = launcher.folder, self._tools.limits
 
         async def run(command: list[str]) -> RunResult:
@@ -238,9 +245,10 @@ class Attempt:
             process = await launcher.start(command)
             progress.begin(shlex.join(command), measuring.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
-            # of all passes; waiting for calm and making inputs is not the user's time
+            # the timeout covers all passes, but neither the wait for an idle device nor the
+            # preparation of inputs
             left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)
-            # what one pass adds to the folder counts for all that follow
+            # files that earlier passes added count towards the limit
             before = measure_folder(folder.work).bytes
             watch = Watchdog(
                 folder.work,
@@ -250,7 +258,7 @@ class Attempt:
                 wary=self._order.script is not None,
             )
             result = await process.wait(left_s, self._grace_s, self._halted, watch)
-            if self._order.script is None:  # whose folder is made anew
+            if self._order.script is None:  # a script gets a new folder for each run
                 self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
             if self._stopping and result.reason is EndReason.CANCELLED:
                 raise Stopped
@@ -268,7 +276,7 @@ class Attempt:
         except Stopped:
             raise
         except Exception as exc:
-            # what was measured before, and the log, are worth keeping
+            # keep the log and the results of earlier passes
             return self._broke(exc)
         return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)
 
@@ -279,7 +287,7 @@ class Attempt:
         report: Report,
         measuring: Measuring | ScriptRuns,
     ) -> AttemptFinished:
-        """Move what is to be uploaded into the result's folder. Runs in a thread."""
+        """Move the files to upload into the result folder. Blocks: call it in a thread."""
         report.write(folder.result)
         changes: dict[str, object] = {
             "received": report.received,
@@ -292,7 +300,7 @@ class Attempt:
                 reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
                 changes |= {"reason": reason, "detail": str(error)[:1000]}
             else:
-                # of a model one of them is the result; what a script left is one by itself
+                # a model run needs one of these files as its result; a script run needs none
                 results = (folder.result / name for name in (MEASUREMENT_NAME, PROFILE_NAME))
                 if not self._order.script and not any(path.exists() for path in results):
                     changes |= {"reason": EndReason.AGENT_ERROR, "detail": DISK_FULL}
@@ -324,7 +332,7 @@ class Attempt:
         return report.download_s
 
     def _prepare(self) -> tuple[Runtime, Recipe | None]:
-        """Everything that can be refused before a byte is fetched; no recipe for a script.
+        """Check the order before any download; return runtime and recipe (None for a script).
 
         Raises Ending.
         """

@@ -86,7 +86,7 @@ class Attempts:
 
     @property
     def scripts(self) -> ScriptRules:
-        """What holds for the scripts that are ordered next; those that run keep what they had."""
+        """Rules for scripts that are ordered from now on; running scripts keep their rules."""
         return self._tools.scripts
 
     @scripts.setter
@@ -94,14 +94,14 @@ class Attempts:
         self._tools = replace(self._tools, scripts=rules)
 
     def recover(self) -> None:
-        """Take over what an earlier agent left in the spool."""
+        """Take over the attempts that an earlier agent process left in the spool."""
         self._tools.warm.remove_leftovers()
         for folder in self._tools.spool.folders():
             self._take(LeftAttempt(folder, self._tools))
         self._rest()
 
     def handle(self, message: ServerMessage) -> None:
-        """Act on a message; returns at once."""
+        """Handle a message of the server, without blocking."""
         match message:
             case Start():
                 self._start(message)
@@ -115,12 +115,12 @@ class Attempts:
                 log.warning("message_out_of_place type=%s", message.type)
 
     async def stop(self) -> None:
-        """End all processes, each with its grace; what is undelivered stays in the spool."""
+        """End all processes after their grace period; undelivered results stay in the spool."""
         running = [self._tasks[a.id] for a in self._held.values() if not a.delivering]
         for attempt in self._held.values():
             attempt.stop()
         if running:
-            # the grace is the attempts' own matter; the rest is for KILL and the disk
+            # attempts wait for the grace period themselves; 5 s are for SIGKILL and the disk
             await asyncio.wait(running, timeout=self._tools.stop_grace_s + 5)
         everything = [*self._tasks.values(), *self._denials]
         for task in everything:
@@ -146,7 +146,7 @@ class Attempts:
             log.info("attempt_cancelled attempt=%s", attempt)
             known.cancel()
             return
-        # an order that never arrived, or an end that was acknowledged: either way nothing runs here
+        # the order never arrived, or the end was acknowledged: nothing is running here
         end = AttemptFinished(
             attempt=attempt,
             at=time.time(),
@@ -167,7 +167,7 @@ class Attempts:
         try:
             await attempt.live()
         except Exception:
-            # a full disk, a bug: the record stays in the spool, the next start tries again
+            # a full disk or a bug: the record stays in the spool for the next start of the agent
             log.exception("attempt_stuck attempt=%s", attempt.id)
         finally:
             self._held.pop(attempt.id, None)

@@ -1,7 +1,7 @@
-"""Measuring: the passes of a plan one after the other, with nothing of ours in between.
+"""Run the passes of a plan one after the other, and collect their raw measurements.
 
-What is found is kept raw: each process's times as load_and_run logged them, one profile for each
-profiled pass, and the state of the device before, during and after.
+The results are the times that load_and_run logged in each process, and one profile for each
+profiled pass. Nothing is aggregated here.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 
 log = logging.getLogger(__name__)
 
-#: the profile's name in the process's folder
+#: name of the profile in the process's folder
 MADE_PROFILE = "profile.json"
-#: of a pass's output, as much is read for its times
+#: most bytes of the output of a pass that are parsed
 _READ_BYTES = 64 << 20
-#: models whose inputs are known
+#: most models whose inputs are remembered
 _MOST_KNOWN = 256
-#: a clean pass that is too short is made anew with more iterations, but not for ever
+#: most tries of a clean pass, which is repeated with more iterations if it was too short
 _MOST_TRIES = 4
 
 _CANNOT_TELL = (
@@ -41,14 +41,14 @@ _CANNOT_TELL = (
     "them. Give each input, or choose a MegEngine version from 1.5 on."
 )
 
-#: runs one command to its end
+#: runs a command until it ends
 Runner = Callable[[list[str]], Awaitable[RunResult]]
-#: makes files for load_and_run's `--input` of what the order and the model want
+#: prepares the files for load_and_run's `--input`, given the model's inputs
 Feeder = Callable[[tuple[TensorInfo, ...] | None], Mapping[str, str]]
 
 
 class PassFailed(Exception):
-    """A pass did not do what it was for, so the attempt ends."""
+    """A pass failed, so the attempt ends."""
 
     def __init__(self, result: RunResult, reason: EndReason, detail: str = "") -> None:
         self.result, self.reason, self.detail = result, reason, detail
@@ -57,7 +57,7 @@ class PassFailed(Exception):
 
 @dataclass
 class Passes:
-    """What was run so far."""
+    """The passes that have been run so far."""
 
     records: list[PassRecord] = field(default_factory=list)
     run_s: float = 0.0
@@ -65,16 +65,16 @@ class Passes:
 
     @property
     def kept(self) -> int:
-        """How many passes count: without those that only prepared others."""
+        """Number of passes whose results are kept, i.e. without preparatory ones."""
         return sum(record.kept for record in self.records)
 
     def commands(self) -> tuple[str, ...]:
         return tuple(shlex.join(record.argv) for record in self.records)
 
     def distinct_commands(self) -> tuple[str, ...]:
-        """One of each kind of pass that counts, and the last one, which may have failed.
+        """Return one command line per kind of kept pass, and the last one, which may have failed.
 
-        Of a script all: each run records something else.
+        For a script, return the command lines of all runs, since each records another trace.
         """
         counted = [record for record in self.records if record.kept] or self.records
         by_kind = {
@@ -85,16 +85,16 @@ class Passes:
 
 
 class KnownInputs:
-    """What this agent has learnt of models' inputs, so that it need not ask a process again.
+    """LRU cache of the inputs of models, so that each model is inspected only once.
 
-    Inputs by the model's MD5 and size and the runtime that told them; the oldest go first.
+    The key is the MD5 and size of the model, the runtime, and whether `lite` is used.
     """
 
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[str, int, str, bool], tuple[TensorInfo, ...]] = OrderedDict()
 
     def get(self, order: Start) -> tuple[TensorInfo, ...] | None:
-        """None if nothing is known; an empty tuple is a model without inputs."""
+        """Return the model's inputs, None if they are unknown; () for a model without inputs."""
         entry = self._found.get(_key(order))
         if entry is not None:
             self._found.move_to_end(_key(order))
@@ -107,12 +107,12 @@ class KnownInputs:
 
 
 def _key(order: Start) -> tuple[str, int, str, bool]:
-    # mdl has no words for some dtypes, lite has
+    # the mdl interface does not name some dtypes that lite does
     return (order.model.md5, order.model.size_bytes, order.runtime, bool(order.options.get("lite")))
 
 
 class Measuring:
-    """One attempt's passes. `done` may be read at any time, also after a failure."""
+    """Runs the passes of an attempt. `done` may be read at any time, also after a failure."""
 
     def __init__(
         self,
@@ -127,8 +127,8 @@ class Measuring:
         self._known, self._runtime = known, runtime
 
     async def run(self, run: Runner, feed: Feeder) -> None:
-        """Do the plan. Raises PassFailed, and what `run` and `feed` raise."""
-        tensors, plan = await self._wanted(run), self._order.plan
+        """Run all passes of the plan. Raises PassFailed, and the errors of `run` and `feed`."""
+        tensors, plan = await self._model_inputs(run), self._order.plan
         has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
         if tensors is None and self._order.fill and not has_inputs:
             raise InputError("shape", _CANNOT_TELL)
@@ -142,24 +142,24 @@ class Measuring:
             await self._pass(run, self._recipe.dump(inputs))
 
     def promised(self) -> list[str]:
-        """Options whose artifacts must be there when all passes have succeeded."""
+        """Return the options whose artifacts must exist after all passes have succeeded."""
         return self._recipe.promised()
 
     def expected(self) -> int:
-        """How many processes the plan is, if none must be made anew."""
+        """Return the number of processes of the plan, not counting repetitions."""
         return self._order.plan.passes + self._recipe.dumps
 
-    async def _wanted(self, run: Runner) -> tuple[TensorInfo, ...] | None:
-        """The model's inputs, asked of a process of its own if this agent does not know them yet.
+    async def _model_inputs(self, run: Runner) -> tuple[TensorInfo, ...] | None:
+        """Return the model's inputs, from a separate process if they are not known yet.
 
-        None if they need not or cannot be known: then what is not given is not filled.
+        None if they are not needed or cannot be determined; missing inputs are then not filled.
         """
         known = self._known.get(self._order)
         if known is not None or not self._order.fill or not self._runtime.tells_inputs:
             return known
         run_log = await self._pass(run, self._recipe.inspect())
         if not run_log.outputs:
-            return None  # every model has an output: what was printed was not understood
+            return None  # every model has an output, so the log could not be parsed
         self._known.put(self._order, run_log.inputs)
         return run_log.inputs
 
@@ -177,14 +177,14 @@ class Measuring:
             if not tries_left or iterations <= len(run_log.e2e_ms):
                 self.done.notes.append(_too_short(run_log, self._order.plan))
                 return
-            # it only told how many iterations are needed
+            # this try only determined how many iterations are needed
             last = self.done.records[-1]
             self.done.records[-1] = last.model_copy(update={"kept": False})
 
     def _say(self, step: Pass) -> int:
-        """Head the pass in the log, if there are several; return where its own output begins.
+        """Write a heading for the pass to the log if there are several; return its end offset.
 
-        It is counted as for the page: of the plan's passes, a clean one that is made anew once.
+        Passes are numbered as on the task's page: repetitions of a clean pass are not counted.
         """
         count, output = self.expected(), self._folder.output
         if not self.done.records and count == 1 and step.kind != "inspect":
@@ -197,7 +197,7 @@ class Measuring:
             return sink.tell()
 
     async def _pass(self, run: Runner, step: Pass, profile: str = "") -> RunLog:
-        """Run one process and note what it did; `profile` is what its profile is kept as."""
+        """Run one process and record it; `profile` is the artifact name of its profile."""
         number = len(self.done.records) + 1
         command = self._runtime.command_line(step.arguments)
         output = self._folder.output
@@ -251,7 +251,7 @@ def _succeeded(result: RunResult) -> bool:
 
 
 def _start_s(result: RunResult, run_log: RunLog) -> float:
-    """What the process did beside iterations: imports, load, compile, its end."""
+    """Return the run time outside iterations: imports, loading, compilation, exit."""
     iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
     return max(result.run_s - iterations_s, 0.0)
 

@@ -1,9 +1,10 @@
-"""Processes that wait for an attempt: half a second of a run's start are the library's imports.
+"""Pool of pre-started interpreters, which save the half second that importing MegEngine takes.
 
-While the device idles, each wheel has one interpreter that has imported the library and waits for
-its arguments: in the sandbox, the limits and the folder that the attempt will have. It serves one
-attempt. It never runs beside one: whatever waits is ended when an attempt comes, but for the
-process that the attempt takes. A process whose agent dies reads the end of its stdin, and ends.
+While the device is idle, the pool keeps one interpreter per wheel that has imported the library and
+waits for its arguments, in the sandbox, with the limits and in the folder that the attempt will
+use. Each process serves one attempt. None runs during a measurement: when an attempt starts, all
+processes but the one that it uses are ended. A process exits when its stdin is closed, i.e. when
+its agent dies.
 """
 
 import asyncio
@@ -22,16 +23,16 @@ from agent.inventory import Runtime
 
 log = logging.getLogger(__name__)
 
-#: how long a device must have been idle: what queues behind an attempt comes sooner
+#: idle time before processes are started; a queued task arrives earlier than that
 REST_S = 1.0
-#: understood by agent/load_and_run
+#: argument that agent/load_and_run recognizes
 WAIT = "--wait-for-arguments"
 
 
 class WarmProcess:
-    """One process that waits, in `folder`, for the arguments of one attempt.
+    """A pre-started process that waits in `folder` for the arguments of one attempt.
 
-    `mark` is what it carries in ATTEMPT_VARIABLE; `command` is what the arguments follow.
+    `mark` is its value of ATTEMPT_VARIABLE; `command` is the command line without arguments.
     """
 
     def __init__(
@@ -45,14 +46,14 @@ class WarmProcess:
 
     @property
     def alive(self) -> bool:
-        """False as soon as it has ended, even if nobody has waited for it yet."""
+        """Whether the process is running; False for a zombie."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
             return False
 
     def hand_over(self, command: Sequence[str]) -> Run:
-        """Make it go on as if it had been started by `command`. Once only."""
+        """Send the arguments of `command` to the process, which then runs it. Call it once only."""
         stdin = self._process.stdin
         if stdin is None:
             raise RuntimeError("a process that waits has a pipe for stdin")
@@ -62,7 +63,7 @@ class WarmProcess:
         return Run(self._process, self.mark)
 
     async def end(self) -> None:
-        """See that nothing is left of the process. Its folder stays."""
+        """End the process and its descendants. Its folder stays."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         if self._process.returncode is None:
@@ -90,11 +91,11 @@ class WarmPool:
         }
         self._waiting: dict[str, WarmProcess] = {}
         self._warming: asyncio.Task[None] | None = None
-        #: what must have ended before an attempt starts
+        #: tasks that must finish before an attempt starts
         self._ending: set[asyncio.Task[None]] = set()
 
     def remove_leftovers(self) -> None:
-        """Remove what an agent left that was killed."""
+        """End the processes and remove the folders of an agent that was killed."""
         for path in self._spool.warm_folders():
             try:
                 end_marked(UUID(path.name))
@@ -103,12 +104,12 @@ class WarmPool:
             remove_tree(path)
 
     def rest(self) -> None:
-        """The device is idle: if it still is in a while, start what is missing."""
+        """Start missing processes if the device stays idle for REST_S."""
         if self._commands and (self._warming is None or self._warming.done()):
             self._warming = asyncio.create_task(self._warm())
 
     def take(self, version: str) -> WarmProcess | None:
-        """An attempt has come: give it the process it can use, and begin to end all others."""
+        """Return the process for an attempt with this runtime, and begin to end all others."""
         if self._warming is not None:
             self._warming.cancel()
             self._end_later(self._warming)
@@ -123,12 +124,12 @@ class WarmPool:
         return taken
 
     async def cleared(self) -> None:
-        """Return when nothing runs any more of what `take` gave to nobody."""
+        """Wait until all processes that `take` did not return have ended."""
         if self._ending:
             await asyncio.wait(self._ending)
 
     async def close(self) -> None:
-        """End everything, for good."""
+        """End all processes and start no more."""
         self._commands = {}
         self.take("")
         await self.cleared()
@@ -175,7 +176,7 @@ async def _discard(process: WarmProcess) -> None:
 
 
 class Launcher:
-    """One process after the other, all in the same folder; stdout and stderr go to its output."""
+    """Starts the processes of an attempt one after the other, all in the same folder."""
 
     def __init__(
         self,
@@ -190,15 +191,15 @@ class Launcher:
         self._waiting: WarmProcess | None = None
 
     def offer(self, process: WarmProcess | None) -> None:
-        """A process that waits in the folder: the next `start` takes it, if it still lives then."""
+        """Set the pre-started process that the next `start` uses if it is still alive."""
         self._waiting = process
 
     async def start(self, command: list[str]) -> Run:
-        """Hand the arguments to the process that waits, or start a new one. Raises OSError."""
+        """Use the pre-started process, or start a new one. Raises OSError."""
         await self._pool.cleared()
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.alive:
-            # first the record: as soon as the process has its arguments it outlives this agent
+            # write the record first: once it has its arguments, the process outlives this agent
             self.folder.write(durable=False, process=mark_process(waiting.pid), mark=waiting.mark)
             if self._limits.cpu_s is not None:
                 # it was started before its task was known

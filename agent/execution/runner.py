@@ -1,4 +1,4 @@
-"""One run of load_and_run: own process group, limits, a timeout, and nothing left behind."""
+"""Run a process in a process group of its own, with resource limits, a timeout and cleanup."""
 
 import asyncio
 import ctypes
@@ -31,14 +31,14 @@ FILE_LIMIT_BYTES = 2 << 30
 _MEMORY_SHARE = 0.9
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
-#: CPU time counts a little more than the clock does, and a start is not part of a run's timeout
+#: measured CPU time is slightly larger than wall time, and the timeout excludes the start-up
 _CPU_SLACK = 1.1
 _CPU_SLACK_S = 30
-#: SIGXCPU tells the process, SIGKILL follows
+#: time between SIGXCPU and SIGKILL
 _CPU_GRACE_S = 5
-#: RLIMIT_NPROC counts all threads of the user, of whom a desktop's owner has a thousand or two
+#: RLIMIT_NPROC counts all threads of the user; a desktop user has one or two thousand
 _TASKS_PER_PROCESS = 16
-#: of a user who has nothing else; libraries have some threads for each core
+#: for a user without other processes; libraries start some threads per core
 _OWN_TASKS_PER_PROCESS = 4
 _OWN_TASKS_PER_CORE = 32
 
@@ -54,14 +54,14 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of each process of a run. None: no limit. `cores` empty: runs on any.
+    """Resource limits of each process of a run; None is no limit, empty `cores` are all cores.
 
-    With a GPU the limit is on data, not on address space: CUDA reserves address space for all of
-    the host's and the device's memory, which costs nothing and would pass any sensible limit.
+    With a GPU, memory is limited by RLIMIT_DATA instead of RLIMIT_AS, because CUDA reserves address
+    space for the whole memory of host and device.
 
-    `cpu_s` depends on the task: see `for_task`. `processes` becomes a limit on the user's tasks,
-    which only slows a fork bomb; what an attempt may have is the watchdog's (`watch`). `tasks` is
-    that limit itself.
+    `cpu_s` depends on the task, see `for_task`. `processes` is converted to a limit on the user's
+    tasks (RLIMIT_NPROC), which only slows down a fork bomb; the watchdog (`watch`) enforces the
+    limit of the attempt. `tasks` sets RLIMIT_NPROC directly.
     """
 
     memory_bytes: int | None = None
@@ -75,24 +75,24 @@ class Limits:
     watch: WatchLimits = field(default_factory=WatchLimits)
 
     def for_task(self, timeout_s: float) -> "Limits":
-        """With the CPU time that a task of this timeout could use on all cores it may run on."""
+        """Return these limits with the CPU time that a task can use until its timeout."""
         return replace(self, cpu_s=cpu_limit_s(timeout_s, len(self.cores)))
 
     def for_a_user_of_its_own(self) -> "Limits":
-        """For processes of a user who has no others: their number can be limited tightly."""
+        """Return tighter limits on the number of tasks, for a user without other processes."""
         if not self.processes:
             return self
         least = _OWN_TASKS_PER_CORE * (os.cpu_count() or 1)
         return replace(self, tasks=max(self.processes * _OWN_TASKS_PER_PROCESS, least))
 
     def rows(self) -> list[tuple[str, int, int, int]]:
-        """The limits as (option of prlimit(1), number of the resource, soft, hard)."""
+        """Return the limits as (option of prlimit(1), number of the resource, soft, hard)."""
         limits: dict[str, int] = {"core": 0, "fsize": self.file_bytes}
         if self.memory_bytes is not None:
             limits["data" if self.on_data_only else "as"] = self.memory_bytes
         if self.cpu_s is not None:
             limits["cpu"] = self.cpu_s
-        # it does not bind root, and would mislead a reader of the limits
+        # RLIMIT_NPROC has no effect on root, and would be misleading in the record
         if self.tasks is not None:
             limits["nproc"] = self.tasks
         elif self.processes is not None and os.geteuid() != 0:
@@ -100,16 +100,16 @@ class Limits:
         return [_row(option, value) for option, value in limits.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """For the record of an attempt."""
+        """Return the limits for the manifest of an attempt."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """`reason` is exited, timed_out, cancelled or killed; `exit_code` as a shell shows it.
+    """How a process ended. `reason` is exited, timed_out, cancelled or killed.
 
-    `limit` is the limit that ended it; the reason then is exited, since nobody asked for the end.
-    `disk_was_full`: what it does then says nothing of the model.
+    `exit_code` is the value that a shell shows. `limit` is the limit that ended the process; the
+    reason is then exited. `disk_was_full`: a failure may be due to the device, not the model.
     """
 
     reason: EndReason
@@ -120,9 +120,10 @@ class RunResult:
 
 
 def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:
-    """Limits for any run on this device.
+    """Return the limits for runs on this device.
 
-    `memory_limit_bytes` None: a share of the machine's memory; 0: no limit.
+    If the configured `memory_limit_bytes` is None, it is a share of the machine's memory; 0 is no
+    limit.
     """
     configured, runs = config.memory_limit_bytes, config.limits
     memory = int(facts.memory_bytes * _MEMORY_SHARE) if configured is None else configured
@@ -143,20 +144,20 @@ def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> L
 
 
 def cpu_limit_s(timeout_s: float, cores: int = 0) -> int:
-    """CPU time that a run of `timeout_s` can use; `cores` 0: all of the machine's."""
+    """Return the CPU time that a run of `timeout_s` can use; `cores` 0 stands for all cores."""
     used = cores or os.cpu_count() or 1
     return int(timeout_s * used * _CPU_SLACK) + _CPU_SLACK_S
 
 
 def limit_cpu(pid: int, cpu_s: int) -> None:
-    """Limit a process that was started before its task was known, with all its descendants."""
+    """Limit the CPU time of a process that was started before its task was known, recursively."""
     _, number, soft, hard = _row("cpu", cpu_s)
     for member in read_tree(pid):
         _unless_gone(resource.prlimit, member, number, (soft, hard))
 
 
 def _row(option: str, value: int) -> tuple[str, int, int, int]:
-    """No limit may be raised above the one that binds us: prlimit(1) would refuse to start."""
+    """Cap a limit at our own hard limit, which prlimit(1) could not raise."""
     number = _OPTIONS[option]
     most = resource.getrlimit(number)[1]
     hard = value + _CPU_GRACE_S if option == "cpu" else value
@@ -166,15 +167,15 @@ def _row(option: str, value: int) -> tuple[str, int, int, int]:
 
 
 def drop_privileges() -> None:
-    """Let no process we start gain rights by a setuid program. Linux only, for good."""
+    """Set no_new_privs, so that child processes gain no rights by setuid programs. Linux only."""
     _prctl(_PR_SET_NO_NEW_PRIVS)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends first. Linux only.
+    """Become the parent of descendants whose own parent ends first (subreaper). Linux only.
 
-    bubblewrap does not wait for the process that it made: the CPU time of a run would be nobody's,
-    and look as if others had used it.
+    bubblewrap does not wait for its child. Without this, the CPU time of a run would not be
+    accounted to the agent, and would look like load by other processes.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER)
 
@@ -186,9 +187,9 @@ def _prctl(option: int) -> None:
 
 
 def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
-    """All that the process sees; nothing of the agent's own environment but where programs are.
+    """Return the environment of a run; of the agent's own, only a few variables are passed on.
 
-    LD_LIBRARY_PATH and CUDA's variables are how an owner points load_and_run to its libraries.
+    LD_LIBRARY_PATH and CUDA's variables let the device's owner configure load_and_run's libraries.
     """
     kept = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
     return {
@@ -196,10 +197,10 @@ def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
         "HOME": str(work),
         "TMPDIR": str(work),
         "LANG": "C.UTF-8",
-        # the log is a file and a page; `agent.link.log_tail` removes colours printed anyway
+        # no colours in the log; `agent.link.log_tail` removes those that are printed anyway
         "NO_COLOR": "1",
         "TERM": "dumb",
-        # a cache on disk would carry one attempt's measurements into the next
+        # a cache on disk would carry algorithm timings from one attempt to the next
         "MGE_FASTRUN_CACHE_TYPE": "MEMORY",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
@@ -208,9 +209,9 @@ def build_environment(work: Path, attempt: UUID) -> dict[str, str]:
 
 
 class Run:
-    """A process group that runs. `mark` is what its processes carry in ATTEMPT_VARIABLE.
+    """A running process group. Its processes have ATTEMPT_VARIABLE=`mark` in their environment.
 
-    `cpu_s` is the limit of each process's CPU time, None if it is not known or there is none.
+    `cpu_s` is the limit of each process's CPU time, None if there is none or it is unknown.
     """
 
     def __init__(
@@ -228,11 +229,11 @@ class Run:
         stop: asyncio.Event,
         watchdog: Watchdog | None = None,
     ) -> RunResult:
-        """Wait for the end, the timeout, `stop` or a limit, whichever is first; no process is left.
+        """Wait for the end, the timeout, `stop` or a limit, whichever is first, and clean up.
 
-        `grace_s` is asked when it is needed: it depends on who stops.
-        A cancelled caller leaves no process either, but gives it no grace; nor does a limit, since
-        who floods a disk goes on while he is asked.
+        No process of the group is left afterwards. `grace_s` is called when the grace period
+        begins, since its length depends on the cause. There is no grace period if the caller is
+        cancelled, or if a limit was hit: a process that fills the disk would continue.
         """
         ending = asyncio.create_task(self._process.wait())
         stopping = asyncio.create_task(stop.wait())
@@ -263,10 +264,10 @@ class Run:
             await asyncio.gather(stopping, barking, return_exceptions=True)
             await asyncio.shield(end_group(self.pid, self._mark))
             code = await ending
-            # not before: asyncio waits for the first process of the group itself
+            # only now, because asyncio itself waits for the first process of the group
             reap_group(self.pid)
-        # bubblewrap ends with the code of what it ran, by a signal only if it was sent to itself:
-        # a program that nobody trusts may make any code up, and cannot reach bubblewrap
+        # bubblewrap exits with the exit code of its program, and dies by a signal only if it gets
+        # one itself: an untrusted program can choose any exit code, but cannot signal bubblewrap
         is_made_up = watchdog is not None and watchdog.wary and code >= 0
         code = 128 - code if code < 0 else code
         if reason is EndReason.EXITED:
@@ -278,9 +279,10 @@ class Run:
         return RunResult(reason, code, run_s, hit, disk_was_full=full)
 
     def _ask_to_end(self, reason: EndReason, watchdog: Watchdog | None) -> None:
-        """TERM. It ends a whole sandbox at once, so a script's program is asked itself.
+        """Send SIGTERM to the group, or to the program inside the sandbox of a script.
 
-        Only for want of time: whoever cancels does not wait for what it still has to write.
+        SIGTERM ends bubblewrap and with it the whole sandbox at once. On a timeout, a script's
+        program is signalled directly, so that it can still write its files; not on a cancel.
         """
         inner: list[int] = []
         if reason is EndReason.TIMED_OUT and watchdog is not None and watchdog.wary:
@@ -294,13 +296,13 @@ class Run:
             terminate_group(self.pid)
 
     def _was_killed(self, code: int) -> bool:
-        """Whether a stranger ended it. A kernel without memory kills too, but counts that."""
+        """Return whether a signal from outside ended it, rather than the out-of-memory killer."""
         if signal_name(code) not in ("SIGKILL", "SIGTERM"):
             return False
         return self._oom_kills is not None and self._oom_kills == oom_kills()
 
     def _may_have_used_its_cpu_time(self, code: int, run_s: float) -> bool:
-        """Whether it ran for so long that the kernel may have ended it for its CPU time."""
+        """Return whether the kernel may have ended the process for its CPU time (SIGXCPU)."""
         most_s = run_s * (os.cpu_count() or 1)
         return signal_name(code) == "SIGXCPU" and self._cpu_s is not None and most_s >= self._cpu_s
 
@@ -330,9 +332,9 @@ async def start_process(
 ) -> asyncio.subprocess.Process:
     """Start the command in a group of its own. Raises OSError.
 
-    Limits and cores are put on by prlimit(1) and taskset(1) before the command begins: 1 ms each.
-    Code between fork and exec would cost 2 ms, since Python then cannot use vfork. Without these
-    programs they follow at once.
+    prlimit(1) and taskset(1) set limits and cores before the command begins, in 1 ms each. A
+    `preexec_fn` would cost 2 ms, because Python then cannot use vfork. If these programs are
+    missing, limits and cores are set right after the start.
     """
     prefix = _prefix(limits)
     with output.open("ab") as sink:
@@ -372,7 +374,7 @@ def _which(program: str) -> str | None:
 
 
 def _unless_gone(act: Callable[..., object], *arguments: object) -> None:
-    """The process may have ended already, or a negative niceness be above our rights."""
+    """Call `act`; ignore that the process has ended, or that a negative niceness is forbidden."""
     try:
         act(*arguments)
     except (ProcessLookupError, PermissionError):

@@ -1,8 +1,7 @@
-"""Bubblewrap around load_and_run, where the machine has it and the kernel lets it work.
+"""The sandbox of load_and_run: bubblewrap, if the machine has it and the kernel permits it.
 
-Inside there is a read-only system without the homes of its users, without the sockets of its
-services, without other processes and without a network; devices are the harmless ones and those
-that compute. Only the run's own folder can be written.
+Inside, the system is read-only and has no home folders, no service sockets, no other processes and
+no network. Only harmless devices and compute devices exist. Only the run's own folder is writable.
 """
 
 import functools
@@ -19,25 +18,26 @@ from agent.execution.processes import reap_orphans
 
 log = logging.getLogger(__name__)
 
-#: devices that compute: NVIDIA with Jetson's, DRM, Mali, Ascend, Cambricon
+#: compute devices: NVIDIA including Jetson, DRM, Mali, Ascend, Cambricon
 DEVICES = (
     "/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dri", "/dev/mali*", "/dev/davinci*",
     "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/cambricon*",
 )  # fmt: skip
-#: a file outside its own folder that load_and_run of the wheel reads
+#: the option table, which the wheel's load_and_run reads from outside its own folder
 _TABLE = Path(__file__).resolve().parents[1] / "protocol" / "options.json"
-#: a folder in memory counts for nobody's limit
+#: size of tmpfs folders, which no limit of the run covers
 _MEMORY_FOLDER_BYTES = 256 << 20
-#: below a prefix that is shared with other things, what a program may need
+#: folders that a program may need below a shared prefix
 _PROGRAM_PARTS = ("bin", "lib", "lib64", "libexec")
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """`bwrap` is the program's path, empty for none; `problem` says why there is none.
+    """Configuration of the sandbox. `bwrap` is the path of bubblewrap, empty if it is unusable.
 
-    `hidden_folders` (the spool with others' attempts) look empty inside, `hidden_files` (the token)
-    look like /dev/null. `homes` look empty but for what a command needs and for `visible`.
+    `problem` is the reason why it is unusable. `hidden_folders` (the spool with other attempts) are
+    empty inside, `hidden_files` (the token) are replaced by /dev/null. `homes` are empty except for
+    the files that a command needs and for `visible`.
     """
 
     bwrap: str = ""
@@ -49,17 +49,17 @@ class Sandbox:
     limits_memory: bool = False
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
-        """The command inside the sandbox: read-only system, no network, only `work` is writable."""
+        """Return the command line that runs `command` in the sandbox; only `work` is writable."""
         if not self.bwrap:
             return list(command)
         prefix = [self.bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         for pattern in DEVICES:
             for device in sorted(glob.glob(pattern)):
                 prefix += ["--dev-bind-try", device, device]
-        # services listen there, and a socket is no network; NixOS keeps its drivers there
+        # hide the sockets of services, which --unshare-net does not; NixOS has its drivers there
         prefix += [*self._empty("/run")]
         prefix += ["--ro-bind-try", "/run/opengl-driver", "/run/opengl-driver"]
-        # a runtime that lives under /tmp would vanish behind an empty one
+        # an empty /tmp would hide a runtime below it
         if not any(part.startswith("/tmp/") for part in command):
             prefix += self._empty("/tmp")
         prefix += self._hide_homes(command)
@@ -68,8 +68,8 @@ class Sandbox:
         for file in self.hidden_files:
             prefix += ["--ro-bind", "/dev/null", str(file)]
         prefix += ["--bind", str(work), str(work), "--chdir", str(work)]
-        # of an agent that runs as root, nothing of root's powers may be left inside: without
-        # capabilities root still owns the kernel's settings below /proc/sys
+        # if the agent runs as root, drop all its privileges: even without capabilities, root owns
+        # the kernel settings below /proc/sys
         prefix += ["--cap-drop", "ALL", "--die-with-parent", "--remount-ro", "/proc"]
         prefix += ["--unshare-net", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         return [*prefix, "--", *command]
@@ -83,7 +83,7 @@ class Sandbox:
         for home in self.homes:
             prefix += self._empty(str(home))
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-        # the program may stand behind another one that sets it up, such as stdbuf
+        # the program may follow a wrapper such as stdbuf
         programs = [part for part in command[:3] if part.startswith("/")]
         parts = (*command, *libraries, *map(_interpreter, programs))
         needed = [Path(part) for part in parts if part.startswith("/")]
@@ -99,9 +99,9 @@ class Sandbox:
 def find_sandbox(
     folders: tuple[Path, ...], files: tuple[Path, ...], visible: tuple[Path, ...] = ()
 ) -> Sandbox:
-    """Try bubblewrap once, with all that a run asks of it. `folders` must exist.
+    """Return the sandbox of this device, after a trial run. `folders` must exist.
 
-    `visible` are what runs may see of a home folder besides their runtime.
+    `visible` are the paths in home folders that runs may read besides their runtime.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:
@@ -118,7 +118,7 @@ def find_sandbox(
 
 
 def run_trial(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """Run a command that begins with bubblewrap, and leave no process of it behind.
+    """Run a bubblewrap command and reap all its processes.
 
     Raises OSError, subprocess.TimeoutExpired.
     """
@@ -131,7 +131,7 @@ def run_trial(command: Sequence[str], timeout_s: float) -> subprocess.CompletedP
 
 
 def _homes() -> tuple[Path, ...]:
-    """Where users keep what is theirs. Links are followed: bubblewrap binds folders."""
+    """Return the folders of home folders, with links resolved, since bubblewrap binds folders."""
     candidates = (Path("/home"), Path("/root"), *_own_home())
     homes: dict[Path, None] = {}
     for candidate in candidates:
@@ -143,7 +143,7 @@ def _homes() -> tuple[Path, ...]:
 
 
 def _own_home() -> Iterator[Path]:
-    """The agent's own, if it is one: a service's may be a part of the system, such as /usr."""
+    """Yield the agent's home, unless it is a system folder such as /usr, as for some services."""
     home = Path.home()
     system = ("/usr", "/etc", "/bin", "/lib", "/opt", "/dev", "/proc", "/sys", "/nonexistent")
     if not any(home.is_relative_to(folder) for folder in system):
@@ -152,7 +152,7 @@ def _own_home() -> Iterator[Path]:
 
 @functools.cache
 def _limits_memory(bwrap: str) -> bool:
-    """Older versions know no --size."""
+    """Return whether this version of bubblewrap supports --size."""
     try:
         done = subprocess.run(
             [bwrap, "--help"], capture_output=True, text=True, timeout=10, check=False
@@ -163,7 +163,7 @@ def _limits_memory(bwrap: str) -> bool:
 
 
 def _interpreter(program: str) -> str:
-    """What a script names in its first line; empty for any other program."""
+    """Return the interpreter in the shebang line of a script, empty for other programs."""
     try:
         with open(program, "rb") as file:
             first = file.read(256).split(b"\n")[0].decode(errors="replace")
@@ -173,9 +173,9 @@ def _interpreter(program: str) -> str:
 
 
 def needs_of(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
-    """What to put back for one path of a command: it, what it links to, and what lies beside."""
+    """Yield the paths below `homes` that a path of a command needs, with the targets of links."""
     seen = 0
-    while seen < 16:  # a chain of links that is longer leads nowhere
+    while seen < 16:  # limit for chains of links
         seen += 1
         if _lies_in(path, homes):
             yield from _beside(path, homes)
@@ -188,7 +188,7 @@ def needs_of(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _beside(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
-    """A program in `bin` comes with its libraries; a file elsewhere with its folder."""
+    """Yield a program in `bin` with its prefix, or any other file with its folder."""
     people = _people(homes)
     shared = {*people, *(home / ".local" for home in people)}
     if path.is_dir():
@@ -205,7 +205,7 @@ def _beside(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _people(homes: tuple[Path, ...]) -> set[Path]:
-    """The homes themselves: below /home they are one level deeper."""
+    """Return the home folders of users, including those below /home."""
     return {*homes, *(path for path in Path("/home").glob("*") if Path("/home") in homes)}
 
 

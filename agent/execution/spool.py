@@ -1,15 +1,18 @@
-"""What must survive a restart of the agent: one folder per attempt, deleted after the last ack.
+"""The spool: state of attempts on disk, one folder per attempt, deleted after the last ack.
+
+It survives restarts of the agent.
 
     <spool>/lock
     <spool>/attempts/<uuid>/record.json   the Record below, replaced atomically
                             output        what the process printed, as it came
                             work/         model, data, profile; the process's own folder
-                            given/        of a script: its files as they came, for each run anew
+                            given/        for a script: its downloaded files, copied for each run
                             result/       what is uploaded: log.txt, profile.json
-    <spool>/warm/<uuid>/                  folder of a process that waits for an attempt; it becomes
-                                          the attempt's by a rename
+    <spool>/warm/<uuid>/                  folder of a pre-started process; renamed to the folder of
+                                          the attempt that uses the process
 
-No presigned URL is written: an attempt that a restart interrupted is never run again.
+Presigned URLs are not stored, because an attempt that was interrupted by a restart is never run
+again.
 """
 
 import contextlib
@@ -35,9 +38,9 @@ class SpoolBusy(RuntimeError):
 
 
 class ProcessMark(BaseModel):
-    """A process, named so that it is not mistaken for a later one with the same pid.
+    """Identity of a process that distinguishes it from a later one with the same pid.
 
-    `ticks` is its start in clock ticks since boot, `boot` the kernel's id of that boot.
+    `ticks` is its start time in clock ticks since boot, `boot` the kernel's boot id.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -48,9 +51,9 @@ class ProcessMark(BaseModel):
 
 
 class Record(BaseModel):
-    """How far an attempt came. `uploaded` is true once `ended` names its files.
+    """Progress of an attempt. `uploaded` is true once `ended` lists the uploaded files.
 
-    `mark`: what its processes carry in their environment, if that is not the attempt's id.
+    `mark` is the value of ATTEMPT_VARIABLE in its processes, if that is not the attempt's id.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -73,10 +76,10 @@ class Folder:
         self.output = path / "output"
 
     def write(self, *, durable: bool = True, **changes: object) -> None:
-        """Replace the record. `durable` waits for the disk: needed before we speak of it.
+        """Replace the record atomically. `durable` calls fsync, which is needed before an ack.
 
-        What only matters while the machine stays up (a process's pid) need not wait: a rename alone
-        survives the death of the agent.
+        Data that only matters until the machine stops (a pid) needs no fsync: a rename alone
+        survives the end of the agent process.
         """
         self.record = self.record.model_copy(update=changes)
         new = self.path / "record.new"
@@ -90,18 +93,18 @@ class Folder:
             _sync_folder(self.path)
 
     def remove_work(self) -> None:
-        """Delete model, data and whatever the process left."""
+        """Delete model, data and all files of the process."""
         remove_tree(self.work)
         remove_tree(self.given)
 
     def remove(self) -> None:
-        """Forget the attempt. The record goes first: without it the rest is litter."""
+        """Delete the attempt, its record first, so that the rest is removed at the next start."""
         (self.path / "record.json").unlink(missing_ok=True)
         remove_tree(self.path)
 
 
 class Spool:
-    """All attempts that the server has not seen the end of. Holds a lock until `close`."""
+    """All attempts whose end the server has not acknowledged. Holds a lock until `close`."""
 
     def __init__(self, root: Path) -> None:
         """Raises SpoolBusy, OSError."""
@@ -114,33 +117,33 @@ class Spool:
         self._lock.close()
 
     def make_folder(self, attempt: UUID) -> Folder:
-        """Make an attempt's empty folders; nothing counts before `open_attempt`."""
+        """Create an attempt's empty folders; the attempt is only stored by `open_attempt`."""
         path = self._attempts / str(attempt)
         remove_tree(path)
         return _make_folder(path, attempt)
 
     def make_warm_folder(self, mark: UUID) -> Folder:
-        """Make the folder of a process whose attempt is not known yet."""
+        """Create the folder of a pre-started process."""
         return _make_folder(self._warm / str(mark), mark)
 
     def adopt_folder(self, warm: Folder, attempt: UUID) -> Folder:
-        """Do as `make_folder`, with a folder that a process works in already."""
+        """Turn the folder of a pre-started process into the folder of an attempt."""
         path = self._attempts / str(attempt)
         remove_tree(path)
         warm.path.rename(path)
         return Folder(path, Record(attempt=attempt))
 
     def warm_folders(self) -> Iterator[Path]:
-        """Yield what an earlier agent left; each is named by its process's mark."""
+        """Yield the folders of an earlier agent's pre-started processes, named by their mark."""
         yield from self._warm.iterdir()
 
     def open_attempt(self, folder: Folder) -> None:
-        """Put the attempt on disk: when this returns it survives a power cut."""
+        """Store the attempt durably: it survives a power cut after this returns."""
         folder.write()
         _sync_folder(self._attempts)
 
     def folders(self) -> Iterator[Folder]:
-        """Yield what an earlier agent left; folders without a readable record are deleted."""
+        """Yield the attempts of an earlier agent; delete folders without a readable record."""
         for path in sorted(self._attempts.iterdir()):
             try:
                 text = (path / "record.json").read_text(encoding="utf-8")
@@ -160,7 +163,7 @@ def _make_folder(path: Path, name: UUID) -> Folder:
 
 
 def lock_spool(root: Path) -> IO[bytes]:
-    """Keep every agent away from a spool until the file is closed. Raises SpoolBusy, OSError."""
+    """Lock a spool against other agents until the file is closed. Raises SpoolBusy, OSError."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = (root / "lock").open("wb")
     try:
@@ -172,7 +175,7 @@ def lock_spool(root: Path) -> IO[bytes]:
 
 
 def _sync_folder(path: Path) -> None:
-    """A new or renamed entry is on disk only when its folder is."""
+    """Sync a folder, which makes new and renamed entries durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -181,13 +184,13 @@ def _sync_folder(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a folder even if the process took its own rights away; what stays is logged."""
+    """Delete a folder, even one whose permissions the process removed; log it if that fails."""
     if not path.exists():
         return
-    # Python before 3.13 goes down by calling itself
+    # rmtree is recursive in Python before 3.13
     with contextlib.suppress(RecursionError):
         _remove(path)
-    if path.exists():  # deeper than Python may go, or than a path may be long
+    if path.exists():  # deeper than the recursion limit or PATH_MAX
         subprocess.run(["rm", "-rf", "--", str(path)], check=False, capture_output=True)
     if path.exists():
         log.warning("folder_not_removed folder=%s", path.name)

@@ -1,9 +1,9 @@
-"""Ends a run that no limit of a single process ends: silent, flooding, forking, filling the disk.
+"""Watchdog for limits of a whole run: silence, output, number of processes, disk and memory.
 
-Looked at twice a second from outside. A look reads /proc for the attempt's own processes and the
-sizes of its files: about 0.2 ms; a folder with many files is looked at less often. Every process of
-the machine is looked at only at times, or if their number jumps: one that left the tree is known by
-its mark.
+It samples the run twice a second from outside. A sample reads /proc for the processes of the
+attempt and the sizes of its files, in about 0.2 ms; a folder with many files is measured less
+often. All processes of the machine are searched only every few seconds, or if their number jumps,
+for processes that left the process tree; these are recognized by their mark.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ from agent.device.table import (
 from agent.execution.processes import ATTEMPT_VARIABLE
 
 POLL_S = 0.5
-#: how often the number of processes alone is looked at where somebody may mean harm: in half a
-#: second a program that only forks has thousands
+#: interval of checks of the number of processes for untrusted programs: within half a second a fork
+#: bomb has thousands
 _WARY_S = 0.1
-#: all processes are looked at this often, and at once if so many came since the last time
+#: interval of searches over all processes; a search also follows after this many new processes
 _SEARCH_S = 10.0
 _MANY_NEW = 64
-#: a hung process may have a thread that looks at a clock; what works uses more than that
+#: CPU time per sample below which a process counts as hung; it may have a thread that polls a clock
 _AWAKE_CPU_S = 0.05
-#: less than this is no room for anything
+#: with less free space the disk counts as full
 _FULL_BYTES = 1 << 20
-#: looking at the files takes at most this share of one core; the most files are 10 s apart
+#: largest share of one core for measuring the files, and the longest pause that results from it
 _SCAN_SHARE = 0.01
 _MOST_SCAN_PAUSE_S = 10.0
 _PATIENCE_S = 2.0
@@ -58,14 +58,14 @@ class LimitCode(StrEnum):
 
 @dataclass(frozen=True)
 class LimitHit:
-    """Which limit, and a line for the reader."""
+    """The limit that was exceeded, and a line that explains it to the user."""
 
     code: LimitCode
     text: str
 
 
 def signal_name(exit_code: int) -> str:
-    """What ended a process by its exit code, as a shell shows it: `SIGABRT` for 134, or empty."""
+    """Return the signal that an exit code stands for (`SIGABRT` for 134), empty if none."""
     try:
         return signal.Signals(exit_code - 128).name
     except ValueError:
@@ -73,7 +73,7 @@ def signal_name(exit_code: int) -> str:
 
 
 def limit_of_exit(exit_code: int) -> LimitHit | None:
-    """The kernel ends a process at two of its limits by a signal of their own."""
+    """Return the limit that the kernel enforced, if the exit code is SIGXCPU or SIGXFSZ."""
     name = signal_name(exit_code)
     if name == "SIGXCPU":
         text = "used more CPU time than its timeout allows on all cores"
@@ -85,9 +85,9 @@ def limit_of_exit(exit_code: int) -> LimitHit | None:
 
 @dataclass(frozen=True)
 class WatchLimits:
-    """0 turns a limit off. `file_bytes` is what a single file may have, as RLIMIT_FSIZE says.
+    """Limits of a run; 0 disables a limit. `file_bytes` is for a single file, as RLIMIT_FSIZE.
 
-    `memory_bytes` is for all processes together; shared pages count for each.
+    `memory_bytes` is for all processes together; shared pages count once per process.
     """
 
     silence_s: float = 60.0
@@ -99,11 +99,11 @@ class WatchLimits:
 
 
 class Watchdog:
-    """One for each process that is run. `work` is its folder, `output` the file it prints to.
+    """Watches one process and its descendants in the folder `work`, with stdout in `output`.
 
-    `begin_bytes`: what the folder held (`measure_folder`) before the first of several processes
-    that share one limit for what they write; None: this process has the limit for itself. `wary`:
-    it is looked at as soon as many processes have come.
+    `begin_bytes` is the size of the folder (`measure_folder`) before the first of several processes
+    that share one disk limit; None if this process has the limit for itself. `wary`: take a sample
+    as soon as many processes have been started.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Watchdog:
     ) -> None:
         self._work, self._output, self._limits = work, output, limits
         self.wary = wary
-        # what was there before is not the run's: its model, the output of an earlier process
+        # existing files (the model, the output of an earlier process) do not count for the run
         self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
         self._next_scan_s = 0.0
         self._large_before = {
@@ -127,14 +127,14 @@ class Watchdog:
         self._active_s = time.monotonic()
         self._active_cpu_s, self._active_output = 0.0, self._output_begin
         self._searched_s, self._tasks = -_SEARCH_S, task_count()
-        #: processes outside the run's tree that were looked at: does it carry the mark? Nothing
-        #: gets it later, and a later process with the same pid has another start
+        #: (pid, start) of processes outside the tree -> whether it has the mark; a process cannot
+        #: get the mark later
         self._judged: dict[tuple[int, int], bool] = {}
         self._escaped: set[int] = set()
         self._saw_full_disk = False
 
     async def watch(self, pid: int, mark: UUID) -> LimitHit:
-        """Return when a limit is hit; cancel it when the run has ended."""
+        """Wait until a limit is exceeded. Cancel it when the run has ended."""
         while True:
             await self._pause()
             hit = self.look(pid, mark)
@@ -148,7 +148,7 @@ class Watchdog:
                 return
 
     def look(self, pid: int, mark: UUID) -> LimitHit | None:
-        """Look once."""
+        """Take one sample; return the limit that is exceeded, if any."""
         self._saw_full_disk = self.saw_full_disk()
         rows = self.members(pid, mark)
         return (
@@ -160,9 +160,9 @@ class Watchdog:
         )
 
     def saw_full_disk(self) -> bool:
-        """Whether nothing could be written into its folder at some time, or cannot be now.
+        """Return whether the disk is full now or was in an earlier sample.
 
-        It is the device's matter: what a run may write itself has a limit of its own.
+        A full disk is a problem of the device: the data of the run itself has its own limit.
         """
         try:
             return self._saw_full_disk or shutil.disk_usage(self._work).free < _FULL_BYTES
@@ -170,7 +170,7 @@ class Watchdog:
             return self._saw_full_disk
 
     def members(self, pid: int, mark: UUID) -> dict[int, Row]:
-        """The run's processes: descendants of its first one, and what carries its mark."""
+        """Return the processes of the run: the descendants of `pid`, and those with the mark."""
         now_s, tasks = time.monotonic(), task_count()
         if now_s - self._searched_s >= _SEARCH_S or tasks - self._tasks >= _MANY_NEW:
             self._searched_s, self._tasks = now_s, tasks
@@ -182,13 +182,13 @@ class Watchdog:
         return rows
 
     async def end_all(self, pid: int, mark: UUID) -> None:
-        """KILL every process of the run, again until none is left: they may fork meanwhile."""
+        """Kill all processes of the run, repeatedly until none is left, since they may fork."""
         deadline_s = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline_s:
             rows = [row for row in self._search(pid, mark).values() if row.state not in "ZX"]
             if not rows:
                 return
-            # first none may run any more, so that none forks while others are killed
+            # stop all of them first, so that none forks while others are killed
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for row in rows:
                     _signal(row.pid, number)
@@ -226,7 +226,7 @@ class Watchdog:
         return LimitHit(LimitCode.LOG_TOO_LONG, text)
 
     def _too_large_now_and_then(self, rows: dict[int, Row]) -> LimitHit | None:
-        """Pause in proportion to what the last look at the files took."""
+        """Check the files, with pauses in proportion to the duration of the last check."""
         if time.monotonic() < self._next_scan_s:
             return None
         begin_s = time.thread_time()
@@ -239,7 +239,7 @@ class Watchdog:
         held = measure_folder(self._work)
         added, most = held.bytes - self._work_begin, self._limits.disk_bytes
         if most:
-            # a file without a name fills the disk like any other
+            # deleted files that are still open fill the disk, too
             added += deleted_bytes(rows)
         if most and added > most:
             text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
@@ -272,7 +272,7 @@ class Watchdog:
     def _silent(self, rows: dict[int, Row]) -> LimitHit | None:
         cpu_s, printed = tree_cpu_s(rows.values()), _size(self._output)
         now_s = time.monotonic()
-        # less than before: a process that left took its account along
+        # the sum decreases when a process has ended
         worked = not 0 <= cpu_s - self._active_cpu_s < _AWAKE_CPU_S
         if worked or printed != self._active_output:
             self._active_s, self._active_cpu_s, self._active_output = now_s, cpu_s, printed
@@ -291,7 +291,7 @@ def _size(path: Path) -> int:
 
 
 def _carries(pid: int, mark: UUID) -> bool | None:
-    """None: not to be told now. A process that is replaced by another program shows nothing."""
+    """Return whether a process has the mark; None if unknown, because it is just calling exec."""
     try:
         environment = read_environment(pid)
     except OSError:
