@@ -1,4 +1,4 @@
-"""The files of an attempt: which names may go in, which files come out."""
+"""Check the names of an attempt's input files, and collect its artifacts."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ _MIB = 1 << 20
 
 
 class ResultError(Exception):
-    """A file that was promised is missing or too large; `missing` tells which of both."""
+    """A required artifact is missing (`missing` is True) or too large."""
 
     def __init__(self, text: str, *, missing: bool) -> None:
         self.missing = missing
@@ -32,7 +32,7 @@ class ResultError(Exception):
 
 
 def check_files(order: Start) -> None:
-    """Refuse names that clash or would be read as something else. Raises ValueError.
+    """Reject names that clash or that load_and_run would misinterpret. Raises ValueError.
 
     load_and_run splits `--input` at `;` and each part at its first `:`, so a variable's name with
     one of them could name a file of the device.
@@ -53,7 +53,7 @@ def check_files(order: Start) -> None:
 
 
 def make_folders(folder: Folder, arguments: Iterable[str]) -> None:
-    """Make the folders that these arguments name: a compiled load_and_run aborts without them."""
+    """Create the folders in these arguments: a compiled load_and_run aborts if they are missing."""
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         option = OPTIONS.get(name)
@@ -62,21 +62,21 @@ def make_folders(folder: Folder, arguments: Iterable[str]) -> None:
 
 
 def keep_log(folder: Folder, tail: LogTail) -> None:
-    """Write the log as it was sent; what the process printed beyond it goes."""
+    """Write `log.txt` as it was sent to the server, and delete the raw output."""
     (folder.result / LOG_NAME).write_text(tail.text(), encoding="utf-8", newline="")
     folder.output.unlink(missing_ok=True)
 
 
 def end_of_log(folder: Folder) -> str:
-    """What was printed last, as far as a frame has room for it; after `keep_log`."""
+    """Return the end of the log that fits into a frame. Call it after `keep_log`."""
     text = (folder.result / LOG_NAME).read_text(encoding="utf-8", errors="replace")
     return text[-LOG_END_CHARACTERS:]
 
 
 def keep_profile(folder: Folder, made: str, name: str) -> bool:
-    """Move the profile `made` out of the process's folder; False if there is none, or an empty one.
+    """Move the profile `made` to the results; return False if it is missing, empty or too large.
 
-    A link is none: it would let the process have any file of the device uploaded.
+    Links are rejected, since they would let the process upload any file of the device.
     """
     path = folder.work / made
     size = size_of_plain_file(path)
@@ -87,9 +87,9 @@ def keep_profile(folder: Folder, made: str, name: str) -> bool:
 
 
 def keep_artifacts(folder: Folder, options: Iterable[str]) -> None:
-    """Move what these options of kind `artifact` promised to the results, folders as zip.
+    """Move the artifacts of these options to the results, folders as zip files.
 
-    Raises ResultError, and leaves then what was moved before.
+    Raises ResultError; artifacts that were moved before stay there.
     """
     total = sum(path.stat().st_size for path in folder.result.iterdir())
     for option in options:
@@ -120,7 +120,7 @@ def _pack(option: str, made: Path, target: Path) -> None:
     if not files:
         raise ResultError(f"--{option} wrote no files", missing=True)
     _check_size(option, sum(path.stat().st_size for path in files), target.name)
-    # in the process's folder: what lies among the results is uploaded, also by a later agent
+    # write to the process's folder: everything in the result folder is uploaded
     packed = made.with_name(f"{target.name}.partial")
     # level 1: dumps of random weights hardly shrink, those of activations do by half; boards
     # without a clock live in 1970, which zip does not know
@@ -150,7 +150,7 @@ def _plain_files(folder: Path) -> Iterator[Path]:
 
 
 def size_of_plain_file(path: Path) -> int | None:
-    """None for what is no file, or has another name elsewhere."""
+    """Return the size of a regular file with a single hard link, None for anything else."""
     try:
         state = os.lstat(path)
     except OSError:

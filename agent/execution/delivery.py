@@ -1,4 +1,4 @@
-"""The end of an attempt: upload its files, say how it ended until acknowledged, forget it."""
+"""Deliver the result of an attempt: upload its files, report its end until acknowledged, delete it."""
 
 import asyncio
 import logging
@@ -27,19 +27,19 @@ log = logging.getLogger(__name__)
 
 
 class UploadFailed(RuntimeError):
-    """A result file could not be stored; the text says which and why."""
+    """A result file could not be uploaded; the text names the file and the cause."""
 
 
 class Delivery:
-    """Brings one attempt's result to the server; goes on where an earlier agent stopped."""
+    """Delivers the result of one attempt; continues where an earlier agent process stopped."""
 
     def __init__(self, folder: Folder, outbox: Outbox, transfer: Transfer) -> None:
         self._folder, self._outbox, self._transfer = folder, outbox, transfer
-        #: file -> why the server does not want it
+        #: file name -> reason why the server refuses it
         self._refused: dict[str, str] = {}
 
     async def run(self, end: AttemptFinished, policies: Policies, halt: asyncio.Event) -> None:
-        """`end` has no files yet. Once `halt` is set no file is uploaded any more."""
+        """Upload the files and deliver `end`. Once `halt` is set, no more files are uploaded."""
         folder = self._folder
         if not folder.record.uploaded:
             await self._note(ended=end)
@@ -48,14 +48,15 @@ class Delivery:
             upload = Phase(name="upload", started_at=started_at, ended_at=time.time())
             end = end.model_copy(update={"phases": (*end.phases[: MAX_PHASES - 1], upload)})
             await self._note(ended=end, uploaded=True)
-        # only now: failed uploads add to its detail, and an earlier agent may have cut nothing
+        # fit it at the end: failed uploads add to its detail, and an earlier agent may not have
+        # shortened it
         await self._outbox.deliver(fit_end(end))
         self._outbox.forget_attempt(end.attempt)
         await asyncio.to_thread(folder.remove)
         log.info("attempt_delivered attempt=%s", end.attempt)
 
     async def _note(self, **changes: object) -> None:
-        """Put on disk how far it came. A full disk must not cost the result that is there."""
+        """Store the progress on disk; a full disk is logged, as it must not lose the result."""
         try:
             await asyncio.to_thread(lambda: self._folder.write(durable=True, **changes))
         except OSError as exc:
@@ -65,7 +66,7 @@ class Delivery:
     async def _upload_files(
         self, end: AttemptFinished, policies: Policies, halt: asyncio.Event
     ) -> AttemptFinished:
-        """Return `end` with the files that are stored, and with the failure if it was a success."""
+        """Return `end` with the uploaded files; a failed upload turns a success into a failure."""
         paths = sorted(self._folder.result.iterdir())
         offers = await asyncio.to_thread(lambda: [offer_file(path) for path in paths])
         stored: list[FileOffer] = []
@@ -91,7 +92,10 @@ class Delivery:
     async def _upload_patiently(
         self, offers: list[FileOffer], stored: list[FileOffer], policies: Policies
     ) -> None:
-        """Move offers to `stored`, with new addresses for each try. Raises UploadFailed."""
+        """Upload all offers with retries, adding them to `stored`; each try requests new URLs.
+
+        Raises UploadFailed.
+        """
         left, problem = list(offers), ""
         for delay in (*policies.upload.delays(), None):
             if not left:
@@ -107,7 +111,7 @@ class Delivery:
     async def _upload_once(
         self, left: list[FileOffer], stored: list[FileOffer], most_repeats: int
     ) -> str:
-        """One try for each file, as many at a time as a frame has room for addresses."""
+        """Try to upload each file once, in batches whose URLs fit into one frame."""
         problem, offers = "", list(left)
         for begin in range(0, len(offers), MAX_FILES):
             batch = offers[begin : begin + MAX_FILES]
@@ -133,10 +137,10 @@ class Delivery:
         left: list[FileOffer],
         stored: list[FileOffer],
     ) -> str:
-        """One try for each file, all at once; what is stored or refused moves from `left`.
+        """Try to upload each file once, concurrently; stored and refused ones are removed from `left`.
 
-        Returns the last problem that may pass. Raises UploadFailed for one that does not, once all
-        tries have ended.
+        Returns the last temporary problem. Raises UploadFailed for a permanent one, after all tries
+        have ended.
         """
 
         async def try_to_store(offer: FileOffer) -> str:
@@ -160,9 +164,12 @@ class Delivery:
         return next(filter(None, reversed(problems)), "")
 
     async def _store_one(self, offer: FileOffer, target: UploadTarget | None) -> str:
-        """Return the problem if it may pass, else raise UploadFailed."""
+        """Try to upload one file; return a temporary problem, raise UploadFailed for a permanent one.
+
+        Returns an empty string on success.
+        """
         if target is None:
-            # a late answer to an earlier question may have been taken for this one's
+            # a late answer to an earlier request may have been taken for the answer to this one
             return f"{offer.name}: the server named no place for it"
         try:
             if target.url:
@@ -178,14 +185,14 @@ class Delivery:
 
 
 def _after_failure(end: AttemptFinished, error: UploadFailed) -> dict[str, object]:
-    """A lost file turns a success into a failure; another reason says more than the lost file."""
+    """Return the changes of `end` after a failed upload: only a success changes its reason."""
     if end.reason is EndReason.EXITED and end.exit_code == 0:
         return {"reason": EndReason.UPLOAD_FAILED, "detail": str(error)[:1000]}
     return {"detail": f"{end.detail} ({error})".strip()[:1000]}
 
 
 def _after_refusals(end: AttemptFinished, refused: Mapping[str, str]) -> dict[str, object]:
-    """A file that the user asked for and does not get turns a success into a failure."""
+    """Return the changes of `end` after refused files, which turn a success into a failure."""
     if not refused:
         return {}
     reasons = "; ".join(f"{name}: refused: {why}" for name, why in sorted(refused.items()))

@@ -1,4 +1,4 @@
-"""The passes of an attempt as command lines: what each of them asks of load_and_run."""
+"""Build load_and_run's command lines for the passes of an attempt."""
 
 import math
 import statistics
@@ -20,19 +20,20 @@ from agent.protocol.options import (
 from agent.protocol.run_log import RunLog
 
 Kind = Literal["inspect", "clean", "profiled", "dump"]
-#: a clean pass that is too short is made anew with so many iterations more than it seems to need
+#: factor by which the estimated number of iterations is increased when a clean pass is repeated
 _MARGIN = 1.1
-#: a try of few iterations may fall into a moment in which nothing else runs: the next one has at
-#: most so many times as many, and by the mean is to last at most so many times as long as it must
+#: a short try may underestimate the iteration time, if nothing else ran at that moment. So the next
+#: try has at most _MOST_GROWTH times as many iterations, and its duration, estimated by the mean, is
+#: at most _MOST_PLANNED times the required one
 _MOST_GROWTH = 200
 _MOST_PLANNED = 4
-#: 3 s of a model that takes 15 us; the times of so many fit into `measurement.json`
+#: 3 s of a model that takes 15 us; the times of so many iterations fit into `measurement.json`
 _MOST_ITERATIONS = 200_000
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One process. `profile` is the name of the file it is to write, empty for none."""
+    """One process of load_and_run; `profile` is the name of the profile it writes, or empty."""
 
     kind: Kind
     arguments: tuple[str, ...]
@@ -40,7 +41,7 @@ class Pass:
 
 
 class Recipe:
-    """Turns an order into passes. Raises OptionError if an option must not be given."""
+    """Builds the passes of an order. Raises OptionError for an invalid option."""
 
     def __init__(self, order: Start, runtime: Capabilities, libraries: Mapping[str, str]) -> None:
         self._order, self._libraries = order, dict(libraries)
@@ -52,7 +53,7 @@ class Recipe:
         self._shared = options_of_passes(self.options, order.plan)
 
     def inspect(self) -> Pass:
-        """Loads the model and says what its inputs are; computes nothing."""
+        """Return a pass that loads the model and prints its inputs, without running it."""
         options = {
             name: value
             for name, value in self.options.items()
@@ -62,19 +63,19 @@ class Recipe:
         return Pass("inspect", (*arguments, "--iter=0", "--warmup_iter=0", "--model_info"))
 
     def clean(self, inputs: Mapping[str, str], *, first: bool, iterations: int) -> Pass:
-        """For the times of `iterations` iterations."""
+        """Return a pass that measures the times of `iterations` iterations without the profiler."""
         options = dict(self._shared)
-        if "fitting" not in options:  # it counts its own
+        if "fitting" not in options:  # fitting chooses its own number of iterations
             options["iter"] = iterations
         return Pass("clean", self._arguments(inputs, options, "", first=first))
 
     def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool) -> Pass:
-        """For one sample of each operator."""
+        """Return a profiled pass, which yields one sample per operator."""
         arguments = self._arguments(inputs, self._shared, profile, first=first)
         return Pass("profiled", arguments, profile)
 
     def dump(self, inputs: Mapping[str, str]) -> Pass:
-        """One iteration that writes what would make timed ones slow."""
+        """Return a pass of one iteration that writes the files that would disturb a measurement."""
         options = {**self._shared, "iter": 1}
         arguments = build_arguments(
             self._order.model.name,
@@ -87,23 +88,23 @@ class Recipe:
         return Pass("dump", tuple(arguments))
 
     def promised(self) -> list[str]:
-        """Options whose artifacts the passes are to leave."""
+        """Return the options whose artifacts the passes must write."""
         return [name for name in self.options if OPTIONS[name].kind == "artifact"]
 
     @property
     def first_iterations(self) -> int:
-        """How many iterations a clean pass is tried with."""
+        """Number of iterations of the first try of the clean pass."""
         return clean_iterations_of(self.options, self._order.plan)
 
     def enough_iterations(self, tried: RunLog) -> int:
-        """How many the clean pass needs to last long enough; 0 if those that were tried are."""
+        """Return the number of iterations that the clean pass needs; 0 if `tried` was long enough."""
         total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
         count, usual_ms = len(tried.e2e_ms), statistics.median(tried.e2e_ms or [0])
         if total_ms >= wanted_ms or usual_ms <= 0:
             return 0
-        # by the median: one slow iteration of a short try would make the next one too short
+        # use the median, since one slow iteration of a short try would make the next try too short
         needed = wanted_ms / usual_ms * _MARGIN
-        # on a device that does much else some iterations take a thousand times as long as most
+        # on a busy device some iterations take a thousand times as long as most
         bearable = min(_MOST_GROWTH * count, _MOST_PLANNED * wanted_ms / total_ms * count)
         return min(max(math.ceil(min(needed, bearable)), 2 * count), _MOST_ITERATIONS)
 

@@ -1,8 +1,8 @@
-"""Processes as /proc shows them: naming one for good, and ending all that belong to an attempt.
+"""Identify processes by /proc, and end all processes of an attempt.
 
-Two marks are used: the process group, and a variable in the environment that names the attempt and
-that children inherit. The second one finds a process that left the group (setsid), and a process of
-an agent that is gone; since it names the attempt, no stranger's process is ever hit.
+Processes of an attempt are recognized by their process group and by an environment variable with
+the id of the attempt, which children inherit. The variable also identifies processes that left the
+group (setsid) and those of an earlier agent; as it names the attempt, no other process is killed.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ log = logging.getLogger(__name__)
 ATTEMPT_VARIABLE = "WEB_PROFILE_ATTEMPT"
 _POLL_S = 0.01
 _PATIENCE_S = 2.0
-#: what was killed is gone within a millisecond, unless it waits for a disk
+#: a killed process ends within a millisecond, unless it waits for a disk
 _REAP_S = 0.05
 _ORPHAN_POLL_S = 0.02
 
 
 def mark_process(pid: int) -> ProcessMark | None:
-    """Name a running process; None if it is gone or if there is no /proc."""
+    """Return the identity of a running process; None if it has ended or there is no /proc."""
     row = read_row(pid)
     return None if row is None else ProcessMark(pid=pid, ticks=row.start_ticks, boot=_boot())
 
 
 async def end_group(group: int, attempt: UUID) -> None:
-    """KILL the group until it is empty, then what left it. Returns after two seconds at most."""
+    """Kill the group until it is empty, then processes that left it. Takes two seconds at most."""
     deadline = asyncio.get_running_loop().time() + _PATIENCE_S
     while _signal_group(group, signal.SIGKILL) and not _only_zombies(group):
         if asyncio.get_running_loop().time() > deadline:
@@ -47,14 +47,14 @@ async def end_group(group: int, attempt: UUID) -> None:
 
 
 async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
-    """KILL what an earlier agent started. The group only if its first process is still that one."""
+    """Kill processes of an earlier agent; the group only if its first process is still the same."""
     if mark is not None and mark_process(mark.pid) == mark:
         await end_group(mark.pid, attempt)
     end_marked(attempt)
 
 
 def end_marked(attempt: UUID) -> None:
-    """KILL every process that carries the attempt's variable."""
+    """Kill every process that has the attempt's variable in its environment."""
     marker = f"{ATTEMPT_VARIABLE}={attempt}".encode()
     for pid in read_pids():
         try:
@@ -67,12 +67,12 @@ def end_marked(attempt: UUID) -> None:
 
 
 def terminate_group(group: int) -> None:
-    """Ask the group to end."""
+    """Send SIGTERM to the group."""
     _signal_group(group, signal.SIGTERM)
 
 
 def _reap(pid: int) -> None:
-    """A process that left its parent is ours where orphans are adopted (`runner.adopt_orphans`)."""
+    """Wait for a killed process, which is a child of the agent due to `runner.adopt_orphans`."""
     deadline = time.monotonic() + _REAP_S
     with contextlib.suppress(ChildProcessError):
         while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
@@ -80,7 +80,7 @@ def _reap(pid: int) -> None:
 
 
 def reap_group(group: int) -> None:
-    """Wait for what has ended in the group and is ours: its CPU time comes to our account."""
+    """Wait for ended children in the group, so that their CPU time is accounted to the agent."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
@@ -105,7 +105,7 @@ def reap_orphans() -> None:
 
 
 def _is_orphan(pid: int) -> bool:
-    """Whether it is a child of this process, and the first one of a namespace of its own."""
+    """Return whether it is a child of this process and the first process of a PID namespace."""
     row = read_row(pid)
     if row is None or row.parent != os.getpid():
         return False
@@ -129,12 +129,12 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
 
 
 def _only_zombies(group: int) -> bool:
-    """A dead process stays in its group until it is waited for, which an init may never do."""
+    """Return whether all processes of the group are zombies, which init may never reap."""
     return not any(row.group == group and row.state not in "ZX" for row in read_table().values())
 
 
 def oom_kills() -> int | None:
-    """How many processes this kernel has killed for want of memory; None if it does not say."""
+    """Return the kernel's count of out-of-memory kills, None if it is not available."""
     try:
         lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What an attempt leaves beside its figures: `measurement.json` and `manifest.json`."""
+"""Write `measurement.json` and `manifest.json` of an attempt."""
 
 import contextlib
 import logging
@@ -26,13 +26,13 @@ from agent.protocol.options import Value
 
 log = logging.getLogger(__name__)
 
-#: what may change how fast a model runs, or which libraries run it
+#: environment variables that affect the speed of a model or the choice of libraries
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "CUDA_", "MGB_", "MGE_", "OMP_", "MKL_", "LANG")
 
 
 @dataclass
 class Report:
-    """Collected while the attempt goes on, written when it has ended, however it ended."""
+    """The data of both files, collected during the attempt and written after any end of it."""
 
     order: Start
     facts: Facts
@@ -46,12 +46,12 @@ class Report:
     environment: Mapping[str, str] = field(default_factory=dict)
     passes: Passes = field(default_factory=Passes)
     watch: Watch | None = None
-    #: when the files were asked for, and how long they took; None if they did not arrive
+    #: begin and duration of the download; the duration is None if it failed
     begun_at: float = 0.0
     download_s: float | None = None
 
     def phases(self) -> tuple[Phase, ...]:
-        """What took time until now; those of the passes as far as they ended."""
+        """Return the finished phases: the download and the passes."""
         phases = []
         if self.download_s is not None:
             phases.append(_phase("download", self.begun_at, self.download_s))
@@ -63,9 +63,9 @@ class Report:
         return tuple(phases[: MAX_PHASES - 1])
 
     def write(self, folder: Path) -> None:
-        """Reads the runtime's program for its SHA-256: call it in a thread.
+        """Write both files. Hashes the runtime's program: call it in a thread.
 
-        Logs a full disk; what is not whole is not left behind.
+        A write error, such as a full disk, is logged, and no partial file is left behind.
         """
         texts = {
             MEASUREMENT_NAME: self.measurement().model_dump_json(),
@@ -75,7 +75,7 @@ class Report:
             try:
                 (folder / name).write_text(text, encoding="utf-8")
             except OSError as exc:
-                # how the attempt ended is worth more
+                # the end of the attempt is still reported
                 log.warning("report_not_written cause=%r", exc.strerror)
                 (folder / name).unlink(missing_ok=True)
                 return
@@ -144,17 +144,17 @@ def _file_records(order: Start, received: Sequence[StoredFile]) -> list[FileReco
 
 
 def _describe_runtime(runtime: Runtime) -> dict[str, Any]:
-    """The program's own SHA-256 tells two builds of one version apart; a wheel is its version."""
+    """Describe the runtime, with the SHA-256 of a compiled program, as builds may differ."""
     described: dict[str, Any] = runtime.info.model_dump(mode="json", exclude={"problem", "flags"})
     if runtime.info.kind == "binary" and runtime.path:
-        # a program that was removed meanwhile is no reason to lose the figures
+        # the program may have been removed in the meantime
         with contextlib.suppress(OSError):
             described["sha256"] = sha256_of(Path(runtime.path))
     return described
 
 
 def _describe_host(facts: Facts) -> dict[str, Any]:
-    """What the device is, without its names on the network."""
+    """Describe the device, without its host name and IP address."""
     described: dict[str, Any] = facts.model_dump(mode="json", exclude={"hostname", "ip"})
     described["kernel"] = platform.release()
     described["cpu_flags"] = _cpu_flags()
@@ -165,7 +165,7 @@ def _describe_host(facts: Facts) -> dict[str, Any]:
 
 
 def _cpu_flags() -> list[str]:
-    """Instruction sets decide which kernels MegEngine chooses."""
+    """Return the CPU's instruction sets, which determine MegEngine's choice of kernels."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
