@@ -1,10 +1,10 @@
-"""The rectangles of `memory_flow.svg`, piece by piece, out of a file that may be hostile.
+"""Read the rectangles of an untrusted `memory_flow.svg` piece by piece.
 
-The file names a document type, so one is tolerated; whatever a document type could declare is
-refused, and nothing is ever fetched. Elements and attributes that MegEngine does not write are
-counted and dropped. Names of tensors stand in MegEngine's file as they are (1.13 escapes nothing),
-so `<`, `&` and `"` in a name are escaped before the XML parser sees them. A rectangle that is still
-wrong costs itself alone: reading goes on with the next one.
+MegEngine's file has a document type, so one is accepted, but its declarations are rejected and
+nothing is ever fetched. Elements and attributes that MegEngine does not write are counted and
+dropped. MegEngine 1.13 does not escape names of tensors, so `<`, `&` and `"` in a name are escaped
+before XML parsing. A rectangle that is invalid nevertheless is skipped, and reading continues with
+the next one.
 """
 
 import re
@@ -18,22 +18,22 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from profiles.formats.errors import ProfileFormatError
 
-#: read at once
+#: bytes per read
 PIECE_BYTES = 1 << 18
-#: nothing between the beginnings of two rectangles is longer
+#: maximum distance between the beginnings of two rectangles
 LONGEST_BYTES = 1 << 20
 DEPTH_LIMIT = 100
-#: kept of what is passed over: the beginning of a rectangle, or the end of the picture
+#: bytes kept while skipping, which may hold the beginning of a rectangle or the end of the SVG
 _TAIL_BYTES = 32
 
 SVG, TAG = "{http://www.w3.org/2000/svg}", "{https://megengine.org.cn}"
-#: of MegEngine's rectangles; the one that paints the ground has none
+#: attribute of MegEngine's rectangles; the background rectangle lacks it
 ADDRESS = f"{TAG}address"
 _ROOT = b'<svg xmlns="http://www.w3.org/2000/svg" xmlns:tag="https://megengine.org.cn">'
 _RECT = b"\n<rect "
 _LAST = b"\n</svg>"
 _NAME, _NAME_END = b' tag:name="', b'" tag:address="0x'
-#: what a name must not have in XML, or may not be
+#: characters that are not allowed, or may not be allowed, in an XML attribute
 _ODD = re.compile(rb'[<"\x00-\x08\x0b\x0c\x0e-\x1f\x80-\xff]|&(?!(?:amp|lt|gt|quot|apos);)')
 _REPLACED = dict.fromkeys(
     [*(code for code in range(32) if chr(code) not in "\t\n\r"), 0xFFFE, 0xFFFF],
@@ -44,11 +44,11 @@ Attributes = dict[str, str]
 
 
 class RectangleReader:
-    """The attributes of MegEngine's rectangles in one file.
+    """Reads the attributes of MegEngine's rectangles in one file.
 
-    is_cut: it ended before its picture did
-    broken: places that are no XML, each with what stood there up to the next rectangle
-    others: elements that MegEngine does not write
+    is_cut: the file ends before the SVG element does
+    broken: number of places with invalid XML; each is skipped up to the next rectangle
+    others: number of elements that MegEngine does not write
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -64,9 +64,12 @@ class RectangleReader:
         return self._target.others
 
     def pieces(self) -> Iterator[list[Attributes]]:
-        """Raises ProfileFormatError: `empty`, `not_utf8`, `not_svg`, `svg_refused`."""
+        """Yield the rectangles in batches.
+
+        Raises ProfileFormatError: `empty`, `not_utf8`, `not_svg`, `svg_refused`.
+        """
         more = self._file.read(PIECE_BYTES)
-        _look_at(more)
+        _check_head(more)
         left, is_skipping = b"", False
         while more and not self._target.is_over:
             left += more
@@ -79,7 +82,7 @@ class RectangleReader:
                 yield self._rectangles(left[:cut])
                 left = left[cut:]
             elif len(left) > LONGEST_BYTES:
-                # a rectangle may be whole within, and the picture may be over
+                # it may contain a complete rectangle, or the end of the SVG
                 yield self._rectangles(left)
                 if not self._target.is_over:
                     self._break("It goes on for too long without a rectangle.")
@@ -92,11 +95,11 @@ class RectangleReader:
 
     def _rectangles(self, piece: bytes) -> list[Attributes]:
         self._feed(_named(piece))
-        found, self._target.rectangles = self._target.rectangles, []
-        return found
+        rectangles, self._target.rectangles = self._target.rectangles, []
+        return rectangles
 
     def _feed(self, piece: bytes) -> None:
-        """Have a piece read that ends where a rectangle begins, or the file ends."""
+        """Parse a piece that ends at the beginning of a rectangle or at the end of the file."""
         view, at = memoryview(piece), 0
         while at < len(piece) and not self._target.is_over:
             try:
@@ -114,7 +117,7 @@ class RectangleReader:
                 return
 
     def _break(self, why: str) -> None:
-        """Go on with a new parser, as if the picture began here."""
+        """Continue with a new parser, as if the SVG began here."""
         if not self._target.has_root:
             raise ProfileFormatError("not_svg", f"It is no XML: {why[:200]}.")
         self.broken += 1
@@ -125,7 +128,7 @@ class RectangleReader:
 
 
 class _Target:
-    """What the parser tells of."""
+    """Target of the XML parser: collects rectangles and counts other elements."""
 
     def __init__(self) -> None:
         self.rectangles: list[Attributes] = []
@@ -154,7 +157,7 @@ class _Target:
             self._has_ground = True
 
     def end(self, tag: str) -> None:
-        # a rectangle counts once it is whole
+        # a rectangle counts when it is complete
         if self._open is not None and tag == f"{SVG}rect":
             self.rectangles.append(self._open)
             self._open = None
@@ -162,7 +165,7 @@ class _Target:
         self.is_over = self._depth == 0
 
     def close(self) -> None:
-        """Asked for by the parser."""
+        """Required by the parser."""
 
     def _begin(self, tag: str) -> None:
         if tag != f"{SVG}svg":
@@ -171,14 +174,14 @@ class _Target:
 
 
 def _parser(target: _Target) -> Any:
-    # its own word on its encoding is not heard: MegEngine writes UTF-8
-    made = DefusedXMLParser(target=target, encoding="utf-8", forbid_dtd=False)
-    made.parser.StartDoctypeDeclHandler = _on_doctype
-    return made
+    # the declared encoding is ignored: MegEngine writes UTF-8
+    parser = DefusedXMLParser(target=target, encoding="utf-8", forbid_dtd=False)
+    parser.parser.StartDoctypeDeclHandler = _on_doctype
+    return parser
 
 
 def _on_doctype(name: str, system: str | None, public: str | None, has_subset: int) -> None:
-    """The document type that MegEngine names declares nothing by itself, and is not fetched."""
+    """Reject a document type with an internal subset; an external one is not fetched."""
     if has_subset:
         raise _refused("InternalSubset")
 
@@ -189,7 +192,7 @@ def _refused(what: str) -> ProfileFormatError:
     )
 
 
-def _look_at(head: bytes) -> None:
+def _check_head(head: bytes) -> None:
     if not head.strip():
         raise ProfileFormatError("empty", "The file is empty.")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:64]:
@@ -197,28 +200,28 @@ def _look_at(head: bytes) -> None:
 
 
 def _last_start(text: bytes) -> int:
-    """Where the last rectangle begins; MegEngine begins a line with each."""
-    found = text.rfind(_RECT)
-    return found if found > 0 else text.rfind(b"<rect")
+    """The position of the last rectangle; MegEngine writes each on a line of its own."""
+    position = text.rfind(_RECT)
+    return position if position > 0 else text.rfind(b"<rect")
 
 
 def _next_start(piece: bytes, wrong: int, least: int) -> int:
-    """Where the next rectangle begins behind what is wrong, or the picture ends: that may be it."""
-    found = piece.find(_RECT, max(wrong, least))
-    ends = piece.find(_LAST, max(wrong - len(_LAST), least))
-    return min([each for each in (found, ends) if each >= 0], default=len(piece))
+    """The position of the next rectangle after an error, or of the end of the SVG."""
+    start = piece.find(_RECT, max(wrong, least))
+    end = piece.find(_LAST, max(wrong - len(_LAST), least))
+    return min([position for position in (start, end) if position >= 0], default=len(piece))
 
 
 def _named(piece: bytes) -> bytes:
-    """Escape names that are no XML, in each rectangle as MegEngine writes it."""
-    return _RECT.join([_with_name(each) for each in piece.split(_RECT)])
+    """Escape the names in all rectangles of a piece, as far as they are invalid XML."""
+    return _RECT.join([_with_name(rectangle) for rectangle in piece.split(_RECT)])
 
 
 def _with_name(rectangle: bytes) -> bytes:
-    before, found, rest = rectangle.partition(_NAME)
+    before, marker, rest = rectangle.partition(_NAME)
     name, ends, after = rest.partition(_NAME_END)
-    if not found or not ends or not _ODD.search(name):
+    if not marker or not ends or not _ODD.search(name):
         return rectangle
     text = name.decode("utf-8", "replace").translate(_REPLACED)
     is_plain = not _ODD.search(text.encode("ascii", "ignore"))
-    return b"".join((before, found, (text if is_plain else escape(text)).encode(), ends, after))
+    return b"".join((before, marker, (text if is_plain else escape(text)).encode(), ends, after))

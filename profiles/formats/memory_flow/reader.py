@@ -1,27 +1,27 @@
-"""`memory_flow.svg` as numpy columns, so that memory does not grow with its text.
+"""Read `memory_flow.svg` into numpy columns, so that memory usage does not grow with its text.
 
-What MegEngine 1.13.0 writes, from its source (imperative/src/impl/profiler/
-memory_chunk.cpp) and from files of real runs:
+The format of MegEngine 1.13.0, from its source (imperative/src/impl/profiler/memory_chunk.cpp) and
+from files of real runs:
 
-- One rectangle for each tensor that has memory. `x` and `width` are times in units of 100 us, cut
-  to whole ones, `y` and `height` addresses in units of 1,000,000 bytes; both begin with the first
-  tensor. They say less than the attributes beside them, so they are not read.
-- `fill` is how long a tensor lived: up to 0 `#DDDDDD`, 100 us `#CCCCCC`, 1 ms `#BBBBBB`, 10 ms
-  `#AAAAAA`, 100 ms `#999999`, 1 s `#888888`, longer `#555555`.
-- `produced` and `erased` are times since the Profiler began, as the device's clock has them;
-  `duration` is their difference. An empty text is 0. The Profiler ends by releasing all tensors:
-  one that outlives it is erased within the last moments of the file. One whose release was never
-  heard of has an empty `erased` before its `produced`.
-- `size` reaches from the lowest element to the end of the highest: a tensor that is spread over an
-  axis (stride 0) is as small as what is repeated.
-- `address` is where the memory begins that the tensor shares with all views of it, not where the
-  tensor does: how far within that memory a view begins is nowhere in the file, so `a`, `a[5:]` and
-  both halves of a split have one address. From it MegEngine takes off the bytes that lie below the
-  first element where strides are negative, as if that were at the beginning: `a[::-1]` of a tensor
-  of 4 MB stands nearly 4 MB below `a`. They are added again here.
-- `group` is the number of the operator that made the tensor, `__id__` of a trace (`states.h`; runs
-  cannot confirm it, as none writes both files). What came from Python has none, and what was there
-  before the Profiler began mostly has no name either.
+- There is one rectangle per tensor with memory. `x` and `width` are times in units of 100 us,
+  truncated; `y` and `height` are addresses in units of 1,000,000 bytes; both start at the first
+  tensor. They are not read, since other attributes hold the same values with more precision.
+- `fill` encodes the lifetime of a tensor: up to 0 `#DDDDDD`, 100 us `#CCCCCC`, 1 ms `#BBBBBB`,
+  10 ms `#AAAAAA`, 100 ms `#999999`, 1 s `#888888`, longer `#555555`.
+- `produced` and `erased` are times since the start of the Profiler, by the device's clock;
+  `duration` is their difference. An empty text is 0. When the Profiler stops, it releases all
+  tensors, so a tensor that outlives it is erased at the very end of the file. A tensor without a
+  recorded release has an empty `erased`, which is less than its `produced`.
+- `size` spans the lowest to the highest element: a tensor that is broadcast along an axis (stride
+  0) is as small as the repeated data.
+- `address` is the start of the memory that a tensor shares with all its views, not of the tensor
+  itself. The offset of a view within that memory is not in the file, so `a`, `a[5:]` and both
+  halves of a split have the same address. With negative strides, MegEngine subtracts the bytes
+  below the first element from the address, as if that element were at the start: `a[::-1]` of a
+  tensor of 4 MB is nearly 4 MB below `a`. This reader adds them again.
+- `group` is the number of the operator that produced the tensor, `__id__` of a trace (`states.h`;
+  not confirmed by runs, as none writes both files). Tensors created by Python have none, and those
+  from before the start of the Profiler mostly have no name either.
 """
 
 from array import array
@@ -37,13 +37,13 @@ from profiles.formats.memory_flow.amounts import bytes_below, bytes_of, ns_of
 from profiles.formats.memory_flow.elements import ADDRESS, TAG, Attributes, RectangleReader
 from webprofile.integers import parse_int
 
-#: rectangles that are read
+#: maximum number of rectangles
 TENSORS_LIMIT = 1_000_000
-#: different texts that are told apart, and their length together; all others count as one
+#: maximum number of distinct texts, and of their characters in total; further texts share one code
 TEXTS_LIMIT, TEXTS_LENGTH_LIMIT = 500_000, 32 << 20
 LONGEST_NAME, LONGEST_LAYOUT = 300, 200
 NONE = -1
-#: larger ones are no tensors; so many of them can still be added up
+#: maximum size of a tensor; the sum of TENSORS_LIMIT such sizes still fits int64
 _LARGEST_BYTES = 1 << 42
 _LAST_ADDRESS = 1 << 62
 _LARGEST_GROUP = 10**18 - 1
@@ -54,17 +54,18 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The n tensors of one file, in its order.
+    """The n tensors of one file, in the order of the file.
 
-    low: (n,) address at which the memory begins that the tensor looks into; size: (n,) bytes that
-        it reaches over there, more than 0; how far within it begins is unknown
-    begin_ns, end_ns: (n,) produced and erased, ns since the Profiler began; a tensor that was never
-        erased ends with the last moment of the file
-    is_open: (n,) bool, it was never erased
-    name, layout: (n,) into `names` and `layouts`; group: (n,) number of an operator, NONE without
-    broken: rectangles that could not be read; left_out: ones beyond TENSORS_LIMIT
-    others: elements that MegEngine does not write
-    is_cut: the file ends before its picture does
+    low: (n,) start address of the memory that the tensor shares; size: (n,) bytes that it spans,
+        more than 0; its offset within that memory is unknown
+    begin_ns, end_ns: (n,) produced and erased, ns since the start of the Profiler; a tensor that
+        was never erased ends at the last time in the file
+    is_open: (n,) bool, whether it was never erased
+    name, layout: (n,) indices into `names` and `layouts`
+    group: (n,) number of the producing operator, NONE if there is none
+    broken: number of unreadable rectangles; left_out: number of rectangles beyond TENSORS_LIMIT
+    others: number of elements that MegEngine does not write
+    is_cut: the file ends before the SVG element does
     """
 
     low: Ints
@@ -87,32 +88,32 @@ class Flow:
 
     @property
     def high(self) -> Ints:
-        """(n,) address behind the last byte, as if it began where its memory does."""
+        """(n,) end address, assuming that the tensor starts where its memory does."""
         return self.low + self.size
 
 
 def read_flow(path: Path) -> Flow:
     """Read a whole file.
 
-    Raises ProfileFormatError: `empty`, `not_utf8`, `not_svg`, `svg_refused`, and
-    `no_memory_flow` for a picture of another program. What is wrong with single rectangles, and an
-    end that is missing, is counted in the result instead.
+    Raises ProfileFormatError: `empty`, `not_utf8`, `not_svg`, `svg_refused`, and `no_memory_flow`
+    for an SVG of another program. Invalid rectangles and a truncated file do not raise; the result
+    counts them.
     """
-    making = _Making()
+    builder = _FlowBuilder()
     with path.open("rb") as file:
         reader = RectangleReader(file)
         for rectangles in reader.pieces():
-            for each in rectangles:
-                making.add(each)
-    return making.done(reader)
+            for attributes in rectangles:
+                builder.add(attributes)
+    return builder.done(reader)
 
 
 def _texts(longest: int) -> InternedTexts:
     return InternedTexts(longest=longest, most=TEXTS_LIMIT, most_chars=TEXTS_LENGTH_LIMIT)
 
 
-class _Making:
-    """Columns in the making."""
+class _FlowBuilder:
+    """Builds the columns of a Flow."""
 
     def __init__(self) -> None:
         self._names, self._layouts = _texts(LONGEST_NAME), _texts(LONGEST_LAYOUT)
@@ -120,23 +121,23 @@ class _Making:
         self._appends = [self._columns[name].append for name in _COLUMNS]
         self._broken = self._left_out = 0
 
-    def add(self, told: Attributes) -> None:
+    def add(self, attributes: Attributes) -> None:
         if len(self._columns["low"]) >= TENSORS_LIMIT:
             self._left_out += 1
             return
-        found = _numbers(told)
-        if found is None:
+        numbers = _numbers(attributes)
+        if numbers is None:
             self._broken += 1
             return
-        low, size, begin_ns, end_ns, group = found
-        name = self._names.code(told.get(f"{TAG}name", ""))
-        layout = self._layouts.code(told.get(f"{TAG}layout", ""))
+        low, size, begin_ns, end_ns, group = numbers
+        name = self._names.code(attributes.get(f"{TAG}name", ""))
+        layout = self._layouts.code(attributes.get(f"{TAG}layout", ""))
         row = (low, size, begin_ns, end_ns, name, layout, group)
         for append, value in zip(self._appends, row, strict=True):
             append(value)
 
     def done(self, reader: RectangleReader) -> Flow:
-        columns = {name: np.array(each, np.int64) for name, each in self._columns.items()}
+        columns = {name: np.array(column, np.int64) for name, column in self._columns.items()}
         if not len(columns["low"]) and (self._broken or reader.others or reader.broken):
             raise ProfileFormatError("no_memory_flow", "None of its rectangles is a tensor.")
         is_open = columns["end_ns"] == NONE
@@ -154,20 +155,23 @@ class _Making:
         )
 
 
-def _numbers(told: Attributes) -> tuple[int, int, int, int, int] | None:
-    """(address, size, produced, erased or NONE, group or NONE); None where one is no number."""
-    begin_ns, end_ns = ns_of(told.get(f"{TAG}produced", "")), ns_of(told.get(f"{TAG}erased", ""))
-    low, size = _address(told[ADDRESS]), bytes_of(told.get(f"{TAG}size", ""))
+def _numbers(attributes: Attributes) -> tuple[int, int, int, int, int] | None:
+    """(address, size, produced, erased or NONE, group or NONE); None if a value is invalid."""
+    begin_ns, end_ns = (
+        ns_of(attributes.get(f"{TAG}produced", "")),
+        ns_of(attributes.get(f"{TAG}erased", "")),
+    )
+    low, size = _address(attributes[ADDRESS]), bytes_of(attributes.get(f"{TAG}size", ""))
     if begin_ns is None or end_ns is None or low is None or size is None:
         return None
     if not 0 < size <= _LARGEST_BYTES:
         return None
-    group = told.get(f"{TAG}group", "")
+    group = attributes.get(f"{TAG}group", "")
     number = parse_int(group, maximum=_LARGEST_GROUP)
     number = NONE if number is None else number
-    # an empty text is 0; an end that lies before the beginning is no life
+    # an empty text is 0; an end before the begin means that the release was not recorded
     is_open = end_ns == 0 < begin_ns
-    layout = told.get(f"{TAG}layout", "")
+    layout = attributes.get(f"{TAG}layout", "")
     if "(-" in layout:
         low += bytes_below(layout, size)
     return low, size, begin_ns, NONE if is_open else max(begin_ns, end_ns), number
@@ -177,7 +181,7 @@ def _address(text: str) -> int | None:
     if not text.startswith("0x") or len(text) > 18:
         return None
     try:
-        found = int(text, 16)
+        address = int(text, 16)
     except ValueError:
         return None
-    return found if found < _LAST_ADDRESS else None
+    return address if address < _LAST_ADDRESS else None

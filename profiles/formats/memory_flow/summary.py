@@ -1,6 +1,6 @@
-"""What is kept of `memory_flow.svg`: tensors, the use of memory over time, its peak.
+"""Summary of `memory_flow.svg`: tensors, memory usage over time, and the peak.
 
-All of it is bounded, whatever the file: what is left out is counted.
+The summary has a bounded size for any file; whatever exceeds the limits is counted.
 """
 
 import re
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from profiles.analysis.downsampling import thinned
 from profiles.formats.memory_flow.amounts import layout_of
 from profiles.formats.memory_flow.reader import NONE, Flow, read_flow
-from profiles.formats.memory_flow.usage import Space, Usage, space_of, usage_of
+from profiles.formats.memory_flow.usage import AddressSpace, MemoryUsage, space_of, usage_of
 
-#: tensors that are kept, and how many of those at the peak come first
+#: maximum number of tensors in the summary, and of those at the peak that are preferred
 TENSORS_LIMIT, AT_PEAK_LIMIT = 10_000, 2_000
 TAGS_LIMIT, REGIONS_LIMIT = 200, 64
-#: of the curve
+#: maximum number of points of the curve
 POINTS_LIMIT = 1_000
-#: unused addresses between two regions
+#: minimum number of unused bytes between two regions
 GAP_BYTES = 1 << 20
-#: of the peak, in percent: what counts as near it
+#: usage that counts as near the peak, percent of the peak
 NEAR_PERCENT = 90
 _S_PER_NS = 1e-9
-#: of a tensor's name, `step[12].MUL:0`: which call, which output
+#: the numbers of call and output in a tensor's name, `step[12].MUL:0`
 _CALL = re.compile(r"\[\d+\]|:\d+$")
 
 
@@ -188,13 +188,13 @@ def _s(ns: int | np.int64) -> float:
     return float(ns) * _S_PER_NS
 
 
-def _near_peak_s(usage: Usage, peak_bytes: int) -> float:
-    """Of all moments: the curve has only the most of each stretch, and one may last seconds."""
+def _near_peak_s(usage: MemoryUsage, peak_bytes: int) -> float:
+    """Computed from all changes, since a point of the curve may stand for seconds."""
     return _s(usage.lasting_ns(-(-peak_bytes * NEAR_PERCENT // 100)))
 
 
 def _kept(flow: Flow, at_peak: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Rows of those that are kept, in the order of their beginnings."""
+    """Rows of the tensors in the summary, in the order of their begins."""
     size = flow.size.astype(np.float64)
     area = size * (flow.end_ns - flow.begin_ns)
     is_first = at_peak.copy()
@@ -204,7 +204,7 @@ def _kept(flow: Flow, at_peak: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _rows(
-    flow: Flow, kept: NDArray[np.intp], at_peak: NDArray[np.bool_], space: Space
+    flow: Flow, kept: NDArray[np.intp], at_peak: NDArray[np.bool_], space: AddressSpace
 ) -> Iterator[TensorRow]:
     places = space.below(flow.low[kept])
     for row, place in zip(kept.tolist(), places.tolist(), strict=True):
@@ -234,7 +234,7 @@ def tag_of(name: str) -> str:
 
 
 def _tags(flow: Flow, at_peak: NDArray[np.bool_]) -> list[TagRow]:
-    """By bytes at the peak, then by bytes in all."""
+    """The rows by tag, sorted by bytes at the peak, then by total bytes."""
     codes: dict[str, int] = {}
     of_name = np.array([codes.setdefault(tag_of(n), len(codes)) for n in flow.names], np.int64)
     tag = of_name[flow.name] if len(flow) else flow.name
@@ -254,7 +254,7 @@ def _tags(flow: Flow, at_peak: NDArray[np.bool_]) -> list[TagRow]:
     return sorted(rows, key=lambda row: (-row.peak_bytes, -row.made_bytes, row.tag))
 
 
-def _regions(space: Space) -> list[Region]:
+def _regions(space: AddressSpace) -> list[Region]:
     if not len(space.start):
         return []
     gap = space.start[1:] - space.end[:-1]
@@ -269,10 +269,10 @@ def _regions(space: Space) -> list[Region]:
     ]
 
 
-def _curve(usage: Usage) -> FlowCurve:
+def _curve(usage: MemoryUsage) -> FlowCurve:
     if not len(usage.at_ns):
         return FlowCurve((), ())
-    # the last moment, at which nothing is held any more, is a stretch of its own
+    # the last point, where no memory is held any more, forms an interval of its own
     starts = thinned(usage.at_ns, POINTS_LIMIT)
     return FlowCurve(
         at_s=tuple((usage.at_ns[starts] * _S_PER_NS).tolist()),
@@ -281,5 +281,5 @@ def _curve(usage: Usage) -> FlowCurve:
 
 
 def read_memory_flow(path: Path) -> bytes:
-    """Return the summary of a file as JSON. Raises ProfileFormatError, as `read_flow` does."""
+    """Return the summary of a file as JSON. Raises ProfileFormatError as `read_flow`."""
     return msgspec.json.encode(summarize(read_flow(path)))

@@ -1,13 +1,13 @@
-"""How much memory tensors hold at each moment, and where in the address space.
+"""Compute the memory that tensors hold over time, and the used parts of the address space.
 
-Tensors share memory (a view has that of what it looks at), so sizes do not add up to bytes. What is
-held are blocks: tensors whose memory begins at one address, each beginning before those before it
-have all ended. MegEngine 1.13 frees memory when the last tensor that looks into it is gone, and all
-of it at once, so a block is held from its first begin to its last end, and is as large as its
-largest tensor: a row of a matrix that is gone holds the whole matrix. (One that nobody saw, because
-it was gone before the Profiler began, is as large as what is left of it.) What begins at the moment
-at which the others end is another block, that of memory which was freed and is used again. Where
-blocks lie on each other, each address counts once.
+Tensors share memory (a view has the memory of its base), so sizes cannot be added up. The unit is a
+block: tensors whose memory starts at the same address and whose lifetimes overlap in a chain.
+MegEngine 1.13 frees memory as a whole when the last tensor that uses it is gone. A block is
+therefore held from its first begin to its last end, and is as large as its largest tensor: a row of
+a deleted matrix holds the whole matrix. (If the matrix was deleted before the Profiler started,
+only the size of its remaining views is known.) A tensor that begins exactly when the others end
+belongs to a new block, since the memory was freed and reused. Where blocks overlap, each address
+counts once.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from profiles.formats.memory_flow.reader import Flow, Ints
 
-#: changes that are computed at once, in a table of these by the addresses that they change
+#: changes per batch; a batch is computed as a table of changes by affected addresses
 _AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """b pieces of memory, ascending by `low`.
+    """b blocks of memory, ascending by `low`.
 
-    low, high: (b,) address of the first byte, and that behind the last
-    begin_ns, end_ns: (b,) of the first tensor in it, and of the last
+    low, high: (b,) start address and end address (exclusive)
+    begin_ns, end_ns: (b,) begin of the first tensor in the block, end of the last
     """
 
     low: Ints
@@ -37,10 +37,11 @@ class Blocks:
 
 
 @dataclass(frozen=True, eq=False)
-class Usage:
-    """The m moments at which anything changes, ascending; what holds at one holds to the next.
+class MemoryUsage:
+    """Memory usage as a step function with m changes.
 
-    at_ns: (m,); held: (m,) bytes, each address once
+    at_ns: (m,) times of the changes, ascending
+    held: (m,) bytes held from this time until the next, each address counted once
     """
 
     at_ns: Ints
@@ -48,19 +49,19 @@ class Usage:
 
     @property
     def peak(self) -> int | None:
-        """The first moment with most bytes held; None if nothing ever is."""
+        """Index of the first maximum of `held`; None if no memory is ever held."""
         return int(np.argmax(self.held)) if len(self.held) and self.held.max() > 0 else None
 
     def lasting_ns(self, least: int) -> int:
-        """How long at least so many bytes are held, in all."""
+        """Total time, ns, during which at least this number of bytes is held."""
         return int(np.diff(self.at_ns)[self.held[:-1] >= least].sum())
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
-    """Addresses that any tensor ever has: s stretches without a gap, ascending.
+class AddressSpace:
+    """The addresses that tensors use: s contiguous ranges, ascending.
 
-    start, end: (s,) addresses; place: (s,) bytes of all stretches before this one
+    start, end: (s,) addresses; place: (s,) total bytes of all preceding ranges
     """
 
     start: Ints
@@ -69,11 +70,11 @@ class Space:
 
     @property
     def size(self) -> int:
-        """Bytes of all stretches."""
+        """Total bytes of all ranges."""
         return int((self.end - self.start).sum())
 
     def below(self, address: Ints) -> Ints:
-        """Bytes of the stretches that lie below each address."""
+        """Bytes of the ranges that lie below each address."""
         if not len(self.start):
             return np.zeros(len(address), np.int64)
         last = np.searchsorted(self.start, address, "right") - 1
@@ -81,8 +82,8 @@ class Space:
         return np.where(last >= 0, self.place[last] + inside, 0)
 
 
-def space_of(low: Ints, high: Ints) -> Space:
-    """Return the union of [low, high), which are sorted by `low`."""
+def space_of(low: Ints, high: Ints) -> AddressSpace:
+    """Return the union of the ranges [low, high), which must be sorted by `low`."""
     top = np.maximum.accumulate(high) if len(high) else high
     is_first = np.ones(len(low), np.bool_)
     is_first[1:] = low[1:] > top[:-1]
@@ -90,17 +91,17 @@ def space_of(low: Ints, high: Ints) -> Space:
     start = low[first]
     end = top[np.append(first[1:] - 1, len(low) - 1)] if len(low) else start
     length = end - start
-    return Space(start, end, np.cumsum(length) - length)
+    return AddressSpace(start, end, np.cumsum(length) - length)
 
 
 def blocks_of(flow: Flow) -> Blocks:
-    """Return what tensors hold. One that ends as it begins never holds anything."""
+    """Group tensors into blocks; tensors with a lifetime of 0 are ignored."""
     rows = np.flatnonzero(flow.end_ns > flow.begin_ns)
     rows = rows[np.lexsort((flow.begin_ns[rows], flow.low[rows]))]
     low, high, begin_ns, end_ns = (
-        each[rows] for each in (flow.low, flow.high, flow.begin_ns, flow.end_ns)
+        column[rows] for column in (flow.low, flow.high, flow.begin_ns, flow.end_ns)
     )
-    # ranks instead of times: with the address's before them they still are whole numbers of 64 bits
+    # use ranks instead of times, so that (address rank, time rank) fits one 64-bit integer
     times, rank = np.unique(np.concatenate([begin_ns, end_ns]), return_inverse=True)
     above = np.cumsum(np.diff(low, prepend=low[:1]) != 0) * len(times)
     last_end = np.maximum.accumulate(above + rank[len(rows) :])
@@ -111,8 +112,8 @@ def blocks_of(flow: Flow) -> Blocks:
     return Blocks(low[first], most(high, first), begin_ns[first], most(end_ns, first))
 
 
-def usage_of(flow: Flow) -> Usage:
-    """Return what tensors hold over time."""
+def usage_of(flow: Flow) -> MemoryUsage:
+    """Return the memory usage over time."""
     blocks = blocks_of(flow)
     low, high, number = blocks.low, blocks.high, len(blocks.low)
     at_ns = np.concatenate([blocks.begin_ns, blocks.end_ns])
@@ -121,13 +122,14 @@ def usage_of(flow: Flow) -> Usage:
     row, change = order % max(number, 1), np.where(order < number, 1, -1)
     held = np.concatenate([np.zeros(0, np.int64), *_held(low, high, row, change)])
     last = np.flatnonzero(np.append(at_ns[1:] != at_ns[:-1], True)[: len(at_ns)])
-    return Usage(at_ns[last], held[last])
+    return MemoryUsage(at_ns[last], held[last])
 
 
 def _held(low: Ints, high: Ints, row: Ints, change: Ints) -> Iterator[Ints]:
-    """Bytes held after each change (1: a block begins, -1: it ends), so many at once.
+    """Yield the bytes held after each change, in batches.
 
-    low, high: (n,) ascending by `low`; row: (m,) whose turn it is
+    low, high: (n,) address ranges of the blocks, ascending by `low`
+    row, change: (m,) the block of each change, and 1 if it begins or -1 if it ends
     """
     alive = np.zeros(len(low), np.bool_)
     for start in range(0, len(row), _AT_ONCE):
@@ -138,11 +140,11 @@ def _held(low: Ints, high: Ints, row: Ints, change: Ints) -> Iterator[Ints]:
         still = np.flatnonzero(alive)
         rest = space_of(low[still], high[still])
         points = np.unique(np.concatenate([low[moving], high[moving]]))
-        # of each stretch between two points, what no block that stays has
+        # bytes between two neighbouring points that no unchanged block covers
         free = np.diff(points) - np.diff(rest.below(points))
         count = _counts(points, low, high, moving[before], turn, step)
         yield rest.size + (count[:, :-1] > 0) @ free
-        # the last turn of a block says whether it is alive now
+        # the last change of a block in the batch decides whether it is alive
         alive[moving] = before
         alive[turn] = step > 0
 
@@ -150,7 +152,7 @@ def _held(low: Ints, high: Ints, row: Ints, change: Ints) -> Iterator[Ints]:
 def _counts(
     points: Ints, low: Ints, high: Ints, before: Ints, turn: Ints, step: Ints
 ) -> NDArray[np.int32]:
-    """(turns, points) how many of the moving blocks have the stretch behind a point."""
+    """(changes, points) number of changing blocks that cover the interval after a point."""
     table = np.zeros((len(turn), len(points)), np.int32)
     places, first = np.arange(len(turn)), np.zeros(len(before), np.intp)
     for edge, sign in ((low, 1), (high, -1)):

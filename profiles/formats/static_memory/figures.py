@@ -1,8 +1,8 @@
-"""What a memory plan comes to: bytes alive at each operator, the peak, reuse, what shares bytes.
+"""Figures of a memory plan: bytes alive at each operator, the peak, sharing and overlaps.
 
-Peak, weights, size at each operator and the operators that reach the most are those that
-`megengine.tools.graph_info_analyze` writes for TensorBoard. A chunk that overwrites another one
-counts from the operator after the one that writes it, since until then the other one counts.
+Peak, weights, size at each operator and the operators with the maximum are defined as in
+`megengine.tools.graph_info_analyze`, which writes them for TensorBoard. A chunk that overwrites
+another one counts from the operator after its writer, since until then the other chunk counts.
 """
 
 from bisect import bisect_left, insort
@@ -13,20 +13,21 @@ from numpy.typing import NDArray
 
 from profiles.formats.static_memory.plan_file import NOWHERE, Bools, PlanFile, Whole
 
-#: pairs that are named
+#: maximum number of pairs that are listed
 OVERLAPS_LIMIT = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """Of n operators and k chunks; bytes are int64.
+    """Figures of a plan with n operators and k chunks; bytes are int64.
 
-    counted: (k,) int64, the first step at which a chunk counts; counts: (k,) bool, it ever does
-    alive: (n,) bytes of chunks at each operator, without weights
+    counted: (k,) int64, the first step at which a chunk counts; counts: (k,) bool, whether it ever
+        counts
+    alive: (n,) bytes of the chunks that count at each operator, without weights
     peak: the highest address; peak_step: the first operator at which a chunk that reaches it
         counts, NOWHERE if none does
-    most_alive: the most bytes at one operator; reached: steps with so many, empty if that is 0
-    changes: (n + 1,) bool, whether other chunks count at a step than at the one before
+    most_alive: the maximum of `alive`; reached: steps with that maximum, empty if it is 0
+    changes: (n + 1,) bool, whether the set of counting chunks differs from that of the step before
     """
 
     counted: Whole
@@ -41,7 +42,7 @@ class Figures:
 
 
 def figures(plan: PlanFile) -> Figures:
-    """Compute them; near-linear."""
+    """Compute the figures of a plan, in near-linear time."""
     steps, moving = len(plan.names), ~plan.is_weight
     counted = plan.begin + (plan.overwrites != NOWHERE)
     counts = moving & (counted < plan.end)
@@ -67,17 +68,17 @@ def figures(plan: PlanFile) -> Figures:
     )
 
 
-def alive_at(plan: PlanFile, found: Figures, step: int) -> NDArray[np.intp]:
-    """Return the places of the chunks that count at a step, the largest first, then by id."""
-    places = np.flatnonzero(found.counts & (found.counted <= step) & (step < plan.end))
-    return places[np.argsort(-plan.size[places], kind="stable")]
+def alive_at(plan: PlanFile, values: Figures, step: int) -> NDArray[np.intp]:
+    """Return the indices of the chunks that count at a step, the largest first, then by id."""
+    chunks = np.flatnonzero(values.counts & (values.counted <= step) & (step < plan.end))
+    return chunks[np.argsort(-plan.size[chunks], kind="stable")]
 
 
-def moments(found: Figures) -> list[tuple[int, int]]:
-    """(first, last) step of each run of operators that reach the most with the same chunks."""
+def moments(values: Figures) -> list[tuple[int, int]]:
+    """(first, last) step of each run of operators that reach the maximum with the same chunks."""
     runs: list[tuple[int, int]] = []
-    for step in found.reached.tolist():
-        if runs and runs[-1][1] == step - 1 and not found.changes[step]:
+    for step in values.reached.tolist():
+        if runs and runs[-1][1] == step - 1 and not values.changes[step]:
             runs[-1] = (runs[-1][0], step)
         else:
             runs.append((step, step))
@@ -85,43 +86,43 @@ def moments(found: Figures) -> list[tuple[int, int]]:
 
 
 def sharing(plan: PlanFile) -> Whole:
-    """(k,) how many other chunks lie on some of a chunk's bytes at any time; weights share none."""
-    places = np.flatnonzero(~plan.is_weight & (plan.size > 0))
-    lows, highs = np.sort(plan.low[places]), np.sort(plan.high[places])
-    before = np.searchsorted(highs, plan.low[places], side="right")
-    behind = len(places) - np.searchsorted(lows, plan.high[places], side="left")
+    """(k,) number of other chunks that use some of a chunk's bytes at any time; 0 for weights."""
+    chunks = np.flatnonzero(~plan.is_weight & (plan.size > 0))
+    lows, highs = np.sort(plan.low[chunks]), np.sort(plan.high[chunks])
+    before = np.searchsorted(highs, plan.low[chunks], side="right")
+    after = len(chunks) - np.searchsorted(lows, plan.high[chunks], side="left")
     shared = np.zeros(len(plan.ids), dtype=np.int64)
-    shared[places] = len(places) - before - behind - 1
+    shared[chunks] = len(chunks) - before - after - 1
     return shared
 
 
-def overlaps(plan: PlanFile, found: Figures) -> tuple[list[tuple[int, int]], int]:
-    """Pairs of chunks (places) that count at the same time on the same bytes, and how many.
+def overlaps(plan: PlanFile, values: Figures) -> tuple[list[tuple[int, int]], int]:
+    """Pairs of chunks (indices) that count at the same time on the same bytes, and their number.
 
-    None are found if and only if there are none. Once there is one, the number is a lower bound:
-    a chunk is compared with its neighbours, as if those before it overlapped nothing.
+    The result is empty if and only if no chunks overlap. Otherwise the number is a lower bound: a
+    chunk is compared with its neighbours only, as if the preceding chunks did not overlap.
     """
-    places = np.flatnonzero(found.counts & (plan.size > 0))
-    # at one step what ends comes before what begins
-    at = np.concatenate([plan.end[places], found.counted[places]])
-    begins = np.repeat([False, True], len(places))
+    chunks = np.flatnonzero(values.counts & (plan.size > 0))
+    # at the same step, ends precede begins
+    at = np.concatenate([plan.end[chunks], values.counted[chunks]])
+    begins = np.repeat([False, True], len(chunks))
     order = np.lexsort((begins, at))
-    events = zip(np.tile(places, 2)[order].tolist(), begins[order].tolist(), strict=True)
+    events = zip(np.tile(chunks, 2)[order].tolist(), begins[order].tolist(), strict=True)
     low, high = plan.low.tolist(), plan.high.tolist()
-    taken: list[tuple[int, int]] = []  # (address, place) of what counts now
+    taken: list[tuple[int, int]] = []  # (address, chunk) of the chunks that count now
     pairs: list[tuple[int, int]] = []
     number = 0
-    for place, begin in events:
-        mine = (low[place], place)
+    for chunk, begin in events:
+        entry = (low[chunk], chunk)
         if not begin:
-            del taken[bisect_left(taken, mine)]
+            del taken[bisect_left(taken, entry)]
             continue
-        where = bisect_left(taken, mine)
-        for neighbour in taken[max(where - 1, 0) : where + 1]:
+        position = bisect_left(taken, entry)
+        for neighbour in taken[max(position - 1, 0) : position + 1]:
             other = neighbour[1]
-            if low[other] < high[place] and low[place] < high[other]:
+            if low[other] < high[chunk] and low[chunk] < high[other]:
                 number += 1
                 if len(pairs) < OVERLAPS_LIMIT:
-                    pairs.append((other, place))
-        insort(taken, mine)
+                    pairs.append((other, chunk))
+        insort(taken, entry)
     return pairs, number

@@ -1,7 +1,7 @@
-"""`graph.json` beside a memory plan: which operator each step is, and what its outputs are.
+"""Read the `graph.json` of a memory plan: the operator of each step and its outputs.
 
-It is the same graph as `graph_exec` of a profile, written before memory was planned: variables
-have shapes, as far as MegEngine infers them, but in 1.13 neither a data type nor a chunk.
+It is the same graph as `graph_exec` of a profile, but written before memory planning: variables
+have shapes, as far as MegEngine can infer them, but in 1.13 neither dtypes nor chunks.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.profile_schema import GraphVar, PlanGraph
 
 PERSISTENT = "PERSISTENT_DEVICE_VALUE"
-#: such outputs get their memory elsewhere than in the plan
+#: flags of outputs whose memory is not part of the plan
 _NOT_PLANNED = frozenset({PERSISTENT, "NO_SYS_MEM_ALLOC", "NO_SYS_STATIC_MEM_ALLOC"})
 _WORKSPACE = "VOLATILE_CONTENT"
 #: MegEngine's tensors have 7 axes at most
@@ -25,8 +25,8 @@ NEVER = -1
 class Variable:
     """An output of an operator.
 
-    shape: None where it is not known before the graph runs
-    last: the last step that reads it, not counting who reads a view of it; NEVER for none
+    shape: None if it is unknown before the graph runs
+    last: the last step that reads it, not counting steps that read a view of it; NEVER for none
     """
 
     name: str
@@ -40,7 +40,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Step:
-    """The operator of one step and its outputs, in their order."""
+    """The operator of one step and its outputs, in order."""
 
     id: str
     type: str
@@ -60,22 +60,22 @@ def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[Step, ...]:
         graph = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProfileFormatError("graph_unreadable", f"graph.json: {error}.") from None
-    found = [graph.operator.get(key) for key in graph.comp_seq]
-    if [each.name if each else None for each in found] != list(names):
+    executed = [graph.operator.get(key) for key in graph.comp_seq]
+    if [operator.name if operator else None for operator in executed] != list(names):
         raise ProfileFormatError("not_a_profile", "graph.json is of another graph than the plan.")
-    operators = [each for each in found if each is not None]
-    variables = {key: _variable(each) for key, each in graph.var.items()}
+    operators = [operator for operator in executed if operator is not None]
+    variables = {key: _variable(variable) for key, variable in graph.var.items()}
     for step, operator in enumerate(operators):
         for key in operator.input:
             if key in variables:
                 variables[key].last = step
     return tuple(
         Step(
-            id=str(each.id),
-            type=each.type,
-            outputs=tuple(variables[key] for key in each.output if key in variables),
+            id=str(operator.id),
+            type=operator.type,
+            outputs=tuple(variables[key] for key in operator.output if key in variables),
         )
-        for each in operators
+        for operator in operators
     )
 
 
@@ -96,7 +96,7 @@ def _variable(var: GraphVar) -> Variable:
 
 
 def _shape(raw: Raw) -> tuple[int, ...] | None:
-    """Whole numbers; None for anything else, such as "Large Array"."""
+    """Decode a shape; None if it is not a list of integers, such as "Large Array"."""
     try:
         axes = _SHAPE.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

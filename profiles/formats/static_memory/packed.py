@@ -1,4 +1,4 @@
-"""The folder of a memory plan as a device packs it: a zip of plain files, without folders."""
+"""Unpack the zip in which a device stores the files of a memory plan."""
 
 import zipfile
 import zlib
@@ -8,7 +8,7 @@ from profiles.formats.errors import ProfileFormatError
 
 #: as MegEngine names them
 PLAN_NAME, GRAPH_NAME = "StaticMemoryInfo.json", "graph.json"
-#: of a list of files in a zip; a device packs two of them
+#: maximum number of files in the zip; a device packs two
 _MOST_FILES = 1_000
 _PIECE_BYTES = 1 << 20
 _DAMAGE = (
@@ -18,9 +18,9 @@ _DAMAGE = (
 
 
 def unpack(path: Path, folder: Path, *, max_bytes: int) -> tuple[Path, Path | None]:
-    """Write plan and graph of the zip at `path` below `folder`; the graph may be missing.
+    """Extract plan and graph from the zip at `path` into `folder`; the graph may be missing.
 
-    max_bytes: of each file, whatever the zip says about it
+    max_bytes: limit of each file, whatever size the zip declares
     Raises ProfileFormatError static_memory_zip, too_large.
     """
     try:

@@ -1,8 +1,8 @@
-"""`StaticMemoryInfo.json` as numpy columns, checked: every number in the file is a text.
+"""Read `StaticMemoryInfo.json` into validated numpy columns; every number in it is a text.
 
-Written by MegEngine's `StaticMemRecorder` (`src/plugin/impl/static_mem_record.cpp`) as
-`{"opr": {step: {id, name}}, "chunk": {id: {...}}}`; what it means is as in MegEngine's own tool,
-`megengine.tools.graph_info_analyze`. Unlike that tool, this names what cannot be true.
+MegEngine's `StaticMemRecorder` (`src/plugin/impl/static_mem_record.cpp`) writes it as
+`{"opr": {step: {id, name}}, "chunk": {id: {...}}}`; the semantics are those of MegEngine's own tool
+`megengine.tools.graph_info_analyze`. Unlike that tool, this reader rejects impossible values.
 """
 
 import re
@@ -22,11 +22,11 @@ from webprofile.integers import parse_int
 Whole = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: a million takes half the memory that the reader has
+#: a million takes half of the reader's memory limit
 MOST_CHUNKS = MOST_OPERATORS = 1_000_000
-#: an exabyte is no memory, and their sum must stay exact in JavaScript
+#: limits of an address and of the sum of all sizes, which must be exact in JavaScript
 HIGHEST_ADDRESS, MOST_BYTES_TOGETHER = 1 << 50, 1 << 53
-#: of a number
+#: maximum number of digits of a number
 _MOST_DIGITS = 16
 NOWHERE = -1
 
@@ -53,13 +53,13 @@ class _File(Struct, gc=False):
 
 @dataclass(frozen=True, eq=False)
 class PlanFile:
-    """The n operators of a plan in order of execution, and its k chunks in order of their ids.
+    """The n operators of a plan in execution order, and its k chunks in the order of their ids.
 
-    names: of operators, by step
-    ids, begin, end, low, high, overwrites: (k,) int64; a chunk is taken from step `begin` to the
-        step before `end`, and lies from address `low` to `high`; `overwrites` is the id of the
-        chunk in whose place it is written, NOWHERE for most
-    is_weight: (k,) bool: parameters, constants and inputs, taken all the time
+    names: names of the operators, by step
+    ids, begin, end, low, high, overwrites: (k,) int64; a chunk is in use from step `begin` to the
+        step before `end`, at the addresses from `low` to `high`; `overwrites` is the id of the
+        chunk that it is written over in place, NOWHERE for most
+    is_weight: (k,) bool: parameters, constants and inputs, which are always in use
     """
 
     names: tuple[str, ...]
@@ -80,7 +80,8 @@ class PlanFile:
 _DECODER = msgspec.json.Decoder(_File)
 _LOOSE = msgspec.json.Decoder(dict[str, Any])
 _ENTRY: dict[str, type[Struct]] = {"opr": _Operator, "chunk": _Chunk}
-#: a key that each entry has once: more of them than entries, and an id stands twice
+#: a key that each entry has once: if it occurs more often than there are entries, an id is
+#: duplicated
 _KEYS = {"opr": re.compile(rb'"name"\s*:'), "chunk": re.compile(rb'"time_begin"\s*:')}
 
 
@@ -115,7 +116,7 @@ def _decoded(data: bytes) -> _File:
 
 
 def _explained(data: bytes, error: msgspec.ValidationError) -> ProfileFormatError:
-    """Name the entry that has another form than it should."""
+    """The error for a file that does not match the schema; names the invalid entry."""
     try:
         file = _LOOSE.decode(data)
     except RecursionError:
@@ -131,10 +132,10 @@ def _explained(data: bytes, error: msgspec.ValidationError) -> ProfileFormatErro
         for key, entry in entries.items():
             try:
                 msgspec.convert(entry, form)
-            except msgspec.ValidationError as found:
-                missing = isinstance(entry, dict) and "missing required" in str(found)
+            except msgspec.ValidationError as mismatch:
+                missing = isinstance(entry, dict) and "missing required" in str(mismatch)
                 code: FormatCode = "static_memory_missing" if missing else "static_memory_bad"
-                return _wrong(code, f"{_named(section, key)}: {found}.")
+                return _wrong(code, f"{_named(section, key)}: {mismatch}.")
     return _wrong("static_memory_missing", f"{error}.")
 
 
@@ -143,7 +144,7 @@ def _wrong(code: FormatCode, detail: str) -> ProfileFormatError:
 
 
 def _named(section: str, key: object) -> str:
-    """An entry as a message names it; what its key is may be anything."""
+    """Describe an entry for an error message; its key is untrusted."""
     kind = {"opr": "operator", "chunk": "chunk"}[section]
     return f"{kind} {str(key)[:40]!r}"
 
@@ -163,7 +164,7 @@ def _check_entries(section: str, entries: Mapping[str, _Operator | _Chunk], data
 
 
 def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
-    """(k,) int64 of texts that are whole numbers; `place` names one of them for an error."""
+    """Parse texts as (k,) int64; `place` describes the text at an index for an error."""
     is_plain = all(map(str.isdigit, texts)) and "".join(texts).isascii()
     if not is_plain or max(map(len, texts), default=0) > _MOST_DIGITS:
         for number, text in enumerate(texts):
@@ -174,7 +175,7 @@ def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
 
 
 def _names(operators: Mapping[str, _Operator]) -> tuple[str, ...]:
-    """Names by step: ids count from 0 without a gap."""
+    """Names by step; raises if the ids are not consecutive from 0."""
     keys = list(operators)
     steps = _numbers(keys, lambda at: f"The id of {_named('opr', keys[at])}")
     order = np.argsort(steps, kind="stable")
@@ -182,20 +183,20 @@ def _names(operators: Mapping[str, _Operator]) -> tuple[str, ...]:
     if len(wrong):
         detail = f"There are {len(keys)} operators, and none has the id {wrong[0]}."
         raise _wrong("static_memory_operator", detail)
-    names = [each.name for each in operators.values()]
-    return tuple([names[place] for place in order.tolist()])
+    names = [operator.name for operator in operators.values()]
+    return tuple([names[index] for index in order.tolist()])
 
 
 def _columns(chunks: Sequence[_Chunk], names: tuple[str, ...]) -> PlanFile:
     def column(field: str, texts: Sequence[str] = ()) -> Whole:
-        found = texts or [getattr(chunk, field) for chunk in chunks]
-        return _numbers(found, lambda at: f"{field} of {_named('chunk', chunks[at].id)}")
+        values = texts or [getattr(chunk, field) for chunk in chunks]
+        return _numbers(values, lambda at: f"{field} of {_named('chunk', chunks[at].id)}")
 
     ids = column("id")
-    # what overwrites nothing has the id -1, the only number below 0
-    over = [each.overwrite_dest_id for each in chunks]
+    # chunks that overwrite nothing have -1, the only negative number
+    over = [chunk.overwrite_dest_id for chunk in chunks]
     none = np.array([text == "-1" for text in over], dtype=bool)
-    found = column("overwrite_dest_id", ["0" if text == "-1" else text for text in over])
+    overwrites = column("overwrite_dest_id", ["0" if text == "-1" else text for text in over])
     order = np.argsort(ids, kind="stable")
     weights = np.array([chunk.type == "weight_mem" for chunk in chunks], dtype=bool)
     return PlanFile(
@@ -206,18 +207,18 @@ def _columns(chunks: Sequence[_Chunk], names: tuple[str, ...]) -> PlanFile:
         end=column("time_end")[order],
         low=column("logic_addr_begin")[order],
         high=column("logic_addr_end")[order],
-        overwrites=np.where(none, NOWHERE, found)[order],
+        overwrites=np.where(none, NOWHERE, overwrites)[order],
     )
 
 
 def _check(plan: PlanFile) -> None:
-    """Raise for what no plan can be."""
+    """Raise ProfileFormatError for impossible plans."""
     _check_none(plan, plan.high < plan.low, "ends at a lower address than it begins")
     _check_none(plan, plan.end < plan.begin, "ends at an earlier operator than it begins")
     _check_none(plan, plan.high > HIGHEST_ADDRESS, "lies beyond 1 PiB")
     if plan.size.astype(np.float64).sum() > MOST_BYTES_TOGETHER:
         raise _wrong("static_memory_bad", "Its chunks have more than 8 PiB together.")
-    # the tool asks for no times of weights either
+    # times of weights are not checked, as in MegEngine's tool
     steps, moving = len(plan.names), ~plan.is_weight
     unknown = moving & ((plan.end > steps) | (plan.begin >= steps))
     _check_none(plan, unknown, f"is taken by operators beyond the {steps} of the file",
@@ -227,6 +228,6 @@ def _check(plan: PlanFile) -> None:
 def _check_none(
     plan: PlanFile, wrong: Bools, what: str, code: FormatCode = "static_memory_bad"
 ) -> None:
-    found = np.flatnonzero(wrong)
-    if len(found):
-        raise _wrong(code, f"chunk {plan.ids[found[0]]} {what}.")
+    wrong_chunks = np.flatnonzero(wrong)
+    if len(wrong_chunks):
+        raise _wrong(code, f"chunk {plan.ids[wrong_chunks[0]]} {what}.")

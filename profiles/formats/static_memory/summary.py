@@ -1,6 +1,6 @@
-"""What is kept of a memory plan: figures, the peak, chunks with their tensors, bytes over time.
+"""Summary of a memory plan: figures, the peak, chunks with their tensors, bytes over time.
 
-All of it is bounded, whatever the file: what is left out is counted.
+The summary has a bounded size for any file; whatever exceeds the limits is counted.
 """
 
 from collections import Counter
@@ -28,14 +28,14 @@ from profiles.formats.static_memory.graph_file import Step, Variable, read_graph
 from profiles.formats.static_memory.plan_file import NOWHERE, PlanFile, read_plan
 from profiles.formats.static_memory.tensors import element_bytes, tensors_of
 
-#: rows that are kept: chunks that move and such as do not, operators, moments, chunks of a moment
+#: maximum number of rows: chunks without weights, weights, operators, moments, chunks per moment
 CHUNKS_LIMIT, WEIGHTS_LIMIT, OPERATORS_LIMIT = 10_000, 5_000, 20_000
 MOMENTS_LIMIT, MOMENT_CHUNKS_LIMIT = 50, 500
-#: of the curve
+#: maximum number of points of the curve
 POINTS_LIMIT = 5_000
 LONGEST_NAME = 300
 
-#: what `graph.json` was: the plan's own, not there, not readable, or of another plan
+#: state of `graph.json`: used, missing, unreadable, or of another plan
 GraphState = Literal["used", "none", "graph_unreadable", "not_a_profile"]
 
 
@@ -171,29 +171,29 @@ class StaticMemory(Struct, frozen=True):
 
 
 def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -> StaticMemory:
-    """Return the summary of a plan; `steps` are those of its graph, if there is one."""
-    found = figures(plan)
-    pairs, overlapping = overlaps(plan, found)
-    runs = moments(found)
-    kept = _kept(plan, found, runs)
+    """Return the summary of a plan; `steps` come from its graph.json, None without one."""
+    values = figures(plan)
+    pairs, overlapping = overlaps(plan, values)
+    runs = moments(values)
+    kept = _kept(plan, values, runs)
     moving = ~plan.is_weight
     in_place = moving & (plan.overwrites != NOWHERE)
     starts = np.unique(
         np.linspace(0, len(plan.names), POINTS_LIMIT, endpoint=False).astype(np.intp)
     )
     starts = starts[starts < len(plan.names)]
-    chunks = _chunks(plan, found, kept, tensors_of(plan, steps) if steps is not None else {})
-    rows = [_moment(plan, found, run) for run in runs[:MOMENTS_LIMIT]]
+    chunks = _chunks(plan, values, kept, tensors_of(plan, steps) if steps is not None else {})
+    rows = [_moment(plan, values, run) for run in runs[:MOMENTS_LIMIT]]
     return StaticMemory(
         operators_count=len(plan.names),
         chunks_count=int(moving.sum()),
         weights_count=int(plan.is_weight.sum()),
-        peak_bytes=found.peak,
-        peak_step=found.peak_step,
-        peak_alive_bytes=int(found.alive[found.peak_step]) if found.peak_step >= 0 else 0,
-        weight_bytes=found.weights,
-        most_alive_bytes=found.most_alive,
-        reached_count=len(found.reached),
+        peak_bytes=values.peak,
+        peak_step=values.peak_step,
+        peak_alive_bytes=int(values.alive[values.peak_step]) if values.peak_step >= 0 else 0,
+        weight_bytes=values.weights,
+        most_alive_bytes=values.most_alive,
+        reached_count=len(values.reached),
         sum_bytes=int(plan.size[moving].sum()),
         in_place_count=int(in_place.sum()),
         in_place_bytes=int(plan.size[in_place].sum()),
@@ -202,7 +202,9 @@ def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -
         overlaps=tuple(_overlap(plan, one, other) for one, other in pairs),
         overlaps_count=overlapping,
         curve_steps=tuple(starts.tolist()),
-        curve_bytes=tuple(np.maximum.reduceat(found.alive, starts).tolist() if len(starts) else ()),
+        curve_bytes=tuple(
+            np.maximum.reduceat(values.alive, starts).tolist() if len(starts) else ()
+        ),
         graph=state,
         unplanned=NOWHERE if steps is None else _unplanned(steps),
         operators=_operators(plan, steps, chunks, rows),
@@ -211,36 +213,36 @@ def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -
     )
 
 
-def _kept(plan: PlanFile, found: Figures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
-    """The places of the chunks that are kept, in order."""
+def _kept(plan: PlanFile, values: Figures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
+    """The indices of the chunks in the summary, ascending."""
     if len(plan.ids) <= min(CHUNKS_LIMIT, WEIGHTS_LIMIT):
         return np.arange(len(plan.ids))
     first = np.zeros(len(plan.ids), dtype=bool)
     if runs:
-        first[alive_at(plan, found, runs[0][0])] = True
+        first[alive_at(plan, values, runs[0][0])] = True
     order = np.lexsort((plan.ids, -plan.size, ~first))
     weights = order[plan.is_weight[order]][:WEIGHTS_LIMIT]
     return np.sort(np.concatenate([order[~plan.is_weight[order]][:CHUNKS_LIMIT], weights]))
 
 
 def _chunks(
-    plan: PlanFile, found: Figures, kept: NDArray[np.intp], tensors: Mapping[int, Variable]
+    plan: PlanFile, values: Figures, kept: NDArray[np.intp], tensors: Mapping[int, Variable]
 ) -> tuple[ChunkRow, ...]:
     shares = sharing(plan)
     rows = []
-    for place in kept.tolist():
-        tensor, size = tensors.get(place), int(plan.size[place])
+    for index in kept.tolist():
+        tensor, size = tensors.get(index), int(plan.size[index])
         rows.append(
             ChunkRow(
-                id=int(plan.ids[place]),
-                is_weight=bool(plan.is_weight[place]),
-                begin=int(plan.begin[place]),
-                counted_from=int(found.counted[place]),
-                last=int(plan.end[place]) - 1,
-                address=int(plan.low[place]),
+                id=int(plan.ids[index]),
+                is_weight=bool(plan.is_weight[index]),
+                begin=int(plan.begin[index]),
+                counted_from=int(values.counted[index]),
+                last=int(plan.end[index]) - 1,
+                address=int(plan.low[index]),
                 size_bytes=size,
-                overwrites=int(plan.overwrites[place]),
-                shares=int(shares[place]),
+                overwrites=int(plan.overwrites[index]),
+                shares=int(shares[index]),
                 variable=_short(tensor.name) if tensor else "",
                 shape=tensor.shape if tensor and not tensor.is_workspace else None,
                 dtype=_short(tensor.dtype) if tensor and tensor.dtype else None,
@@ -250,17 +252,17 @@ def _chunks(
     return tuple(rows)
 
 
-def _moment(plan: PlanFile, found: Figures, run: tuple[int, int]) -> MomentRow:
-    places = alive_at(plan, found, run[0])
-    shown = places[:MOMENT_CHUNKS_LIMIT]
+def _moment(plan: PlanFile, values: Figures, run: tuple[int, int]) -> MomentRow:
+    chunk_indices = alive_at(plan, values, run[0])
+    listed = chunk_indices[:MOMENT_CHUNKS_LIMIT]
     return MomentRow(
         first=run[0],
         last=run[1],
-        chunks=tuple(plan.ids[shown].tolist()),
+        chunks=tuple(plan.ids[listed].tolist()),
         percent=tuple(
-            round(size / found.most_alive * 100, 3) for size in plan.size[shown].tolist()
+            round(size / values.most_alive * 100, 3) for size in plan.size[listed].tolist()
         ),
-        chunks_left_out=len(places) - len(shown),
+        chunks_left_out=len(chunk_indices) - len(listed),
     )
 
 
@@ -270,8 +272,8 @@ def _overlap(plan: PlanFile, one: int, other: int) -> Overlap:
 
 
 def _unplanned(steps: Sequence[Step]) -> int:
-    outputs = [each for step in steps for each in step.outputs if not each.is_workspace]
-    return sum(each.shape is None and not each.is_persistent for each in outputs)
+    outputs = [output for step in steps for output in step.outputs if not output.is_workspace]
+    return sum(output.shape is None and not output.is_persistent for output in outputs)
 
 
 def _operators(
@@ -280,12 +282,12 @@ def _operators(
     chunks: Sequence[ChunkRow],
     runs: Sequence[MomentRow],
 ) -> tuple[OperatorRow, ...]:
-    """All of them; of too many those that chunks and moments name, and the peak's."""
-    wanted: Sequence[int] = range(len(plan.names))
-    if len(wanted) > OPERATORS_LIMIT:
+    """All operators; beyond the limit only those that chunks and moments refer to."""
+    selected: Sequence[int] = range(len(plan.names))
+    if len(selected) > OPERATORS_LIMIT:
         named = {step for row in chunks if not row.is_weight for step in (row.begin, row.last)}
         named |= {step for run in runs for step in (run.first, run.last)}
-        wanted = sorted(named & set(wanted))
+        selected = sorted(named & set(selected))
     return tuple(
         OperatorRow(
             step=step,
@@ -294,7 +296,7 @@ def _operators(
             type=_short(steps[step].type) if steps is not None else "",
             makes=_first_name(steps[step]) if steps is not None else "",
         )
-        for step in wanted
+        for step in selected
     )
 
 
@@ -306,41 +308,41 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
-def rows_of(found: StaticMemory, data: ProfileData) -> dict[int, int]:
+def rows_of(plan: StaticMemory, data: ProfileData) -> dict[int, int]:
     """Return the row of `data.columns` by step, for the steps whose operator is certain.
 
-    That is one of the same id and name, else the only one of its type whose first output has the
-    same name, if the plan has only one of these, too.
+    An operator matches by id and name, or else by type and name of its first output if this pair is
+    unique in both the plan and the profile.
     """
     if not data.has_operators:
         return {}
     columns, graph = data.columns, data.graph
     by_id = {pair: row for row, pair in enumerate(zip(columns.ids, columns.names, strict=True))}
     by_output: dict[tuple[str, str | None], int] = {}
-    seen: Counter[tuple[str, str | None]] = Counter()
-    for place, row in enumerate(graph.operators.row.tolist()):
-        outputs = graph.operators.outputs[place]
+    in_profile: Counter[tuple[str, str | None]] = Counter()
+    for index, row in enumerate(graph.operators.row.tolist()):
+        outputs = graph.operators.outputs[index]
         if row != MISSING and len(outputs):
             key = (graph.variables.names[outputs[0]], columns.types[row])
             by_output[key] = row
-            seen[key] += 1
-    wanted = Counter((each.makes, each.type) for each in found.operators)
+            in_profile[key] += 1
+    in_plan = Counter((operator.makes, operator.type) for operator in plan.operators)
     rows: dict[int, int] = {}
-    for each in found.operators:
-        key = (each.makes, each.type)
-        if each.id and (each.id, each.name) in by_id:
-            rows[each.step] = by_id[each.id, each.name]
-        elif each.makes and seen[key] == wanted[key] == 1:
-            rows[each.step] = by_output[key]
+    for operator in plan.operators:
+        key = (operator.makes, operator.type)
+        if operator.id and (operator.id, operator.name) in by_id:
+            rows[operator.step] = by_id[operator.id, operator.name]
+        elif operator.makes and in_profile[key] == in_plan[key] == 1:
+            rows[operator.step] = by_output[key]
     return rows
 
 
 def read_static_memory(path: Path, graph_path: Path | None) -> bytes:
     """Return the summary of a StaticMemoryInfo.json as JSON.
 
-    graph_path: the graph.json that was written with it, if there is one. If it is damaged or of
-        another graph, tensors have no names, and the summary says so.
-    Raises ProfileFormatError, as `read_plan` does.
+    graph_path: the graph.json that was written with it, None without one. If it is damaged or of
+        another graph, tensors have no names, and `StaticMemory.graph` records this.
+    Raises ProfileFormatError as `read_plan`.
     """
     plan = read_plan(path.read_bytes())
     state: GraphState = "none"

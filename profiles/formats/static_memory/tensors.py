@@ -1,7 +1,7 @@
-"""Which tensor lies in which chunk. The files do not say: it follows from order, size and life.
+"""Infer which tensor each chunk holds from order, size and lifetime; the files do not say.
 
-A chunk begins at the operator that writes it, so it is one of this operator's outputs. Where more
-than one of them fits, none is named.
+A chunk begins at the operator that writes it, so it holds one of this operator's outputs. If more
+than one output fits, the chunk gets no tensor.
 """
 
 import math
@@ -13,36 +13,38 @@ import numpy as np
 from profiles.formats.static_memory.graph_file import Step, Variable
 from profiles.formats.static_memory.plan_file import PlanFile
 
-#: bytes of an element, with 4-bit types at first
+#: possible sizes of an element, bytes; 0.5 for 4-bit types
 ELEMENT_BYTES = (0.5, 1.0, 2.0, 4.0, 8.0)
-#: weights are padded to so many bytes
+#: weights are padded to a multiple of this, bytes
 _PADDED_TO = 64
-#: outputs of one operator times its chunks; more are not compared
+#: limit of outputs times chunks of one operator; beyond it, chunks get no tensors
 _MOST_PAIRS = 10_000
 
 
 def tensors_of(plan: PlanFile, steps: Sequence[Step]) -> dict[int, Variable]:
-    """Return the variable of each chunk, by its place, as far as it can be told."""
-    found = _weights(plan, steps)
+    """Return the variable of each chunk, by the chunk's index, as far as it is certain."""
+    variables = _weights(plan, steps)
     chunks: dict[int, list[int]] = defaultdict(list)
-    for place in np.flatnonzero(~plan.is_weight).tolist():
-        chunks[int(plan.begin[place])].append(place)
-    for step, places in chunks.items():
-        outputs = _written(steps[step], len(places))
-        if len(outputs) * len(places) <= _MOST_PAIRS:
-            found |= _matched(plan, step, places, outputs)
-    return found
+    for chunk in np.flatnonzero(~plan.is_weight).tolist():
+        chunks[int(plan.begin[chunk])].append(chunk)
+    for step, indices in chunks.items():
+        outputs = _written(steps[step], len(indices))
+        if len(outputs) * len(indices) <= _MOST_PAIRS:
+            variables |= _matched(plan, step, indices, outputs)
+    return variables
 
 
 def _written(step: Step, chunks: int) -> list[Variable]:
-    """The outputs of an operator that its chunks can be; without workspaces if there is a chunk
-    for each of the others, and no more."""
-    outputs = [each for each in step.outputs if each.is_planned]
-    results = [each for each in outputs if not (each.is_workspace or _is_empty(each))]
+    """The outputs of an operator that its chunks may hold.
+
+    Workspaces are excluded if the number of chunks equals that of the other outputs.
+    """
+    outputs = [output for output in step.outputs if output.is_planned]
+    results = [output for output in outputs if not (output.is_workspace or _is_empty(output))]
     return (
         results
         if len(results) == chunks
-        else [each for each in outputs if each.is_workspace or not _is_empty(each)]
+        else [output for output in outputs if output.is_workspace or not _is_empty(output)]
     )
 
 
@@ -51,75 +53,76 @@ def _is_empty(variable: Variable) -> bool:
 
 
 def element_bytes(size: int, variable: Variable) -> float | None:
-    """Bytes of one element, None if no type has so many: a workspace, or padding."""
+    """Bytes of one element, None if no dtype has this size: a workspace, or padding."""
     elements = math.prod(variable.shape) if variable.shape is not None else 0
     if not elements:
         return None
-    for each in ELEMENT_BYTES:
-        if math.ceil(elements * each) == size:
-            return each
+    for width in ELEMENT_BYTES:
+        if math.ceil(elements * width) == size:
+            return width
     return None
 
 
 def _matched(
-    plan: PlanFile, step: int, places: Sequence[int], outputs: Sequence[Variable]
+    plan: PlanFile, step: int, chunks: Sequence[int], outputs: Sequence[Variable]
 ) -> dict[int, Variable]:
-    """Give each chunk the only output that fits, and go on without the two."""
+    """Repeatedly assign a chunk its only fitting output, and remove both from the candidates."""
     fitting = {
-        place: [
+        chunk: [
             number
             for number, variable in enumerate(outputs)
-            if _fits(int(plan.size[place]), variable)
-            and _lives(int(plan.end[place]), step, variable)
+            if _fits(int(plan.size[chunk]), variable)
+            and _lives(int(plan.end[chunk]), step, variable)
         ]
-        for place in places
+        for chunk in chunks
     }
-    found: dict[int, Variable] = {}
-    while sure := [place for place, fits in fitting.items() if len(fits) == 1]:
+    variables: dict[int, Variable] = {}
+    while sure := [chunk for chunk, fits in fitting.items() if len(fits) == 1]:
         (number,) = fitting.pop(sure[0])
-        # two chunks that only fit the same output: neither is told
+        # two chunks that only fit the same output: neither gets it
         if any(fits == [number] for fits in fitting.values()):
-            fitting = {place: fits for place, fits in fitting.items() if fits != [number]}
+            fitting = {chunk: fits for chunk, fits in fitting.items() if fits != [number]}
         else:
-            found[sure[0]] = outputs[number]
+            variables[sure[0]] = outputs[number]
         fitting = {
-            place: [each for each in fits if each != number] for place, fits in fitting.items()
+            chunk: [other for other in fits if other != number] for chunk, fits in fitting.items()
         }
-    return found
+    return variables
 
 
 def _fits(size: int, variable: Variable) -> bool:
-    """Whether a variable may have so many bytes; those of a workspace are chosen later."""
+    """Whether a variable may have this size, bytes; a workspace may have any size."""
     if variable.is_workspace:
         return True
     return variable.shape is None or element_bytes(size, variable) is not None
 
 
 def _lives(end: int, step: int, variable: Variable) -> bool:
-    """A workspace ends with its operator; what others read stays at least as long."""
+    """Whether the lifetime fits: a workspace ends with its operator, others after the last use."""
     if variable.is_workspace:
         return end == step + 1
     return end > variable.last
 
 
 def _weights(plan: PlanFile, steps: Sequence[Step]) -> dict[int, Variable]:
-    """Weights lie in the order in which their operators run; some chunks may have no variable.
+    """Assign weights to chunks in the execution order of their operators.
 
-    If not every variable finds its place, the order is another one, and none is named.
+    Some chunks may have no variable. If a variable fits no chunk, the order is another one, and no
+    chunk gets a variable.
     """
-    places = iter(np.flatnonzero(plan.is_weight).tolist())
-    found: dict[int, Variable] = {}
-    for variable in (each for step in steps for each in step.outputs if each.is_persistent):
-        for place in places:
-            if _is_padded(int(plan.size[place]), variable):
-                found[place] = variable
+    chunks = iter(np.flatnonzero(plan.is_weight).tolist())
+    variables: dict[int, Variable] = {}
+    for variable in (output for step in steps for output in step.outputs if output.is_persistent):
+        for chunk in chunks:
+            if _is_padded(int(plan.size[chunk]), variable):
+                variables[chunk] = variable
                 break
         else:
             return {}
-    return found
+    return variables
 
 
 def _is_padded(size: int, variable: Variable) -> bool:
     elements = math.prod(variable.shape) if variable.shape is not None else 0
-    padded = [math.ceil(elements * each / _PADDED_TO) * _PADDED_TO for each in ELEMENT_BYTES]
+    padded = [math.ceil(elements * width / _PADDED_TO) * _PADDED_TO for width in ELEMENT_BYTES]
     return variable.shape is None or size in padded
