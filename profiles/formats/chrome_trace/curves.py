@@ -1,4 +1,4 @@
-"""The counters of a trace as curves: memory, and whatever else a writer counts."""
+"""The counters of a trace as curves: memory usage and other counter events."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 from profiles.analysis.downsampling import thinned
 from profiles.formats.chrome_trace.reader import COUNTER, Trace
 
-#: curves that are kept
+#: maximum number of curves
 COUNTERS_LIMIT = 64
-#: of one curve
+#: maximum number of points of a curve
 POINTS_LIMIT = 500
 _S_PER_US = 1e-6
 
@@ -27,12 +27,12 @@ class Curve(Struct, frozen=True):
 
 
 def curves_of(trace: Trace) -> Iterator[Curve]:
-    """Yield the counters of a trace, in the order in which they first count."""
+    """Yield the counters of a trace, in the order of their first appearance."""
     counts = trace.phase == COUNTER
     for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
-        here = np.flatnonzero(counts & (trace.name == code))
-        at, values = trace.ts_us[here], trace.values(here)
-        # those that count something, by their time
+        rows = np.flatnonzero(counts & (trace.name == code))
+        at, values = trace.ts_us[rows], trace.values(rows)
+        # the finite values, sorted by time
         order = np.argsort(at, kind="stable")
         order = order[np.isfinite(values[order])]
         if not len(order):

@@ -1,9 +1,8 @@
-"""How long operators took on devices, and what copies between devices waited for each other.
+"""Device times of operators, and the waiting time of copies between devices.
 
-A copy is a span on the lane of each of its devices (MegEngine 1.13): the one that is told to copy
-first enters its own and waits there until the other one comes so far. So what each lane has of it
-says how long that device was kept, and only the time in which all of them were in it that it
-copied.
+MegEngine 1.13 records a copy as a span on the lane of each device involved: the first device enters
+its span and waits until the other one reaches the copy. A span therefore shows how long the copy
+occupied that device, and the copy itself only takes the time in which all of them are active.
 """
 
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ Floats = NDArray[np.float64]
 class DeviceTimes:
     """Times of n operators.
 
-    took_s: (n,) float64, of an operator on one device the sum over its kernels, 0 without any; of
-        one on several devices the time in which all of them were in it
-    copies: how many are on several devices; waited_s: what these have on lanes beside that time
+    took_s: (n,) float64, for an operator on one device the sum over its kernels, 0 without any; for
+        an operator on several devices the time in which all of them execute it
+    copies: number of operators on several devices; waited_s: their time on all lanes beyond that
     """
 
     took_s: Floats
@@ -32,7 +31,7 @@ class DeviceTimes:
 
 
 def summed_s(intervals: Intervals, rows: int) -> Floats:
-    """(n,) sums over all intervals of an operator."""
+    """(n,) total duration of the intervals of each operator, s."""
     length_s = intervals.end_s - intervals.start_s
     return np.bincount(intervals.row, length_s, minlength=rows).astype(np.float64)
 
@@ -40,38 +39,38 @@ def summed_s(intervals: Intervals, rows: int) -> Floats:
 def on_several_lanes(intervals: Intervals, rows: int) -> NDArray[np.bool_]:
     """(n,) which operators have intervals on more than one lane."""
     row, lane = intervals.row, intervals.lanes.codes
-    a_lane = np.zeros(rows, np.int32)
-    a_lane[row] = lane
-    found = np.zeros(rows, np.bool_)
-    found[row[lane != a_lane[row]]] = True
-    return found
+    one_lane = np.zeros(rows, np.int32)
+    one_lane[row] = lane
+    is_shared = np.zeros(rows, np.bool_)
+    is_shared[row[lane != one_lane[row]]] = True
+    return is_shared
 
 
 def device_times(intervals: Intervals, process: NDArray[np.int32], rows: int) -> DeviceTimes:
     """Return the times of n operators; intervals of one operator on one lane do not overlap.
 
-    process: (m,) whose lane each interval is on. Processes whose traces were merged number their
-        operators by themselves: those of one number are different ones, and no copy.
+    process: (m,) the process of each interval's lane. In merged traces, each process numbers its
+        operators independently, so equal numbers of different processes are no copy.
     """
     took_s = summed_s(intervals, rows)
     row, lane = intervals.row, intervals.lanes.codes
     is_shared = on_several_lanes(intervals, rows)
     if not is_shared.any():
         return DeviceTimes(took_s, 0, 0.0)
-    here = is_shared[row]
-    whose, operator = _numbered(row[here], process[here])
-    pairs, _ = _numbered(operator, lane[here])
+    selected = is_shared[row]
+    row_of_operator, operator = _numbered(row[selected], process[selected])
+    pairs, _ = _numbered(operator, lane[selected])
     lanes = np.bincount(pairs)
-    both_s = _together_s(operator, intervals.start_s[here], intervals.end_s[here], lanes)
+    both_s = _together_s(operator, intervals.start_s[selected], intervals.end_s[selected], lanes)
     waited_s = took_s[is_shared].sum() - (both_s * lanes).sum()
-    took_s[is_shared] = np.bincount(whose, both_s, minlength=rows)[is_shared]
+    took_s[is_shared] = np.bincount(row_of_operator, both_s, minlength=rows)[is_shared]
     return DeviceTimes(took_s, int((lanes > 1).sum()), max(0.0, float(waited_s)))
 
 
 def _numbered(
     first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The different pairs of two numbers, of each its first one; and which of them each is."""
+    """(first number of each distinct pair, index of each pair among the distinct pairs)."""
     size = int(second.max()) + 1
     pairs, places = np.unique(first.astype(np.int64) * size + second, return_inverse=True)
     return pairs // size, places
@@ -80,14 +79,14 @@ def _numbered(
 def _together_s(
     operator: NDArray[np.intp], start_s: Floats, end_s: Floats, lanes: NDArray[np.intp]
 ) -> Floats:
-    """How long each operator has as many intervals at once as it has lanes."""
+    """The time in which all lanes of an operator are active simultaneously, s, by operator."""
     operators = np.concatenate([operator, operator])
     times = np.concatenate([start_s, end_s])
     order = np.lexsort((times, operators))
     operators, times = operators[order], times[order]
-    # each operator ends as many as it begins, so the next one begins at 0
+    # begins and ends of an operator cancel out, so the count starts at 0 for the next one
     active = np.cumsum(np.repeat([1, -1], len(operator))[order])
     is_all = (active >= lanes[operators])[:-1]
     took_s = np.diff(times)
-    found = np.bincount(operators[:-1][is_all], took_s[is_all], minlength=len(lanes))
-    return found.astype(np.float64)
+    simultaneous_s = np.bincount(operators[:-1][is_all], took_s[is_all], minlength=len(lanes))
+    return simultaneous_s.astype(np.float64)

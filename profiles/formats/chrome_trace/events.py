@@ -1,8 +1,8 @@
-"""The text of a Chrome trace as events, piece by piece.
+"""Decode the events of a Chrome trace piece by piece.
 
-The file is `{"traceEvents": [...], ...}` or the bare list. It is cut behind whole events: a cut is
-right if what lies before it is valid JSON, for inside a text or a nested value it never is. So
-nothing but msgspec ever interprets JSON here.
+The file is `{"traceEvents": [...], ...}` or the bare list. It is cut after complete events: a cut
+is correct if the text before it is valid JSON, which it never is inside a string or a nested value.
+So only msgspec interprets JSON.
 """
 
 import re
@@ -14,23 +14,23 @@ from msgspec import Struct
 
 from profiles.formats.errors import ProfileFormatError
 
-#: read at once; ten times as much is held while it is decoded
+#: bytes per read; decoding takes ten times as much memory
 PIECE_BYTES = 1 << 16
-#: of a small file less, so that what is held stays a small part of it
+#: small files are read in up to this number of smaller pieces, with this minimum size
 _PIECES, _LEAST_PIECE_BYTES = 256, 1 << 13
-#: no event is longer
+#: maximum size of an event
 LONGEST_EVENT_BYTES = 16 << 20
 
 _START = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _START_WITHIN_BYTES = 1 << 20
-#: places where a piece may end that are tried; a text may hold what looks like one
+#: maximum number of cut positions that are tried, since a string may contain what looks like one
 _TRIES = 64
 _SPACE = b" \t\r\n"
 
 
 class Args(Struct, gc=False):
-    """What an event tells; of whatever kind, since each program writes its own."""
+    """The `args` of an event; values of any type, since each program writes its own."""
 
     name: Any = None
     shape: Any = None
@@ -55,9 +55,7 @@ class Event(Struct, gc=False):
 
 
 class Piece(NamedTuple):
-    """Events that stand together; `begin` to `end` is where in the file their text does, without
-    brackets around it.
-    """
+    """Consecutive events; `begin` to `end` is their byte range in the file, without brackets."""
 
     events: list[Event]
     begin: int
@@ -68,7 +66,7 @@ _DECODER = msgspec.json.Decoder(list[Event])
 
 
 class EventReader:
-    """The events of one file; `is_cut` once it turned out to end before its list does."""
+    """Reads the events of one file; `is_cut` is set if the file ends before its list does."""
 
     def __init__(self, file: BinaryIO, size_bytes: int) -> None:
         self._file = file
@@ -76,8 +74,8 @@ class EventReader:
         self.is_cut = False
 
     def pieces(self) -> Iterator[Piece]:
-        """Raises ProfileFormatError, as `read_trace` does."""
-        left, at = _behind_start(self._file, self._at_once)
+        """Yield the pieces of the file. Raises ProfileFormatError as `read_trace`."""
+        left, at = _after_start(self._file, self._at_once)
         while more := self._file.read(self._at_once):
             left += more
             events, rest = _whole(left)
@@ -86,7 +84,7 @@ class EventReader:
                 yield Piece(events, at, at + read - 1)
                 left, at = rest, at + read
                 continue
-            # the list may be over, with something long behind it
+            # the list may have ended, followed by other long content
             if (ended := _ended(left, at)) is not None:
                 yield ended
                 return
@@ -95,12 +93,12 @@ class EventReader:
         yield self._last(left, at)
 
     def _last(self, text: bytes, at: int) -> Piece:
-        """Events before the bracket that closes the list; all whole ones where it is missing."""
+        """The events before the closing bracket of the list, or all complete ones without it."""
         if (ended := _ended(text, at)) is not None:
             return ended
         self.is_cut = True
         whole, left = _whole(text)
-        # the last one may be whole although nothing follows it
+        # the last event may be complete although nothing follows it
         last = left.rstrip(_SPACE + b",")
         alone = _decoded(last)
         if not whole and alone is None and b"{" not in left and left.strip(_SPACE + b"]"):
@@ -109,24 +107,24 @@ class EventReader:
         return Piece([*(whole or []), *(alone or [])], at, at + max(end, 0))
 
 
-def _behind_start(file: BinaryIO, at_once: int) -> tuple[bytes, int]:
-    """What follows the bracket that opens the list of events, as far as it was read, and where."""
-    head, found = b"", None
-    while found is None and len(head) < _START_WITHIN_BYTES and (more := file.read(at_once)):
+def _after_start(file: BinaryIO, at_once: int) -> tuple[bytes, int]:
+    """The text after the opening bracket of the list, as far as it was read, and its offset."""
+    head, match = b"", None
+    while match is None and len(head) < _START_WITHIN_BYTES and (more := file.read(at_once)):
         head += more
-        found = _LIST.match(head) or _START.search(head)
+        match = _LIST.match(head) or _START.search(head)
     if not head.strip():
         raise ProfileFormatError("empty", "The file is empty.")
-    if found is None:
+    if match is None:
         raise ProfileFormatError("not_a_profile", "It has no list `traceEvents`.")
-    return head[found.end() :], found.end()
+    return head[match.end() :], match.end()
 
 
 def _whole(text: bytes) -> tuple[list[Event] | None, bytes]:
-    """The events of `text` up to the last cut that is right, and what is left; None without one."""
+    """(events of `text` up to the last correct cut, rest of the text); None if there is no cut."""
     end = len(text)
     for _ in range(_TRIES):
-        # the last `}` , `,` and `{` with nothing but space between them
+        # the last `}` , `,` and `{` with only whitespace between them
         end = text.rfind(b"{", 0, end)
         if end <= 0:
             return None, text
@@ -151,11 +149,11 @@ def _ended(text: bytes, at: int) -> Piece | None:
 
 
 def _decoded(text: bytes) -> list[Event] | None:
-    """None if it is no JSON. Raises ProfileFormatError if it is, but of something else."""
+    """Decode a list of events; None if it is not JSON. Raises ProfileFormatError for other JSON."""
     try:
         return _DECODER.decode(b"[" + text + b"]")
     except msgspec.ValidationError as error:
-        # msgspec checks as it reads: what comes later may be no JSON, so this may be a wrong cut
+        # msgspec validates while it reads, so that invalid JSON may follow: a wrong cut
         try:
             msgspec.json.decode(b"[" + text + b"]", type=list[msgspec.Raw])
         except (msgspec.DecodeError, RecursionError):

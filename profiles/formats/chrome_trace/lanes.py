@@ -1,4 +1,4 @@
-"""Which lane of a trace is whose: Python's thread, the worker that sends kernels, a device."""
+"""Classify the lanes of a trace: Python's thread, the worker that launches kernels, devices."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,26 +9,27 @@ from numpy.typing import NDArray
 from profiles.formats.chrome_trace.reader import LONGEST_TEXT, NONE, Trace, TraceTexts
 from profiles.formats.chrome_trace.spans import Spans, spans_of
 
-#: host: Python's thread, which calls and dispatches; worker: MegEngine's, which sends kernels
+#: host: Python's thread, which dispatches operators; worker: MegEngine's thread that launches
+#: kernels
 Kind = Literal["host", "worker", "device", "other"]
 Codes = NDArray[np.signedinteger]
 
 #: names that MegEngine gives to its threads; 1.13 calls Python's thread `interpreter`
 _HOST, _WORKER = ("interpreter", "channel", "main"), ("worker",)
-#: events that one kind of lane alone has, where the threads have no names: 1.13 writes those last,
-#: so a file that was cut off has none
+#: events that occur in one kind of lane only, for files without thread names: 1.13 writes the names
+#: last, so a truncated file lacks them
 _HOST_EVENTS = frozenset({"OpDispatch", "TensorWaitProp"})
 _WORKER_EVENTS = frozenset({"Output", "StartProfile", "StopProfile"})
 
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """One thread or device of a trace, with its s spans. It needs the trace's columns no more.
+    """One thread or device of a trace, with its s spans; independent of the trace's columns.
 
-    number: its place in `Trace.lanes`, where its key is (process, thread)
-    code: (s,) what each span is called, into `texts.names`
-    operator, tensor: (s,) the number of what a span is of; NONE for one of none
-    label, layout: (s,) of the tensor, into `texts`; NONE without one
+    number: index in `Trace.lanes`; key: (process, thread)
+    code: (s,) name of each span, index into `texts.names`
+    operator, tensor: (s,) number of the operator or tensor that a span belongs to, or NONE
+    label, layout: (s,) name and layout of the tensor, indices into `texts`; NONE without one
     """
 
     number: int
@@ -44,17 +45,17 @@ class Lane:
     layout: Codes
 
     def called(self, name: str) -> NDArray[np.intp]:
-        """Which spans have a name."""
+        """The indices of the spans with this name."""
         return np.flatnonzero(self.code == self.texts.name_code(name))
 
 
 def lanes_of(trace: Trace) -> list[Lane]:
     """Return all lanes: hosts first, then workers, then devices, each in the order of the file."""
-    found = []
+    lanes = []
     for number, key in enumerate(trace.lanes):
         name = trace.lane_names[number]
         spans = spans_of(trace, number)
-        # what a tensor or an operator is, only the end of a span tells
+        # only the end event of a span has the args of its tensor or operator
         last = spans.last
         is_operator, ident = trace.is_operator[last], trace.ident[last]
         lane = Lane(
@@ -70,9 +71,9 @@ def lanes_of(trace: Trace) -> list[Lane]:
             label=trace.label[last],
             layout=trace.layout[last],
         )
-        found.append(lane)
+        lanes.append(lane)
     order = ("host", "worker", "device", "other")
-    return sorted(found, key=lambda lane: order.index(lane.kind))
+    return sorted(lanes, key=lambda lane: order.index(lane.kind))
 
 
 def _kind(trace: Trace, number: int, name: str) -> Kind:
@@ -80,11 +81,11 @@ def _kind(trace: Trace, number: int, name: str) -> Kind:
         return "host"
     if name in _WORKER:
         return "worker"
-    here = trace.lane == number
-    codes = set(np.unique(trace.name[here]).tolist())
+    in_lane = trace.lane == number
+    codes = set(np.unique(trace.name[in_lane]).tolist())
     events = {trace.texts.names[code] for code in codes}
     if _HOST_EVENTS & events:
         return "host"
     if _WORKER_EVENTS & events:
         return "worker"
-    return "device" if bool(trace.is_operator[here].any()) else "other"
+    return "device" if bool(trace.is_operator[in_lane].any()) else "other"

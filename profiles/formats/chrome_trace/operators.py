@@ -1,8 +1,8 @@
-"""The operators of a trace in the form that tables, pictures and comparisons work on.
+"""Convert the operators of a trace to profile columns and an executed graph.
 
-A row is one execution of one operator, or several where its outputs were freed and computed again.
-Its device time is that of its kernels (`device_times`), its host time what the worker took to
-prepare and send them. A trace holds no computation and no memory of operators.
+A row is one execution of one operator, or several if its outputs were freed and computed again. Its
+device time is that of its kernels (`device_times`), its host time the time in which the worker
+prepared and launched them. Traces have neither the computation nor the memory of operators.
 """
 
 import re
@@ -33,7 +33,7 @@ from profiles.formats.load_and_run.graph import (
     Variables,
 )
 
-#: of a tensor's name, `fc1.linear.MatrixMul:0`: which output it is
+#: the output number in a tensor's name, `fc1.linear.MatrixMul:0`
 _OUTPUT = re.compile(r":\d+$")
 _SHAPE = re.compile(r"\{([\d,]*)\}")
 _S_PER_US = 1e-6
@@ -41,7 +41,11 @@ _S_PER_US = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
-    """operators: how many were executed more than once; times: how often beyond their first."""
+    """Repeated executions.
+
+    operators: number of operators that were executed more than once
+    times: number of their executions beyond the first ones
+    """
 
     operators: int
     times: int
@@ -49,10 +53,7 @@ class Repeated:
 
 @dataclass(frozen=True, eq=False)
 class TraceOperators:
-    """What tables and pictures show of a trace.
-
-    times: of each operator on devices; repeated: those that were executed more than once
-    """
+    """The operators of a trace, with their device times and repeated executions."""
 
     columns: ProfileColumns
     graph: ExecutedGraph
@@ -62,9 +63,10 @@ class TraceOperators:
 
 @dataclass(frozen=True, eq=False)
 class _Tensors:
-    """The inputs or outputs of operators: m of them.
+    """The m inputs or outputs of operators.
 
-    row: (m,) int32 row of the operator; ident: (m,) the tensor; label, layout: (m,) as of a `Lane`
+    row: (m,) int32, row of the operator; ident: (m,) number of the tensor
+    label, layout: (m,) as in `Lane`
     """
 
     row: NDArray[np.int32]
@@ -76,8 +78,8 @@ class _Tensors:
 def operators_of(lanes: list[Lane]) -> TraceOperators:
     """Return the n operators of a trace, in the order in which they were dispatched.
 
-    There may be none: MegEngine 1.13 computes small tensors on the host, and sends no operator of a
-    function that trace() compiled.
+    There may be none: MegEngine 1.13 computes small tensors on the host, and records no operators
+    of functions compiled by trace().
     """
     devices = [lane for lane in lanes if lane.kind == "device"]
     workers = [lane for lane in lanes if lane.kind == "worker"]
@@ -121,25 +123,25 @@ def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
     rows, starts, ends, names = [], [], [], list[str]()
     for lane in lanes:
         numbers = lane.operator
-        found = np.flatnonzero(numbers != NONE)
-        rows.append(np.searchsorted(ids, numbers[found]).astype(np.int32))
-        starts.append(lane.spans.begin_us[found] * _S_PER_US)
-        ends.append(lane.spans.end_us[found] * _S_PER_US)
-        names += [lane.name] * len(found)
+        timed = np.flatnonzero(numbers != NONE)
+        rows.append(np.searchsorted(ids, numbers[timed]).astype(np.int32))
+        starts.append(lane.spans.begin_us[timed] * _S_PER_US)
+        ends.append(lane.spans.end_us[timed] * _S_PER_US)
+        names += [lane.name] * len(timed)
     empty = np.array([], np.float64)
     start = np.concatenate(starts) if starts else empty
     return Intervals(
         row=np.concatenate(rows) if rows else np.array([], np.int32),
         lanes=TextColumn.from_texts(names),
         start_s=start,
-        # a trace tells when a kernel ran, not how long it waited for that
+        # a trace records when a kernel ran, but not how long it waited
         kern_s=start,
         end_s=np.concatenate(ends) if ends else empty,
     )
 
 
 def _processes(lanes: list[Lane]) -> NDArray[np.int32]:
-    """(m,) whose lane each of `_intervals` is on."""
+    """(m,) the process of the lane of each interval of `_intervals`."""
     codes = {lane.key[0]: code for code, lane in enumerate(lanes)}
     counts = [np.count_nonzero(lane.operator != NONE) for lane in lanes]
     numbers = [codes[lane.key[0]] for lane in lanes]
@@ -147,7 +149,7 @@ def _processes(lanes: list[Lane]) -> NDArray[np.int32]:
 
 
 def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
-    """took_s: (n,) of each operator, none for one without an interval."""
+    """Times of one side from (n,) `took_s`; operators without an interval are not present."""
     present = np.bincount(intervals.row, minlength=len(took_s)) > 0
     times = np.where(present, took_s, np.nan)
     return SideTimes(present, times, times)
@@ -157,71 +159,71 @@ def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
 
 
 def _types(names: Sequence[str], lanes: list[Lane], ids: NDArray[np.int64]) -> TextColumn:
-    """The name of the kernel; the last lane has the last word."""
+    """The type of each operator: the name of its kernel, from the last lane that has it."""
     codes = np.full(len(ids), MISSING, np.int32)
     for lane in lanes:
-        found = lane.operator != NONE
-        codes[np.searchsorted(ids, lane.operator[found])] = lane.code[found]
+        has_operator = lane.operator != NONE
+        codes[np.searchsorted(ids, lane.operator[has_operator])] = lane.code[has_operator]
     return TextColumn.from_texts([None if code < 0 else names[code] for code in codes.tolist()])
 
 
 def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], Repeated]:
-    """For each lane (s,) the row of the operator whose first execution a span is, else NONE; and
-    how many more there are.
+    """(for each lane, (s,) the row of the operator whose first execution a span is, else NONE;
+    repeated executions).
 
-    Under megengine.dtr 1.13 frees tensors and computes them again: the same operator, by its
-    number, once more within a span `ReGen`.
+    With megengine.dtr, 1.13 frees tensors and computes them again: the operator with the same
+    number is executed again within a span `ReGen`.
     """
-    seen = np.zeros(len(ids), np.bool_)
+    is_executed = np.zeros(len(ids), np.bool_)
     firsts, repeated = list[Index](), Repeated(0, 0)
     for lane in lanes:
         numbers = lane.operator
-        found = np.flatnonzero(numbers != NONE)
-        rows = np.searchsorted(ids, numbers[found])
+        spans = np.flatnonzero(numbers != NONE)
+        rows = np.searchsorted(ids, numbers[spans])
         counts = np.bincount(rows, minlength=len(ids))
-        here = np.full(len(ids), NONE)
-        # of several that are written to one place the last one stays: backwards, the first span
-        here[rows[::-1]] = found[::-1]
-        new = np.flatnonzero((here != NONE) & ~seen)
+        first_spans = np.full(len(ids), NONE)
+        # numpy keeps the last of several values assigned to one index: reversed, the first span
+        first_spans[rows[::-1]] = spans[::-1]
+        new = np.flatnonzero((first_spans != NONE) & ~is_executed)
         first = np.full(len(numbers), NONE, np.int32)
-        first[here[new]] = new
+        first[first_spans[new]] = new
         firsts.append(first)
-        seen[rows] = True
+        is_executed[rows] = True
         more = counts[counts > 1] - 1
         repeated = Repeated(repeated.operators + len(more), repeated.times + int(more.sum()))
     return firsts, repeated
 
 
 def _tensors(lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:
-    """What stands within the first span of each operator under this name.
+    """The tensors of the `event` spans inside the first execution of each operator.
 
-    Another execution has the same inputs and outputs once more: they are no further ones.
+    Further executions repeat the same inputs and outputs.
     """
-    found = []
+    parts = []
     for lane, first in zip(lanes, firsts, strict=True):
         parent = lane.spans.parent
         spans = lane.called(event)
         spans = spans[parent[spans] >= 0]
-        # an end that is missing may have left one to that of an operator, which names no tensor
+        # if an end is missing, a span may be paired with the end of an operator, without a tensor
         spans = spans[(first[parent[spans]] != NONE) & (lane.tensor[spans] != NONE)]
         columns = (lane.tensor, lane.label, lane.layout)
-        found.append((first[parent[spans]], *(column[spans] for column in columns)))
-    if not found:
+        parts.append((first[parent[spans]], *(column[spans] for column in columns)))
+    if not parts:
         none = np.array([], np.int32)
         return _Tensors(none, none, none, none)
-    row, *told = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    row, *columns_of_tensors = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(row, kind="stable")
-    return _Tensors(row[order], *(column[order] for column in told))
+    return _Tensors(row[order], *(column[order] for column in columns_of_tensors))
 
 
 def _names(texts: Sequence[str], makes: _Tensors, types: TextColumn) -> tuple[str, ...]:
-    """An operator is called as its first output, without which output that is; else as its type."""
+    """The name of each operator: that of its first output without the number, else its type."""
     names = [types[row] or "" for row in range(len(types))]
     labels = makes.label.tolist()
     rows, first = np.unique(makes.row, return_index=True)
-    for row, place in zip(rows.tolist(), first.tolist(), strict=True):
-        if labels[place] != NONE:
-            names[row] = _OUTPUT.sub("", texts[labels[place]])
+    for row, index in zip(rows.tolist(), first.tolist(), strict=True):
+        if labels[index] != NONE:
+            names[row] = _OUTPUT.sub("", texts[labels[index]])
     return tuple(names)
 
 
@@ -243,13 +245,13 @@ class _Shapes:
         for row, code in zip(tensors.row.tolist(), tensors.layout.tolist(), strict=True):
             lists[row].append(None if code == NONE else values[code])
         encode = msgspec.json.encode
-        return TextColumn.from_texts([encode(each).decode() if each else None for each in lists])
+        return TextColumn.from_texts([encode(row).decode() if row else None for row in lists])
 
 
 def _axes(text: str) -> list[int] | None:
-    """`{32,64}` as a list; None for what is no shape."""
-    found = _SHAPE.fullmatch(text)
-    return [int(axis) for axis in found[1].split(",") if axis] if found else None
+    """Parse a shape such as `{32,64}`; None if it is invalid."""
+    match = _SHAPE.fullmatch(text)
+    return [int(axis) for axis in match[1].split(",") if axis] if match else None
 
 
 # -- what reads what ------------------------------------------------------------------------------

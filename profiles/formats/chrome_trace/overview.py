@@ -1,4 +1,6 @@
-"""How busy each lane of a trace was over time, and how its events spread: for choosing a cut."""
+"""Overview of a trace over time, for selecting an excerpt: how busy each lane is, and where events
+are.
+"""
 
 from typing import Annotated
 
@@ -10,13 +12,13 @@ from profiles.formats.chrome_trace.lanes import Lane
 from profiles.formats.chrome_trace.reader import COUNTER, Trace
 from profiles.formats.chrome_trace.spans import Spans
 
-#: parts of the time that are told apart
+#: number of equal time intervals
 BUCKETS = 300
-#: moments between which lie equally many events
+#: number of intervals with equally many events
 SHARES = 300
-#: lanes that are shown; a cut without a choice has the others too
+#: maximum number of lanes in the overview; an excerpt without a selection includes the others too
 LANES_LIMIT = 200
-#: of so many events the moments are taken
+#: number of events from which the intervals are estimated
 _SAMPLE = 200_000
 _S_PER_US = 1e-6
 
@@ -51,7 +53,7 @@ class Overview(Struct, frozen=True):
 
 
 def overview_of(trace: Trace, lanes: list[Lane]) -> Overview:
-    """Return the overview of a trace; busiest lanes first where there are too many."""
+    """Return the overview of a trace; beyond the limit, the lanes with the most spans are kept."""
     used = [lane for lane in lanes if len(lane.spans)]
     kept = sorted(used, key=lambda lane: -len(lane.spans))[:LANES_LIMIT]
     counts = np.sort(trace.ts_us[trace.phase == COUNTER])
@@ -83,23 +85,23 @@ def _use(lane: Lane, edges: NDArray[np.float64]) -> LaneUse:
 
 
 def _busy(spans: Spans, edges: NDArray[np.float64]) -> tuple[int, ...]:
-    """Percent of each bucket; what took any time at all is one percent at least."""
+    """Percent of each interval in which a span is active, rounded up to at least 1 if not 0."""
     latest = np.maximum.accumulate(spans.end_us)
     begins = np.flatnonzero(np.concatenate([[True], spans.begin_us[1:] > latest[:-1]]))
     starts = spans.begin_us[begins]
     stops = latest[np.append(begins[1:] - 1, len(latest) - 1)]
-    # what is covered up to each moment grows from 0, in straight lines between those
+    # the covered time up to each point is piecewise linear
     moments = np.column_stack([starts, stops]).ravel()
     covered = np.cumsum(stops - starts)
     grown = np.column_stack([covered - (stops - starts), covered]).ravel()
-    taken = np.diff(np.interp(edges, moments, grown))
+    covered_us = np.diff(np.interp(edges, moments, grown))
     width = (edges[-1] - edges[0]) / BUCKETS
-    share = np.clip(taken / width, 0, 1) if width > 0 else np.ones(BUCKETS)
+    share = np.clip(covered_us / width, 0, 1) if width > 0 else np.ones(BUCKETS)
     return tuple(np.ceil(np.nan_to_num(share) * 100 - 1e-6).astype(int).tolist())
 
 
 def _spread(times: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[int, ...]:
-    """How many of ascending times lie in each bucket, the last moment in the last one."""
+    """Number of times in each interval; times are ascending, and the last interval is closed."""
     before = np.searchsorted(times, edges, side="left")
     before[-1] = len(times)
     return tuple(np.diff(before).tolist())

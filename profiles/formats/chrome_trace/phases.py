@@ -1,4 +1,4 @@
-"""Phases of training steps: which time was the backward pass, the optimizer, or neither."""
+"""Attribute the time of training steps to their phases: forward, backward, optimizer."""
 
 from collections import defaultdict
 from typing import Annotated
@@ -12,7 +12,7 @@ from profiles.formats.chrome_trace.reader import NONE
 from profiles.formats.chrome_trace.spans import in_rows
 
 FORWARD, _BACKWARD, _STEP, _CLEAR = "forward", "backward", "step", "clear_grad"
-#: what MegEngine calls the phases of a training step; 1.13 drops the name of the class
+#: MegEngine's names for the phases of a training step; 1.13 omits the name of the class
 _PHASES = {
     "GradManager.backward": _BACKWARD,
     "backward": _BACKWARD,
@@ -21,15 +21,16 @@ _PHASES = {
     "Optimizer.clear_grad": _CLEAR,
     "clear_grad": _CLEAR,
 }
-#: within a backward pass 1.13 has a span for each operator: ReduceBackward, MatrixMulBackward
+#: suffix of the spans that 1.13 records for each operator of a backward pass, such as
+#: ReduceBackward or MatrixMulBackward
 _OF_BACKWARD = "Backward"
-#: of megengine.optimizer, called between the backward pass and the optimizer
+#: functions of megengine.optimizer that are called between the backward pass and the optimizer
 _CLIPS = frozenset({"clip_grad_norm", "clip_grad_value"})
-#: Python waits for the device: `Tensor.numpy()`, `.shape` and the like
+#: Python waits for the device, in `Tensor.numpy()`, `.shape` and similar
 WAIT = "TensorWaitProp"
-#: of Python's lane, and no scopes
+#: spans of Python's lane that are not scopes
 NO_SCOPES = frozenset({WAIT, "OpDispatch", "TensorGetProp", "Put", "Del"})
-#: the Profiler itself
+#: spans of the Profiler itself
 START, STOP = "StartProfile", "StopProfile"
 _S_PER_US = 1e-6
 
@@ -50,11 +51,11 @@ class PhaseRow(Struct, frozen=True):
 
 
 class Phases:
-    """The phases of training steps; what is none of them is the forward pass.
+    """Sums the time of each phase; everything outside the other phases is the forward pass.
 
-    A phase is mostly no part of anything, but it may stand within scopes: the user's own
-    `profiler.scope("train_step")`, or a function that raised: with_scopes=True of 1.13 ends no
-    scope that is left by an exception, so all that follows lies within it.
+    Phases are usually top-level spans, but may be enclosed in scopes: the user's own
+    `profiler.scope("train_step")`, or a function that raised, because 1.13 with with_scopes=True
+    never ends a scope that is left by an exception, so that it encloses everything that follows.
     """
 
     def __init__(self) -> None:
@@ -63,90 +64,94 @@ class Phases:
         self._device_s: dict[str, float] = defaultdict(float)
 
     def add(self, lane: Lane, rows: NDArray[np.int32], took_s: NDArray[np.float64]) -> None:
-        """Count a lane's spans; rows: (s,) the operator that each dispatched; took_s: of those."""
+        """Add a lane's spans.
+
+        rows: (s,) row of the operator that each span dispatched, or NONE
+        took_s: device time of each operator, s
+        """
         spans, names = lane.spans, lane.texts.names
         phases: list[str] = []
         columns = (lane.code, spans.parent, spans.duration_us, _begins_phase(lane))
         for code, parent, length_us, begins in in_rows(*columns):
             name = names[code]
-            around = phases[parent] if parent >= 0 else None
-            if around is not None and not (around == FORWARD and begins):
-                phases.append(around)
+            enclosing_phase = phases[parent] if parent >= 0 else None
+            if enclosing_phase is not None and not (enclosing_phase == FORWARD and begins):
+                phases.append(enclosing_phase)
                 continue
-            if around is None and name in (WAIT, START, STOP):
+            if enclosing_phase is None and name in (WAIT, START, STOP):
                 phases.append("")
                 continue
             phase = _PHASES.get(name, FORWARD)
             phases.append(phase)
             self._count[phase] += name not in NO_SCOPES
             self._host_us[phase] += length_us
-            if around is not None:
-                self._host_us[around] -= length_us
+            if enclosing_phase is not None:
+                self._host_us[enclosing_phase] -= length_us
         for span in np.flatnonzero(rows != NONE).tolist():
             self._device_s[phases[span]] += float(took_s[rows[span]])
 
     def rows(self) -> tuple[PhaseRow, ...]:
-        """The phases that there are, in the order of a step."""
+        """The phases that occur, in the order of a step."""
         order = (FORWARD, _BACKWARD, _STEP, _CLEAR)
-        found = [name for name in order if name in self._count or name in self._device_s]
+        names = [name for name in order if name in self._count or name in self._device_s]
         return tuple(
             PhaseRow(
                 name=name,
                 count=self._count[name],
-                # what lies within and was taken off may leave less than nothing by rounding
+                # subtracting enclosed spans may give a negative value by rounding
                 host_s=max(0.0, self._host_us[name]) * _S_PER_US,
                 device_s=self._device_s[name],
             )
-            for name in found
+            for name in names
         )
 
 
 def _begins_phase(lane: Lane) -> NDArray[np.bool_]:
-    """(s,) which spans within others are the phase that their name says, and no module so called.
+    """(s,) which enclosed spans are phases of MegEngine rather than modules of the same name.
 
-    A module is called as its attribute, so a network may have a `step` (a cell of a recurrent one)
-    or a `backward` (of a bidirectional one). MegEngine's own are told by what they hold and by
-    what stands beside them within the same scope: a backward pass holds spans that end in
-    Backward, nothing else is called clear_grad, and a module that has two of the three names, or a
-    scope of these alone in a trace with a backward pass, is not to be expected.
+    A module is named after its attribute, so a network may have a module `step` (the cell of a
+    recurrent network) or `backward` (of a bidirectional one). MegEngine's phases are recognised by
+    their content and by their siblings in the same scope: a backward pass contains spans that end
+    in Backward, and only MegEngine uses clear_grad. A scope that contains two of the three names,
+    or only such names in a trace with a backward pass, is assumed not to be a module.
     """
     phase = _phase_codes(lane)
     parent = lane.spans.parent
     within = np.flatnonzero((phase > 0) & (parent >= 0))
-    found = np.zeros(len(parent), np.bool_)
+    begins = np.zeros(len(parent), np.bool_)
     if not len(within):
-        return found
-    around, said = parent[within], phase[within]
+        return begins
+    parents, codes = parent[within], phase[within]
     backward, clear = (_CODES[name] for name in (_BACKWARD, _CLEAR))
-    passes = _holders(lane, [name.endswith(_OF_BACKWARD) for name in lane.texts.names])
-    is_sure = (said == clear) | ((said == backward) & passes[within])
-    beside = np.zeros(len(parent), np.bool_)
-    beside[around[is_sure]] = True
+    backward_passes = _holders(lane, [name.endswith(_OF_BACKWARD) for name in lane.texts.names])
+    is_sure = (codes == clear) | ((codes == backward) & backward_passes[within])
+    is_step_scope = np.zeros(len(parent), np.bool_)
+    is_step_scope[parents[is_sure]] = True
     names = np.zeros(len(parent), np.uint8)
-    np.bitwise_or.at(names, around, np.left_shift(1, said).astype(np.uint8))
-    beside[around[names[around] & (names[around] - 1) > 0]] = True
+    np.bitwise_or.at(names, parents, np.left_shift(1, codes).astype(np.uint8))
+    is_step_scope[parents[names[parents] & (names[parents] - 1) > 0]] = True
     if (phase == backward).any():
         passed_over = (NO_SCOPES - {"OpDispatch"}) | _CLIPS | _PHASES.keys()
         others = _holders(lane, [name not in passed_over for name in lane.texts.names])
-        beside[around[~others[around]]] = True
-    found[within[beside[around]]] = True
-    return found
+        is_step_scope[parents[~others[parents]]] = True
+    begins[within[is_step_scope[parents]]] = True
+    return begins
 
 
 _CODES = {name: code for code, name in enumerate((_BACKWARD, _STEP, _CLEAR), start=1)}
 
 
 def _phase_codes(lane: Lane) -> NDArray[np.uint8]:
-    """(s,) which phase a span is called as, 0 for none."""
+    """(s,) code of the phase that a span's name stands for, 0 for none."""
     codes = [_CODES[_PHASES[name]] if name in _PHASES else 0 for name in lane.texts.names]
-    found: NDArray[np.uint8] = np.array(codes, np.uint8)[lane.code]
-    return found
+    phases: NDArray[np.uint8] = np.array(codes, np.uint8)[lane.code]
+    return phases
 
 
-def _holders(lane: Lane, wanted: list[bool]) -> NDArray[np.bool_]:
-    """(s,) which spans have one of the wanted names directly within them."""
+def _holders(lane: Lane, selected: list[bool]) -> NDArray[np.bool_]:
+    """(s,) which spans directly enclose a span with one of the selected names."""
     parent = lane.spans.parent
-    inner = np.array(wanted, np.bool_)[lane.code] & (parent >= 0)
-    found = np.zeros(len(parent), np.bool_)
-    found[parent[inner]] = True
-    return found
+    inner = np.array(selected, np.bool_)[lane.code] & (parent >= 0)
+    is_holder = np.zeros(len(parent), np.bool_)
+    is_holder[parent[inner]] = True
+    return is_holder

@@ -1,4 +1,4 @@
-"""A Chrome trace as numpy columns, so that memory does not grow with its text."""
+"""Read a Chrome trace into numpy columns, so that memory usage does not grow with its text."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from profiles.formats.chrome_trace.pieces import NamingNotes, PieceNotes, Pieces
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.interning import InternedTexts
 
-#: different texts that are told apart; all others count as one
+#: maximum number of distinct texts; all further texts share one code
 TEXTS_LIMIT = 1_000_000
 TEXTS_BYTES_LIMIT = 128 << 20
 LONGEST_TEXT = 500
 NONE = -1
 
-#: what the phases that are kept become; flow arrows and what no writer of ours uses are dropped
+#: codes of the phases that are read; flow events and phases that MegEngine does not use are dropped
 PHASES = {"B": 0, "E": 1, "X": 2, "C": 3}
 BEGIN, END, COMPLETE, COUNTER = range(4)
 
-#: names of events that a tensor's number follows
+#: names of events that are followed by the number of a tensor
 TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
 LANES_LIMIT = 1_000
-#: no clock tells a time beyond it, us
+#: latest plausible time, us
 LATEST_US = 1e18
-#: a whole number beyond it is none that anything counts; a double ends at 10**308
+#: larger integers are invalid values of a counter; a double ends at 10**308
 _LARGEST = 1 << 64
-#: of a file; a smaller one tells nothing of what is to come
+#: minimum fraction of a file from which the size of the columns is extrapolated
 _LEAST_PART = 1e-4
 
 
 class _Names(InternedTexts):
-    """Names of events; what they say of tensors, `Input 80`, goes without the tensor's number."""
+    """Interned names of events, without the tensor's number in names such as `Input 80`."""
 
     def new(self, text: str) -> int:
         kind, _, number = text.partition(" ")
@@ -45,40 +45,40 @@ class _Names(InternedTexts):
 
 @dataclass(frozen=True, eq=False)
 class TraceTexts:
-    """The texts of a trace, each once: names of events, tensors, and (dtype, shape) of those."""
+    """The distinct texts of a trace: names of events, names and (dtype, shape) of tensors."""
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
     layouts: tuple[tuple[str, str], ...]
 
     def name_code(self, name: str) -> int:
-        """The place of a name; NONE if no event is called so."""
+        """The code of a name; NONE if no event has it."""
         return self.names.index(name) if name in self.names else NONE
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The n events of a trace that have a place in time, in the order of the file.
+    """The n events of a trace with a timestamp, in the order of the file.
 
     phase: (n,) uint8, BEGIN, END, COMPLETE or COUNTER
-    name: (n,) into `texts.names`. `Input 80` and the like are `Input`: the number is that of the
-        tensor, which `ident` has too
-    lane: (n,) into `lanes`
+    name: (n,) index into `texts.names`. `Input 80` and similar names are stored as `Input`; the
+        number is that of the tensor, which is also in `ident`
+    lane: (n,) index into `lanes`
     ts_us: (n,) float64, as in the file
-    value: (v,) float64, of COMPLETE events the duration, us, of COUNTER events what they count;
-        nan where the file does not say
-    ident: (n,) the number of an operator or a tensor, NONE without one
-    label: (n,) into `texts.labels`, what `args` call it: the name of a tensor; NONE without one
-    layout: (n,) into `texts.layouts`, those of a tensor as the file writes them; or NONE
-    is_operator: (n,) bool, `args` name an operator rather than a tensor
-    lane_names: by place in `lanes`; empty where the file gives none
-    dropped: how many events had no use (flow arrows, unknown phases)
-    broken: how many events were wrong: no time, or a time that none can be
+    value: (v,) float64, the duration, us, of COMPLETE events and the value of COUNTER events; nan
+        if missing
+    ident: (n,) number of the operator or tensor, NONE without one
+    label: (n,) index into `texts.labels`, the name of the tensor in `args`; NONE without one
+    layout: (n,) index into `texts.layouts`, dtype and shape of the tensor as in the file; or NONE
+    is_operator: (n,) bool, whether `args` refer to an operator rather than a tensor
+    lane_names: by index in `lanes`; empty if the file has no name
+    dropped: number of ignored events (flow events, unknown phases)
+    broken: number of events without a valid time
     is_cut: the file ends before its list does
-    pieces: where the events stand in the file, which has `size_bytes`
-    naming: events that name and order threads and processes, as JSON has them
+    pieces: offsets of the events in the file, which has `size_bytes`
+    naming: metadata events that name and sort threads and processes, as JSON
 
-    Numbers without a type here are of the shortest signed one that holds those of this trace.
+    Integer columns without a dtype here have the smallest signed one that holds their values.
     """
 
     phase: NDArray[np.uint8]
@@ -104,34 +104,34 @@ class Trace:
         return len(self.phase)
 
     def values(self, rows: NDArray[np.integer]) -> NDArray[np.float64]:
-        """(r,) float64: `value` of some COMPLETE and COUNTER events."""
-        places: NDArray[np.integer] = rows
+        """(r,) float64: `value` of the COMPLETE and COUNTER events in `rows`."""
+        indices: NDArray[np.integer] = rows
         if len(rows) and len(self.value) < len(self):
-            places = np.searchsorted(np.flatnonzero(self.phase >= COMPLETE), rows)
-        found: NDArray[np.float64] = self.value[places]
-        return found
+            indices = np.searchsorted(np.flatnonzero(self.phase >= COMPLETE), rows)
+        values: NDArray[np.float64] = self.value[indices]
+        return values
 
 
-#: told how many bytes were read, of how many
-Told = Callable[[int, int], None]
+#: progress callback: called with the bytes read and the size of the file
+OnBytesRead = Callable[[int, int], None]
 
 
-def read_trace(path: Path, told: Told | None = None) -> Trace:
+def read_trace(path: Path, on_progress: OnBytesRead | None = None) -> Trace:
     """Read a whole trace.
 
-    Raises ProfileFormatError: `empty`, `not_json`, `not_a_profile` where there are no events at
-    all, `bad_value` for an event that cannot be one. What is wrong with single times, and an end
-    that is missing, is counted in the result instead.
+    Raises ProfileFormatError: `empty`, `not_json`, `not_a_profile` if there are no events at all,
+    `bad_value` for an invalid event. Invalid times and a truncated file do not raise; the result
+    counts them.
     """
-    making = _Making()
+    builder = _TraceBuilder()
     with path.open("rb") as file:
         size_bytes = path.stat().st_size
         reader = EventReader(file, size_bytes)
         for piece in reader.pieces():
-            making.add(piece, file.tell() / size_bytes)
-            if told is not None:
-                told(file.tell(), size_bytes)
-    trace = making.done(is_cut=reader.is_cut, size_bytes=size_bytes)
+            builder.add(piece, file.tell() / size_bytes)
+            if on_progress is not None:
+                on_progress(file.tell(), size_bytes)
+    trace = builder.done(is_cut=reader.is_cut, size_bytes=size_bytes)
     if not len(trace):
         raise ProfileFormatError("not_a_profile", "The trace has no event that takes time.")
     return trace
@@ -153,24 +153,24 @@ _NARROWED = ("name", "lane", "ident", "label", "layout")
 
 
 def placed(events: list[Event]) -> list[int]:
-    """The places of those that are rows of the columns, if their time is within LATEST_US."""
+    """The indices of events that become rows of the columns if their time is within LATEST_US."""
     return [
-        place for place, event in enumerate(events) if event.ph in PHASES and event.ts is not None
+        index for index, event in enumerate(events) if event.ph in PHASES and event.ts is not None
     ]
 
 
-class _Growing:
-    """One column that grows by pieces, of what is found when it is done.
+class _GrowingColumn:
+    """A column that grows piece by piece, in one over-allocated block.
 
-    In one block: thousands of small arrays would stay with the process, and be held twice once they
-    are joined. What is reserved and never used costs nothing.
+    Joining thousands of small arrays would need twice the memory and fragment the heap. Reserved
+    memory that is never touched costs nothing.
     """
 
     def __init__(self, dtype: Any) -> None:
         self._block, self._used = np.empty(0, dtype), 0
 
     def add(self, piece: NDArray[Any], part: float) -> None:
-        """part: how much of the file was read, with this piece"""
+        """Append a piece; `part` is the fraction of the file that was read, including it."""
         end = self._used + len(piece)
         if end > len(self._block):
             expected = int(end / max(part, _LEAST_PART) * 1.1)
@@ -184,15 +184,15 @@ class _Growing:
         return self._block[: self._used]
 
     def narrowed(self) -> NDArray[np.signedinteger]:
-        """Of whole numbers from NONE on: in the shortest type that holds them."""
-        found = self.done()
-        highest = found.max(initial=0)
+        """The integers, all at least NONE, in the smallest dtype that holds them."""
+        column = self.done()
+        highest = column.max(initial=0)
         kinds = (np.int8, np.int16, np.int32, np.int64)
-        return found.astype(next(kind for kind in kinds if highest <= np.iinfo(kind).max))
+        return column.astype(next(kind for kind in kinds if highest <= np.iinfo(kind).max))
 
 
-class _Making:
-    """Columns in the making."""
+class _TraceBuilder:
+    """Builds the columns of a Trace."""
 
     def __init__(self) -> None:
         self._dropped = self._broken = self._rows = 0
@@ -201,14 +201,14 @@ class _Making:
         self._layouts: dict[tuple[str, str], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
-        self._columns = {name: _Growing(dtype) for name, dtype in _DTYPES.items()}
+        self._columns = {name: _GrowingColumn(dtype) for name, dtype in _DTYPES.items()}
         self._pieces, self._naming = PieceNotes(), NamingNotes()
 
     def add(self, piece: Piece, part: float) -> None:
-        """part: how much of the file was read, with these"""
+        """Add a piece; `part` is the fraction of the file that was read, including it."""
         self._pieces.add(piece, self._rows)
         events = piece.events
-        kept = [events[place] for place in placed(events)]
+        kept = [events[index] for index in placed(events)]
         if len(kept) < len(events):
             self._note_others(events)
         code, lane = self._names.code, self._lane
@@ -218,7 +218,7 @@ class _Making:
             "lane": [lane((event.pid, event.tid)) for event in kept],
             "ts_us": [event.ts for event in kept],
             "value": [_value(event) for event in kept],
-            **self._told([event.args for event in kept]),
+            **self._args_columns([event.args for event in kept]),
         }
         arrays = {name: np.array(columns[name], dtype) for name, dtype in _DTYPES.items()}
         fine = np.abs(arrays["ts_us"]) <= LATEST_US
@@ -233,7 +233,7 @@ class _Making:
     def done(self, *, is_cut: bool, size_bytes: int) -> Trace:
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
         columns: dict[str, Any] = {
-            # one after the other, so that no two are held twice
+            # converted one by one, so that only one column is held twice
             name: column.narrowed() if name in _NARROWED else column.done()
             for name, column in ((name, self._columns.pop(name)) for name in _DTYPES)
         }
@@ -241,7 +241,7 @@ class _Making:
             **columns,
             texts=TraceTexts(self._names.values(), self._labels.values(), tuple(self._layouts)),
             lanes=tuple(lanes),
-            lane_names=tuple(self._lane_names.get(each, "") for each in lanes),
+            lane_names=tuple(self._lane_names.get(lane, "") for lane in lanes),
             dropped=self._dropped,
             broken=self._broken,
             is_cut=is_cut,
@@ -257,49 +257,49 @@ class _Making:
             elif event.ph == "M":
                 self._naming.add(event)
                 name = event.args.name if event.args is not None else None
-                is_wanted = event.name == "thread_name" and len(self._lane_names) < LANES_LIMIT
-                if is_wanted and isinstance(name, str):
+                is_lane = event.name == "thread_name" and len(self._lane_names) < LANES_LIMIT
+                if is_lane and isinstance(name, str):
                     self._lane_names[event.pid, event.tid] = name[:LONGEST_TEXT]
             else:
                 self._dropped += 1
 
     def _lane(self, key: tuple[int | str, int | str]) -> int:
-        found = self._lanes.get(key)
-        if found is None:
+        number = self._lanes.get(key)
+        if number is None:
             if len(self._lanes) >= LANES_LIMIT:
                 raise ProfileFormatError("bad_value", f"It has more than {LANES_LIMIT} threads.")
-            found = self._lanes[key] = len(self._lanes)
-        return found
+            number = self._lanes[key] = len(self._lanes)
+        return number
 
-    def _told(self, told: list[Args | None]) -> dict[str, Any]:
-        """What `args` tell, one value for each event."""
-        size = len(told)
+    def _args_columns(self, args_of_events: list[Args | None]) -> dict[str, Any]:
+        """The columns that come from `args`, with one value for each event."""
+        size = len(args_of_events)
         ident, label, layout = [NONE] * size, [NONE] * size, [NONE] * size
         is_operator = [False] * size
         label_of, layout_of = self._labels.code, self._layout
-        for place, args in enumerate(told):
+        for index, args in enumerate(args_of_events):
             if args is None:
                 continue
             if args.operator is not None:
-                ident[place] = _number(args.operator)
-                is_operator[place] = True
+                ident[index] = _number(args.operator)
+                is_operator[index] = True
             elif args.id is not None:
-                ident[place] = _number(args.id)
+                ident[index] = _number(args.id)
                 if args.name:
-                    label[place] = label_of(str(args.name))
-                layout[place] = layout_of(args.dtype, args.shape)
+                    label[index] = label_of(str(args.name))
+                layout[index] = layout_of(args.dtype, args.shape)
         return {"ident": ident, "label": label, "layout": layout, "is_operator": is_operator}
 
     def _layout(self, dtype: Any, shape: Any) -> int:
         if not isinstance(dtype, str) or not isinstance(shape, str):
             return NONE
         key = (dtype, shape)
-        found = self._layouts.get(key)
-        if found is None:
+        code = self._layouts.get(key)
+        if code is None:
             if len(self._layouts) >= TEXTS_LIMIT or len(dtype) + len(shape) > LONGEST_TEXT:
                 return NONE
-            found = self._layouts[key] = len(self._layouts)
-        return found
+            code = self._layouts[key] = len(self._layouts)
+        return code
 
 
 def _number(value: Any) -> int:
@@ -308,7 +308,7 @@ def _number(value: Any) -> int:
 
 
 def _value(event: Event) -> float:
-    """The duration of a COMPLETE event, what a COUNTER counts."""
+    """The duration of a COMPLETE event, the value of a COUNTER event."""
     if event.dur is not None:
         return event.dur
     value = event.args.value if event.args is not None and event.ph == "C" else None

@@ -1,4 +1,4 @@
-"""From the file of a trace to all that pages show of it."""
+"""Read the file of a trace into everything that pages show of it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,20 +8,20 @@ import numpy.ma  # noqa: F401 - numpy.unique would load it in each reader that i
 from profiles.allocator import give_back
 from profiles.formats.chrome_trace.lanes import Lane, lanes_of
 from profiles.formats.chrome_trace.operators import operators_of
-from profiles.formats.chrome_trace.reader import NONE, Told, Trace, read_trace
+from profiles.formats.chrome_trace.reader import NONE, OnBytesRead, Trace, read_trace
 from profiles.formats.chrome_trace.span_index import write_index
 from profiles.formats.chrome_trace.summary import TraceSummary, facts_of, is_idle, summarize
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
-#: of 1.13, and of no other writer of Chrome traces
+#: events that only MegEngine 1.13 writes
 _ITS_OWN = frozenset({"StartProfile", "StopProfile", "OpDispatch", "TensorWaitProp"})
 
 
 @dataclass(frozen=True, eq=False)
 class DynamicProfile:
-    """What a trace says: operators as of any profile, and what no other profile has."""
+    """The data of a trace: operators as in any profile, and the summary that only traces have."""
 
     columns: ProfileColumns
     graph: ExecutedGraph
@@ -29,16 +29,16 @@ class DynamicProfile:
 
 
 def read_dynamic(
-    path: Path, told: Told | None = None, *, index: Path | None = None
+    path: Path, on_progress: OnBytesRead | None = None, *, index: Path | None = None
 ) -> DynamicProfile:
     """Read a trace of MegEngine's Profiler.
 
-    index: where to write that of its spans (`traces.span_index`); none is there if it cannot be
-        written, or if the trace cannot be read
-    Raises ProfileFormatError, as `read_trace` does, and `not_a_profile` for a trace of another
-    program, `trace_without_anything` for one in which nothing was called.
+    index: target path of the span index (`span_index`); the file is missing if the index cannot be
+        written or the trace cannot be read
+    Raises ProfileFormatError as `read_trace`, `not_a_profile` for a trace of another program, and
+    `trace_without_anything` if nothing was called.
     """
-    trace = read_trace(path, told)
+    trace = read_trace(path, on_progress)
     lanes = lanes_of(trace)
     has_operators = any((lane.operator != NONE).any() for lane in lanes)
     if not has_operators and not _ITS_OWN & set(trace.texts.names):
@@ -54,11 +54,13 @@ def read_dynamic(
         _write_index(trace, lanes, path.name, index)
     try:
         facts = facts_of(trace, lanes)
-        # the columns of all events are half of what is held, and lanes have what is needed of them
+        # free the columns of all events, half of the memory; lanes have copies of what is needed
         del trace
         give_back()
-        found = operators_of(lanes)
-        return DynamicProfile(found.columns, found.graph, summarize(facts, lanes, found))
+        operators = operators_of(lanes)
+        return DynamicProfile(
+            operators.columns, operators.graph, summarize(facts, lanes, operators)
+        )
     except BaseException:
         if index is not None:
             index.unlink(missing_ok=True)
@@ -69,5 +71,5 @@ def _write_index(trace: Trace, lanes: list[Lane], name: str, index: Path) -> Non
     index.unlink(missing_ok=True)
     try:
         write_index(trace, lanes, name, index)
-    except (MemoryError, OSError):  # it costs the cuts, nothing else
+    except (MemoryError, OSError):  # without the index, only trace excerpts are unavailable
         index.unlink(missing_ok=True)

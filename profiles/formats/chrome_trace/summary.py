@@ -1,6 +1,6 @@
-"""What a trace says beside its operators: lanes, phases of a step, scopes, waits, counters.
+"""Summary of a trace in addition to its operators: lanes, phases, scopes, waits, counters.
 
-All of it is bounded, whatever the trace: what is left out is counted.
+The summary has a bounded size for any trace; whatever exceeds the limits is counted.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from profiles.formats.chrome_trace.reader import NONE, Trace
 from profiles.formats.chrome_trace.spans import Floats, Spans, covered_us, in_rows
 from profiles.formats.load_and_run.graph import Intervals
 
-#: rows that are kept
+#: maximum number of rows
 SCOPES_LIMIT, WAITS_LIMIT, LANES_LIMIT = 5_000, 1_000, 200
-#: modules within modules; what lies deeper belongs to the last of them
+#: maximum nesting of scopes; deeper scopes are attributed to the last one
 DEPTH_LIMIT = 50
 
 _S_PER_US = 1e-6
@@ -149,7 +149,7 @@ class TraceSummary(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class FileFacts:
-    """What a summary has from the events themselves, not from spans; as there."""
+    """The fields of the summary that come from events rather than spans."""
 
     events: int
     broken: int
@@ -159,12 +159,12 @@ class FileFacts:
 
 
 def is_idle(lanes: list[Lane]) -> bool:
-    """Whether nothing happened but the Profiler's own starting and stopping."""
+    """Whether the lanes have no spans but the Profiler's start and stop."""
     return not any(_works(lane).any() for lane in lanes)
 
 
 def facts_of(trace: Trace, lanes: list[Lane]) -> FileFacts:
-    """Return what summing up needs of a trace beside its lanes."""
+    """Return the data that `summarize` needs in addition to the lanes."""
     return FileFacts(
         events=len(trace) + trace.dropped,
         broken=trace.broken,
@@ -198,7 +198,7 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
         dispatched = _dispatched(lane, ids)
         scopes.charge(lane, of_span, dispatched, times.took_s)
         phases.add(lane, dispatched, times.took_s)
-        # another thread or process may have handed over what the device computes meanwhile
+        # with several hosts, another thread or process may have launched the device's kernels
         device = operators.graph.device if len(hosts) == 1 else None
         waits += _waits(lane, of_span, scopes, device)
     rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
@@ -230,10 +230,10 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
 
 
 def _recorded(lanes: list[Lane]) -> tuple[float, float]:
-    """(begin, end), us, of what was recorded: from the first work of any lane to the last.
+    """(begin, end), us, of the recording: from the first to the last work of any lane.
 
-    Only the worker tells that the Profiler starts, and late: Python goes on meanwhile, and may have
-    handed everything over before the worker is ready.
+    Only the worker records the start of the Profiler, and it does so late: Python continues in the
+    meantime, and may have dispatched everything before.
     """
     begins, ends = list[float](), list[float]()
     for lane in lanes:
@@ -248,7 +248,7 @@ def _recorded(lanes: list[Lane]) -> tuple[float, float]:
 
 
 def _works(lane: Lane) -> NDArray[np.bool_]:
-    """(s,) which spans are work, not the Profiler's own starting and stopping."""
+    """(s,) which spans are work rather than the Profiler's start and stop."""
     works = np.ones(len(lane.spans), np.bool_)
     works[lane.called(START)] = works[lane.called(STOP)] = False
     return works
@@ -278,39 +278,39 @@ def _dispatched(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 class _Scopes:
-    """Modules and functions of Python's lanes, by where they were called from."""
+    """Call tree of the modules and functions in Python's lanes."""
 
     def __init__(self) -> None:
         self._all: list[_Scope] = []
         self._codes: dict[tuple[int, str], int] = {}
 
     def add(self, lane: Lane) -> list[int]:
-        """Count a lane's spans; returns the scope of each, that around it if it is none."""
+        """Add a lane's spans; returns the scope of each span, or the enclosing one."""
         spans, names = lane.spans, lane.texts.names
-        found: list[int] = []
+        scopes: list[int] = []
         columns = (lane.code, spans.parent, spans.duration_us, spans.self_us)
         for code, parent, length, alone in in_rows(*columns):
-            around = found[parent] if parent >= 0 else NONE
+            enclosing = scopes[parent] if parent >= 0 else NONE
             name = names[code]
             if name in NO_SCOPES:
-                found.append(around)
-                # what a call does itself is that call's time
-                if around != NONE:
-                    self._all[around].host_self_us += alone
+                scopes.append(enclosing)
+                # counts as self time of the enclosing scope
+                if enclosing != NONE:
+                    self._all[enclosing].host_self_us += alone
                 continue
-            place = self._code(around, name)
-            scope = self._all[place]
+            number = self._code(enclosing, name)
+            scope = self._all[number]
             scope.count += 1
-            # beyond DEPTH_LIMIT a scope stands for what lies within it, too, and counts once
-            scope.host_us += length if place != around else 0.0
+            # beyond DEPTH_LIMIT, a scope includes the scopes inside it, whose time counts once
+            scope.host_us += length if number != enclosing else 0.0
             scope.host_self_us += alone
-            found.append(place)
-        return found
+            scopes.append(number)
+        return scopes
 
     def charge(
         self, lane: Lane, of_span: list[int], rows: NDArray[np.int32], took_s: NDArray[np.float64]
     ) -> None:
-        """Give the device's time to the scopes that dispatched it."""
+        """Attribute the device time to the scopes that dispatched the operators."""
         for span in np.flatnonzero(rows != NONE).tolist():
             place, time_s = of_span[span], float(took_s[rows[span]])
             if place != NONE:
@@ -335,24 +335,24 @@ class _Scopes:
                 operators=scope.operators,
             )
 
-    def _code(self, around: int, name: str) -> int:
-        found = self._codes.get((around, name))
-        if found is None:
-            path = self.path(around)
+    def _code(self, enclosing: int, name: str) -> int:
+        number = self._codes.get((enclosing, name))
+        if number is None:
+            path = self.path(enclosing)
             if len(path) >= DEPTH_LIMIT:
-                return around
-            found = self._codes[around, name] = len(self._all)
-            self._all.append(_Scope((*path, name), around))
-        return found
+                return enclosing
+            number = self._codes[enclosing, name] = len(self._all)
+            self._all.append(_Scope((*path, name), enclosing))
+        return number
 
 
 def _waits(
     lane: Lane, of_span: list[int], scopes: _Scopes, device: Intervals | None
 ) -> Iterator[WaitRow]:
     spans, duration_us = lane.spans, lane.spans.duration_us
-    found = lane.called(WAIT)
-    after_us = still_waited_us(spans, found, device)
-    for span, after in zip(found.tolist(), after_us.tolist(), strict=True):
+    waits = lane.called(WAIT)
+    after_us = still_waited_us(spans, waits, device)
+    for span, after in zip(waits.tolist(), after_us.tolist(), strict=True):
         label = int(lane.label[span])
         yield WaitRow(
             path=scopes.path(of_span[span]),
@@ -367,23 +367,24 @@ _US_PER_S = 1e6
 
 
 def still_waited_us(spans: Spans, waits: NDArray[np.intp], device: Intervals | None) -> Floats:
-    """Return (w,) float64, us, for the spans `waits` of Python's lane.
+    """Return (w,) float64, us: how much longer Python waited after each wait event.
 
-    device: when kernels ran; None where it was not this lane alone that handed them over
+    waits: indices of the wait spans in Python's lane
+    device: intervals of the kernels; None if other lanes dispatched kernels too
     """
     if not len(waits) or device is None or not len(device.row):
         return np.zeros(len(waits))
     moments = np.sort(np.concatenate([spans.begin_us, spans.end_us]))
     ended = spans.end_us[waits]
-    # behind its own end
-    place = np.searchsorted(moments, ended, side="left") + 1
-    follows = place < len(moments)
-    goes_on = moments[np.minimum(place, len(moments) - 1)]
+    # the first event after the end of the wait
+    index = np.searchsorted(moments, ended, side="left") + 1
+    follows = index < len(moments)
+    continues_us = moments[np.minimum(index, len(moments) - 1)]
     order = np.argsort(device.start_s, kind="stable")
     starts_us = device.start_s[order] * _US_PER_S
     idle_us = np.maximum.accumulate(device.end_s[order]) * _US_PER_S
-    # what starts before Python goes on was given before: nothing is handed over in between
-    begun = np.searchsorted(starts_us, goes_on, side="left")
+    # kernels that start before Python continues were dispatched before the wait
+    begun = np.searchsorted(starts_us, continues_us, side="left")
     idle = np.where(begun > 0, idle_us[np.maximum(begun, 1) - 1], -np.inf)
-    waited = follows & (idle > ended) & (idle <= goes_on)
+    waited = follows & (idle > ended) & (idle <= continues_us)
     return np.where(waited, idle - ended, 0.0)
