@@ -63,7 +63,7 @@ class TaskQuery:
 
 
 @dataclass(frozen=True)
-class PageStart:
+class Cursor:
     """Start of a page: tasks older than `number`, or newer ones with `newer`; 0 for the newest."""
 
     number: int = 0
@@ -86,7 +86,7 @@ class TaskPage:
     count: int | None
 
 
-def page_of(tasks: QuerySet[Task], query: TaskQuery, start: PageStart) -> TaskPage:
+def page_of(tasks: QuerySet[Task], query: TaskQuery, start: Cursor) -> TaskPage:
     """Return one page of `tasks`, a queryset of the tasks that the user may see."""
     bare = tasks.select_related(None).prefetch_related(None).filter(query.within)
     keys, edge = _matching_keys(bare, query, start)
@@ -95,7 +95,7 @@ def page_of(tasks: QuerySet[Task], query: TaskQuery, start: PageStart) -> TaskPa
     next_key = page_keys[-1] if is_full else edge
     if start.newer and next_key is None:
         # the newest page is filled up with older tasks
-        return page_of(tasks, query, PageStart())
+        return page_of(tasks, query, Cursor())
     rows = tasks.filter(pk__in=page_keys).order_by("-pk").only(*_COLUMNS)
     rows = rows.prefetch_related(None).prefetch_related(_FILES)
     older, newer = next_key, None
@@ -140,7 +140,7 @@ def _strands(query: TaskQuery) -> list[Q]:
 
 
 def _matching_keys(
-    tasks: QuerySet[Task], query: TaskQuery, start: PageStart
+    tasks: QuerySet[Task], query: TaskQuery, start: Cursor
 ) -> tuple[list[int], int | None]:
     """Return the ids of a page in its direction, one more than fit, and where the search stopped.
 

@@ -1,4 +1,4 @@
-"""Who may choose which private worker."""
+"""Grants: give and take the permission to use private workers."""
 
 from django.db import transaction
 
@@ -11,11 +11,10 @@ from workers.named import Named, find_users, find_workers, listed
 
 @transaction.atomic
 def add_grants(*, users: Named, workers: Named, by: User | None) -> int:
-    """Let each of these users choose each of these workers; returns how many grants are new.
+    """Grant each of these workers to each of these users; return the number of new grants.
 
-    What is granted already stays as it is, and so does one that is named twice.
-    Raises DomainError: users_unknown, users_inactive, workers_unknown, workers_retired; then
-    nothing is granted.
+    Existing grants and repeated names are ignored. Raises DomainError users_unknown,
+    users_inactive, workers_unknown, workers_retired, and grants nothing then.
     """
     chosen, devices = _users(users), find_workers(workers)
     inactive = [user.email for user in chosen if not user.is_active]
@@ -28,7 +27,7 @@ def add_grants(*, users: Named, workers: Named, by: User | None) -> int:
     for worker in devices:
         granted = set(worker.grants.values_list("user_id", flat=True))
         added = [user for user in chosen if user.pk not in granted]
-        # of two that grant the same at once, both are right
+        # ignore_conflicts: a concurrent request may create the same grant
         Grant.objects.bulk_create(
             [Grant(worker=worker, user=user) for user in added], ignore_conflicts=True
         )
@@ -39,25 +38,25 @@ def add_grants(*, users: Named, workers: Named, by: User | None) -> int:
 
 @transaction.atomic
 def remove_grants(*, users: Named, workers: Named, by: User | None) -> int:
-    """Take these workers from these users; returns how many grants there were.
+    """Revoke these users' grants of these workers; return the number of removed grants.
 
-    Tasks that were sent before stay. Raises DomainError: users_unknown, workers_unknown.
+    Existing tasks stay. Raises DomainError: users_unknown, workers_unknown.
     """
     chosen, devices = _users(users), find_workers(workers)
-    gone = 0
+    number = 0
     for worker in devices:
         granted = worker.grants.filter(user__in=chosen).select_related("user")
         removed = [grant.user for grant in granted]
         granted.delete()
         _note("grant.remove", worker, removed, by=by, granted=False)
-        gone += len(removed)
-    return gone
+        number += len(removed)
+    return number
 
 
 def _note(
     action: str, worker: Worker, users: list[User], *, by: User | None, granted: bool
 ) -> None:
-    """One entry for each worker, with the users' e-mails as keys: so either is found."""
+    """Write one audit entry for a worker, with the users' e-mails as keys."""
     if users:
         before = {user.email: not granted for user in users}
         after = {user.email: granted for user in users}
@@ -65,5 +64,5 @@ def _note(
 
 
 def _users(named: Named) -> list[User]:
-    """Locked, so that nobody is shut out meanwhile."""
+    """Return the users, locked, so that none of them is deactivated meanwhile."""
     return find_users(named, among=User.objects.select_for_update())

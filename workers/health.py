@@ -1,6 +1,6 @@
-"""Health checks as rows: one at a time for each device; a failed one holds the device back.
+"""Services of health checks: one pending check per worker; a failed check holds the worker back.
 
-What a check runs, and when, lies to the right (`tasks.health_checks`, `profiles.health`).
+`tasks.health_checks` and `profiles.health` decide when a check runs and create its task.
 """
 
 import datetime
@@ -18,13 +18,13 @@ from workers.services import release_worker
 
 log = structlog.get_logger()
 
-#: checks of one device that are kept
+#: number of checks of one worker that are kept
 KEPT = 200
 LONGEST_PAUSE = datetime.timedelta(hours=6)
 
 
 def open_check(worker: Worker, *, version: str, cause: HealthCheck.Cause) -> HealthCheck | None:
-    """Begin a check of one MegEngine version; None if the device has one under way."""
+    """Create a check of one MegEngine version; None if the worker has a pending one."""
     try:
         with transaction.atomic():
             return HealthCheck.objects.create(worker=worker, runtime_version=version, cause=cause)
@@ -42,10 +42,11 @@ def close_check(
     held_reason: str = "",
     median_s: float | None = None,
 ) -> bool:
-    """End a check once, and hold the device back or let it go on.
+    """End a pending check, and hold the worker back or release it; return whether it was pending.
 
-    reason, detail: as of the task; held_reason: what users read of a device that failed
-    median_s: of an iteration, s
+    reason, detail: those of the task
+    held_reason: user-facing text why the worker is held back
+    median_s: median time of an iteration, s
     """
     now = timezone.now()
     ended = HealthCheck.objects.filter(pk=check.pk, result="").update(
@@ -68,7 +69,7 @@ def close_check(
 
 
 def recheck_at(worker: Worker) -> datetime.datetime:
-    """When a device that is held back is checked again: each failure doubles the pause."""
+    """Return when a worker that is held back is checked again; each failure doubles the pause."""
     ended = worker.health_checks.exclude(ended_at=None)
     if worker.held_at is not None:
         failures = ended.filter(result=HealthCheck.Result.FAILED, ended_at__gte=worker.held_at)
@@ -82,7 +83,7 @@ def recheck_at(worker: Worker) -> datetime.datetime:
 
 
 def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
-    """A device that is held already keeps the moment, and is told the newest reason."""
+    """Hold a worker back; one that is already held keeps its time, but gets the new reason."""
     rows = Worker.objects.filter(pk=worker.pk, retired_at=None)
     if rows.filter(held_at=None).update(held_at=at, held_reason=reason[:300]):
         record_audit_entry(

@@ -1,4 +1,4 @@
-"""How a device's last heartbeat is to be read, and who is told of one that is lost."""
+"""Classify workers by their last heartbeat, and send webhooks about lost devices."""
 
 import datetime
 
@@ -14,23 +14,26 @@ from accounts.webhooks.events import DeviceOccasion, administrators_listening, d
 from workers.models import Worker, online_since
 from workers.status import DeviceStatus
 
-#: administrators who ask to be told later hear nothing of what was lost long before
+#: no webhooks are sent about devices that were lost longer ago than this
 RECENT = datetime.timedelta(hours=1)
 
 
 class Beat(TextChoices):
     ON_TIME = "on_time", _("on time")
-    #: silent for some heartbeats: it counts as offline but may come back with what it runs
+    #: missed some heartbeats: it counts as offline, but its attempts are still live
     LATE = "late", _("late")
-    #: silent for longer than a lease: what it ran was given up
+    #: missed heartbeats for longer than a lease: its attempts were ended
     LOST = "lost", pgettext_lazy("device", "lost")
     NEVER = "never", DeviceStatus.NEVER_CONNECTED.label
 
 
 def lost_before() -> datetime.datetime:
-    """A worker last seen before this moment is lost; not before it is late."""
-    patience_s = max(settings.LEASE_S, 2 * (timezone.now() - online_since()).total_seconds())
-    return timezone.now() - datetime.timedelta(seconds=patience_s)
+    """Return the time before which a worker's last heartbeat makes it lost.
+
+    It is earlier than `online_since`, so that a lost worker was late before.
+    """
+    timeout_s = max(settings.LEASE_S, 2 * (timezone.now() - online_since()).total_seconds())
+    return timezone.now() - datetime.timedelta(seconds=timeout_s)
 
 
 def beat_of(worker: Worker) -> Beat:
@@ -42,7 +45,7 @@ def beat_of(worker: Worker) -> Beat:
 
 
 def beat_is(beat: Beat) -> Q:
-    """The condition that `beat_of` answers this."""
+    """Return the condition on rows for which `beat_of` returns `beat`."""
     late, lost = online_since(), lost_before()
     return {
         Beat.ON_TIME: Q(pulse__last_seen_at__gte=late),
@@ -53,25 +56,25 @@ def beat_is(beat: Beat) -> Q:
 
 
 def beats_count(workers: QuerySet[Worker]) -> dict[Beat, int]:
-    """How many workers are in each condition, in one query."""
+    """Return the number of workers in each category, in one query."""
     counts = {beat.value: Count("pk", filter=beat_is(beat)) for beat in Beat}
-    found = workers.aggregate(**counts)
-    return {beat: found[beat.value] for beat in Beat}
+    totals = workers.aggregate(**counts)
+    return {beat: totals[beat.value] for beat in Beat}
 
 
 @transaction.atomic
 def devices_lost_tell() -> None:
-    """Tell of each device whose lease on being there is over; the same silence is told once.
+    """Send webhooks about devices that were lost recently, once for each time that one is lost.
 
-    While the site itself may have been away nobody is to call this: it heard no device.
+    Must not be called while agents may still be reconnecting after the site was down.
     """
     event = Webhook.Event.DEVICE_LOST
     if not administrators_listening(event).exists():
         return
     silent = lost_before()
-    gone = Worker.objects.filter(
+    lost = Worker.objects.filter(
         pulse__last_seen_at__lt=silent, pulse__last_seen_at__gt=silent - RECENT, retired_at=None
     )
-    seen = gone.values_list("pk", "name", "pulse__last_seen_at")
-    occasions = (DeviceOccasion(pk, name, at.isoformat()) for pk, name, at in seen)
+    rows = lost.values_list("pk", "name", "pulse__last_seen_at")
+    occasions = (DeviceOccasion(pk, name, at.isoformat()) for pk, name, at in rows)
     device_events(event, occasions, since=silent - RECENT)

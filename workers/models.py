@@ -1,4 +1,4 @@
-"""A worker (device), its MegEngine runtimes, its secrets and who may use it."""
+"""Models of workers (devices): runtimes, secrets, grants, pools and health checks."""
 
 import datetime
 
@@ -16,18 +16,18 @@ MISSED_HEARTBEATS = 3
 
 
 class WorkerManager(models.Manager["Worker"]):
-    """Devices with their pulse, without which nobody can say how they are."""
+    """Workers with their last heartbeat, which decides whether they are online."""
 
     def get_queryset(self) -> models.QuerySet["Worker"]:
         return super().get_queryset().select_related("pulse")
 
 
-#: columns of a device that are long, and of no matter for what it does next
+#: large columns of a worker that scheduling does not need
 LONG = ("labels", "facts")
 
 
 class Worker(models.Model):
-    """A registered device. Whether it is online follows from its pulse and is never stored."""
+    """A registered device. Whether it is online is computed from its last heartbeat, not stored."""
 
     name = models.CharField(
         _("name"),
@@ -43,7 +43,7 @@ class Worker(models.Model):
     is_enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("A disabled device gets no new tasks.")
     )
-    #: since when it gets no new tasks; None while it does
+    #: since when it is disabled (drained); None while it is enabled
     disabled_at = models.DateTimeField(null=True, blank=True, editable=False)
     slots = models.PositiveSmallIntegerField(
         _("slots"),
@@ -51,16 +51,16 @@ class Worker(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(16)],
         help_text=_("Tasks it may run at once. More than one makes them disturb each other."),
     )
-    #: what an administrator decides; the device's owner decides in the agent's configuration
-    #: (the database knows the defaults too: programs of before make rows while others migrate)
+    #: set by an administrator; the device's owner decides in the agent's configuration
+    #: (`db_default`, since processes of the previous release insert rows during a migration)
     allows_scripts = models.BooleanField(
         _("runs scripts"), default=False, db_default=False, editable=False
     )
-    #: its agent said last that its owner lets it run scripts, and that it has a sandbox for them
+    #: reported by the agent: the device's owner allows scripts, and a sandbox works
     offers_scripts = models.BooleanField(default=False, db_default=False, editable=False)
-    #: name and value, both texts: {"chip": "Kirin 990", "build": "nightly"}
+    #: names and values, all strings: {"chip": "Kirin 990", "build": "nightly"}
     labels = models.JSONField(_("labels"), default=dict, blank=True)
-    #: why it gets no tasks although it is enabled: its last health check failed
+    #: why an enabled worker gets no tasks: its last health check failed
     held_reason = models.CharField(_("held back"), max_length=300, blank=True, editable=False)
     held_at = models.DateTimeField(_("held back since"), null=True, blank=True, editable=False)
     #: taken out of service for good; its history stays
@@ -84,13 +84,13 @@ class Worker(models.Model):
 
     @property
     def last_seen_at(self) -> datetime.datetime | None:
-        """Its last sign of life, None if there never was one."""
+        """Time of the last heartbeat; None if there was none."""
         pulse: Pulse | None = getattr(self, "pulse", None)
         return None if pulse is None else pulse.last_seen_at
 
     @property
     def takes_scripts(self) -> bool:
-        """Both who runs the site and who owns the device let scripts run on it."""
+        """Whether both an administrator and the device's owner allow scripts."""
         return self.allows_scripts and self.offers_scripts
 
     @property
@@ -99,10 +99,10 @@ class Worker(models.Model):
 
     @cached_property
     def shut_out_at(self) -> datetime.datetime | None:
-        """When the last of its tokens was revoked; None if one is valid, or it never had one.
+        """When the last token was revoked; None if a token is valid or there never was one.
 
-        Until it is enrolled anew nobody hears of it. `workers.status.with_shut_out_at` reads it
-        with the row.
+        The agent cannot connect until the worker is enrolled again. A queryset that is annotated by
+        `workers.status.with_shut_out_at` provides the value without a query.
         """
         tokens = self.secrets.filter(kind=WorkerSecret.Kind.TOKEN)
         revoked = list(tokens.values_list("revoked_at", flat=True))
@@ -111,12 +111,12 @@ class Worker(models.Model):
 
 
 def online_since() -> datetime.datetime:
-    """A worker seen at this moment or later is online."""
+    """Return the earliest time of a last heartbeat with which a worker counts as online."""
     return timezone.now() - datetime.timedelta(seconds=settings.HEARTBEAT_S * MISSED_HEARTBEATS)
 
 
 class Pulse(models.Model):
-    """When a device was heard of last. Each heartbeat writes it, so nothing else is in its row."""
+    """The last heartbeat of a worker, in a small row of its own that each heartbeat updates."""
 
     worker = models.OneToOneField(Worker, models.CASCADE, primary_key=True, related_name="pulse")
     last_seen_at = models.DateTimeField(_("last seen"))
@@ -126,7 +126,7 @@ class Pulse(models.Model):
 
 
 class Runtime(models.Model):
-    """One MegEngine version installed on a worker; `problem` says why it cannot be used."""
+    """One MegEngine version installed on a worker; `problem` is set if it cannot be used."""
 
     class Kind(models.TextChoices):
         WHEEL = "wheel", _("Python package")
@@ -137,13 +137,13 @@ class Runtime(models.Model):
     kind = models.CharField(_("kind"), max_length=8, choices=Kind)
     python = models.CharField(_("Python"), max_length=40, blank=True)
     problem = models.CharField(_("problem"), max_length=500, blank=True)
-    #: the options that its load_and_run knows, empty for all
+    #: options that its load_and_run supports; empty for all
     flags = models.JSONField(_("known options"), default=list, blank=True)
-    #: what it was built with and the device has: cuda, tensorrt, opencl
+    #: platforms that it was built with and the device has: cuda, tensorrt, opencl
     builds = models.JSONField(_("built with"), default=list, blank=True)
-    #: names of the C operator libraries that the device's owner lists
+    #: names of the C operator libraries in the agent's configuration
     libraries = models.JSONField(_("operator libraries"), default=list, blank=True)
-    #: what the device reaches at best with it, one `agent.protocol.MeasuredRoofs` for each kind
+    #: measured peak performance: one `agent.protocol.MeasuredRoofs` for each kind of device
     roofs = models.JSONField(_("measured limits"), default=list, blank=True)
 
     class Meta:
@@ -159,7 +159,7 @@ class Runtime(models.Model):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do, as far as options depend on it."""
+        """The capabilities on which the availability of options depends."""
         return Capabilities(
             kind="wheel" if self.kind == self.Kind.WHEEL else "binary",
             version=self.version,
@@ -172,7 +172,7 @@ class Runtime(models.Model):
 
 
 class Grant(models.Model):
-    """A user who may choose a private worker."""
+    """The permission of a user to use a private worker."""
 
     worker = models.ForeignKey(Worker, models.CASCADE, related_name="grants")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="grants")
@@ -188,7 +188,7 @@ class Grant(models.Model):
 
 
 class WorkerSecret(models.Model):
-    """A secret of a worker, kept as its sha256: an enrolment code (used once) or a token."""
+    """The SHA-256 of a worker's secret: an enrolment code, which is used once, or a token."""
 
     class Kind(models.TextChoices):
         CODE = "code", _("enrolment code")
@@ -211,7 +211,7 @@ class WorkerSecret(models.Model):
 
 
 class Pool(models.Model):
-    """Devices that a task may ask for by one name."""
+    """A named set of workers that a task's target may require."""
 
     name = models.CharField(
         _("name"),
@@ -234,7 +234,7 @@ class Pool(models.Model):
 
 
 class HealthCheck(models.Model):
-    """One tiny task that shows whether a device still measures."""
+    """A health check: a small task that verifies that a worker can still profile."""
 
     class Cause(models.TextChoices):
         SCHEDULE = "schedule", _("on schedule")
@@ -252,7 +252,7 @@ class HealthCheck(models.Model):
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
     cause = models.CharField(_("cause"), max_length=8, choices=Cause)
     result = models.CharField(_("result"), max_length=9, choices=Result, blank=True, default="")
-    #: of the task, which may be deleted before the check is
+    #: id of the task, not a foreign key, since the task may be deleted before the check
     task_id = models.PositiveBigIntegerField(null=True, blank=True, editable=False)
     reason = models.CharField(_("reason"), max_length=40, blank=True)
     detail = models.CharField(_("detail"), max_length=1000, blank=True)

@@ -1,4 +1,4 @@
-"""Which agent this site serves, as `python -m agent.install` built it, and what installs it."""
+"""The agent's release that this site serves, built by `python -m agent.install`."""
 
 import json
 import re
@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class BuiltFile:
-    """`name` in the folder, `kind` of device that it is for: linux-x86_64-cp311."""
+    """A file of a release; `kind` is the platform that it is for, such as linux-x86_64-cp311."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class BuiltFile:
 
 @dataclass(frozen=True)
 class Release:
-    """One version of the agent; `wheel` is the file name of the installer for pipx."""
+    """A release of the agent; `wheel` is the file name of the installer for pipx."""
 
     version: str
     wheel: str
@@ -41,7 +41,7 @@ def folder() -> Path:
 
 
 def served() -> Release | None:
-    """What devices get; None if nothing was built."""
+    """Return the release that devices get; None if none was built."""
     path = folder() / MANIFEST
     try:
         changed_ns = path.stat().st_mtime_ns
@@ -56,22 +56,22 @@ def served_version() -> str:
 
 
 def is_behind(version: str) -> bool:
-    """Whether an agent of this version is another one than the site serves.
+    """Whether an agent's version differs from the served release.
 
-    An agent that runs from a clone tells no build (`0.1.0`, not `0.1.0+1a2b3c4d`): it is compared
-    by its number.
+    An agent that runs from a clone reports no build (`0.1.0`, not `0.1.0+1a2b3c4d`); it is behind
+    only if its version number is lower.
     """
-    wanted = served_version()
-    if not wanted or not version or version == wanted:
+    release_version = served_version()
+    if not release_version or not version or version == release_version:
         return False
-    return "+" in version or _number(version) < _number(wanted)
+    return "+" in version or _number(version) < _number(release_version)
 
 
 def enrol_line(worker: Worker, code: str) -> dict[str, str]:
-    """Two commands, each of which makes a machine this worker: the agent installed and started.
+    """Return alternative commands that install, enrol and start the agent of this worker.
 
-    `curl` needs Python 3 alone; `pipx` is for those who prefer it, and empty while the site serves
-    no agent. `clone` is for an agent that runs from a clone of the repository.
+    `curl` needs only Python 3; `pipx` is empty while the site serves no release; `clone` is for an
+    agent that runs from a clone of the repository.
     """
     site, quoted = settings.SITE_URL, shlex.quote(code)
     lines = {
@@ -92,12 +92,12 @@ def _number(version: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, changed_ns: int) -> Release | None:
-    """Read the manifest once for each time it was written."""
+    """Parse the manifest; the cache key includes the time of its last modification."""
     try:
         manifest = json.loads(path.read_bytes())
         files = tuple(
-            BuiltFile(each["name"], kind, each["sha256"], each["size_bytes"])
-            for kind, each in manifest["files"].items()
+            BuiltFile(entry["name"], kind, entry["sha256"], entry["size_bytes"])
+            for kind, entry in manifest["files"].items()
         )
         wheel = manifest["wheel"]["name"]
         names = frozenset({wheel, *(file.name for file in files)})

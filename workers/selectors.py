@@ -1,4 +1,4 @@
-"""Which workers a reader may see, and what they are found by."""
+"""Selectors of workers: visibility by user, search, labels and runtimes."""
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -8,9 +8,10 @@ from workers.status import with_shut_out_at
 
 
 def visible_workers(user: User) -> QuerySet[Worker]:
-    """Public workers, those granted to the user, and for an administrator all; with runtimes.
+    """Return the workers that a user may use, with runtimes prefetched.
 
-    One that is retired exists in the history of tasks and in the administration alone.
+    These are the public ones and those granted to the user; for an administrator all. Retired
+    workers are excluded; they appear only in the history of tasks and on the admin site.
     """
     workers = with_shut_out_at(Worker.objects.filter(retired_at=None))
     workers = workers.prefetch_related("runtimes")
@@ -34,9 +35,10 @@ def search_workers(workers: QuerySet[Worker], text: str) -> QuerySet[Worker]:
 
 
 def labels_of(worker: Worker) -> dict[str, str]:
-    """Name and value, by name. A label that an administrator set hides the device's own.
+    """Return a worker's labels, sorted by name.
 
-    The device's own come from `[labels]` of its agent's configuration, with the hello.
+    They are those of `[labels]` in the agent's configuration, overridden by those that an
+    administrator set.
     """
     own = worker.facts.get("labels")
     merged = {**(own if isinstance(own, dict) else {}), **worker.labels}
@@ -44,8 +46,8 @@ def labels_of(worker: Worker) -> dict[str, str]:
 
 
 def named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
-    """This version on this device, if the reader may see it."""
-    found = Runtime.objects.filter(
+    """Return the runtime of a worker by version, if the user may use the worker."""
+    runtimes = Runtime.objects.filter(
         worker__in=visible_workers(reader), worker=worker_id, version=version
     )
-    return found.select_related("worker").first()
+    return runtimes.select_related("worker").first()

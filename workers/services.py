@@ -1,4 +1,4 @@
-"""Everything that changes a worker."""
+"""Services that change workers: register, enrol, drain, hold, publish, revoke, retire, update."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ _LABEL_NAME = re.compile(r"[\w.-]+")
 
 @transaction.atomic
 def ensure_worker(*, name: str, is_public: bool = True) -> Worker:
-    """Return the worker of this name, registered now if it is new."""
+    """Return the worker with this name; create it if it does not exist."""
     worker, _ = Worker.objects.get_or_create(name=name, defaults={"is_public": is_public})
     return worker
 
@@ -38,19 +38,19 @@ def introduce_worker(
     runtimes: Iterable[RuntimeInfo],
     features: Iterable[str] = (),
 ) -> None:
-    """Record what an agent says of itself; runtimes that it no longer names are removed.
+    """Store what an agent reports about its device; remove runtimes that it no longer reports.
 
-    What is known already is not written again: after a restart of the site all agents come at once.
+    Unchanged rows are not written, since all agents reconnect at once after a restart of the site.
     """
     now = timezone.now()
     if not Pulse.objects.filter(worker=worker).update(last_seen_at=now):
         Pulse.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
-    # features beside the facts: what an older agent cannot do is not asked of it
-    said = {**facts.model_dump(mode="json"), "features": sorted(features)}
+    # the agent's features are stored with the facts: validation checks them for older agents
+    stored_facts = {**facts.model_dump(mode="json"), "features": sorted(features)}
     columns = {
-        "facts": said,
+        "facts": stored_facts,
         "agent_version": agent_version,
-        "offers_scripts": FEATURE_SCRIPTS in said["features"],
+        "offers_scripts": FEATURE_SCRIPTS in stored_facts["features"],
     }
     if any(getattr(worker, name) != value for name, value in columns.items()):
         for name, value in columns.items():
@@ -79,7 +79,7 @@ def _columns_of(info: RuntimeInfo) -> dict[str, Any]:
 
 
 def mark_seen(workers: Iterable[int]) -> None:
-    """Note a heartbeat of each of these devices, which were seen before: one UPDATE for all."""
+    """Store a heartbeat of each of these workers in one UPDATE; they have connected before."""
     Pulse.objects.filter(worker__in=workers).update(last_seen_at=timezone.now())
 
 
@@ -114,22 +114,25 @@ def enrol_worker(worker: Worker, *, by: User | None) -> str:
 
 @transaction.atomic
 def drain_worker(worker: Worker, *, by: User | None) -> bool:
-    """Give a device no new tasks; what runs goes on. Returns whether that changed anything.
+    """Stop assigning tasks to a worker; running ones continue. Returns whether it was enabled.
 
-    What waits for it alone is ended by the sweep after `OFFLINE_GRACE_S`, unless it is resumed.
+    The sweep ends tasks that wait for it after `OFFLINE_GRACE_S`, unless it is resumed.
     """
     return _switch(worker, "worker.drain", by=by, field="is_enabled", to=False)
 
 
 @transaction.atomic
 def resume_worker(worker: Worker, *, by: User | None) -> bool:
-    """Give a device tasks again, also one that a failed health check holds back."""
+    """Assign tasks to a worker again, also if a failed health check holds it back."""
     changed = _switch(worker, "worker.resume", by=by, field="is_enabled", to=True)
     return release_worker(worker, by=by) or changed
 
 
 def release_worker(worker: Worker, *, by: User | None) -> bool:
-    """Hold a device back no more; returns whether it was. In the caller's transaction."""
+    """Release a worker that is held back; return whether it was held.
+
+    Runs in the caller's transaction.
+    """
     held = Worker.objects.filter(pk=worker.pk, held_at__isnull=False)
     before = {"held": worker.held_reason}
     if not held.update(held_at=None, held_reason=""):
@@ -141,33 +144,33 @@ def release_worker(worker: Worker, *, by: User | None) -> bool:
 
 @transaction.atomic
 def publish_worker(worker: Worker, *, by: User | None) -> bool:
-    """Let every user choose a device."""
+    """Let every user use a worker."""
     return _switch(worker, "worker.publish", by=by, field="is_public", to=True)
 
 
 @transaction.atomic
 def hide_worker(worker: Worker, *, by: User | None) -> bool:
-    """Let only those choose a device to whom it was granted; tasks that are there stay."""
+    """Restrict a worker to users with a grant; existing tasks stay."""
     return _switch(worker, "worker.hide", by=by, field="is_public", to=False)
 
 
 @transaction.atomic
 def allow_worker_scripts(worker: Worker, *, by: User | None) -> bool:
-    """Let those who may use a device run Python programs on it, if its own agent allows it too."""
+    """Allow users of a worker to run Python programs on it, if its agent allows that, too."""
     return _switch(worker, "worker.allow_scripts", by=by, field="allows_scripts", to=True)
 
 
 @transaction.atomic
 def forbid_worker_scripts(worker: Worker, *, by: User | None) -> bool:
-    """Start no more scripts on a device; what runs there goes on until it ends or is cancelled."""
+    """Start no more scripts on a worker; running ones continue until they end."""
     return _switch(worker, "worker.forbid_scripts", by=by, field="allows_scripts", to=False)
 
 
 @transaction.atomic
 def revoke_worker(worker: Worker, *, by: User | None) -> bool:
-    """Shut a worker's agent out until it is enrolled again; unused codes are void too.
+    """Revoke all tokens and unused enrolment codes of a worker, so that it must be enrolled again.
 
-    Returns whether a token or a code was good until then.
+    Returns whether a token or a code was valid until then.
     """
     codes = tokens.codes_revoke(worker)
     revoked = tokens.revoke_tokens(worker)
@@ -180,14 +183,14 @@ def revoke_worker(worker: Worker, *, by: User | None) -> bool:
 
 @transaction.atomic
 def retire_worker(worker: Worker, *, by: User | None) -> bool:
-    """Take a device out of service for good: no tasks, no agent, no place in lists.
+    """Take a worker out of service permanently: no tasks, no agent, no entry in lists.
 
-    Its history stays, under a name that says so; the name it had is free for another device.
-    What waits for it alone fails with `retire_workerd` at the next sweep, and what runs is lost
-    there when its lease ends.
+    Its history stays; it is renamed, so that its name can be used again. Tasks that wait for it
+    fail with reason `worker_retired` at the next sweep, and running attempts are lost when their
+    leases expire.
     """
     name, now = worker.name, timezone.now()
-    # the number makes it unique, and room for it is cut from the name
+    # the id makes the name unique; the old name is truncated to make room for it
     mark = f".retired-{worker.pk}"
     room = (Worker._meta.get_field("name").max_length or 0) - len(mark)
     if not Worker.objects.filter(pk=worker.pk, retired_at=None).update(
@@ -217,9 +220,10 @@ def retire_worker(worker: Worker, *, by: User | None) -> bool:
 
 @transaction.atomic
 def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> bool:
-    """Give a device that is in service another name, slots, labels or pools.
+    """Change name, slots, labels or pools of a worker that is in service.
 
-    changes: `name`, `slots`, `labels` (name: value), `pools` (names); what is not there stays
+    changes: any of `name`, `slots`, `labels` (name: value), `pools` (names)
+
     Returns whether anything changed. Raises DomainError: worker_retired, worker_name_bad,
     worker_name_taken, slots_bad, label_*, pools_unknown.
     """
@@ -237,7 +241,7 @@ def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
     try:
         with transaction.atomic():
             row.save(update_fields=["name", "slots", "labels"])
-    except IntegrityError as error:  # of two who choose a name at once, one comes second
+    except IntegrityError as error:  # a concurrent request took the name
         raise _name_taken(row) from error
     if "pools" in changes:
         row.pools.set(_pools(changes["pools"]))
@@ -250,7 +254,7 @@ def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
 
 
 def labels_check(labels: Mapping[str, str]) -> None:
-    """Raises DomainError label_bad, label_long, labels_many."""
+    """Validate the labels of a worker. Raises DomainError label_bad, label_long, labels_many."""
     if len(labels) > LABELS_LIMIT:
         raise DomainError("labels_many", field="labels", limit=LABELS_LIMIT)
     for name, value in labels.items():
@@ -261,7 +265,7 @@ def labels_check(labels: Mapping[str, str]) -> None:
 
 
 def _switch(worker: Worker, action: str, *, by: User | None, field: str, to: bool) -> bool:
-    """Set a yes or no of a device that is in service; who comes second changes nothing."""
+    """Set a boolean of a worker that is in service, and audit it; return whether it changed."""
     _check_in_service(worker)
     live = Worker.objects.filter(pk=worker.pk, retired_at=None).exclude(**{field: to})
     since = {"disabled_at": None if to else timezone.now()} if field == "is_enabled" else {}
@@ -280,10 +284,7 @@ def _check_in_service(worker: Worker) -> None:
 
 
 def _check_name(worker: Worker) -> None:
-    """Whether a new device, or one with a new name, may be called so.
-
-    Raises DomainError: worker_name_bad, worker_name_taken.
-    """
+    """Validate a new name of a worker. Raises DomainError: worker_name_bad, worker_name_taken."""
     try:
         worker.full_clean(validate_unique=False)
     except ValidationError as error:
@@ -314,8 +315,8 @@ def _check_slots(worker: Worker) -> None:
 
 
 def _pools(names: Iterable[str]) -> list[Pool]:
-    wanted = set(names)
-    found = list(Pool.objects.filter(name__in=wanted))
-    if missing := wanted - {pool.name for pool in found}:
+    requested = set(names)
+    pools = list(Pool.objects.filter(name__in=requested))
+    if missing := requested - {pool.name for pool in pools}:
         raise DomainError("pools_unknown", field="pools", status=404, names=listed(missing))
-    return found
+    return pools

@@ -1,4 +1,4 @@
-"""What a device does now, in one word, and what it must be to start tasks."""
+"""Status of a device, and the rules that it must meet to start tasks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class DeviceStatus(TextChoices):
 
 @dataclass(frozen=True)
 class DeviceRule:
-    """What must hold for a device to start tasks.
+    """A condition that a device must meet to start tasks.
 
-    status: of a device for which it does not hold
+    status: status of a device that does not meet it
     holds: the predicate
-    rows: the same of rows, by the path from them to the device: "" for devices, "worker__" for
-        tasks
+    rows: the same condition as a `Q`, given the lookup path from the rows to the device: "" for
+        devices, "worker__" for tasks
     """
 
     status: DeviceStatus
@@ -41,16 +41,16 @@ def _tokens(worker: str) -> QuerySet[WorkerSecret]:
 
 
 def _is_let_in(path: str) -> Q:
-    """Devices with a token that is valid, and those that were never enrolled."""
+    """Devices with a valid token, and devices that were never enrolled."""
     tokens = _tokens(path.removesuffix("__") or "pk")
     return Q(Exists(tokens.filter(revoked_at=None))) | ~Q(Exists(tokens))
 
 
 def with_shut_out_at(workers: QuerySet[Worker]) -> QuerySet[Worker]:
-    """Read `Worker.shut_out_at` with the rows, for a status without a query of its own."""
-    # a valid token comes first, and says None
+    """Annotate `Worker.shut_out_at`, so that reading a status needs no further query."""
+    # a valid token sorts first and yields None
     last = _tokens("pk").order_by(F("revoked_at").desc(nulls_first=True))
-    # a property that keeps its value, which the row brings
+    # the annotation fills the cached property of the same name
     return workers.annotate(  # type: ignore[no-redef]
         shut_out_at=Subquery(last.values("revoked_at")[:1])
     )
@@ -77,13 +77,16 @@ ONLINE = DeviceRule(
     lambda worker: worker.is_online,
     lambda path: Q((f"{path}pulse__last_seen_at__gte", online_since())),
 )
-#: what somebody did, or a check found; the weightiest first
+#: rules about decisions of administrators and results of checks; the most important first
 SERVICE_RULES = (NOT_RETIRED, ENABLED, NOT_HELD, LET_IN)
 DEVICE_RULES = (*SERVICE_RULES, ONLINE)
 
 
 def status_of(worker: Worker, *, is_busy: bool = False) -> DeviceStatus:
-    """The weightiest thing to know of a device; is_busy: it runs something."""
+    """Return the status of a device: that of the first rule that it does not meet, or busy or free.
+
+    is_busy: whether it has a live attempt
+    """
     status = next((rule.status for rule in DEVICE_RULES if not rule.holds(worker)), None)
     if status == DeviceStatus.OFFLINE and worker.last_seen_at is None:
         return DeviceStatus.NEVER_CONNECTED

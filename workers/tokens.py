@@ -1,7 +1,8 @@
-"""Secrets of workers: opaque, prefixed so that scanners find a leaked one, stored as sha256.
+"""Secrets of workers: enrolment codes and tokens, opaque and stored as SHA-256.
 
-A token has 256 random bits, so a plain sha256 cannot be reversed by guessing; it is looked up by
-its digest, which makes the comparison independent of the secret's bytes.
+Their prefix lets secret scanners recognize a leaked one. A token has 256 random bits, so an
+unsalted SHA-256 cannot be reversed by guessing; it is looked up by its digest, so that the time of
+the comparison does not depend on the secret.
 """
 
 import datetime
@@ -27,14 +28,14 @@ def digest(secret: str) -> str:
 
 
 def bearer_of(header: str) -> str:
-    """The token in an Authorization header; empty if there is none."""
+    """Return the token of an Authorization header; empty if there is none."""
     scheme, _, token = header.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 @transaction.atomic
 def issue_code(worker: Worker) -> str:
-    """Return a new enrolment code: valid once, for a day. Codes issued before are void."""
+    """Return a new enrolment code, valid once and for a day; revoke the earlier codes."""
     codes_revoke(worker)
     code = CODE_PREFIX + secrets.token_urlsafe(24)
     worker.secrets.create(
@@ -47,7 +48,7 @@ def issue_code(worker: Worker) -> str:
 
 @transaction.atomic
 def redeem_code(code: str) -> tuple[Worker, str]:
-    """Turn an enrolment code into a token; the worker's earlier tokens are revoked.
+    """Exchange an enrolment code for a token; revoke the worker's earlier tokens.
 
     Raises DomainError: code_unknown, code_used, code_expired.
     """
@@ -59,7 +60,7 @@ def redeem_code(code: str) -> tuple[Worker, str]:
         raise DomainError("code_used", status=403)
     if row.expires_at is not None and row.expires_at < now:
         raise DomainError("code_expired", status=403)
-    # of two agents that redeem one code at once, one wins; one that was voided meanwhile is void
+    # the row count decides if the code is used or revoked concurrently
     unused = WorkerSecret.objects.filter(pk=row.pk, used_at=None, revoked_at=None)
     if not unused.update(used_at=now):
         raise DomainError("code_used", status=403)
@@ -70,14 +71,14 @@ def redeem_code(code: str) -> tuple[Worker, str]:
 
 
 def codes_revoke(worker: Worker) -> int:
-    """Void the enrolment codes of a worker that nobody used yet; returns how many."""
+    """Revoke the unused enrolment codes of a worker; return how many."""
     unused = worker.secrets.filter(kind=WorkerSecret.Kind.CODE, used_at=None, revoked_at=None)
     return unused.update(revoked_at=timezone.now())
 
 
 @transaction.atomic
 def revoke_tokens(worker: Worker) -> int:
-    """Void every token of a worker and tell who uses one; returns how many were valid."""
+    """Revoke all tokens of a worker, and wake connections that use one; return how many."""
     wakeups.worker_revoked_on_commit(worker.pk)
     return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
         revoked_at=timezone.now()
@@ -85,12 +86,12 @@ def revoke_tokens(worker: Worker) -> int:
 
 
 def valid_tokens(digests: Iterable[str]) -> set[str]:
-    """Those of some tokens' digests that may still be used, in one query."""
+    """Return the digests that belong to valid tokens, in one query."""
     return set(_usable(digests).values_list("sha256", flat=True))
 
 
 def usable(token: str) -> QuerySet[WorkerSecret]:
-    """The row of a token, if it may still be used."""
+    """Return a queryset with the row of a token, or empty if the token is not valid."""
     return _usable([digest(token)])
 
 

@@ -1,4 +1,4 @@
-"""Wake-ups of agents' connections; they carry no data, since delivery is at most once."""
+"""Channel-layer wake-ups of agents' connections; without data, as delivery is at most once."""
 
 from django.db import transaction
 
@@ -10,6 +10,6 @@ def worker_group(worker_id: int) -> str:
 
 
 def worker_revoked_on_commit(worker_id: int) -> None:
-    """Tell the connections of this worker's agent to look whether their token is void."""
+    """Tell the connections of this worker's agent to check their token again."""
     group, message = worker_group(worker_id), {"type": "worker.revoked"}
     transaction.on_commit(lambda: tell({group}, message), robust=True)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.models import User
 from tasks.kinds import Kind
 from tasks.models import TaskFile
-from tasks.pagination import STRANDS, PageStart, TaskQuery, between
+from tasks.pagination import STRANDS, Cursor, TaskQuery, between
 from tasks.states import Status
 from webprofile.integers import LARGEST_KEY, parse_int
 from workers.models import Worker
@@ -95,13 +95,13 @@ class TaskFilterForm(forms.Form):
         return keys
 
 
-def page_start_of(params: QueryDict) -> PageStart:
-    """Return the start of the page from the query string; the newest task by default."""
+def cursor_of(params: QueryDict) -> Cursor:
+    """Return the cursor in the query string; the newest task by default."""
     for name in ("before", "after"):
         number = _number("#" + params.get(name, ""))
         if number:
-            return PageStart(number, newer=name == "after")
-    return PageStart()
+            return Cursor(number, newer=name == "after")
+    return Cursor()
 
 
 def _number(text: str) -> int:

@@ -25,7 +25,7 @@ from tasks.views.bulk_actions import (
     run_bulk_action,
     selected_tasks,
 )
-from tasks.views.list_filters import TaskFilterForm, page_start_of
+from tasks.views.list_filters import TaskFilterForm, cursor_of
 from workers.models import Runtime
 from workers.selectors import visible_workers
 
@@ -115,7 +115,7 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
     form = TaskFilterForm(request.GET, reader=user)
     if not form.is_valid():
         return {"form": form, "tasks": [], "is_filtered": True}
-    page = page_of(listed_tasks(user), form.task_query(), page_start_of(request.GET))
+    page = page_of(listed_tasks(user), form.task_query(), cursor_of(request.GET))
     return {
         "form": form,
         "page": page,
@@ -152,7 +152,7 @@ def _list_url(query: str, request: HttpRequest) -> str:
     params = QueryDict(query[:4000])
     form = TaskFilterForm(params, reader=reader_of(request))
     valid = QueryDict(form.query if form.is_valid() else "", mutable=True)
-    start = page_start_of(params)
+    start = cursor_of(params)
     if start.number:
         valid["after" if start.newer else "before"] = str(start.number)
     return f"{reverse('tasks:list')}?{valid.urlencode()}" if valid else reverse("tasks:list")

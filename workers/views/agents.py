@@ -1,4 +1,4 @@
-"""What an agent asks by HTTP, before it opens its socket and beside it."""
+"""HTTP endpoints for agents: enrolment, token check, and heartbeats during a measurement."""
 
 import json
 import time
@@ -33,7 +33,7 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
 @require_GET
 @never_cache
 def agent_check(request: HttpRequest) -> JsonResponse:
-    """Tell an agent whether its token is good, and what time it is here."""
+    """Tell an agent whether its token is valid, and the server's time."""
     try:
         worker = check_token(bearer_of(request.headers.get("Authorization", "")))
     except DomainError as error:
@@ -46,9 +46,9 @@ def agent_check(request: HttpRequest) -> JsonResponse:
 @csrf_exempt  # no cookie is involved: the token is the credential
 @require_POST
 def agent_heartbeat(request: HttpRequest) -> JsonResponse:
-    """Do as the socket's heartbeat does, for an agent that is quiet while it measures.
+    """Store a heartbeat of an agent that does not use its socket while it measures.
 
-    The body is {"running": [attempt, ...], "sent_at": seconds}; no orders are answered.
+    The body is {"running": [attempt, ...], "sent_at": seconds}; the response contains no orders.
     """
     length = str(request.META.get("CONTENT_LENGTH") or "0")
     if not (length.isascii() and length.isdigit()):
