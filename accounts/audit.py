@@ -1,4 +1,4 @@
-"""Write down what administrators change, and how users change the way they log in."""
+"""Audit log of changes by administrators, and of users' changes to how they log in."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -8,7 +8,7 @@ from django.db.models import Model
 
 from accounts.models import AuditEntry, User
 
-#: where the request that is served comes from; set by a middleware
+#: client address of the current request; set by a middleware
 address: ContextVar[str | None] = ContextVar("address", default=None)
 
 
@@ -20,7 +20,7 @@ def record_audit_entry(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> AuditEntry:
-    """Note one change, in the transaction that makes it.
+    """Create an audit entry, in the transaction that makes the change.
 
     action: `<noun>.<verb>`; before, after: JSON values of what changed, never a secret
     by: an administrator, or the user of the account; None for manage.py and the site itself

@@ -1,10 +1,10 @@
-"""E-mail addresses: one way to write each, because they are what users log in with."""
+"""Canonical form of e-mail addresses, which serve as login names."""
 
 import unicodedata
 
 from django.utils.encoding import punycode
 
-#: of what forms take; converting a domain takes time that grows with its square
+#: limit of forms; the time to convert a domain grows with the square of its length
 LENGTH_LIMIT = 254
 
 

@@ -1,4 +1,4 @@
-"""Secrets that the site must be able to read again, encrypted: the database alone is not enough."""
+"""Encryption of secrets at rest, with keys that are derived from SECRET_KEY."""
 
 import base64
 from functools import cache
@@ -12,14 +12,14 @@ from django.db import transaction
 
 from accounts.models import Webhook
 
-#: where allauth keeps what its adapter encrypted, by the kind of a second factor
+#: kind of second factor -> key of `Authenticator.data` with the encrypted secret
 _SEEDS = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 
 
 def cipher_for(purpose: str) -> MultiFernet:
-    """Encrypt with SECRET_KEY, read what any of SECRET_KEY_FALLBACKS encrypted too.
+    """Return a cipher that encrypts with SECRET_KEY, and also decrypts with SECRET_KEY_FALLBACKS.
 
-    purpose: what one kind of secrets is for; another purpose has another key
+    purpose: kind of the secrets; each purpose has its own key
     """
     return _cipher(purpose, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
 
@@ -35,9 +35,9 @@ def _derive(secret_key: str, purpose: str) -> bytes:
 
 
 def reencrypt_secrets() -> int:
-    """Encrypt every kept secret anew, a row a transaction; returns how many there are.
+    """Re-encrypt all stored secrets with SECRET_KEY, one transaction per row; return how many.
 
-    Raises cryptography.fernet.InvalidToken where no key that is known opens a secret.
+    Raises cryptography.fernet.InvalidToken if none of the keys decrypts a secret.
     """
     count = 0
     for pk in list(Authenticator.objects.filter(type__in=_SEEDS).values_list("pk", flat=True)):

@@ -1,4 +1,4 @@
-"""What a user has chosen of how the site looks: language, time zone, colours."""
+"""User preferences: language and time zone."""
 
 import zoneinfo
 from functools import cache
@@ -10,35 +10,35 @@ from django.utils import translation
 
 from accounts.models import User
 
-#: in which a browser tells its own zone
+#: cookie with the browser's time zone
 COOKIE = "tz"
-#: regions of the tz database that no reader looks for
+#: regions of the tz database that are not offered
 _ODD_REGIONS = {"Etc", "SystemV", "US", "posix", "right"}
 
 
 @cache
 def time_zones() -> tuple[str, ...]:
-    """Names of places that this machine knows, in order; UTC first."""
+    """Return the names of the time zones that are offered, sorted, with UTC first."""
     places = (name.split("/") for name in zoneinfo.available_timezones() if "/" in name)
     return ("UTC", *sorted("/".join(p) for p in places if p[0] not in _ODD_REGIONS))
 
 
 def zone_named(name: str) -> ZoneInfo | None:
-    """The zone of a name that came from outside, which may be any text."""
+    """Return the time zone with this name; None if there is none. The name is untrusted."""
     return ZoneInfo(name) if name in _zone_names() else None
 
 
 def zone_of(user: User | None, cookie: str = "") -> ZoneInfo | None:
-    """The zone for a reader's dates: the chosen one, else the browser's; None if neither is known.
+    """Return the user's time zone, or else the browser's; None if neither is known.
 
-    cookie: what the browser says, perhaps percent-encoded
+    cookie: value of the cookie `COOKIE`, possibly percent-encoded
     """
     chosen = zone_named(user.time_zone) if user else None
     return chosen or zone_named(unquote(cookie))
 
 
 def language_activate(user: User) -> str | None:
-    """Speak the user's language in this thread; None if none was chosen."""
+    """Activate the user's language in this thread; return it, or None if none is set."""
     if user.language not in dict(settings.LANGUAGES):
         return None
     translation.activate(user.language)

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""Selectors of users: the current user of a request, second factors, sessions and audit entries."""
 
 from typing import cast
 
@@ -23,18 +23,20 @@ from accounts.models import AuditEntry, User
 
 
 def reader_of(request: HttpRequest) -> User:
-    """The logged-in user of a request that went through `login_required`."""
+    """Return the current user of a request that passed `login_required`."""
     return cast(User, request.user)
 
 
 def has_second_factor(user: User) -> bool:
-    """Whether anything of a second factor is set up: app, keys or codes."""
+    """Whether the user has set up a second factor: app, security keys or recovery codes."""
     return bool(Authenticator.objects.filter(user=user).exists())
 
 
 def with_sessions(users: QuerySet[User]) -> QuerySet[User]:
-    """Each user with `session_count`, the sessions that let somebody in, and `seen_at`, when a page
-    was last asked for or they last logged in (None: never).
+    """Annotate users with `session_count` and `seen_at`.
+
+    `session_count` is the number of valid sessions; `seen_at` is the time of the last request or
+    login, None if there was none.
     """
     live = UserSession.objects.filter(
         user=OuterRef("pk"),
@@ -54,7 +56,7 @@ def with_sessions(users: QuerySet[User]) -> QuerySet[User]:
 
 
 def entries_about(target: Model, *, limit: int) -> list[AuditEntry]:
-    """The last entries of the audit log about one row; of a user also what was granted to them."""
+    """Return the last audit entries about a row; for a user including those about their grants."""
     log = AuditEntry.objects.select_related("actor")
     own = log.filter(target_type=target._meta.model_name, target_id=str(target.pk))
     entries = list(own[:limit])

@@ -1,4 +1,4 @@
-"""The sessions of a user: where they are logged in, and their ends."""
+"""List and revoke a user's login sessions."""
 
 from allauth.usersessions.models import UserSession
 from django.db import transaction
@@ -8,24 +8,24 @@ from accounts.models import User
 from accounts.tokens.refresh import refresh_tokens_revoke
 from webprofile.errors import DomainError
 
-#: of a session whose client has none that is known: "unspecified", of no machine (RFC 1122)
+#: address of a session whose client address is unknown: "unspecified" (RFC 1122)
 NO_ADDRESS = "0.0.0.0"
 
 
 def sessions_of(user: User) -> list[UserSession]:
-    """Sessions that still let somebody in, the last used first."""
+    """Return the valid sessions of a user, the most recently used first."""
     live: list[UserSession] = UserSession.objects.purge_and_list(user)
     return sorted(live, key=lambda session: session.last_seen_at, reverse=True)
 
 
 @transaction.atomic
 def end_sessions(user: User, *, keep: str = "") -> int:
-    """End a user's sessions, all but the one of the key `keep`; returns how many.
+    """End all sessions of a user, except the one with the key `keep`; return how many.
 
-    A pair of tokens that a program got by logging in is its session, too. Access tokens stay: they
-    are ended one by one. What asks for it writes the audit entry.
+    This includes token pairs of programs that logged in. Access tokens stay valid; they are revoked
+    one by one. The caller writes the audit entry.
     """
-    # not `sessions_of`: a session that another password or a deactivation made void must go too
+    # not `sessions_of`, which lacks sessions invalidated by a new password or a deactivation
     ended = 0
     for session in UserSession.objects.filter(user=user).exclude(session_key=keep):
         ended += session.exists()
@@ -35,7 +35,7 @@ def end_sessions(user: User, *, keep: str = "") -> int:
 
 @transaction.atomic
 def end_user_sessions(user: User, *, by: User | None, keep: str = "") -> int:
-    """End every session of a user on an administrator's word; returns how many there were."""
+    """End and audit all sessions of a user; return how many there were."""
     ended = end_sessions(user, keep=keep)
     if ended:
         record_audit_entry("user.end_sessions", user, by=by, before={"sessions": ended})

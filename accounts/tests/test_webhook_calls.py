@@ -367,10 +367,10 @@ def test_a_name_with_a_good_and_a_bad_address_is_not_called(settings, names):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     names["mixed.test"] = ["93.184.215.14", "127.0.0.1"]
     with pytest.raises(DomainError) as caught:
-        addresses.place_of("https://mixed.test/")
+        addresses.endpoint_of("https://mixed.test/")
     assert caught.value.code == "webhook_refused"
     names["good.test"] = ["93.184.215.14"]
-    assert addresses.place_of("https://good.test/").address == "93.184.215.14"
+    assert addresses.endpoint_of("https://good.test/").address == "93.184.215.14"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Where a webhook may lead: the internet, and networks that the operator allows.
+"""Validation of webhook URLs against server-side request forgery (SSRF).
 
-A user chooses the name, so the site would otherwise fetch what only the site can reach. A name is
-judged by the addresses that it resolves to at the moment of the call, and the call goes to one of
-those and no other: a second answer of the resolver is never asked for.
+Webhooks may call public addresses, and networks that the operator allows. The host name is resolved
+once per call; all its addresses are checked, and the call connects to a checked address, so that a
+second DNS answer cannot redirect it.
 """
 
 import ipaddress
@@ -18,17 +18,19 @@ LONGEST_URL = 500
 PORTS = frozenset({443, 8443})
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-#: not told by `is_global`: prefixes behind which an IPv4 address hides (NAT64 of RFC 6052 and 8215,
-#: 6to4, Teredo, compatible), and site-local addresses
+#: networks that `is_global` does not exclude: prefixes that embed an IPv4 address (NAT64 of
+#: RFC 6052 and 8215, 6to4, Teredo, compatible), and site-local addresses
 _NOT_PUBLIC = tuple(
-    ipaddress.IPv6Network(each)
-    for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10")
-)
+    ipaddress.IPv6Network(network)
+    for network in (
+        "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Place:
-    """An address that was checked; `host` is the name that its certificate must have."""
+class Endpoint:
+    """A checked address to connect to; `host` is the name that its certificate must have."""
 
     host: str
     address: str
@@ -58,8 +60,8 @@ def url_check(url: str) -> str:
     return url
 
 
-def place_of(url: str) -> Place:
-    """Resolve the name of an address, once, and choose where to connect.
+def endpoint_of(url: str) -> Endpoint:
+    """Resolve the host of a URL once, and choose the address to connect to.
 
     Raises DomainError webhook_url, webhook_unknown_name, webhook_refused: every address of the name
     must be allowed, or a name with two could be called until the other one is chosen.
@@ -67,18 +69,18 @@ def place_of(url: str) -> Place:
     parts = urlsplit(url_check(url))
     host, port = parts.hostname or "", parts.port or 443
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise DomainError("webhook_unknown_name") from error
-    addresses = [str(each[4][0]) for each in found]
-    if not addresses or not all(may_be_called(each, port) for each in addresses):
+    addresses = [str(info[4][0]) for info in infos]
+    if not addresses or not all(may_be_called(address, port) for address in addresses):
         raise DomainError("webhook_refused")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Place(host.rstrip("."), addresses[0], port, target)
+    return Endpoint(host.rstrip("."), addresses[0], port, target)
 
 
 def may_be_called(text: str, port: int) -> bool:
-    """Whether an address is in the internet, and its port one of PORTS; or allowed by name."""
+    """Whether an address is public with one of PORTS, or in WEBHOOK_ALLOWED_NETWORKS."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:  # whatever a resolver answers that is none
@@ -91,7 +93,7 @@ def may_be_called(text: str, port: int) -> bool:
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address) and any(address in each for each in _NOT_PUBLIC):
+    if isinstance(address, ipaddress.IPv6Address) and any(address in net for net in _NOT_PUBLIC):
         return False
     return address.is_global and not (
         address.is_multicast

@@ -9,7 +9,7 @@ import structlog
 import urllib3
 from django.conf import settings
 
-from accounts.webhooks.addresses import Place, place_of
+from accounts.webhooks.addresses import Endpoint, endpoint_of
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -26,22 +26,22 @@ def send(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     """POST to a webhook and return the answer's status; a redirect is an answer, never followed.
 
     Proxies of the environment are not asked: they would resolve the name once more.
-    Raises DomainError: those of `place_of`; webhook_tls, webhook_timeout, webhook_unreachable.
+    Raises DomainError: those of `endpoint_of`; webhook_tls, webhook_timeout, webhook_unreachable.
     """
-    place = place_of(url)
+    endpoint = endpoint_of(url)
     pool = urllib3.HTTPSConnectionPool(
-        place.address,
-        port=place.port,
+        endpoint.address,
+        port=endpoint.port,
         timeout=urllib3.Timeout(connect=CONNECT_S, read=READ_S),
         retries=False,
         maxsize=1,
         ssl_context=_trust(),
-        server_hostname=place.host,
-        assert_hostname=place.host,
+        server_hostname=endpoint.host,
+        assert_hostname=endpoint.host,
     )
     try:
         with _deadline(pool) as ended:
-            status = _post(pool, place, body, headers)
+            status = _post(pool, endpoint, body, headers)
         if ended.is_set():  # to what parses headers, a cut connection is their end
             raise DomainError("webhook_timeout")
     except urllib3.exceptions.HTTPError as error:
@@ -52,14 +52,14 @@ def send(url: str, body: bytes, headers: Mapping[str, str]) -> int:
 
 
 def _post(
-    pool: urllib3.HTTPSConnectionPool, place: Place, body: bytes, headers: Mapping[str, str]
+    pool: urllib3.HTTPSConnectionPool, endpoint: Endpoint, body: bytes, headers: Mapping[str, str]
 ) -> int:
-    at = "" if place.port == 443 else f":{place.port}"
-    name = f"[{place.host}]" if ":" in place.host else place.host
+    at = "" if endpoint.port == 443 else f":{endpoint.port}"
+    name = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     given = {"Host": name + at, "Content-Type": "application/json", "User-Agent": "webprofile"}
     answer = pool.urlopen(
         "POST",
-        place.target,
+        endpoint.target,
         body=body,
         headers={**given, **headers, "Connection": "close"},
         redirect=False,
