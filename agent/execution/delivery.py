@@ -1,4 +1,4 @@
-"""Deliver the result of an attempt: upload its files, report its end until acknowledged, delete it."""
+"""Deliver the result of an attempt: upload its files, and report its end until acknowledged."""
 
 import asyncio
 import logging
@@ -137,7 +137,7 @@ class Delivery:
         left: list[FileOffer],
         stored: list[FileOffer],
     ) -> str:
-        """Try to upload each file once, concurrently; stored and refused ones are removed from `left`.
+        """Try to upload each file once, concurrently; stored and refused ones leave `left`.
 
         Returns the last temporary problem. Raises UploadFailed for a permanent one, after all tries
         have ended.
@@ -164,9 +164,9 @@ class Delivery:
         return next(filter(None, reversed(problems)), "")
 
     async def _store_one(self, offer: FileOffer, target: UploadTarget | None) -> str:
-        """Try to upload one file; return a temporary problem, raise UploadFailed for a permanent one.
+        """Try to upload one file; return the temporary problem, empty on success.
 
-        Returns an empty string on success.
+        Raises UploadFailed for a permanent problem.
         """
         if target is None:
             # a late answer to an earlier request may have been taken for the answer to this one

@@ -23,8 +23,8 @@ Kind = Literal["inspect", "clean", "profiled", "dump"]
 #: factor by which the estimated number of iterations is increased when a clean pass is repeated
 _MARGIN = 1.1
 #: a short try may underestimate the iteration time, if nothing else ran at that moment. So the next
-#: try has at most _MOST_GROWTH times as many iterations, and its duration, estimated by the mean, is
-#: at most _MOST_PLANNED times the required one
+#: try has at most _MOST_GROWTH times as many iterations, and its duration, estimated by the mean,
+#: is at most _MOST_PLANNED times the required one
 _MOST_GROWTH = 200
 _MOST_PLANNED = 4
 #: 3 s of a model that takes 15 us; the times of so many iterations fit into `measurement.json`
@@ -97,7 +97,7 @@ class Recipe:
         return clean_iterations_of(self.options, self._order.plan)
 
     def enough_iterations(self, tried: RunLog) -> int:
-        """Return the number of iterations that the clean pass needs; 0 if `tried` was long enough."""
+        """Return the number of iterations of the next clean pass; 0 if `tried` was long enough."""
         total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
         count, usual_ms = len(tried.e2e_ms), statistics.median(tried.e2e_ms or [0])
         if total_ms >= wanted_ms or usual_ms <= 0:
