@@ -1,3 +1,3 @@
-"""The program on a device: takes tasks from the server, runs load_and_run, reports the result."""
+"""The agent on a device: receives tasks from the server, runs load_and_run, reports the results."""
 
 __version__ = "0.1.0"

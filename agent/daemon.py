@@ -1,4 +1,4 @@
-"""`agent run`: put the parts together, run until a signal or the server's refusal."""
+"""`agent run`: create the agent's components, and run until a signal or a refusal by the server."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The runtimes of this device: what the configuration names and what is really there."""
+"""Determine the usable runtimes of this device from the configuration."""
 
 import contextlib
 import shutil
@@ -14,15 +14,15 @@ from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import Record, roofs_in
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
 
-#: these say that a build could use one
+#: builds that require a GPU
 _FOR_GPUS = ("cuda", "tensorrt")
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime as told to the server, and the command that load_and_run's arguments follow.
+    """A runtime as reported to the server, and its command, to which arguments are appended.
 
-    `path`: the interpreter of a wheel, or the binary.
+    `path` is the interpreter of a wheel, or the compiled binary.
     """
 
     info: RuntimeInfo
@@ -31,7 +31,7 @@ class Runtime:
     path: str = ""
 
     def capabilities(self, facts: Facts) -> Capabilities:
-        """What may be asked of it."""
+        """Return the capabilities that decide which options are available."""
         return Capabilities(
             kind=self.info.kind,
             version=self.info.version,

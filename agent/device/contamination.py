@@ -1,4 +1,4 @@
-"""What disturbed a run, judged from what was seen of the device before, while and after it."""
+"""Detect disturbances of a run from the observations of the device before, during and after it."""
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -7,19 +7,19 @@ from agent.device.gpu import GpuState
 from agent.device.state import Moment, OtherProcess, Snapshot
 from agent.protocol.measurement import Contamination
 
-#: a GPU that is idle, set to a clock, or at its power limit does what its owner wants of it
+#: throttling reasons that are disturbances; idling, fixed clocks and the power limit are not
 _GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
-#: the kernel counts CPU time in steps of 10 ms for each core: a short run shows that much of nobody
+#: the kernel counts CPU time per core in steps of 10 ms, so a short run shows spurious load
 _COUNTING_SLACK_S = 0.05
-#: from where on load counts, and what a host gives to other machines, in percent of one core
+#: thresholds for load by other processes and for steal time, in percent of one core
 OTHER_PERCENT = 10.0
 _STOLEN_PERCENT = 5.0
-#: how far the highest clock may fall below the run's best
+#: allowed drop of the highest clock below the maximum of the run
 _CLOCK_DROP_PERCENT = 15.0
 _HOT_C = 90.0
 _LEAST_MEMORY_BYTES = 256 << 20
 _MOST_SWAPPED_BYTES = 1 << 20
-#: below this the clock is low because there is nothing to do
+#: with less load the clock is low because the device is idle
 _AT_WORK_CORES = 0.5
 
 
@@ -42,7 +42,7 @@ def contaminations(
     during: Sequence[Moment],
     after: Snapshot,
 ) -> list[Contamination]:
-    """Everything that disturbed the run, once for each kind."""
+    """Return the disturbances of the run, one per kind."""
     return [
         *_loads(before, during, after),
         *_throttling(before, during, after),
@@ -54,7 +54,7 @@ def contaminations(
 
 
 def gate_gave_up(reasons: Sequence[str], waited_s: float) -> Contamination:
-    """The run was begun although the device had not come to rest."""
+    """Return the contamination of a run that started although the device was not idle."""
     text = f"not calm after {waited_s:.0f} s: {'; '.join(reasons)}"
     return _told(Code.GATE_GAVE_UP, text)
 

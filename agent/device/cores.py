@@ -1,9 +1,9 @@
-"""Which cores are measured and which one is left to the agent, so that neither disturbs the other.
+"""Assign CPU cores to runs and to the agent, so that they do not disturb each other.
 
-A run is bound by taskset(1) before its first instruction, as prlimit(1) puts on its limits: every
-thread it ever has inherits the binding, there is no moment at which it runs elsewhere, and nothing
-runs between fork and exec. Setting it just after the start would save 0.6 ms of a start and lose a
-race against a process that starts threads at once; that is done only where taskset is missing.
+taskset(1) binds a run before its first instruction, as prlimit(1) sets its limits: all its threads
+inherit the binding, it never runs on other cores, and no Python code runs between fork and exec.
+Setting the affinity just after the start would save 0.6 ms, but it would race with a process that
+starts threads at once; this is done only if taskset is missing.
 """
 
 import os
@@ -13,28 +13,28 @@ from typing import Literal
 
 from agent.protocol.options import Value
 
-#: with fewer cores, one less for the measured would change the figures more than the agent does
+#: with fewer cores, reserving one for the agent would change the results more than the agent does
 _LEAST_TO_SHARE = 4
 
 
-#: options of load_and_run whose value is a number of threads that compute
+#: options of load_and_run whose value is a number of compute threads
 _THREADS = ("multithread", "multithread_default")
 
 
 class CoresUnavailable(ValueError):
-    """The configuration names cores that this machine or this container does not offer."""
+    """The configuration names cores that are not available on this machine or in this container."""
 
 
 @dataclass(frozen=True)
 class Cores:
-    """`measured` empty: runs are not bound. `own` empty: the agent is not bound."""
+    """Cores of runs (`measured`) and of the agent (`own`); an empty tuple means not bound."""
 
     measured: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
 
 
 def available_cores() -> frozenset[int]:
-    """The cores that this process may use; empty where the platform binds none."""
+    """Return the cores that this process may use; empty if the platform has no affinity."""
     if not hasattr(os, "sched_getaffinity"):
         return frozenset()
     return frozenset(os.sched_getaffinity(0))

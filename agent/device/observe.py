@@ -1,8 +1,9 @@
-"""One run, looked at before, while and after it; how little that costs is part of the answer.
+"""Observe the device before, during and after a run.
 
-While the run lasts, a glance every two seconds reads a few files of /proc and /sys in the agent's
-own process: about 0.3 ms, 0.02 % of a core. Other processes are looked at one by one (1 to 3 ms)
-only after a glance that saw them busy, when the measurement is spoilt already.
+During the run, a sample every two seconds reads a few files of /proc and /sys in the agent's own
+process: about 0.3 ms, 0.02 % of a core. Other processes are inspected one by one (1 to 3 ms) only
+after a sample that found them busy, when the measurement is disturbed already. The CPU time of the
+samples is part of the result.
 """
 
 import asyncio
@@ -29,13 +30,13 @@ from agent.device.state import (
 )
 from agent.protocol.measurement import Contamination
 
-#: a run of an hour leaves 600 glances: then every second one is dropped and the pace halved
+#: most samples of a run; beyond that, every second one is dropped and the interval is doubled
 _MOST_GLANCES = 600
 
 
 @dataclass(frozen=True)
 class Observation:
-    """All that was seen around one run. `watch_cpu_s`: CPU time that the glances took."""
+    """The observation of one run. `watch_cpu_s` is the CPU time that the samples took."""
 
     before: Snapshot
     during: tuple[Moment, ...]
@@ -44,7 +45,7 @@ class Observation:
     watch_cpu_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """What is kept of it beside `contaminations`."""
+        """Return the data for `Measurement.device`, i.e. without `contaminations`."""
         return {
             "before": self.before.to_json(),
             "during": [moment.model_dump(mode="json", exclude_none=True) for moment in self.during],
@@ -54,7 +55,7 @@ class Observation:
 
 
 class Observer:
-    """For one run: `begin` just before it, `end` just after it."""
+    """Observes one run: call `begin` just before it and `end` just after it."""
 
     def __init__(
         self,

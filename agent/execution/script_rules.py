@@ -1,4 +1,4 @@
-"""Whether this device runs scripts, and why not."""
+"""Rules that decide whether this device runs scripts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ NOT_ALLOWED = (
 
 @dataclass(frozen=True)
 class ScriptRules:
-    """`allowed` by the owner; `sandbox` is what they run in, and nowhere else."""
+    """`allowed` is the owner's choice; `sandbox` is the only sandbox that scripts run in."""
 
     allowed: bool = False
     sandbox: ClosedSandbox = field(default_factory=ClosedSandbox)
@@ -28,9 +28,9 @@ class ScriptRules:
     def look(
         cls, config: Config, sandbox: Sandbox, runtimes: Iterable[Runtime], folder: Path
     ) -> "ScriptRules":
-        """What this device can do; nothing is tried where the owner allows none. Takes a second.
+        """Determine the rules, with a trial of the sandbox (one second) if scripts are allowed.
 
-        What the sandbox needs is left in `folder`.
+        The files that the sandbox needs are written to `folder`.
         """
         if not config.allow_scripts:
             return cls()
@@ -38,7 +38,7 @@ class ScriptRules:
         return cls(True, find_closed_sandbox(sandbox, folder, pythons))
 
     def problem(self, runtimes: Iterable[Runtime]) -> str:
-        """Why this device runs no scripts; empty if it does."""
+        """Return the reason why this device runs no scripts; empty if it does."""
         if not self.allowed:
             return NOT_ALLOWED
         if not self.sandbox.bwrap:
@@ -48,7 +48,7 @@ class ScriptRules:
         return ""
 
     def refusal(self, order: Start, runtime: Runtime) -> tuple[EndReason, str] | None:
-        """Why this order's script must not run here with a `runtime` that can be used."""
+        """Return the reason why the order's script must not run with a usable `runtime`, if any."""
         if runtime.info.kind != "wheel":
             text = (
                 f"MegEngine {order.runtime} is a compiled load_and_run here, without the Python "

@@ -1,7 +1,7 @@
-"""Takes up what the owner changes below [scripts] while the agent runs; the rest waits for a start.
+"""Apply changes of the [scripts] section of the configuration while the agent runs.
 
-Whoever forbids scripts wants that now, and whoever allows them would look for the cause of a
-refusal in all places but a process that read its configuration days ago.
+An owner who forbids scripts expects that to take effect at once, and one who allows them would not
+suspect that the agent needs a restart. Other sections are read at the start only.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ class ScriptSwitch:
                 await self._follow()
 
     def _read(self) -> None:
-        """What the file wants; one that cannot be used changes nothing, for it may be half written.
+        """Read the file if it has changed; ignore an invalid one, which may be half written.
 
-        A look at a file's stamp and a file of 2 kB once in a while need no thread.
+        Reading a stamp and occasionally a file of 2 kB is fast enough to need no thread.
         """
         try:
             status = self._file.stat()
@@ -59,7 +59,7 @@ class ScriptSwitch:
             log.warning("config_not_taken_up text=%r", str(exc))
 
     async def _follow(self) -> None:
-        """Forbid at once; allow when nothing runs, since trying the sandbox costs a second."""
+        """Forbid at once; allow when no attempt is held, since the sandbox trial takes a second."""
         rules = ScriptRules()
         if self._wanted:
             if self._attempts.held():
