@@ -1,5 +1,5 @@
-"""Starts everything a site needs on one machine: `python -m webprofile.operations.devserver run`.
+"""Development server: run a complete site on one machine.
 
-The parts are those of a cluster (Redis, S3, web server, actors, sweep, an agent), each a process
-of its own.
+`python -m webprofile.operations.devserver run` starts Redis, S3 storage, web server, actors, sweep
+and an agent, each as a separate process, as in a cluster.
 """

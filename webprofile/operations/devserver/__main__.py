@@ -10,24 +10,24 @@ from webprofile.integers import parse_int
 from webprofile.operations.devserver.console import complain
 from webprofile.operations.devserver.layout import REPOSITORY, open_home
 from webprofile.operations.devserver.lock import HomeInUseError, HomeLock
-from webprofile.operations.devserver.site import Wishes, manage, run_site
+from webprofile.operations.devserver.site import RunOptions, manage, run_site
 from webprofile.operations.devserver.supervisor import PartError
 
 
 def main() -> int:
-    # everything below the home folder is for its owner alone
+    # files below the home folder are readable only by their owner
     os.umask(0o077)
     layout = open_home(Path(os.environ.get("MGW_HOME") or REPOSITORY / "var"))
     if sys.argv[1:2] == ["manage"]:
         return manage(layout, sys.argv[2:])
-    wishes = _parse()
+    options = _parse()
     try:
         lock = HomeLock(layout.lock)
     except HomeInUseError as error:
         complain(f"{error} Stop it first (Ctrl-C there), or set MGW_HOME to another folder.")
         return 1
     try:
-        return asyncio.run(run_site(layout, lock, wishes))
+        return asyncio.run(run_site(layout, lock, options))
     except (PartError, FileNotFoundError) as error:
         complain(str(error))
         return 1
@@ -42,7 +42,7 @@ def _port(text: str) -> int:
     return port
 
 
-def _parse() -> Wishes:
+def _parse() -> RunOptions:
     parser = argparse.ArgumentParser(
         prog="python -m webprofile.operations.devserver", description=__doc__
     )
@@ -54,8 +54,8 @@ def _parse() -> Wishes:
         command.add_argument(
             "--port", type=_port, help="the site's port (default: 8000 or a free one)"
         )
-    given = parser.parse_args()
-    return Wishes(given.port, demo=given.command == "demo", once=getattr(given, "once", False))
+    args = parser.parse_args()
+    return RunOptions(args.port, demo=args.command == "demo", once=getattr(args, "once", False))
 
 
 if __name__ == "__main__":

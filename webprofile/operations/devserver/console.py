@@ -1,13 +1,13 @@
-"""What the person at the terminal reads: plain lines, one fact each."""
+"""Print messages of the development server."""
 
 import sys
 
 
 def say(text: str) -> None:
-    """Print a line at once, also into a pipe."""
+    """Print a line and flush it."""
     print(text, flush=True)
 
 
 def complain(text: str) -> None:
-    """Print a line about something wrong, to stderr."""
+    """Print an error to stderr."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Does what a user does in a browser: log in, upload a model, watch it run, read the table.
+"""Demo that acts as a user: log in, upload a model, follow the task and print the result.
 
 Arguments of `python -m webprofile.operations.devserver.demo`: ADDRESS ACCOUNT_FILE EXAMPLES_FOLDER
 MEGENGINE_PYTHON
@@ -26,35 +26,35 @@ from webprofile.operations.devserver.layout import REPOSITORY
 TASKS = "/api/v1/tasks/"
 ROWS = 10
 OPTIONS = {"iter": 10, "warmup_iter": 1}
-#: beside other work: the first start also measures what the machine can do
+#: long enough for the first start, which also measures the machine's peak performance
 ONLINE_WITHIN_S = 180.0
 FINISHED_WITHIN_S = 600.0
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the text is the server's message."""
+    """The demo failed; the text is the server's message."""
 
 
 def make_sample(folder: Path, python: str) -> tuple[Path, Path]:
-    """Return a model and its input, made by MegEngine itself the first time."""
+    """Return a model and its input, which MegEngine creates the first time."""
     model, data = folder / "resnet.mge", folder / "data.npy"
     if not (model.exists() and data.exists()):
         say("Making the sample model with MegEngine.")
         script = REPOSITORY / "examples" / "make_resnet.py"
-        made = subprocess.run(
+        result = subprocess.run(
             [python, str(script), str(folder)], capture_output=True, text=True, check=False
         )
-        if made.returncode:
-            raise DemoError(f"examples/make_resnet.py failed:\n{made.stderr.strip()[-2000:]}")
+        if result.returncode:
+            raise DemoError(f"examples/make_resnet.py failed:\n{result.stderr.strip()[-2000:]}")
     return model, data
 
 
 class Visitor:
-    """A logged-in user."""
+    """HTTP client with the session of a user."""
 
     def __init__(self, address: str, account: dict[str, str]) -> None:
         self.address = address
-        # no proxy from the environment: the site is on this machine
+        # ignores proxies of the environment, as the site is on this machine
         self._client = httpx2.Client(base_url=address, trust_env=False, timeout=60.0)
         page = self._client.get("/accounts/login/").text
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
@@ -79,32 +79,33 @@ class Visitor:
         return answer
 
     def put(self, url: str, headers: dict[str, str], file: Path) -> None:
-        """Upload straight to object storage: without the site's cookies, with its permission."""
-        sent = httpx2.put(url, headers=headers, content=file.read_bytes(), trust_env=False)
-        if sent.status_code != 200:
-            raise DemoError(f"Storage refused {file.name}: {sent.status_code} {sent.text[:300]}")
+        """Upload a file to object storage with a presigned URL, without the site's cookies."""
+        response = httpx2.put(url, headers=headers, content=file.read_bytes(), trust_env=False)
+        if response.status_code != 200:
+            text = f"{response.status_code} {response.text[:300]}"
+            raise DemoError(f"Storage refused {file.name}: {text}")
 
     def artifact(self, task: int, name: str) -> bytes:
-        """Download a file that a task's last attempt left."""
+        """Download an artifact of a task's last attempt."""
         answer = self._client.get(f"/tasks/{task}/artifacts/{name}", follow_redirects=False)
         if not answer.is_redirect:
             _checked(answer)
-        found = httpx2.get(answer.headers["Location"], trust_env=False, timeout=60.0)
-        return bytes(_checked(found).content)
+        file = httpx2.get(answer.headers["Location"], trust_env=False, timeout=60.0)
+        return bytes(_checked(file).content)
 
     def device(self, name: str = WORKER, within_s: float = ONLINE_WITHIN_S) -> dict[str, Any]:
-        """Return a device, this machine without a name, when it is online. Raises DemoError."""
+        """Wait until a device is online and return it. Raises DemoError."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             for worker in self.get("/api/v1/workers/").json()["results"]:
                 if worker["name"] == name and worker["is_online"]:
-                    found: dict[str, Any] = worker
-                    return found
+                    device: dict[str, Any] = worker
+                    return device
             time.sleep(0.2)
         raise DemoError(f"The device {name!r} did not come online in {within_s:.0f} s.")
 
     def events(self, task: int) -> Iterator[dict[str, Any]]:
-        """Yield what the task's page would show, as it happens."""
+        """Yield the live messages of the task's page."""
         cookies = "; ".join(f"{name}={value}" for name, value in self._client.cookies.items())
         url = f"{self.address.replace('http', 'ws', 1)}/ws/tasks/{task}/"
         headers = {"Cookie": cookies}
@@ -122,9 +123,9 @@ class Visitor:
 def announce(
     visitor: Visitor, worker: int, files: Mapping[Path, Mapping[str, str]], **body: Any
 ) -> dict[str, Any]:
-    """Create a task; return its number, its address and where its files may be put.
+    """Create a task; return the API's response with its number and the presigned uploads.
 
-    files: what each is for, as the API takes it
+    files: the API fields of each file
     """
     described = [{**_described(path), **use} for path, use in files.items()]
     body = {"worker": worker, "runtime_version": VERSION, **body, "files": described}
@@ -138,20 +139,20 @@ def upload(visitor: Visitor, task: dict[str, Any], files: Iterable[Path]) -> Non
 
 
 def confirm(visitor: Visitor, task: dict[str, Any]) -> None:
-    """Say that all files are stored: the task waits from now on."""
+    """Submit the task after all files are uploaded."""
     visitor.post(f"{TASKS}{task['id']}/submit/", {})
 
 
 def follow(visitor: Visitor, task: int) -> None:
     """Print the task's states until it has ended. Raises DemoError unless it succeeded."""
-    started, shown = time.monotonic(), None
+    started, last_status = time.monotonic(), None
     for event in visitor.events(task):
         if event["type"] != "event":
             continue
         status = visitor.get(f"/api/v1/tasks/{task}/").json()["status"]
-        if status != shown:
-            shown = status
-            say(f"  {time.monotonic() - started:6.2f} s  {shown}")
+        if status != last_status:
+            last_status = status
+            say(f"  {time.monotonic() - started:6.2f} s  {status}")
         if event["state"] == "finished":
             if event["outcome"] != "succeeded":
                 raise DemoError(f"Task {task} {event['outcome']}: {explain(visitor, task)}")
@@ -159,19 +160,19 @@ def follow(visitor: Visitor, task: int) -> None:
 
 
 def explain(visitor: Visitor, task: int) -> str:
-    """Return what the task's page says, without its tags."""
+    """Return the text of the task's page, without HTML tags."""
     page = visitor.get(f"/tasks/{task}/status/").text
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
 def table(visitor: Visitor, task: int, rows: int) -> str:
-    """Return the first rows of a task's result, as profile_analyze prints them."""
+    """Return the first rows of a task's result in the format of profile_analyze."""
     profile = visitor.get(f"/api/v1/profiles/of-task/{task}/").json()["id"]
     return visitor.get(f"/api/v1/profiles/{profile}/text/?rows={rows}").text
 
 
 def run(address: str, account: Path, examples: Path, python: str) -> None:
-    """The whole demo. Raises DemoError, or an error of the network."""
+    """Run the demo. Raises DemoError, or an exception of the network."""
     visitor = Visitor(address, json.loads(account.read_text(encoding="utf-8")))
     try:
         model, data = make_sample(examples, python)
@@ -195,12 +196,12 @@ def _described(file: Path) -> dict[str, Any]:
 
 
 def _checked(answer: httpx2.Response) -> httpx2.Response:
-    """Raises DemoError with the server's own words unless the answer is a success."""
+    """Return a successful response; raise DemoError with the server's message otherwise."""
     if answer.is_success:
         return answer
     try:
-        said = answer.json()
-        text = " ".join([said["detail"], *(each["detail"] for each in said["errors"])])
+        problem = answer.json()
+        text = " ".join([problem["detail"], *(item["detail"] for item in problem["errors"])])
     except (ValueError, KeyError, TypeError):
         text = answer.text[:300]
     raise DemoError(f"{answer.request.method} {answer.url.path}: {answer.status_code} {text}")

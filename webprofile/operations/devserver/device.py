@@ -1,4 +1,4 @@
-"""This machine as the site's first device: its MegEngine, and the agent's configuration."""
+"""Configure this machine as the first device of the site: MegEngine and the agent."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class Runtime:
-    """The interpreter that has MegEngine, or why there is none."""
+    """Path of the Python interpreter with MegEngine, or the reason why there is none."""
 
     python: str = ""
     problem: str = ""
@@ -31,43 +31,46 @@ class Runtime:
 
 
 def ensure_command() -> list[str]:
-    """Finds or installs MegEngine; the interpreter's path is the last line it prints."""
+    """Return the command that finds or installs MegEngine; its last line is the interpreter."""
     return [sys.executable, "-m", "agent.runtimes", "ensure"]
 
 
 def enrol_command(layout: Layout, address: str, code: str) -> list[str]:
     config = layout.agent_config
     command = [sys.executable, "-m", "agent", "enrol", "--server", address, "--code", code]
-    # --force: what is there belongs to a database that is gone
+    # --force: an existing configuration belongs to a database that was deleted
     return [*command, "--config", str(config), "--spool", str(config.parent / "spool"), "--force"]
 
 
 def bundle_command(layout: Layout) -> list[str]:
-    """Builds the agent for other devices like this machine: no other reaches a loopback address."""
+    """Return the command that builds the agent for this machine's platform only.
+
+    Devices on other machines cannot reach the loopback address of the site.
+    """
     command = [sys.executable, "-m", "agent.install", "--machine", "this"]
     return [*command, "--out", str(layout.agent_files)]
 
 
 def measure_command(config: Path) -> list[str]:
-    """Finds out what this machine reaches at best, once: takes some 10 s and all of its cores."""
+    """Return the command that measures peak performance once; it uses all cores for about 10 s."""
     command = [sys.executable, "-m", "agent", "runtime", "check", "--missing"]
     return [*command, "--config", str(config)]
 
 
 def update_config(file: Path, address: str, runtime: Runtime) -> None:
-    """Set the server's address, which may change with every start, and this machine's runtime."""
+    """Set the server's address, which may change at each start, and this machine's runtime."""
     config = tomllib.loads(file.read_text(encoding="utf-8"))
     config["server"] = address
     others = [entry for entry in config.get("runtime", []) if entry.get("version") != VERSION]
     config["runtime"] = [runtime.as_entry(), *others]
-    # a model's code must not reach the site's database, keys and sockets
+    # hides the site's database, keys and sockets from the sandbox of tasks
     home = file.resolve().parents[1]
     config["hide"] = [] if runtime.python.startswith(f"{home}/") else [str(home)]
     write_private(file, _HEAD + _as_toml(config))
 
 
 def _as_toml(config: dict[str, Any]) -> str:
-    """Plain values, then [tables] and [[tables]], one level: all that an agent's file has."""
+    """Write TOML of the kind that the agent's configuration needs: one level of tables."""
     single = {key: value for key, value in config.items() if isinstance(value, dict)}
     several = {
         key: value

@@ -1,13 +1,12 @@
-"""Ends everything a supervisor started, also when the supervisor was killed.
+"""Guard process: end all processes of a supervisor, even if the supervisor is killed.
 
-`python -S -m webprofile.operations.devserver.guard COOKIE GRACE_S [FOLDER]` sleeps until its
-standard input ends, which happens when the supervisor ends in any way. Then it ends each process
-whose environment holds the supervisor's cookie, and all their descendants: sessions and process
-groups do not matter, so a load_and_run below the agent or a child of a dead actor process is found
-too. The input's lines name processes that count as well (pid, start time): Redis overwrites its
-environment with a title, and others clear it. Linux only: elsewhere there is no /proc, and the
-parts' own manners must do.
-FOLDER is removed at the end.
+`python -S -m webprofile.operations.devserver.guard COOKIE GRACE_S [FOLDER]` waits for the end of
+its standard input, which happens when the supervisor ends in any way. Then it ends all processes
+with the supervisor's cookie in their environment, and their descendants, regardless of sessions and
+process groups: also a load_and_run below the agent or a child of a dead actor process. Each input
+line names a further process (pid and start time), since Redis overwrites its environment with a
+title and other programs clear it. It works on Linux only, as it reads /proc; on other systems the
+parts must end by themselves. FOLDER is deleted at the end.
 """
 
 import contextlib
@@ -20,57 +19,60 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 COOKIE_NAME = "MGW_EMBEDDED_COOKIE"
-#: first word of a line that says: all parts had their grace already
+#: first word of the input line which reports that all parts had their grace period
 CLOSING = "closing"
 SHORT_GRACE_S = 0.5
 PROC = Path("/proc")
 
-#: pid and start time: a pid that is used again has another start time
+#: pid and start time, which together identify a process even if its pid is reused
 Identity = tuple[int, str]
 
 
-def processes_of(cookie: str, told: set[Identity]) -> set[Identity]:
-    """Return `told`, who carries the cookie, and all descendants; never oneself or a zombie."""
-    wanted = f"{COOKIE_NAME}={cookie}".encode()
+def processes_of(cookie: str, reported: set[Identity]) -> set[Identity]:
+    """Return the `reported` processes, those with the cookie, and the descendants of both.
 
-    def is_ours(one: Identity) -> bool:
+    This process and zombies are excluded.
+    """
+    variable = f"{COOKIE_NAME}={cookie}".encode()
+
+    def is_ours(identity: Identity) -> bool:
         try:
-            environment = (PROC / str(one[0]) / "environ").read_bytes()
-        except OSError:  # another user's, or gone
-            return one in told
-        return one in told or wanted in environment.split(b"\0")
+            environment = (PROC / str(identity[0]) / "environ").read_bytes()
+        except OSError:  # it belongs to another user or has ended
+            return identity in reported
+        return identity in reported or variable in environment.split(b"\0")
 
-    return _with_heirs(is_ours)
+    return _with_descendants(is_ours)
 
 
 def family_of(pid: int) -> set[Identity]:
     """Return a process and its descendants."""
-    return _with_heirs(lambda one: one[0] == pid)
+    return _with_descendants(lambda identity: identity[0] == pid)
 
 
-def _with_heirs(is_ours: Callable[[Identity], bool]) -> set[Identity]:
+def _with_descendants(is_ours: Callable[[Identity], bool]) -> set[Identity]:
     parents: dict[int, int] = {}
     identities: dict[int, Identity] = {}
     for pid, state, parent, started in _all_processes():
         if state != "Z" and pid != os.getpid():
             parents[pid], identities[pid] = parent, (pid, started)
-    found = {pid for pid, identity in identities.items() if is_ours(identity)}
-    while heirs := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= heirs
-    return {identities[pid] for pid in found}
+    pids = {pid for pid, identity in identities.items() if is_ours(identity)}
+    while children := {pid for pid, parent in parents.items() if parent in pids} - pids:
+        pids |= children
+    return {identities[pid] for pid in pids}
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process exists and is no zombie."""
-    return any(each == pid and state != "Z" for each, state, _, _ in _all_processes())
+    """Return whether a process exists and is not a zombie."""
+    return any(other == pid and state != "Z" for other, state, _, _ in _all_processes())
 
 
-def end_all(cookie: str, told: set[Identity], grace_s: float) -> None:
-    """TERM, grace, KILL; comes back when none is left."""
-    known = processes_of(cookie, told)
+def end_all(cookie: str, reported: set[Identity], grace_s: float) -> None:
+    """Send TERM, after `grace_s` KILL, and return when no process is left."""
+    known = processes_of(cookie, reported)
     _signal(known, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
-    while known := _alive(known) | processes_of(cookie, told):
+    while known := _alive(known) | processes_of(cookie, reported):
         if time.monotonic() > deadline:
             _signal(known, signal.SIGKILL)
         time.sleep(0.05)
@@ -80,7 +82,7 @@ def _all_processes() -> Iterator[tuple[int, str, int, str]]:
     """Yield (pid, state, parent, start time) as proc(5) describes /proc/PID/stat."""
     for entry in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            # the name before the last parenthesis may itself hold blanks and parentheses
+            # the name, up to the last parenthesis, may contain spaces and parentheses
             fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             yield int(entry.name), fields[0], int(fields[1]), fields[19]
 
@@ -97,13 +99,13 @@ def _signal(known: set[Identity], number: signal.Signals) -> None:
 
 
 def main() -> None:
-    # a terminal's Ctrl-C and a kill of the whole group are meant for the supervisor
+    # Ctrl-C in the terminal and signals to the process group are for the supervisor
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     cookie, grace_s, *folders = sys.argv[1:]
     lines = sys.stdin.read().splitlines()
-    told = {(int(pid), started) for pid, started in map(str.split, lines) if pid != CLOSING}
-    end_all(cookie, told, SHORT_GRACE_S if f"{CLOSING} -" in lines else float(grace_s))
+    reported = {(int(pid), started) for pid, started in map(str.split, lines) if pid != CLOSING}
+    end_all(cookie, reported, SHORT_GRACE_S if f"{CLOSING} -" in lines else float(grace_s))
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Where things lie below the home folder, and the secrets made on the first start."""
+"""Paths below the home folder, secrets of the site, and free ports."""
 
 import errno
 import itertools
@@ -17,16 +17,16 @@ BUCKET = "megengine-web-profile"
 LOG_LIMIT_BYTES = 10 << 20
 #: sockaddr_un has 108 bytes on Linux, 104 on others, with the NUL at its end
 SOCKET_PATH_LIMIT_BYTES = 103
-#: where looking for a free port begins, above most programs' own ones
+#: lowest port that is chosen, above the ports of most programs
 _FIRST_PORT = 12_000
-#: first and last port that outgoing connections get (ip(7), ip_local_port_range)
+#: range of ports of outgoing connections (ip(7), ip_local_port_range)
 _PORTS_OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _USUAL_FIRST_PORT_OF_CONNECTIONS = 32_768
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Secrets of one home, made once."""
+    """Secrets of one home folder, generated once."""
 
     secret_key: str
     s3_access_key_id: str
@@ -35,7 +35,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths of one home. `home` is absolute and readable by its owner alone."""
+    """Paths of one home folder, which is absolute and readable only by its owner."""
 
     home: Path
 
@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def agent_files(self) -> Path:
-        """What other devices download."""
+        """Files of the agent that other devices download."""
         return self.home / "agent-files"
 
     @property
@@ -66,7 +66,7 @@ class Layout:
 
     @property
     def temporary(self) -> Path:
-        """Lives as long as one start."""
+        """Temporary files of one run."""
         return self.home / "tmp"
 
     @property
@@ -77,7 +77,7 @@ class Layout:
         return self.home / "logs" / f"{part}.log"
 
     def make_folders(self) -> None:
-        """Make every folder; rotate the logs of the start before."""
+        """Create all folders and rotate the logs of the previous run."""
         folders = [self.redis, self.storage / BUCKET, self.agent_config.parent]
         for folder in (*folders, self.examples, self.temporary):
             folder.mkdir(parents=True, exist_ok=True)
@@ -88,13 +88,13 @@ class Layout:
 
 
 def open_home(home: Path) -> Layout:
-    """Return the layout of `home`, which is made if it is missing."""
+    """Return the layout of `home`; create the folder if it is missing."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     return Layout(home.resolve())
 
 
 def bound_log(log: Path) -> None:
-    """Move a log that grew too large aside, under the feet of the process that appends to it."""
+    """Copy a log above the size limit and truncate it, while its process keeps it open."""
     if log.stat().st_size <= LOG_LIMIT_BYTES:
         return
     shutil.copyfile(log, log.with_suffix(".log.1"))
@@ -102,28 +102,28 @@ def bound_log(log: Path) -> None:
 
 
 def load_keys(layout: Layout) -> Keys:
-    """Read the secrets of this home; make them on the first start."""
-    made = Keys(
+    """Read the secrets of this home folder; generate them on the first start."""
+    fresh = Keys(
         secret_key=secrets.token_urlsafe(48),
         # rclone refuses access keys that are shorter than 16 characters
         s3_access_key_id=secrets.token_hex(10),
         s3_secret_access_key=secrets.token_hex(20),
     )
-    return Keys(**stored(layout.home / "secrets.json", asdict(made)))
+    return Keys(**stored(layout.home / "secrets.json", asdict(fresh)))
 
 
 def stored(file: Path, fresh: dict[str, str]) -> dict[str, str]:
-    """Return what `file` holds; if there is none yet, store `fresh` (mode 0600) and return it."""
+    """Return the content of a JSON file; if it is missing, store `fresh` (mode 0600)."""
     try:
-        found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        values: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         write_private(file, json.dumps(fresh, indent=1) + "\n")
         return fresh
-    return found
+    return values
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace `file` in one step; nobody but the owner can ever read it."""
+    """Replace a file atomically, with mode 0600 from the start."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")  # mode 0600
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -131,7 +131,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 def socket_folder(layout: Layout) -> tuple[Path, bool]:
-    """Return a folder for Redis' socket, and whether it is a temporary one that must be removed."""
+    """Return a folder for the socket of Redis, and whether it is temporary and must be deleted."""
     path = layout.redis / "redis.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT_BYTES:
         return layout.redis, False
@@ -139,9 +139,9 @@ def socket_folder(layout: Layout) -> tuple[Path, bool]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen at this port of the loopback address."""
+    """Return whether a server could listen on this port of the loopback address."""
     with socket.socket() as probe:
-        # a port that lingers in TIME_WAIT from the start before is free for a server
+        # a server may use a port with connections in TIME_WAIT
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -151,17 +151,17 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports of the loopback address that nobody listens at.
+    """Return different free ports of the loopback address.
 
-    They lie below those that the kernel gives to outgoing connections: one of those may be taken
-    by any connection of the machine before whoever asked here listens.
+    They are below the range of outgoing connections, which could take a port before the server
+    listens. Raises OSError if there are not enough.
     """
     candidates = list(range(_FIRST_PORT, _first_port_of_connections()))
     random.SystemRandom().shuffle(candidates)
-    found = list(itertools.islice(filter(is_free, candidates), count))
-    if len(found) < count:
+    ports = list(itertools.islice(filter(is_free, candidates), count))
+    if len(ports) < count:
         raise OSError(errno.EADDRINUSE, "no free port")
-    return found
+    return ports
 
 
 def _first_port_of_connections() -> int:
@@ -169,5 +169,5 @@ def _first_port_of_connections() -> int:
         first = int(_PORTS_OF_CONNECTIONS.read_text(encoding="ascii").split()[0])
     except OSError:  # not Linux
         return _USUAL_FIRST_PORT_OF_CONNECTIONS
-    # somebody who widened the range left no room below it: a small risk is better than no port
+    # a widened range leaves no ports below it, so the default is used in spite of the small risk
     return first if first >= 2 * _FIRST_PORT else _USUAL_FIRST_PORT_OF_CONNECTIONS

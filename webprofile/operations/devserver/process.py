@@ -1,8 +1,8 @@
-"""Becomes a part: `python -I -S process.py PARENT_PID COMMAND...`.
+"""Launcher of a part: `python -I -S process.py PARENT_PID COMMAND...`.
 
-The kernel then ends this process when the supervisor dies, however it dies. This is a program of
-its own because code between fork and exec of a larger process is a known source of deadlocks, and
-the wish survives exec. Run as a file with nothing but the standard library: it costs 15 ms a part.
+It asks the kernel to send TERM to this process when the supervisor dies, and executes the command;
+the setting (PR_SET_PDEATHSIG) survives exec. It is a separate program because code between fork and
+exec in a large process can deadlock. It uses only the standard library and costs 15 ms per part.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before the wish was heard
+    if os.getppid() != parent:  # the supervisor died before prctl
         sys.exit(1)
-    # Python ignores these two; an ignored signal stays ignored across exec
+    # Python ignores these two signals, and exec keeps ignored signals ignored
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:

@@ -1,4 +1,4 @@
-"""Brings a whole site up, in the order its parts need, and waits for its end."""
+"""Start all parts of a site in order, and wait until the site ends."""
 
 import asyncio
 import json
@@ -29,71 +29,71 @@ from webprofile.operations.devserver.supervisor import PartError, Supervisor
 ADMIN = "admin@example.com"
 DEMO_USER = "demo@example.com"
 USUAL_PORT = 8000
-#: ports and socket of the last start
+#: file with ports and socket of the last run
 RUNNING_NAME = "running.json"
 #: the first start downloads MegEngine
 RUNTIME_TIMEOUT_S = 1800.0
 #: a first build downloads 80 MB
 BUNDLE_TIMEOUT_S = 600.0
 BUNDLE_PATIENCE_S = 15.0
-#: finding MegEngine takes less, installing it takes more
+#: finding MegEngine takes less time, installing it more
 PATIENCE_S = 3.0
 
-#: what `manage.py embedded_prepare` prints
-Made = dict[str, dict[str, str | None]]
+#: output of `manage.py embedded_prepare`
+Accounts = dict[str, dict[str, str | None]]
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the command line asks for. `demo`: profile the sample model; `once`: then stop."""
+class RunOptions:
+    """Command line options. `demo`: profile the sample model; `once`: stop after the demo."""
 
     port: int | None = None
     demo: bool = False
     once: bool = False
 
 
-def choose_ports(wanted: int | None) -> list[int]:
-    """Return ports for web and storage. Raises PartError if `wanted` is taken."""
-    if wanted is not None and not is_free(wanted):
-        raise PartError(f"Port {wanted} is in use: choose another one (make run PORT=...).")
+def choose_ports(requested: int | None) -> list[int]:
+    """Return ports for web and storage. Raises PartError if the `requested` port is in use."""
+    if requested is not None and not is_free(requested):
+        raise PartError(f"Port {requested} is in use: choose another one (make run PORT=...).")
     others = free_ports(2)
-    web = wanted or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
+    web = requested or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
     return [web, others[1]]
 
 
 class _Start:
-    """One start of the site."""
+    """Startup of the site."""
 
-    def __init__(self, site: parts.Site, supervisor: Supervisor, wishes: Wishes) -> None:
+    def __init__(self, site: parts.Site, supervisor: Supervisor, options: RunOptions) -> None:
         self._site = site
         self._layout = site.layout
         self._supervisor = supervisor
-        self._wishes = wishes
+        self._options = options
         self._code: str | None = None
         self._bundle: asyncio.Task[None] | None = None
 
     async def bring_up(self) -> int:
-        """Start everything in order; comes back only when a demo with --once is over."""
+        """Start all parts in order; return only after a demo with --once."""
         runtime = asyncio.create_task(self._find_runtime())
         bundle = self._bundle = asyncio.create_task(self._build_agent())
         try:
             await self._serve()
-            found = await runtime
-            # the first build compresses 250 MB, and nothing should run beside a benchmark
+            device_runtime = await runtime
+            # the first build compresses 250 MB, and nothing should run during a benchmark
             await asyncio.wait({bundle}, timeout=BUNDLE_PATIENCE_S)
         finally:
             runtime.cancel()
-        await self._join(found)
-        code = await self._show(found) if self._wishes.demo else 0
-        if not self._wishes.once:
+        await self._join(device_runtime)
+        code = await self._show(device_runtime) if self._options.demo else 0
+        if not self._options.once:
             await asyncio.Event().wait()
         return code
 
     async def _serve(self) -> None:
-        """What a reader waits for comes first: programs that start together share the cores."""
+        """Start the servers; those that pages need start first, as all share the cores."""
         site, start = self._site, self._supervisor.start
         stores = start(parts.redis(site), parts.storage(site))
-        # the server needs the database only when it is asked for something
+        # the web server needs the database only for requests
         await asyncio.gather(self._prepare(), stores, start(parts.web(site)))
         say(f"The site is at {site.address}")
         say(f"Data and logs are in {self._layout.home}. Ctrl-C stops everything.")
@@ -105,21 +105,21 @@ class _Start:
             arguments.append("--enrol")
         command = parts.manage("embedded_prepare", *arguments)
         output = await self._supervisor.run("prepare", command)
-        made: Made = json.loads(output.splitlines()[-1])
-        self._code = made["enrolment"]["code"]
-        self._tell(made)
+        accounts: Accounts = json.loads(output.splitlines()[-1])
+        self._code = accounts["enrolment"]["code"]
+        self._print_passwords(accounts)
 
     def _is_enrolled(self) -> bool:
-        """A configuration without the database that knows its token is worth nothing."""
+        """Return whether the agent is configured; without a database delete its configuration."""
         if not self._layout.database.exists():
             self._layout.agent_config.unlink(missing_ok=True)
         return self._layout.agent_config.exists()
 
-    def _tell(self, made: Made) -> None:
-        """Show the passwords that were made; only the demo user's is kept, for the next demo."""
-        if made["admin"]["password"]:
-            say(f"Administrator: {ADMIN}, password {made['admin']['password']} (shown this once)")
-        password = made["demo"]["password"]
+    def _print_passwords(self, accounts: Accounts) -> None:
+        """Print new passwords; only that of the demo user is stored, for the next demo."""
+        if password := accounts["admin"]["password"]:
+            say(f"Administrator: {ADMIN}, password {password} (shown this once)")
+        password = accounts["demo"]["password"]
         if password:
             self._demo_account.unlink(missing_ok=True)
             stored(self._demo_account, {"email": DEMO_USER, "password": password})
@@ -136,7 +136,7 @@ class _Start:
             self._supervisor.run(
                 "runtime",
                 device.ensure_command(),
-                # pip unpacks a gigabyte here, and what is killed does not tidy up
+                # pip unpacks a gigabyte there, which remains if pip is killed
                 {"TMPDIR": str(self._layout.temporary)},
                 timeout_s=RUNTIME_TIMEOUT_S,
             )
@@ -156,7 +156,7 @@ class _Start:
             finding.cancel()
 
     async def _build_agent(self) -> None:
-        """Make the agent that other devices install; without it they are told so."""
+        """Build the agent for other devices; a failure is printed and does not end the site."""
         try:
             await self._supervisor.run(
                 "bundle", device.bundle_command(self._layout), timeout_s=BUNDLE_TIMEOUT_S
@@ -177,17 +177,17 @@ class _Start:
         say("docs/devices.md explains how to allow scripts on it.")
 
     async def _measure(self, config: Path) -> None:
-        """Measure the machine's limits before the first task: never beside one."""
+        """Measure the machine's peak performance before the first task starts."""
         try:
             await self._supervisor.run("limits", device.measure_command(config))
         except PartError as error:
-            # roofline and advice do without, and the agent may try again by hand
+            # roofline and advice work without it, and `agent runtime check` can repeat it
             complain(str(error))
 
     # -- the demo -------------------------------------------------------------------------------
 
     async def _show(self, runtime: device.Runtime) -> int:
-        """Run the demo's client; returns its exit code. Its lines go to our own terminal."""
+        """Run the demo's client with its output on our terminal; return its exit code."""
         if not runtime.python:
             complain("The demo needs a device that can profile; see above.")
             return 1
@@ -197,7 +197,7 @@ class _Start:
 
 
 async def _repeat(log: Path, until: asyncio.Future[str]) -> None:
-    """Say what a program writes to its log: whoever waits for minutes wants to see it move."""
+    """Print the lines that a program appends to its log, as progress of a long operation."""
     seen = 0
     while not until.done():
         await asyncio.wait({until}, timeout=1.0)
@@ -208,9 +208,9 @@ async def _repeat(log: Path, until: asyncio.Future[str]) -> None:
         seen = len(lines)
 
 
-async def run_site(layout: Layout, lock: HomeLock, wishes: Wishes) -> int:
+async def run_site(layout: Layout, lock: HomeLock, options: RunOptions) -> int:
     """Run a site until a signal, a part's failure or the demo's end; return an exit code."""
-    ports = choose_ports(wishes.port)
+    ports = choose_ports(options.port)
     layout.make_folders()
     folder, is_temporary = socket_folder(layout)
     site = parts.Site(layout, load_keys(layout), folder / "redis.sock", *ports)
@@ -219,7 +219,7 @@ async def run_site(layout: Layout, lock: HomeLock, wishes: Wishes) -> int:
     environment = parts.environment(site, os.environ)
     supervisor = Supervisor(layout, environment, lock.descriptor)
     supervisor.open(layout.temporary, *([folder] if is_temporary else []))
-    return await until_end(supervisor, _Start(site, supervisor, wishes).bring_up())
+    return await until_end(supervisor, _Start(site, supervisor, options).bring_up())
 
 
 def remember(site: parts.Site) -> None:

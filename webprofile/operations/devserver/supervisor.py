@@ -1,4 +1,4 @@
-"""Starts parts, restarts the ones that die, stops them all; knows nothing of what they do."""
+"""Process supervisor: start parts, restart the ones that die, and stop all of them."""
 
 import asyncio
 import contextlib
@@ -26,17 +26,17 @@ from webprofile.operations.devserver.guard import (
 from webprofile.operations.devserver.layout import REPOSITORY, Layout, bound_log
 
 LOG_LINES = 6
-#: whether a part answers; while it does not, it is False or raises OSError
+#: readiness check of a part: it returns False or raises OSError until the part responds
 Check = Callable[[], bool]
 
 
 class PartError(Exception):
-    """A part cannot be kept alive, or a command failed; the text names it and says why."""
+    """A part cannot be kept alive, or a command failed; the text has the name and the cause."""
 
 
 @dataclass(frozen=True)
 class Restarts:
-    """How often a part may be started again within a time, and the pauses, which double."""
+    """Restart policy: at most `limit` restarts in `within_s`, with pauses that double."""
 
     limit: int = 5
     within_s: float = 300.0
@@ -46,10 +46,11 @@ class Restarts:
 
 @dataclass(frozen=True)
 class Part:
-    """One process to keep alive. Without `ready` it counts as up when it lived for a moment.
+    """A process to keep alive.
 
-    `grace_s`: how long it may take to end after TERM. `gone_for_good`: exit codes that a restart
-    would only repeat.
+    ready: readiness check; without one the part is ready after 0.5 s
+    grace_s: time between TERM and KILL
+    gone_for_good: exit codes after which the part is not restarted
     """
 
     name: str
@@ -71,7 +72,7 @@ class _Kept:
 
 
 class Supervisor:
-    """Keeps parts alive until `close`. `failure` becomes done when one cannot be kept."""
+    """Keep parts alive until `close`; the future `failure` gets an exception if one cannot be."""
 
     def __init__(
         self,
@@ -80,7 +81,10 @@ class Supervisor:
         lock: int,
         restarts: Restarts | None = None,
     ) -> None:
-        """`lock`: descriptor that the guard holds on to until everything has ended."""
+        """Create a supervisor.
+
+        lock: descriptor of the home folder's lock, which the guard inherits
+        """
         self._layout = layout
         self._environment = dict(environment)
         self._groups: list[list[_Kept]] = []
@@ -92,9 +96,9 @@ class Supervisor:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def open(self, *folders: Path, guard_grace_s: float = 8.0) -> None:
-        """Start the guard, who removes `folders` at the end.
+        """Start the guard, which deletes `folders` at the end.
 
-        `guard_grace_s`: how long parts may take to end if this process is killed.
+        guard_grace_s: time between TERM and KILL of all parts if this process is killed
         """
         module = ["-S", "-m", "webprofile.operations.devserver.guard"]
         arguments = [self._cookie, str(guard_grace_s), *map(str, folders)]
@@ -107,9 +111,9 @@ class Supervisor:
         )
 
     async def start(self, *parts: Part) -> None:
-        """Start parts side by side; comes back when all are up. They are stopped side by side too.
+        """Start parts concurrently and return when all are ready; they are stopped concurrently.
 
-        A part that cannot be kept is told by `failure`, not here.
+        A part that cannot be kept alive sets `failure`.
         """
         group = [_Kept(part) for part in parts]
         self._groups.append(group)
@@ -126,8 +130,9 @@ class Supervisor:
         *,
         timeout_s: float = 120.0,
     ) -> str:
-        """Run a command to its end, return its stdout; stderr goes to its log, and stdout too if it
-        fails. Raises PartError.
+        """Run a command and return its stdout; stderr goes to its log, and stdout too if it fails.
+
+        Raises PartError if it fails or exceeds the timeout.
         """
         with self._layout.log(name).open("ab") as log:
             part = Part(name, command, environment or {})
@@ -145,38 +150,38 @@ class Supervisor:
         return output.decode()
 
     async def show(self, command: list[str]) -> int:
-        """Run a command whose lines go to our own terminal; return its exit code."""
-        showing = await self._spawn(Part("demo", command), stdout=None, stderr=None)
+        """Run a command with its output on our terminal; return its exit code."""
+        running = await self._spawn(Part("demo", command), stdout=None, stderr=None)
         try:
-            return await showing.wait()
+            return await running.wait()
         finally:
-            await self._end(showing, grace_s=1.0)
+            await self._end(running, grace_s=1.0)
 
     async def close(self) -> None:
-        """Stop in reverse order; afterwards nothing that was started here is alive."""
+        """Stop all parts in reverse order; afterwards no process of this supervisor is alive."""
         for group in reversed(self._groups):
             await asyncio.gather(*map(self._stop, group))
         if self._guard is not None and self._guard.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._guard.stdin.write(f"{CLOSING} -\n".encode())
                 self._guard.stdin.close()
-            if await asyncio.to_thread(self._guard.wait):  # somebody killed it
+            if await asyncio.to_thread(self._guard.wait):  # the guard was killed
                 await asyncio.to_thread(end_all, self._cookie, set(), SHORT_GRACE_S)
 
     def pid(self, name: str) -> int | None:
-        """The process of a part that was started here; None while it is away."""
+        """Return the process id of a part; None while it does not run."""
         for kept in (kept for group in self._groups for kept in group):
             if kept.part.name == name and kept.process and kept.process.returncode is None:
                 return kept.process.pid
         return None
 
     def is_up(self, name: str) -> bool:
-        """Whether a part answers, as far as its own check has seen."""
-        kept = [kept for group in self._groups for kept in group if kept.part.name == name]
-        return any(each.up.is_set() for each in kept)
+        """Return whether a part was ready at its last check."""
+        named = [kept for group in self._groups for kept in group if kept.part.name == name]
+        return any(kept.up.is_set() for kept in named)
 
     def hurry(self) -> None:
-        """Do not wait for parts that are being asked to end."""
+        """Skip the grace periods of parts that are being stopped."""
         self._hurry.set()
 
     # -- one part -------------------------------------------------------------------------------
@@ -186,7 +191,7 @@ class Supervisor:
             while (reason := await self._live_once(kept)) is not None:
                 kept.up.clear()
                 await self._pause(kept, reason)
-            kept.up.set()  # nobody needs to wait for it
+            kept.up.set()  # ends the wait in `start`
         except PartError as error:
             if not self.failure.done():
                 self.failure.set_exception(error)
@@ -199,7 +204,7 @@ class Supervisor:
             await self._end(kept.process, grace_s=kept.part.grace_s)
 
     async def _live_once(self, kept: _Kept) -> str | None:
-        """Start the part, wait for its end; return why it ended, None if it is to stay away."""
+        """Start a part and wait for its end; return the cause, None if it must not be restarted."""
         part = kept.part
         with self._layout.log(part.name).open("ab") as log:
             kept.process = await self._spawn(part, stdout=log, stderr=log)
@@ -213,7 +218,7 @@ class Supervisor:
             reason = self._why(part.name, over.result())
         else:
             reason = f"did not answer within {part.ready_within_s:.0f} s."
-        # also its children, which a killed part leaves behind in its session
+        # also ends its children, which outlive a killed part
         await self._end(kept.process, grace_s=part.grace_s)
         if kept.process.returncode in part.gone_for_good:
             complain(f"{part.name} {reason}\n{part.name} is not started again.")
@@ -233,7 +238,7 @@ class Supervisor:
         return False
 
     async def _pause(self, kept: _Kept, reason: str) -> None:
-        """Tell of a death and wait before the next start. Raises PartError after too many."""
+        """Report the end of a part and wait before its restart. Raises PartError after too many."""
         now = time.monotonic()
         kept.deaths.append(now)
         policy = self._restarts
@@ -266,20 +271,20 @@ class Supervisor:
         return spawned
 
     def _tell_guard(self, pid: int) -> None:
-        """Let the guard end a process and those that it has started by now."""
+        """Report a process and its current descendants to the guard, which will end them."""
         if self._guard is not None and self._guard.stdin is not None:
-            lines = "".join(f"{each} {started}\n" for each, started in family_of(pid))
+            lines = "".join(f"{member} {started}\n" for member, started in family_of(pid))
             with contextlib.suppress(BrokenPipeError):
                 self._guard.stdin.write(lines.encode())
                 self._guard.stdin.flush()
 
     async def _end(self, running: asyncio.subprocess.Process, *, grace_s: float) -> None:
-        """End a process, then what it left in its process group: TERM, grace, KILL.
+        """End a process, then the rest of its process group: TERM, grace period, KILL.
 
-        TERM goes to the process alone at first: it knows best how to end its children.
+        TERM is sent to the process alone first, so that it can end its children.
         """
         if running.returncode is None:
-            self._tell_guard(running.pid)  # an orphan could no longer be told to be ours
+            self._tell_guard(running.pid)  # later its orphans could not be recognised
             running.terminate()
             await self._wait_while(lambda: running.returncode is None, grace_s)
         if _signal_group(running.pid, signal.SIGTERM):
@@ -290,21 +295,22 @@ class Supervisor:
     async def _wait_while(self, is_there: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while is_there() and time.monotonic() < deadline and not self._hurry.is_set():  # noqa: ASYNC110
-            # nothing tells of the end of a process group
+            # the end of a process group cannot be awaited
             await asyncio.sleep(0.02)
 
     def _why(self, name: str, code: int) -> str:
-        """Return how a process ended, with the last lines of its log."""
-        how = f"exited with code {code}."
+        """Return a text on how a process ended, with the last lines of its log."""
+        ending = f"exited with code {code}."
         if code < 0:
-            how = f"was killed by {signal.Signals(-code).name}."
+            ending = f"was killed by {signal.Signals(-code).name}."
         log = self._layout.log(name)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-        return "\n".join([f"{how} Its log, {log}, ends with:", *(f"    {line}" for line in lines)])
+        tail = (f"    {line}" for line in lines)
+        return "\n".join([f"{ending} Its log, {log}, ends with:", *tail])
 
 
 def _signal_group(group: int, number: signal.Signals | None) -> bool:
-    """Send a signal (None: just look) to a process group; False if nobody is left in it."""
+    """Send a signal (None: only test) to a process group; return False if the group is empty."""
     try:
         os.killpg(group, number or 0)
     except ProcessLookupError:
