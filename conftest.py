@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures and plugins of all tests."""
 
 import os
 import socket

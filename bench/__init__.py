@@ -1,1 +1,1 @@
-"""Benchmarks: figures as ratios or percentiles, measured in one run, printed as a table."""
+"""Benchmarks, which print ratios or percentiles of one run as a table."""

@@ -1,4 +1,4 @@
-"""A headless Chromium for the benchmarks."""
+"""Start a headless Chromium for the benchmarks."""
 
 import contextlib
 import shutil

@@ -1,4 +1,4 @@
-"""Pairs of steps in turn, and the table that tells how they compare."""
+"""Run two alternatives alternately and print a table that compares their times."""
 
 import statistics
 import time

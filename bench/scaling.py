@@ -1,4 +1,4 @@
-"""A real profile repeated, as a file of any size."""
+"""Enlarge a real profile by repeating its operators."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What the benchmarks ask of a site, as a browser does."""
+"""Requests of the benchmarks to a site, as a browser sends them."""
 
 import time
 from pathlib import Path

@@ -1,1 +1,4 @@
-"""`make chaos`: a whole site under load, with faults from a seed. See docs/faults.md."""
+"""Fault injection (`make chaos`): a complete site under load, with seeded random faults.
+
+See docs/faults.md.
+"""

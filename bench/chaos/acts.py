@@ -1,4 +1,4 @@
-"""How each kind of fault is done to the world, and taken back."""
+"""Inject each kind of fault and end it."""
 
 import asyncio
 import contextlib

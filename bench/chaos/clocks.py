@@ -1,4 +1,4 @@
-"""The clock of one agent, stepped under its feet: libfaketime reads a file."""
+"""Step the clock of one agent while it runs, through a file that libfaketime reads."""
 
 import glob
 from pathlib import Path

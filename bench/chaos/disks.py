@@ -1,4 +1,4 @@
-"""A disk of one's own for what is to run full: a tmpfs, made small in a moment and large again."""
+"""Simulate a full disk with a tmpfs that is made smaller and larger."""
 
 import contextlib
 import os

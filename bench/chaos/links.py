@@ -1,4 +1,4 @@
-"""A link between two parts: a small proxy that can be cut, silenced and slowed."""
+"""TCP proxy between two parts that can cut, silence and slow down connections."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Users, devices and their secrets, made in one process: `manage.py shell -c "..."` calls it."""
+"""Create users, devices and their tokens; called by `manage.py shell -c "..."`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Which fault comes when, to whom, for how long: all of it drawn from the seed. Pure."""
+"""Draw the kind, time, target and duration of each fault from the seed, without side effects."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What came of the faults: a table by kind, and one last line for programs."""
+"""Report of a run: a table by kind of fault, and a last line for programs."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""What the database says of tasks and attempts; read beside the site, never written."""
+"""Read tasks and attempts from the database of the site, without writing."""
 
 import contextlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""One run: bring the world up, load it, let the faults loose, heal, settle, judge."""
+"""One run: start the site, create load, inject faults, end them, wait, and verify the site."""
 
 import asyncio
 import time

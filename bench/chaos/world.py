@@ -1,4 +1,4 @@
-"""The embedded site with ten agents, every part real, and a link between any two of them."""
+"""A development site with ten real agents, and a proxy between each pair of parts."""
 
 import asyncio
 import json

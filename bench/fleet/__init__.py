@@ -1,1 +1,1 @@
-"""A fleet of simulated agents at a real site on this machine: what the control plane takes."""
+"""Load test of the control plane: simulated agents at a real site on this machine."""

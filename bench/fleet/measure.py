@@ -1,4 +1,4 @@
-"""What is measured at each size of the fleet, one after the other."""
+"""Measurements at each size of the fleet."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Processor time and memory of the parts, with all their children."""
+"""Measure processor time and memory of the parts, including their child processes."""
 
 import time
 from dataclasses import dataclass

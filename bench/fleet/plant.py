@@ -1,4 +1,4 @@
-"""The parts of a site as production has them, on this machine: each is a process of its own."""
+"""Run the parts of a production site on this machine, each as a separate process."""
 
 import contextlib
 import json

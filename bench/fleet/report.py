@@ -1,4 +1,4 @@
-"""The figures of a fleet as tables, and what they say of the goals."""
+"""Print the results of a fleet as tables, and compare them with the goals."""
 
 from tabulate import tabulate
 

@@ -1,4 +1,4 @@
-"""The rows of `bench.fleet`, and what is read of them; imported once Django is set up."""
+"""Create and read the database rows of `bench.fleet`; imported after Django is set up."""
 
 import datetime
 import hashlib

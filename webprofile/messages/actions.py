@@ -1,4 +1,4 @@
-"""The reader's words for grants, and for several rows by their names."""
+"""User-facing texts for grants and for lists of names."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,10 @@ MOST_NAMES = 10
 
 
 def grant_words(count: int, *, adds: bool) -> str:
-    """How many grants, each of one device to one user, are new or gone."""
+    """Return a message with the number of grants that were added or removed.
+
+    A grant gives one device to one user.
+    """
     if count == 0:
         return gettext("Nothing to change: it was so before.")
     if adds:
@@ -19,7 +22,7 @@ def grant_words(count: int, *, adds: bool) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first ten by name, the rest as a number."""
+    """Return the first ten names and the number of the others."""
     shown, more = names[:MOST_NAMES], len(names) - MOST_NAMES
     text = ", ".join(shown)
     if more > 0:

@@ -1,4 +1,4 @@
-"""The reader's words for errors of administration."""
+"""User-facing messages for error codes of administration."""
 
 from typing import Any
 

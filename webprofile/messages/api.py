@@ -1,4 +1,4 @@
-"""The reader's words for errors of the API."""
+"""User-facing messages for error codes of the API."""
 
 from typing import Any
 

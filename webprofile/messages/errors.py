@@ -1,4 +1,4 @@
-"""The reader's words for error codes: what is wrong, and the next step."""
+"""User-facing messages for error codes, each with a suggested fix."""
 
 from typing import Any
 
@@ -369,7 +369,7 @@ WORDINGS: dict[str, Any] = {
 
 
 def word(error: DomainError) -> str:
-    """The message of an error in the reader's language; if there is none, one with the code."""
+    """Return the translated message of an error; without one, a message with its code."""
     text = WORDINGS.get(error.code)
     if text is None:
         return gettext("Something went wrong (%(code)s).") % {"code": error.code}

@@ -1,4 +1,4 @@
-"""The reader's words for what is wrong with a profile that was made elsewhere, and the next step.
+"""User-facing messages for error codes of imported profiles, each with a suggested fix.
 
 `name` is the file's, or what its owner calls the profile. The code behind `opened_` is one of
 `profiles.formats.load_and_run`, `profiles.analysis` or `profiles.imports.uploads`.

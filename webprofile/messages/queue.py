@@ -1,4 +1,4 @@
-"""The reader's words for error codes of targets, quotas and the queue."""
+"""User-facing messages for error codes of targets, quotas and the queue."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The reader's words for what is wrong with a script that is asked for."""
+"""User-facing messages for error codes of script tasks."""
 
 from typing import Any
 

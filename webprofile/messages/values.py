@@ -1,4 +1,4 @@
-"""What is filled into the words of errors: the names in braces that a list of all codes shows."""
+"""Placeholders of error messages and their descriptions, for the list of all error codes."""
 
 import re
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ MEANINGS: dict[str, Any] = {
     "wanted": _("how many bytes are needed"),
     "worker": _("name of the device"),
 }
-#: where a name means something else
+#: descriptions of placeholders with another meaning in single codes
 _OTHERWISE: dict[tuple[str, str], Any] = {
     ("cut_lane", "number"): _("number of the thread that was asked for"),
     ("input_json_numbers", "wanted"): _("how many numbers the shape takes"),
@@ -88,19 +88,19 @@ _OTHERWISE: dict[tuple[str, str], Any] = {
 
 
 class Filled(NamedTuple):
-    """One name in braces, and what stands there when the error occurs."""
+    """A placeholder of an error message and the description of its value."""
 
     name: str
     meaning: str
 
 
 def template(text: Any) -> str:
-    """The words of an error with its values as names in braces: `at most {limit} files`."""
+    """Return the message of a code with placeholders in braces: `at most {limit} files`."""
     shown = str(text)
     return shown % {name: f"{{{name}}}" for name in _PLACE.findall(shown)}
 
 
 def values_in(code: str, text: Any) -> list[Filled]:
-    """The names that `template` shows, in order, each once."""
+    """Return the placeholders in the message of a code, in order and without duplicates."""
     names = dict.fromkeys(_PLACE.findall(str(text)))
     return [Filled(name, str(_OTHERWISE.get((code, name), MEANINGS[name]))) for name in names]

@@ -1,4 +1,4 @@
-"""The reader's words for webhooks: what is wrong with one, and how a call ended."""
+"""User-facing messages for webhooks: error codes and outcomes of calls."""
 
 from typing import Any
 

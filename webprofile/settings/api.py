@@ -1,4 +1,4 @@
-"""The API: Django REST framework, its tokens and its description."""
+"""Settings of the API: Django REST framework, tokens and OpenAPI schema."""
 
 from datetime import timedelta
 from typing import Any

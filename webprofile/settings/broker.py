@@ -1,4 +1,4 @@
-"""Which broker carries background work: Redis, or RabbitMQ beside it."""
+"""Settings of the message broker: Redis or RabbitMQ."""
 
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit

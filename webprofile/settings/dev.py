@@ -1,4 +1,4 @@
-"""One machine, plain HTTP: what `make demo` and `make run` use."""
+"""Settings of the development server on one machine (`make demo`, `make run`): plain HTTP."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Behind TLS: cookies and transport locked down."""
+"""Settings of production behind TLS: secure cookies and transport."""
 
 from webprofile.settings.base import *  # noqa: F403
 from webprofile.settings.base import env

@@ -1,4 +1,4 @@
-"""Where Redis is, and how long anybody waits for it."""
+"""Address of Redis, with time limits."""
 
 from urllib.parse import parse_qsl, urlencode
 

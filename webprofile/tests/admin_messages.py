@@ -1,4 +1,4 @@
-"""What a page of the administration says at its top."""
+"""Read the messages at the top of an admin page."""
 
 import html
 import re

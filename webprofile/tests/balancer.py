@@ -1,4 +1,4 @@
-"""What stands in front of several web processes: who connects gets the first that takes it."""
+"""TCP load balancer for several web processes: a connection goes to the first that accepts it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A site of production's parts for tests: each a process of its own that can be killed alone."""
+"""A site with the parts of production for tests, each a process that can be killed separately."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The site that the end-to-end and the browser tests share."""
+"""Fixture of the site that end-to-end and browser tests share."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A caller who believes the API's description: each answer must be one that the schema names."""
+"""API client that checks each response against the OpenAPI schema."""
 
 import re
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""Which row of the permission table applies to a route, and every route that it must name."""
+"""Rows of the permission table by route, and the list of all routes that it must contain."""
 
 import re
 from collections.abc import Iterator

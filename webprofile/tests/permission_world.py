@@ -1,4 +1,4 @@
-"""One of everything that somebody may not see, and seven who ask for it."""
+"""Objects and users of the permission tests: one object of each kind, and seven users."""
 
 import json
 from collections.abc import Iterator

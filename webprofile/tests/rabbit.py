@@ -1,4 +1,4 @@
-"""A RabbitMQ of a test's own: the distribution's program, no service, nothing outside a folder."""
+"""Run a RabbitMQ server for a test, with all its files in one folder."""
 
 import contextlib
 import os

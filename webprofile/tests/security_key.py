@@ -1,4 +1,4 @@
-"""A key as a browser registers it."""
+"""Simulate a security key as a browser registers it."""
 
 import hashlib
 from typing import Any

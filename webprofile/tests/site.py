@@ -1,4 +1,4 @@
-"""A whole site for tests: the embedded one, every part real, in a folder of its own."""
+"""A complete site for tests: the development server in a temporary folder."""
 
 import contextlib
 import json
