@@ -22,7 +22,7 @@ API_RATES = {
 IDEMPOTENCY_S = 24 * 3600
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        # the first one names the scheme of a 401
+        # the first one sets the challenge of a 401
         "webprofile.api.authentication.AccessTokenAuthentication",
         "webprofile.api.authentication.JwtAuthentication",
         "webprofile.api.authentication.SessionAuthentication",
@@ -47,7 +47,7 @@ SIMPLE_JWT: dict[str, Any] = {
     "ROTATE_REFRESH_TOKENS": True,
     "BLACKLIST_AFTER_ROTATION": True,
     "AUTH_TOKEN_CLASSES": ("accounts.tokens.refresh.AccessPart",),
-    # a changed password ends what was issued before
+    # a changed password invalidates tokens that were issued before
     "CHECK_REVOKE_TOKEN": True,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {

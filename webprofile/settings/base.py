@@ -21,22 +21,22 @@ from webprofile.settings.storage import public_origin
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parents[2]
-#: everything that the embedded site writes lies below this folder
+#: folder of all files that the development site writes
 HOME = Path(env.str("MGW_HOME", default=str(BASE_DIR / "var")))
 
 SECRET_KEY = secret("SECRET_KEY")
-#: former ones, which still open and verify what they signed; one a line, or apart by commas
+#: former secret keys, whose signatures stay valid; separated by newlines or commas
 SECRET_KEY_FALLBACKS = secrets("SECRET_KEY_FALLBACKS")
 DEBUG = False
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 SITE_URL = env.str("SITE_URL", default="http://127.0.0.1:8000").rstrip("/")
-#: a second origin of this server that draws models and nothing else: https://viewer.example.org
+#: second origin of this server, which serves only the viewers: https://viewer.example.org
 NETRON_ORIGIN = env.str("NETRON_ORIGIN", default="").rstrip("/")
 if NETRON_ORIGIN:
     ALLOWED_HOSTS = [*ALLOWED_HOSTS, urlsplit(NETRON_ORIGIN).hostname or ""]
 
-#: identity providers; the package for them is slow to import, so only sites with one install it
+#: identity providers; their app is slow to import, so it is installed only if there is one
 OIDC_APPS = oidc_apps()
 INSTALLED_APPS = [
     "webprofile.apps.DramatiqConfig",
@@ -107,19 +107,19 @@ TEMPLATES = [
 
 # -- storage of rows, hints and files -----------------------------------------------------------
 
-# the addresses of these parts may hold a password, so each may lie in a file (NAME_FILE)
+# these URLs may contain a password, so each may be read from a file (NAME_FILE)
 DATABASES = {
     "default": env.db_url_config(secret("DATABASE_URL", f"sqlite:///{HOME / 'db.sqlite3'}"))
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
-        # a transaction takes the write lock when it begins: no upgrade from read to write can fail
+        # transactions take the write lock at their start: no upgrade from read to write fails
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
-    # of a process; connecting anew takes 8 ms of each request
+    # connection pool of a process; a new connection takes 8 ms per request
     DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {
         "min_size": 1,
         "max_size": env.int("DATABASE_POOL", default=20),
@@ -142,7 +142,7 @@ CHANNEL_LAYERS = {
         },
     }
 }
-#: of background work: Redis too, or amqp:// for RabbitMQ
+#: broker of background work: Redis, or RabbitMQ with amqp://
 BROKER_URL = secret("BROKER_URL", REDIS_URL)
 DRAMATIQ_BROKER = {
     **broker_of(BROKER_URL),
@@ -162,25 +162,25 @@ DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", would look f
 MODEL_SIZE_LIMIT_BYTES = env.int("MODEL_SIZE_LIMIT_BYTES", default=2 * 1024**3)
 DATA_SIZE_LIMIT_BYTES = env.int("DATA_SIZE_LIMIT_BYTES", default=512 * 1024**2)
 PROFILE_SIZE_LIMIT_BYTES = env.int("PROFILE_SIZE_LIMIT_BYTES", default=512 * 1024**2)
-#: of one trace of MegEngine's Profiler, which is read piece by piece
+#: size limit of a trace of MegEngine's Profiler, which is read in chunks
 TRACE_SIZE_LIMIT_BYTES = env.int("TRACE_SIZE_LIMIT_BYTES", default=2 * 1024**3)
 #: of a trace's text that a timeline draws at once; one that is larger is drawn in cuts
 TRACE_CUT_LIMIT_BYTES = env.int("TRACE_CUT_LIMIT_BYTES", default=64 * 1024**2)
-#: of all passes of one profile together; what is beyond is not merged
+#: limit of all passes of one profile together; further passes are not merged
 PROFILE_PASSES_LIMIT_BYTES = env.int("PROFILE_PASSES_LIMIT_BYTES", default=2 * 1024**3)
 #: what the process that reads profiles may take; 100,000 operators (220 MB) take 0.7 GiB and 8 s
 PROFILE_PARSE_MEMORY_BYTES = env.int("PROFILE_PARSE_MEMORY_BYTES", default=2 * 1024**3)
-#: of processor time; twice as much by the clock
+#: limit of processor time; the limit of wall time is twice as long
 PROFILE_PARSE_TIME_S = env.int("PROFILE_PARSE_TIME_S", default=60)
 #: the same for a trace: 1 GB takes 14 s and 0.6 GiB
 TRACE_PARSE_TIME_S = env.int("TRACE_PARSE_TIME_S", default=120)
 #: of profiles that each server process keeps in memory for the next question; one that alone is
 #: larger is not accepted. 100,000 operators take 170 MB
 PROFILE_CACHE_BYTES = env.int("PROFILE_CACHE_BYTES", default=512 * 1024**2)
-#: above this a browser is not asked to draw a model
+#: largest model that the viewer draws in the browser
 MODEL_VIEW_LIMIT_BYTES = env.int("MODEL_VIEW_LIMIT_BYTES", default=1024**3)
 DATA_FILES_LIMIT = 32
-#: what one user may keep of profiles that were made elsewhere
+#: quota of one user for imported profiles
 OPENED_PROFILES_LIMIT = env.int("OPENED_PROFILES_LIMIT", default=200)
 OPENED_BYTES_LIMIT = env.int("OPENED_BYTES_LIMIT", default=10 * 1024**3)
 #: of the form that opens them where there is no JavaScript: its files come through the site
@@ -188,21 +188,21 @@ OPENED_FORM_LIMIT_BYTES = env.int("OPENED_FORM_LIMIT_BYTES", default=2 * PROFILE
 PRESIGN_EXPIRY_S = env.int("PRESIGN_EXPIRY_S", default=900)
 UPLOAD_DEADLINE_S = env.int("UPLOAD_DEADLINE_S", default=6 * 3600)
 QUEUE_DEADLINE_S = env.int("QUEUE_DEADLINE_S", default=24 * 3600)
-#: how long a waiting task puts up with a device that is away
+#: how long a task waits for an offline device before it fails
 OFFLINE_GRACE_S = env.int("OFFLINE_GRACE_S", default=900)
 RUN_TIMEOUT_S = env.int("RUN_TIMEOUT_S", default=600)
 CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
 HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
 #: with the sweep's round (5 s) and a heartbeat: who died is found out within 45 s
 LEASE_S = env.float("LEASE_S", default=30.0)
-#: heartbeats that a server process hears within this time are answered together
+#: interval in which a server process batches heartbeats
 BEATS_TOGETHER_S = env.float("BEATS_TOGETHER_S", default=1.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
-#: after a failure whose cause may last; each further one waits four times as long
+#: pause after a failure whose cause may persist; it is multiplied by four each time
 RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
-#: and none longer than this
+#: longest pause
 RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
-#: of one user, waiting and running at once
+#: limit of live (waiting and running) tasks of one user
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
 #: more than an agent sends (1 MiB by default), also when every byte was no text and became U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
@@ -212,7 +212,7 @@ PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
 
 # -- devices ------------------------------------------------------------------------------------
 
-#: what `python -m agent.install` built: the agent as devices get it
+#: folder of the agent's files for devices, built by `python -m agent.install`
 AGENT_FOLDER = env.str("AGENT_FOLDER", default=str(HOME / "agent-files"))
 #: a tiny task for each idle device; 0 for none on schedule
 HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)
@@ -229,7 +229,7 @@ AGENT_FRAMES_PER_S = env.float("AGENT_FRAMES_PER_S", default=50.0)
 #: in which a server process works on frames, each with a connection of DATABASE_POOL; 0: the one
 #: that pages' sockets have too
 AGENT_THREADS = env.int("AGENT_THREADS", default=4)
-#: a page says where it is, once, and again after a break
+#: a page sends its position once, and again after a reconnect
 READER_FRAMES_BURST = env.int("READER_FRAMES_BURST", default=40)
 READER_FRAMES_PER_S = env.float("READER_FRAMES_PER_S", default=4.0)
 #: open pages of one user, in each server process
@@ -256,7 +256,7 @@ EMAIL_CONFIG = env.email_url_config(secret("EMAIL_URL", "consolemail://"))
 vars().update(EMAIL_CONFIG)
 EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
 HAS_MAIL_SERVER = EMAIL_BACKEND == "django.core.mail.backends.smtp.EmailBackend"
-#: whom letters are from; a mail server takes those of its own only
+#: sender of mail; mail servers accept only their own addresses
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
 ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
 ACCOUNT_FORMS = {
@@ -280,15 +280,15 @@ ACCOUNT_PREVENT_ENUMERATION = ACCOUNT_EMAIL_VERIFICATION == "mandatory"
 ACCOUNT_LOGOUT_ON_GET = False
 #: a mail tells of a changed password or second factor
 ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
-ACCOUNT_SESSION_REMEMBER = None  # the reader is asked
-#: since the last page, for who does not want to be remembered
+ACCOUNT_SESSION_REMEMBER = None  # the login form has a checkbox
+#: session lifetime since the last page without "remember me"
 SESSION_COOKIE_AGE = env.int("SESSION_S", default=12 * 3600)
-#: since the last page, for who wants it
+#: session lifetime since the last page with "remember me"
 ACCOUNT_SESSION_COOKIE_AGE = env.int("REMEMBERED_SESSION_S", default=30 * 24 * 3600)
 #: proxies in front of the site; sessions whose address is not known tell that it is wrong
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
 ACCOUNT_RATE_LIMITS = {
-    # asked while a password is typed
+    # requests while a password is typed
     "password_check": env.str("PASSWORD_CHECK_RATE", default="60/m/ip"),
 }
 
@@ -304,7 +304,7 @@ MFA_FORMS = {
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_TOTP_ISSUER = "MegEngine Web Profile"
-#: the code before and the one after count too: clocks of phones differ
+#: accepts the previous and the next code too, since clocks of phones differ
 MFA_TOTP_TOLERANCE = 1
 MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION != "mandatory"
 #: browsers offer security keys on HTTPS and on localhost only
@@ -356,16 +356,16 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 X_FRAME_OPTIONS = "DENY"
-#: messages name users and devices, and many of them: too much for a cookie
+#: messages may list many users and devices, which is too much for a cookie
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-#: a task's description is small; files never come through here
+#: request bodies of tasks are small; files are uploaded to storage directly
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
-#: of any request but the form above; more is never kept
+#: limit of any request body except that form; the rest is discarded
 BODY_LIMIT_BYTES = 8 * 1024**2
 
 # -- webhooks: addresses of users' own ------------------------------------------------------------
@@ -388,7 +388,7 @@ METRICS_PORT = env.int("METRICS_PORT", default=0)
 METRICS_ADDRESS = env.str("METRICS_ADDRESS", default="127.0.0.1")
 #: after TERM `/readyz` says 503 for so long before the server ends
 DRAIN_S = env.float("DRAIN_S", default=0.0)
-#: whether spans are sent (OpenTelemetry's own variables: where to, with which headers, ...)
+#: whether spans are exported; OpenTelemetry's own variables configure the exporter
 TRACING = env.str("OTEL_SDK_DISABLED", default="").lower() != "true" and any(
     os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_")
 )

@@ -11,7 +11,7 @@ _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connect
 
 
 def broker_of(url: str) -> dict[str, Any]:
-    """What DRAMATIQ_BROKER says of the broker at this address: redis://, unix:// or amqp://."""
+    """Return DRAMATIQ_BROKER for a URL: redis://, unix:// or amqp://."""
     if urlsplit(url).scheme in AMQP:
         options = {"url": _with_patience(url), "confirm_delivery": True}
         return {"BROKER": "webprofile.rabbitmq.OneConnectionBroker", "OPTIONS": options}

@@ -4,13 +4,13 @@ import os
 import secrets
 
 if not os.environ.keys() & {"SECRET_KEY", "SECRET_KEY_FILE"}:
-    # for commands in a fresh clone; a site that keeps sessions has a key of its own
+    # for commands in a new clone; a running site has its own key
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(50)
 
 from webprofile.settings.base import *  # noqa: F403
 from webprofile.settings.base import STORAGES
 
-#: served from where they lie, unhashed: no collectstatic on a laptop
+#: static files are served from their sources, without collectstatic
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

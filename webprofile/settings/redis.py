@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlencode
 
 SOCKET_TIMEOUT_S = 10
 CONNECT_TIMEOUT_S = 5
-#: a connection that only listens finds out by asking
+#: interval of pings by which a connection that only listens notices a failure
 ASKED_EVERY_S = 10
 
 

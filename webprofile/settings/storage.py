@@ -33,7 +33,7 @@ S3_CA_BUNDLE = env.str("S3_CA_BUNDLE", default="")
 
 
 def public_origin() -> str:
-    """Where browsers send and fetch files, as a content security policy names it."""
+    """Return the origin of object storage for browsers, in the form of a CSP source."""
     address = S3_PUBLIC_ENDPOINT_URL or f"https://s3.{S3_REGION}.amazonaws.com"
     if S3_ADDRESSING != "virtual":
         return address

@@ -9,7 +9,7 @@ os.environ.setdefault("S3_SECRET_ACCESS_KEY", "test-secret-access-key")
 from webprofile.settings.base import *  # noqa: F403
 from webprofile.settings.base import INSTALLED_APPS, STORAGES
 
-# tests name identity providers one by one
+# tests configure identity providers themselves
 INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
