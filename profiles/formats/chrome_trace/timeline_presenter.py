@@ -1,4 +1,4 @@
-"""What the page of a trace's timeline shows above the viewer: lanes over time, the first cut."""
+"""Context of a trace's timeline page: lanes over time, and the first excerpt of the viewer."""
 
 from typing import Any
 
@@ -13,53 +13,53 @@ from profiles.presenters.time_axis import time_axis
 from profiles.presenters.trace_file import TRACE_LIMIT_BYTES, trace_of
 from webprofile.errors import DomainError
 
-#: of the limit, what a page asks for that nobody has chosen: it is there soon
+#: size of the initial excerpt as a share of the limit, so that it loads quickly
 _FIRST_SHARE = 0.25
 _HEIGHT = 100
 _US_PER_S = 1e6
 
 
 def timeline_view(profile: Profile) -> dict[str, Any] | None:
-    """What the template `profiles/timeline.html` shows; None where the overview is to be made.
+    """Context of the template `profiles/timeline.html`; None if the overview must be rebuilt.
 
-    `chosen` is for the page's script. Raises as `run_data`.
+    `chosen` is for the page's script. Raises the errors of `run_data`.
     """
-    found = trace_of(profile).overview
-    if found is None:
+    overview = trace_of(profile).overview
+    if overview is None:
         if not profile.problem:
             request_rebuild(profile.pk)
         return None
     limit = settings.TRACE_CUT_LIMIT_BYTES
-    is_whole = found.size_bytes <= limit
+    is_whole = overview.size_bytes <= limit
     return {
-        "lanes": [{"lane": lane, "path": _path(lane)} for lane in found.lanes],
+        "lanes": [{"lane": lane, "path": _path(lane)} for lane in overview.lanes],
         "box": f"0 0 {BUCKETS} {_HEIGHT}",
-        "ticks": time_axis(found.begin_s, found.end_s),
-        "begin_s": found.begin_s,
-        "end_s": found.end_s,
-        "takes_file": not is_whole and found.size_bytes <= TRACE_LIMIT_BYTES,
+        "ticks": time_axis(overview.begin_s, overview.end_s),
+        "begin_s": overview.begin_s,
+        "end_s": overview.end_s,
+        "takes_file": not is_whole and overview.size_bytes <= TRACE_LIMIT_BYTES,
         "chosen": {
-            "begin_s": found.begin_s,
-            "end_s": found.end_s,
-            "first": None if is_whole else first_range(found, limit),
-            "lanes": {str(lane.number): lane.begun for lane in found.lanes},
-            "counters": found.counters,
-            "events": found.events,
-            "size_bytes": found.size_bytes,
+            "begin_s": overview.begin_s,
+            "end_s": overview.end_s,
+            "first": None if is_whole else first_range(overview, limit),
+            "lanes": {str(lane.number): lane.begun for lane in overview.lanes},
+            "counters": overview.counters,
+            "events": overview.events,
+            "size_bytes": overview.size_bytes,
             "limit_bytes": limit,
         },
     }
 
 
-def first_range(found: Overview, limit_bytes: int) -> tuple[float, float]:
-    """(begin, end), s, of the first part of a trace that is too large to be drawn at once."""
-    share = min(1.0, _FIRST_SHARE * limit_bytes / max(found.size_bytes, 1))
-    places = np.linspace(0.0, 1.0, len(found.moments_s))
-    return found.begin_s, float(np.interp(share, places, found.moments_s))
+def first_range(overview: Overview, limit_bytes: int) -> tuple[float, float]:
+    """(begin, end), s, of the initial excerpt of a trace that is too large to be drawn at once."""
+    share = min(1.0, _FIRST_SHARE * limit_bytes / max(overview.size_bytes, 1))
+    places = np.linspace(0.0, 1.0, len(overview.moments_s))
+    return overview.begin_s, float(np.interp(share, places, overview.moments_s))
 
 
 def _path(lane: LaneUse) -> str:
-    """The lane's use as an area: as high as it is busy."""
+    """The lane's utilisation over time as an SVG path."""
     path = f"M0 {_HEIGHT}"
     before = None
     for place, percent in enumerate(lane.busy):
@@ -70,7 +70,7 @@ def _path(lane: LaneUse) -> str:
 
 
 def range_of(begin_s: float | None, end_s: float | None, lanes: list[int] | None) -> Range:
-    """The part of a trace; None: no bound, all lanes. Raises DomainError cut_range."""
+    """The requested excerpt; None means no bound or all lanes. Raises DomainError cut_range."""
     wide = Range()
     begin_us = wide.begin_us if begin_s is None else begin_s * _US_PER_S
     end_us = wide.end_us if end_s is None else end_s * _US_PER_S

@@ -52,9 +52,9 @@ class Command(BaseCommand):
             code = FAILED
         sys.exit(code)
 
-    def _report(self, found: Iterator[Difference], *, all_: bool) -> int:
+    def _report(self, differences: Iterator[Difference], *, all_: bool) -> int:
         total = differing = 0
-        for difference in found:
+        for difference in differences:
             total += 1
             if difference.differs or all_:
                 mark = "first " if difference.differs and not differing else ""
@@ -64,24 +64,24 @@ class Command(BaseCommand):
         return DIFFERENT if differing else EQUAL
 
 
-def line_of(found: Difference) -> str:
-    """One line about a pair of tensors."""
-    step = "" if found.step is None else f"#{found.step} "
-    line = f"{found.status}: {step}{found.operator} {found.operator_type} {found.one.name} "
-    line += f"[{found.one.file}]"
-    if found.a and found.b and found.status in ("shape", "dtype"):
-        line += f" {found.a.dtype} {found.a.shape} / {found.b.dtype} {found.b.shape}"
-    if found.first is not None:
-        index = index_of(found.first, found.one.shape)
-        line += f" max_abs={found.max_abs:.6g} max_rel={found.max_rel:.6g}"
-        line += f" differing={found.differing}/{found.numbers} first={index}"
-    if found.nan_a or found.nan_b:
-        line += f" nan={found.nan_a}/{found.nan_b}"
+def line_of(diff: Difference) -> str:
+    """Format the difference of a pair of tensors as one line."""
+    step = "" if diff.step is None else f"#{diff.step} "
+    line = f"{diff.status}: {step}{diff.operator} {diff.operator_type} {diff.one.name} "
+    line += f"[{diff.one.file}]"
+    if diff.a and diff.b and diff.status in ("shape", "dtype"):
+        line += f" {diff.a.dtype} {diff.a.shape} / {diff.b.dtype} {diff.b.shape}"
+    if diff.first is not None:
+        index = index_of(diff.first, diff.one.shape)
+        line += f" max_abs={diff.max_abs:.6g} max_rel={diff.max_rel:.6g}"
+        line += f" differing={diff.differing}/{diff.numbers} first={index}"
+    if diff.nan_a or diff.nan_b:
+        line += f" nan={diff.nan_a}/{diff.nan_b}"
     return line
 
 
 def _open(name: str, stack: ExitStack) -> tuple[Dump, dict[int, Maker]]:
-    """Open what an argument names; the order of execution is known for tasks only."""
+    """Open the dump of an argument, with the execution order, which is known for tasks only."""
     path = Path(name)
     if path.is_dir():
         return open_folder(path), {}

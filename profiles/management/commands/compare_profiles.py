@@ -1,4 +1,4 @@
-"""`manage.py compare_profiles BASE OTHER [OTHER ...]`: where the difference of runs went."""
+"""`manage.py compare_profiles BASE OTHER [OTHER ...]`: compare runs operator by operator."""
 
 import sys
 from argparse import ArgumentParser
@@ -17,7 +17,7 @@ from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from profiles.presenters.quantities import seconds
 
-#: of an operator in the table
+#: maximum length of an operator's name in the table
 LONGEST_NAME = 60
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         "how far equal runs of their device differ, so differences have figures and intervals of "
         "passes, but no verdict. Exit code 1 if a file cannot be read."
     )
-    # files are compared on a machine without storage too
+    # comparing files needs no storage
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py import_profiles FOLDER|FILE... --as E-MAIL`: open many profiles for a user."""
+"""`manage.py import_profiles FOLDER|FILE... --as E-MAIL`: import many profiles for a user."""
 
 import argparse
 import math
@@ -22,7 +22,7 @@ from webprofile.terminal.output import plain
 from webprofile.terminal.progress import Progress
 
 POLL_S = 1.0
-#: of ids in one query
+#: ids per query
 PIECE = 500
 State = ProfileUpload.State
 
@@ -82,28 +82,30 @@ class Command(BaseCommand):
     def _open(
         self, owner: User, groups: list[tuple[Path, ...]], *, again: bool
     ) -> tuple[list[int], int]:
-        """Numbers of those that are read now, and how many were refused."""
+        """(ids of the imports that are being read, number of rejected profiles)."""
         uploads: list[int] = []
         with Progress(len(groups), "Storing", unit="profiles") as progress:
             for files in groups:
                 try:
-                    found = import_profile(owner, files, again=again)
+                    imported = import_profile(owner, files, again=again)
                 except (DomainError, BatchError, OSError) as error:
                     if getattr(error, "code", "") == "storage_unreachable":
-                        raise  # the next one would fare no better
+                        raise  # the next profile would fail as well
                     text = word(error) if isinstance(error, DomainError) else str(error)
                     progress.line(f"{files[0]}: {text}")
                 else:
-                    number = found.upload.pk
+                    number = imported.upload.pk
                     uploads.append(number)
-                    done = f"opened as {number}" if found.is_new else f"was opened before: {number}"
+                    done = (
+                        f"opened as {number}" if imported.is_new else f"was opened before: {number}"
+                    )
                     self.stdout.write(f"{plain(files[0])}: {done}")
                 progress.advance()
         return uploads, len(groups) - len(uploads)
 
 
 def _wait(uploads: list[int], until: float) -> int:
-    """Until all were read, or the time is over; returns how many failed."""
+    """Wait until all imports are read or the time is over; returns the number of failures."""
     failed = 0
     waiting = set(uploads)
     with Progress(len(uploads), "Reading", unit="profiles") as progress:

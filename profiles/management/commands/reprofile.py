@@ -1,4 +1,4 @@
-"""`manage.py reprofile`: make derived data anew from the raw files."""
+"""`manage.py reprofile`: rebuild derived data from the raw files."""
 
 import sys
 from argparse import ArgumentParser
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Command(BaseCommand):
-    """Exit code: 0 if all were made anew, 1 if one could not be; its old data then stay."""
+    """Exit code: 0 if all were rebuilt, 1 if one failed, whose old data are kept."""
 
     help = (
         "Make tables, statistics and graphs anew from the raw profiles and measurements, which "
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not any(options[each] for each in ("task", "profile", "all", "outdated")):
+        if not any(options[name] for name in ("task", "profile", "all", "outdated")):
             raise CommandError("Say which: --task N, --profile N, --outdated or --all.")
         self._check_known(options)
         done = failed = 0
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             try:
                 rebuild()
             except Exception as error:
-                # one that breaks our own code must not keep the others waiting
+                # an unexpected error in one profile must not stop the others
                 if not isinstance(error, RebuildError | DomainError):
                     log.exception("profile_rebuild_broke", name=name)
                 failed += 1
@@ -67,7 +67,7 @@ class Command(BaseCommand):
                 raise CommandError(f"There is no profile {number}.")
 
     def _chosen(self, options: dict[str, Any]) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is to be made anew, by number: each with its name."""
+        """Yield the name and the rebuild function of each selected profile and measurement."""
         profiles, measurements = _of_tasks(options["task"])
         if options["profile"]:
             profiles = Profile.objects.filter(
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         if options["outdated"]:
             profiles = profiles.exclude(derived_version=VERSION)
             measurements = measurements.exclude(derived_version=VERSION)
-        # a row may go, or be made by another, while this runs: each is read when its turn comes
+        # rows may be deleted or rebuilt concurrently, so each is loaded only when it is processed
         for number in list(profiles.order_by("pk").values_list("pk", flat=True)):
             if profile := Profile.objects.filter(pk=number).first():
                 yield f"profile {number} ({_source(profile)})", partial(rebuild_derived, profile)
@@ -91,7 +91,7 @@ class Command(BaseCommand):
 def _of_tasks(
     numbers: list[int] | None,
 ) -> tuple[QuerySet[Profile], QuerySet[AttemptMeasurement]]:
-    """Profiles and measurements of these tasks, of all sources without numbers."""
+    """Profiles and measurements of these tasks; all, if `numbers` is None."""
     profiles, measurements = Profile.objects.all(), AttemptMeasurement.objects.all()
     if numbers is None:
         return profiles, measurements

@@ -1,4 +1,4 @@
-"""`manage.py storage_prepare`: the bucket, and who may use it from a page."""
+"""`manage.py storage_prepare`: create the bucket and configure CORS for the site's pages."""
 
 from typing import Any
 

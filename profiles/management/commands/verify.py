@@ -37,22 +37,22 @@ class Command(BaseCommand):
         if patience < 0 or not 0 <= grace <= MOST_HOURS or patience > MOST_HOURS * 3600:
             raise CommandError("Neither time may be negative or of decades.", returncode=USAGE)
         with plain_errors(), Progress(None, "verify", unit="objects") as progress:
-            found = list(
+            violations = list(
                 itertools.chain(
                     broken_rows(patience=datetime.timedelta(seconds=patience)),
                     broken_objects(grace=datetime.timedelta(hours=grace), advance=progress.advance),
                 )
             )
         if options["json"]:
-            rows = [{"promise": each.promise, "what": each.what} for each in found]
-            self.stdout.write(json.dumps({"holds": not found, "broken": rows}))
+            rows = [{"promise": row.promise, "what": row.what} for row in violations]
+            self.stdout.write(json.dumps({"holds": not violations, "broken": rows}))
         else:
-            self.stdout.write(_told(found))
-        if found:
+            self.stdout.write(_text(violations))
+        if violations:
             raise SystemExit(1)
 
 
-def _told(found: list[Broken]) -> str:
-    if not found:
+def _text(violations: list[Broken]) -> str:
+    if not violations:
         return "Every promise holds."
-    return "\n".join(f"{each.promise}: {each.what}" for each in found)
+    return "\n".join(f"{row.promise}: {row.what}" for row in violations)
