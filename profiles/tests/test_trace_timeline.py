@@ -144,12 +144,12 @@ class TestRefused:
     def test_more_at_a_time_than_the_machine_has_for_it(self, client, trace, monkeypatch):
         monkeypatch.setattr(cuts, "_PATIENCE_S", 0.01)
         for _ in range(cuts._AT_ONCE):
-            cuts._turns.acquire()
+            cuts._slots.acquire()
         try:
             answer = cut(client, trace)
         finally:
             for _ in range(cuts._AT_ONCE):
-                cuts._turns.release()
+                cuts._slots.release()
         assert (answer.status_code, answer.json()["code"]) == (503, "cut_busy")
         assert cut(client, trace).status_code == 200
 
