@@ -324,7 +324,7 @@ class TestProgress:
         upload = make_upload(alice, repeated(RESNET, 4))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(progress, "_PAUSE_S", 0)
-            patch.setattr(readers, "_LOOK_S", 0.01)
+            patch.setattr(readers, "_POLL_S", 0.01)
             note = progress.cache.set
             patch.setattr(progress.cache, "set", lambda *a, **k: (note(*a, **k), look()))
             confirm(upload)
