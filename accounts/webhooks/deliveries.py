@@ -1,4 +1,4 @@
-"""The way of a delivery: claimed, called, noted; tried again with growing pauses, then given up."""
+"""Deliver webhooks: claim a delivery, call the URL, store the result, retry with growing pauses."""
 
 import datetime
 import json
@@ -18,24 +18,24 @@ from webprofile.errors import DomainError
 
 log = structlog.get_logger()
 
-#: before each further call: a receiver that is restarted, repaired, or was away for a day
+#: pause before each retry, s; together about a day, for receivers that are down for that long
 PAUSES_S = (30, 300, 1800, 7200, 21600, 43200)
 MOST_CALLS = len(PAUSES_S) + 1
-#: the site's own fault, for which no webhook is disabled
+#: an error of the site itself, for which no webhook is disabled
 BROKE = "broke"
-#: given up in a row
+#: a webhook is disabled after this many failed deliveries in a row
 MOST_FAILURES = 5
-#: longer than a call may take: an actor that died leaves its row to the next one
+#: longer than a call may take; if the actor dies, the delivery is due again after this time
 CLAIM = datetime.timedelta(seconds=60)
 KEPT = datetime.timedelta(days=30)
-#: a call that was asked for so long ago has lost its hint, or many wait before it
+#: after this time the message for a due delivery is sent again
 PATIENCE = datetime.timedelta(minutes=2)
-#: of one round of the sweep
+#: limit for one round of the sweep
 DUE_LIMIT = 200
 
 
 def try_delivery(delivery_id: int) -> None:
-    """Call a webhook, if it is time and nobody else does. Idempotent."""
+    """Call a webhook if the delivery is due and not claimed by another actor. Idempotent."""
     delivery = _claim(delivery_id)
     if delivery is None:
         return
@@ -53,27 +53,27 @@ def try_delivery(delivery_id: int) -> None:
         status, problem = send(delivery.webhook.url, body, headers), ""
     except DomainError as error:
         status, problem = None, error.code.removeprefix("webhook_")
-    except Exception:  # a secret of a key that is gone, a file of certificates that is none
+    except Exception:  # such as a secret whose key is lost, or an invalid certificate file
         log.exception("webhook_broke", delivery=delivery.pk)
         status, problem = None, BROKE
     _note(delivery, status, problem)
 
 
 def next_delivery() -> int | None:
-    """The id of what has been due for the longest time."""
+    """Return the id of the delivery that has been due for the longest time."""
     due = WebhookDelivery.objects.filter(next_at__lte=timezone.now()).order_by("next_at")
     return due.values_list("pk", flat=True).first()
 
 
 def sweep_deliveries() -> None:
-    """Forget what is old, and ask again for what is due; lost hints cost one round.
+    """Delete old deliveries, and send messages again for due ones whose message may be lost.
 
-    A broker that does not answer is left alone until the next round.
+    Stops for this round at the first message that the broker does not accept.
     """
     now = timezone.now()
     WebhookDelivery.objects.filter(created_at__lt=now - KEPT).delete()
-    unasked = Q(hinted_at=None) | Q(hinted_at__lt=F("next_at")) | Q(hinted_at__lt=now - PATIENCE)
-    due = WebhookDelivery.objects.filter(unasked, next_at__lte=now).order_by("next_at")
+    not_sent = Q(hinted_at=None) | Q(hinted_at__lt=F("next_at")) | Q(hinted_at__lt=now - PATIENCE)
+    due = WebhookDelivery.objects.filter(not_sent, next_at__lte=now).order_by("next_at")
     for row in due.values_list("pk", flat=True)[:DUE_LIMIT]:
         try:
             enqueue("deliver_webhook", row, queue="webhooks")
@@ -103,7 +103,7 @@ def _why_not(delivery: WebhookDelivery) -> str:
         return "disabled"
     if delivery.event.startswith("device.") and not owner.is_staff:
         return "not_yours"
-    # calls that nobody noted: their actor was killed, or out of time
+    # more calls than results: the actor was killed or exceeded its time limit each time
     return BROKE if delivery.attempts > MOST_CALLS else ""
 
 
@@ -140,9 +140,9 @@ def _end(delivery: WebhookDelivery, status: int | None, problem: str) -> None:
 
 
 def _count_failure(webhook: Webhook) -> None:
-    """Disable it after enough of them; its owner reads so on the page, and enables it again.
+    """Count a failed delivery, and disable the webhook after `MOST_FAILURES` in a row.
 
-    What waits is told to nobody then: who enables it asks for what happens from then on.
+    Its pending deliveries end; after the owner has enabled it again, it gets new events only.
     """
     Webhook.objects.filter(pk=webhook.pk).update(failures=F("failures") + 1)
     full = Webhook.objects.filter(pk=webhook.pk, failures__gte=MOST_FAILURES, disabled_at=None)

@@ -1,7 +1,7 @@
-"""What happened, as rows: one for each webhook that wants to hear of it.
+"""Create delivery rows for events: one for each webhook that subscribes to the event.
 
-Called in the transaction of what happened, so nothing is told that was undone, and nothing is
-forgotten. Rows name things by number and address; whoever may read them asks with that.
+Called in the transaction that causes the event, so that deliveries and events commit together.
+Rows contain ids and URLs only; receivers fetch the details through the API.
 """
 
 import datetime
@@ -18,7 +18,7 @@ from webprofile.background import enqueue_on_commit
 
 
 def task_ended(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
-    """Tell the owner's webhooks that a task is finished; outcome and reason by their codes."""
+    """Create deliveries about a finished task for its owner's webhooks."""
     event = Webhook.Event.TASK_FINISHED
     data = {
         "task": task_id,
@@ -33,7 +33,7 @@ def task_ended(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
 
 @dataclass(frozen=True)
 class DeviceOccasion:
-    """Something that happened to a device; `key` names this very occasion."""
+    """An event of a device; `key` identifies this occurrence."""
 
     worker_id: int
     name: str
@@ -46,18 +46,18 @@ def device_events(
     *,
     since: datetime.datetime | None = None,
 ) -> None:
-    """Tell administrators' webhooks of devices; again and again for as long as an occasion lasts.
+    """Create deliveries about devices for administrators' webhooks, once for each occurrence.
 
-    since: nobody was told of any of them before that; what was told is found by one query. None:
-    nobody was told yet
+    since: no earlier time at which deliveries of these occurrences may exist; they are excluded by
+        one query. None if there are none yet
     """
     webhooks = list(_held(administrators_listening(event)))
     if not webhooks:
         return
-    told = set[tuple[int, str]]()
+    existing = set[tuple[int, str]]()
     if since is not None:
         rows = WebhookDelivery.objects.filter(event=event.value, created_at__gte=since)
-        told = set(rows.values_list("webhook", "key"))
+        existing = set(rows.values_list("webhook", "key"))
     for occasion in occasions:
         key = f"{event.value} {occasion.worker_id} {occasion.key}"[:100]
         data = {
@@ -67,7 +67,7 @@ def device_events(
             "api": f"{settings.SITE_URL}/api/v1/workers/{occasion.worker_id}/",
         }
         for webhook in webhooks:
-            if (webhook.pk, key) not in told:
+            if (webhook.pk, key) not in existing:
                 add_delivery(webhook, event.value, key=key, data=data)
 
 
@@ -76,15 +76,15 @@ def administrators_listening(event: Webhook.Event) -> QuerySet[Webhook]:
 
 
 def _held(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
-    """Locked: one that is removed before the commit would break it, with all that is in it."""
-    # in one order for all who lock several
+    """Lock webhooks: removing one before the commit would fail the whole transaction."""
+    # ordered by key, so that concurrent transactions do not deadlock
     return webhooks.order_by("pk").select_for_update(of=("self",), no_key=True)
 
 
 def add_delivery(
     webhook: Webhook, event: str, *, key: str, data: Mapping[str, Any]
 ) -> WebhookDelivery:
-    """The row of one event for one webhook; there already, if it was told before."""
+    """Create the delivery of an event to a webhook, or return the existing one with this key."""
     row, new = WebhookDelivery.objects.get_or_create(
         webhook=webhook,
         key=key,
@@ -96,6 +96,6 @@ def add_delivery(
 
 
 def _listening(event: Webhook.Event) -> QuerySet[Webhook]:
-    # by text: SQLite's JSON knows no "contains"
-    wanted = Webhook.objects.filter(disabled_at=None, user__is_active=True)
-    return wanted.filter(events__icontains=f'"{event.value}"')
+    # matched as text, because SQLite's JSON has no "contains"
+    active = Webhook.objects.filter(disabled_at=None, user__is_active=True)
+    return active.filter(events__icontains=f'"{event.value}"')

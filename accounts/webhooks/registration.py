@@ -1,4 +1,4 @@
-"""What users do with their webhooks."""
+"""Services with which users manage their webhooks."""
 
 from collections.abc import Iterable
 
@@ -13,19 +13,19 @@ from accounts.webhooks.signatures import new_secret, sealed
 from webprofile.errors import DomainError
 
 WEBHOOKS_LIMIT = 10
-#: somebody else's server could be called as often as one likes
+#: limit on pending test deliveries, since webhooks may call servers of others
 TESTS_AT_ONCE = 5
 
 
 @transaction.atomic
 def add_webhook(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook, str]:
-    """Register an address and return it with its secret, which is shown this once.
+    """Create a webhook and return it with its secret, which is shown only once.
 
     Raises DomainError: webhook_url, webhook_events, webhook_limit.
     """
     url = url_check(url)
     chosen = _events(user, events)
-    # the owner's row is the lock: two requests at once do not both find the last free place
+    # lock the owner's row, so that concurrent requests cannot exceed the limit
     User.objects.select_for_update().get(pk=user.pk)
     if user.webhooks.count() >= WEBHOOKS_LIMIT:
         raise DomainError("webhook_limit")
@@ -37,7 +37,7 @@ def add_webhook(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook
 
 @transaction.atomic
 def remove_webhook(webhook: Webhook) -> None:
-    """End a webhook with all that was to be told to it."""
+    """Delete a webhook and its deliveries."""
     record_audit_entry(
         "webhook.remove", webhook, by=webhook.user, before={"events": webhook.events}
     )
@@ -46,7 +46,7 @@ def remove_webhook(webhook: Webhook) -> None:
 
 @transaction.atomic
 def rotate_webhook_secret(webhook: Webhook) -> str:
-    """Return a new secret, shown this once; the one before signs too until it is ended."""
+    """Return a new secret, shown only once; the former one also signs until it is ended."""
     secret = new_secret()
     row = Webhook.objects.select_for_update().get(pk=webhook.pk)
     row.former_secret, row.secret = row.secret, sealed(secret)
@@ -57,7 +57,7 @@ def rotate_webhook_secret(webhook: Webhook) -> str:
 
 @transaction.atomic
 def end_former_secret(webhook: Webhook) -> bool:
-    """Let the new secret alone sign; False if there is no other."""
+    """Delete the former secret; return False if there is none."""
     row = Webhook.objects.filter(pk=webhook.pk).exclude(former_secret="")
     if not row.update(former_secret=""):
         return False
@@ -67,7 +67,7 @@ def end_former_secret(webhook: Webhook) -> bool:
 
 @transaction.atomic
 def enable_webhook(webhook: Webhook) -> bool:
-    """Tell it of what happens from now on; False if it was not disabled."""
+    """Enable a webhook for future events; return False if it was not disabled."""
     row = Webhook.objects.filter(pk=webhook.pk, disabled_at__isnull=False)
     if not row.update(disabled_at=None, failures=0):
         return False
@@ -77,7 +77,7 @@ def enable_webhook(webhook: Webhook) -> bool:
 
 @transaction.atomic
 def send_test_delivery(webhook: Webhook) -> WebhookDelivery:
-    """Tell it something that did not happen. Raises DomainError webhook_busy."""
+    """Create a delivery of a test event. Raises DomainError webhook_busy."""
     User.objects.select_for_update().get(pk=webhook.user_id)
     waiting = WebhookDelivery.objects.filter(
         webhook__user=webhook.user_id, event="test", next_at__isnull=False
@@ -89,11 +89,11 @@ def send_test_delivery(webhook: Webhook) -> WebhookDelivery:
 
 
 def _events(user: User, events: Iterable[str]) -> list[str]:
-    wanted = set(events)
+    requested = set(events)
     allowed = [Webhook.Event.TASK_FINISHED.value]
     if user.is_staff:
         allowed += [Webhook.Event.DEVICE_LOST.value, Webhook.Event.DEVICE_HELD.value]
-    chosen = [event for event in allowed if event in wanted]
-    if not chosen or wanted - set(chosen):
+    chosen = [event for event in allowed if event in requested]
+    if not chosen or requested - set(chosen):
         raise DomainError("webhook_events", field="events")
     return chosen

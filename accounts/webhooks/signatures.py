@@ -1,7 +1,7 @@
-"""How a receiver knows that a call is ours: the scheme of standardwebhooks.com, version 1.
+"""Signatures of webhook calls, as specified by standardwebhooks.com, version 1.
 
-Signed are id, time and body; one signature for each good secret, so that a receiver can change to
-the new one while both sign.
+A signature covers id, time and body. There is one for each valid secret, so that a receiver can
+switch to a new secret while both sign.
 """
 
 import base64
@@ -18,7 +18,7 @@ _PURPOSE = "webhook secret"
 
 
 def new_secret() -> str:
-    """192 random bits, written as receivers' libraries want them."""
+    """Return a new secret of 192 random bits in the format of Standard Webhooks."""
     return PREFIX + base64.b64encode(secrets.token_bytes(24)).decode()
 
 
@@ -27,19 +27,22 @@ def sealed(secret: str) -> str:
 
 
 def signed_headers(webhook: Webhook, *, message: str, at: int, body: bytes) -> dict[str, str]:
-    """Headers that prove a call; `at`: seconds since the epoch, of this very call."""
-    kept = [each for each in (webhook.secret, webhook.former_secret) if each]
-    opened = (cipher_for(_PURPOSE).decrypt(each).decode() for each in kept)
+    """Return the signature headers of a call.
+
+    at: time of the call, seconds since the epoch
+    """
+    stored = [secret for secret in (webhook.secret, webhook.former_secret) if secret]
+    decrypted = (cipher_for(_PURPOSE).decrypt(secret).decode() for secret in stored)
     return {
         "webhook-id": message,
         "webhook-timestamp": str(at),
         "webhook-signature": " ".join(
-            signature(secret, message=message, at=at, body=body) for secret in opened
+            signature(secret, message=message, at=at, body=body) for secret in decrypted
         ),
     }
 
 
 def signature(secret: str, *, message: str, at: int, body: bytes) -> str:
-    """`v1,` and the base64 of HMAC-SHA256 of `id.time.body`; the body is UTF-8."""
+    """Return `v1,` and the base64 of the HMAC-SHA256 of `id.time.body`; the body is UTF-8."""
     signer = standardwebhooks.Webhook(secret)
     return signer.sign(message, datetime.datetime.fromtimestamp(at, datetime.UTC), body.decode())
