@@ -1,15 +1,17 @@
-"""Which operator of one profile is which of another, one to one.
+"""Align the operators of two profiles one to one.
 
-In stages, from sure to less sure; a stage sees only what the ones before it left over:
-1. *name*: equal type, name, parameters and shapes, where only one operator on each side has them;
-   *value*: the same with the names of the outputs instead;
-2. *neighbours*: from each pair to what reads its outputs and to what makes its inputs;
+The alignment runs in stages, from certain to less certain; each stage sees only the operators that
+the previous stages left unpaired:
+1. *name*: equal type, name, parameters and shapes, if only one operator on each side has them;
+*value*: the same with the names of the outputs instead;
+2. *neighbours*: from each pair to the readers of its outputs and to the producers of its inputs;
 3. names without regard to shapes, or without the numbers in them;
 4. *order*: between two pairs, the longest common subsequence of types, parameters and shapes in
-   order of execution.
-After each stage its pairs are spread to neighbours. A pair of stage 3 or 4 is kept only if pairs of
-neighbours link it to one of stage 1 or 2.
-Operators of different types are never paired here (`regions` does it for groups).
+order of execution.
+
+After each stage, its pairs are propagated to their neighbours. A pair of stage 3 or 4 is kept only
+if pairs of neighbours link it to a pair of stage 1 or 2. Operators of different types are never
+paired here (`regions` does this for groups).
 """
 
 from collections import defaultdict
@@ -28,12 +30,12 @@ _UNKNOWN = ("[]", None)
 
 @dataclass(eq=False)
 class Matching:
-    """Pairs of nodes of a and b.
+    """The pairs of nodes of profiles a and b.
 
-    of_a: (n,) the partner in b of each node of a, MISSING without one; of_b the other way round
+    of_a: (n,) the partner in b of each node of a, MISSING without one; of_b is the inverse
     how: the stage that found the pair, by node of a
-    links: (x, y) of different types whose outputs have the same given name: something else makes
-        the same value, as after a fusion
+    links: (x, y) of different types whose outputs have the same user-given name, so that y computes
+        the same value in another way, for example after a fusion
     """
 
     a: Nodes
@@ -44,12 +46,12 @@ class Matching:
     links: dict[int, int]
 
     def counterpart(self, x: int) -> int:
-        """The partner of x, or else what makes the same value."""
+        """Return the partner of x, or otherwise the node that computes the same value."""
         partner = self.of_a[x]
         return self.links.get(x, MISSING) if partner == MISSING else partner
 
     def pair(self, x: int, y: int, how: How) -> None:
-        """Pair x of a with y of b, both without a partner."""
+        """Pair x of a with y of b, both unpaired."""
         self.of_a[x], self.of_b[y] = y, x
         self.how[x] = how
 
@@ -60,13 +62,13 @@ class Matching:
         del self.how[x]
 
     def may_pair(self, x: int, y: int) -> bool:
-        """Whether both are free and compute the same kind of thing."""
+        """Whether both are unpaired and compute the same kind of operation."""
         free = self.of_a[x] == MISSING and self.of_b[y] == MISSING
         return free and self.a.kinds[x] == self.b.kinds[y]
 
 
 def align(a: Nodes, b: Nodes) -> Matching:
-    """Pair the operators of two profiles. The same profiles always give the same pairs."""
+    """Pair the operators of two profiles; the result is deterministic."""
     made = Matching(a, b, [MISSING] * len(a), [MISSING] * len(b), {}, {})
     _pair_unique(made, "name", _by_full_name)
     _pair_unique(made, "value", _by_values)
@@ -83,7 +85,10 @@ def align(a: Nodes, b: Nodes) -> Matching:
 
 
 def _by_full_name(nodes: Nodes, x: int) -> Hashable:
-    """Of a constant the name alone tells little: `const{64,64,3,3}` may be any weight."""
+    """Return the key of the name stage.
+
+    The name of a constant says little: `const{64,64,3,3}` may be any weight.
+    """
     if nodes.is_constant(x) and not nodes.is_named(x):
         return None
     return (*_kind_and_shapes(nodes, x), nodes.short_names[x], nodes.value_names[x])
@@ -112,7 +117,7 @@ def _kind_and_params(nodes: Nodes, x: int) -> Hashable:
 
 
 def _pair_unique(made: Matching, how: How, key: Key) -> list[int]:
-    """Pair the free nodes whose key is theirs alone on both sides; None is no key."""
+    """Pair the unpaired nodes whose key is unique on both sides; None is not a key."""
     lone_a = _lone(made.a, made.of_a, key)
     lone_b = _lone(made.b, made.of_b, key)
     pairs = []
@@ -125,7 +130,9 @@ def _pair_unique(made: Matching, how: How, key: Key) -> list[int]:
 
 
 def _same_values(made: Matching) -> dict[int, int]:
-    """{x: y} for free nodes of different kinds whose outputs have the same given name."""
+    """Return {x: y} for unpaired nodes of different kinds whose outputs have the same user-given
+    name.
+    """
     names_a = _lone(made.a, made.of_a, _given_values)
     names_b = _lone(made.b, made.of_b, _given_values)
     links = {}
@@ -137,7 +144,9 @@ def _same_values(made: Matching) -> dict[int, int]:
 
 
 def _may_be_equal(ours: Texts, theirs: Texts) -> bool:
-    """Whether shapes are equal as far as known; an input's is told as empty."""
+    """Whether shapes are equal as far as they are known; the shape of an input is recorded as
+    empty.
+    """
     known = zip(ours, theirs, strict=True)
     return all(x == y or x in _UNKNOWN or y in _UNKNOWN for x, y in known)
 
@@ -148,7 +157,7 @@ def _given_values(nodes: Nodes, x: int) -> Hashable:
 
 
 def _lone(nodes: Nodes, partners: list[int], key: Key) -> dict[Hashable, int]:
-    """{key: node}, MISSING for a key that several have."""
+    """Return {key: node}, with MISSING for a key of several nodes."""
     lone: dict[Hashable, int] = {}
     for x, partner in enumerate(partners):
         if partner == MISSING and (value := key(nodes, x)) is not None:
@@ -157,7 +166,7 @@ def _lone(nodes: Nodes, partners: list[int], key: Key) -> dict[Hashable, int]:
 
 
 def _spread(made: Matching, starts: list[int]) -> list[int]:
-    """Go from pairs to their neighbours, as long as that finds pairs; return those found."""
+    """Propagate pairs to their neighbours until no new pair is found; return the new pairs."""
     waiting = list(starts)
     pairs = []
     for x in waiting:  # grows while it is walked
@@ -168,10 +177,10 @@ def _spread(made: Matching, starts: list[int]) -> list[int]:
 
 
 def _pair_readers(made: Matching, x: int) -> list[int]:
-    """Pair what reads the outputs of x with what reads those of its partner."""
+    """Pair the readers of the outputs of x with the readers of its partner's outputs."""
     a, b, y = made.a, made.b, made.counterpart(x)
     if a.is_constant(x) and not (len(a.consumers[x]) == len(b.consumers[y]) == 1):
-        return []  # what shares a constant has nothing else in common
+        return []  # operators that share a constant need not have anything else in common
     ours = [use for use in a.consumers[x] if made.of_a[use[0]] == MISSING]
     theirs = [use for use in b.consumers[y] if made.of_b[use[0]] == MISSING]
     if not ours or not theirs:
@@ -186,14 +195,16 @@ def _pair_readers(made: Matching, x: int) -> list[int]:
 
 
 def _reader_key(nodes: Nodes, reader: tuple[int, int, int], exact: int) -> Hashable:
-    """How a reader is told: by its kind and input, at 2 also by parameters, at 3 by shapes."""
+    """Return the key of a reader: kind and input; from level 2 also parameters, at level 3 also
+    shapes.
+    """
     x, slot, _ = reader
     shapes = nodes.out_shapes[x] if exact == 3 else None
     return (slot, nodes.kinds[x], nodes.params[x] if exact >= 2 else None, shapes)
 
 
 def _pair_groups(made: Matching, ours: list[int], theirs: list[int], *, in_turn: bool) -> list[int]:
-    """Pair two lists of alike nodes: single ones, or as many on both sides, in order."""
+    """Pair two lists of equal nodes: single nodes, or lists of equal length, in order."""
     ours = sorted({x for x in ours if made.of_a[x] == MISSING}, key=made.a.place.__getitem__)
     theirs = sorted({y for y in theirs if made.of_b[y] == MISSING}, key=made.b.place.__getitem__)
     if len(ours) != len(theirs) or (len(ours) > 1 and not in_turn):
@@ -204,7 +215,7 @@ def _pair_groups(made: Matching, ours: list[int], theirs: list[int], *, in_turn:
 
 
 def _pair_makers(made: Matching, x: int) -> list[int]:
-    """Pair what makes the inputs of x with what makes those of its partner, input by input."""
+    """Pair the producers of the inputs of x with those of its partner, input by input."""
     if made.of_a[x] == MISSING:
         return []
     ours, theirs = made.a.inputs[x], made.b.inputs[made.of_a[x]]
@@ -244,9 +255,9 @@ def _pair_in_order(made: Matching, key: Key) -> list[int]:
 
 
 def _part_unconfirmed(made: Matching, sure: list[int]) -> None:
-    """Undo the pairs that are not linked to a sure one by pairs whose neighbours are paired too.
+    """Remove the pairs that no chain of neighbouring pairs links to a certain one.
 
-    Where neither operator has neighbours (a damaged graph), equal shapes must do.
+    If neither operator has neighbours (a damaged graph), equal shapes suffice.
     """
     confirmed = set(sure)
     waiting = list(sure)
@@ -268,6 +279,6 @@ def _is_alone_alike(made: Matching, x: int) -> bool:
 
 
 def _neighbours(nodes: Nodes, x: int) -> set[int]:
-    """What reads its outputs or makes its inputs."""
+    """Return the readers of its outputs and the producers of its inputs."""
     readers = {reader for reader, _, _ in nodes.consumers[x]}
     return readers | {p for p, _ in nodes.inputs[x] if p != MISSING}

@@ -1,4 +1,4 @@
-"""Which results can be compared: those that the reader may see, the most alike first."""
+"""Find results that can be compared: those visible to the user, the most similar first."""
 
 import calendar
 import datetime
@@ -20,11 +20,11 @@ from profiles.selectors import visible_profiles
 from tasks.models import TaskFile
 
 PAGE_SIZE = 20
-#: words of a search that are looked at; more never helped anybody
+#: most words of a search that are used
 _MOST_WORDS = 8
 _DAY = re.compile(r"\d{4}-\d\d(-\d\d)?$")
 _NUMBER = re.compile(r"#?(\d{1,9})$")
-#: how alike another result is: the same model file, one of the same name, another model
+#: similarity of another result: the same model file, a model of the same name, another model
 _SAME_FILE, _SAME_NAME, _OTHER = range(3)
 
 
@@ -32,7 +32,7 @@ _SAME_FILE, _SAME_NAME, _OTHER = range(3)
 class ComparableResult:
     """A result as the chooser lists it.
 
-    kin: `same_file` or `same_name` for another run of the model of the first chosen one
+    kin: `same_file` or `same_name` for another run of the first chosen result's model
     """
 
     profile: Profile
@@ -43,7 +43,7 @@ class ComparableResult:
 
 
 def chosen_profiles(reader: User, ids: Sequence[int | None]) -> list[Profile] | None:
-    """The profiles of these numbers, in this order; None if one is not there for the reader."""
+    """Return the profiles with these numbers, in this order; None if one of them is not visible."""
     by_number = {
         profile.pk: profile for profile in _ready(reader).filter(pk__in=list(filter(None, ids)))
     }
@@ -52,7 +52,7 @@ def chosen_profiles(reader: User, ids: Sequence[int | None]) -> list[Profile] | 
 
 
 def problem_of(ids: Sequence[int | None]) -> str:
-    """Why these cannot be compared, as a sentence; empty if they can."""
+    """Return why these profiles cannot be compared, as a sentence; empty if they can."""
     twice = next((number for number in ids if ids.count(number) > 1), None)
     if twice is not None:
         return _("A result is chosen twice. Compared with itself it would show no difference.")
@@ -66,7 +66,7 @@ def problem_of(ids: Sequence[int | None]) -> str:
 
 
 def choices(profiles: Sequence[Profile]) -> list[ComparableResult]:
-    """Those that are chosen, with their letters."""
+    """Return the chosen profiles with their letters."""
     return [
         ComparableResult(
             profile, title_of(profile), origin_of(profile), "", letter(n) if n < MOST else ""
@@ -78,10 +78,10 @@ def choices(profiles: Sequence[Profile]) -> list[ComparableResult]:
 def candidates(
     reader: User, chosen: Sequence[Profile], *, find: str, page: str | None
 ) -> "Page[Any]":
-    """A page of what can be added; its `object_list` holds a Choice for each.
+    """Return a page of results that can be added; `object_list` holds ComparableResult objects.
 
-    find: words, all of which must occur in the model's name, the device, the version or the name
-        of an opened file; `#12` is a task, `2026-11` or `2026-11-20` a time
+    find: words that must all occur in the model's name, the device, the version or the name of an
+        imported file; `#12` is a task, `2026-11` or `2026-11-20` a date
     """
     ready = _ready(reader).exclude(pk__in=[profile.pk for profile in chosen])
     for word in find.split()[:_MOST_WORDS]:
@@ -97,7 +97,7 @@ def candidates(
 
 
 def _ready(reader: User) -> QuerySet[Profile]:
-    """Profiles with all that a comparison tells of them."""
+    """Return the visible profiles with the related rows that a comparison displays."""
     profiles = visible_profiles(reader).filter(
         Q(upload__isnull=True) | Q(upload__state=ProfileUpload.State.READY)
     )
@@ -105,7 +105,7 @@ def _ready(reader: User) -> QuerySet[Profile]:
 
 
 def _models() -> QuerySet[TaskFile]:
-    """The model of the profile that a query is about."""
+    """Return the model file of the profile in the outer query."""
     return TaskFile.objects.filter(
         task=OuterRef("attempt__task"), kind=TaskFile.Kind.MODEL
     ).order_by()

@@ -1,4 +1,4 @@
-"""What became of an operator or a group: one word, and what differs."""
+"""Classify the change of an operator or a group: a status, and what differs."""
 
 from typing import Literal, get_args
 
@@ -9,14 +9,14 @@ from profiles.comparison.regions import OperatorGroup
 
 Status = Literal["same", "changed", "fused", "split", "new", "gone"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-#: what a change may be: of the operator's type, its parameters, the memory format among them,
-#: shapes, data types; `time` if all else is the same and the difference is clear
+#: reasons for a change: the operator's type, its parameters, the memory format among them, shapes,
+#: data types; `time` if everything else is the same and the difference is significant
 Reason = Literal["type", "params", "format", "shapes", "dtypes", "time"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 def status_of(group: OperatorGroup, a: Nodes, b: Nodes) -> tuple[Status, tuple[Reason, ...]]:
-    """Return the word for a group and what differs; times are not looked at."""
+    """Return the status of a group and what differs; times are ignored."""
     if not group.b:
         return "gone", ()
     if not group.a:
@@ -31,16 +31,16 @@ def status_of(group: OperatorGroup, a: Nodes, b: Nodes) -> tuple[Status, tuple[R
 
 
 def _weight(nodes: Nodes, members: tuple[int, ...]) -> tuple[int, int]:
-    """How many operators compute, then how many of them normalize a batch.
+    """Count the operators that compute, then those that normalize a batch.
 
-    A BatchNorm is folded into the weights of a convolution, and an addition stays in its place.
+    A BatchNorm is folded into the weights of a convolution, while an addition remains in the graph.
     """
     norms = sum(nodes.kinds[x].startswith("BatchNorm") for x in members)
     return _size(nodes, members), norms
 
 
 def _size(nodes: Nodes, members: tuple[int, ...]) -> int:
-    """How many operators compute; constants do not count, unless there is nothing else."""
+    """Count the operators that compute; constants count only if there is nothing else."""
     return sum(not nodes.is_constant(x) for x in members) or len(members)
 
 
@@ -56,7 +56,7 @@ def _reasons(a: Nodes, b: Nodes, x: int, y: int) -> tuple[Reason, ...]:
 
 
 def _differing(ours: str | None, theirs: str | None) -> set[str]:
-    """The names of the parameters that differ; none where one side tells no parameters."""
+    """Return the names of the parameters that differ; none if one side has no parameters."""
     if ours is None or theirs is None:
         return set()
     one, other = msgspec.json.decode(ours), msgspec.json.decode(theirs)
@@ -66,6 +66,6 @@ def _differing(ours: str | None, theirs: str | None) -> set[str]:
 
 
 def _differ(ours: Texts, theirs: Texts) -> bool:
-    """Whether data types differ where both sides tell them."""
+    """Whether data types differ, if both sides have them."""
     pairs = zip(ours, theirs, strict=False)
     return any(x != y for x, y in pairs if x is not None and y is not None)

@@ -1,4 +1,4 @@
-"""Profiles compared: rows, their times on both sides, and how much they have in common."""
+"""Compare profiles: rows, their times on both sides, and how much the profiles have in common."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from profiles.comparison.rows import ComparisonRow, rows_of
 from profiles.formats.columns import Side
 
 Bases = Mapping[Side, Sequence[Basis]]
-#: profiles that are compared at once
+#: most profiles in one comparison
 FEWEST, MOST = 2, 8
 
 
@@ -21,11 +21,11 @@ FEWEST, MOST = 2, 8
 class Comparison:
     """Two to eight profiles, the first of which is the baseline.
 
-    nodes: one for each profile; members of rows are counted in them
-    common: for each other profile how many rows it shares with the baseline, constants and the
-        model's inputs and outputs left out
-    main: for each row (profile, node) of the operator it is called after: the slowest on the
-        device that computes, of the first profile that has any
+    nodes: one object per profile; members of rows are indices into it
+    common: for each other profile, the number of rows that it shares with the baseline, without
+        constants and the model's inputs and outputs
+    main: for each row (profile, node) of the operator that names it: the slowest computing one on
+        the device, in the first profile that has any
     """
 
     nodes: tuple[Nodes, ...]
@@ -36,15 +36,16 @@ class Comparison:
     main: tuple[tuple[int, int], ...]
 
     def side(self, side: Side) -> SideNumbers:
-        """The times of one side."""
+        """Return the times of one side."""
         return self.device if side == "device" else self.host
 
 
 def compare(profiles: Sequence[ProfileData], bases: Bases | None = None) -> Comparison:
-    """Compare two to eight profiles with the first of them, with verdicts on the differences.
+    """Compare two to eight profiles with the first of them, including verdicts on differences.
 
-    bases: as for `judged`; without them no difference gets a verdict
-    Raises ValueError for another number of them.
+    bases: as for `judged`; without them, no difference gets a verdict
+
+    Raises ValueError for another number of profiles.
     """
     return judged(align_profiles(profiles), bases or {})
 
@@ -52,7 +53,7 @@ def compare(profiles: Sequence[ProfileData], bases: Bases | None = None) -> Comp
 def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
     """Compare two to eight profiles with the first of them, without verdicts.
 
-    Raises ValueError for another number of them.
+    Raises ValueError for another number of profiles.
     """
     if not FEWEST <= len(profiles) <= MOST:
         raise ValueError(f"{len(profiles)} profiles")
@@ -71,9 +72,9 @@ def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
 
 
 def judged(comparison: Comparison, bases: Bases) -> Comparison:
-    """Return what `align_profiles` found with verdicts.
+    """Return the result of `align_profiles` with verdicts.
 
-    bases: for each side one for each profile but the baseline
+    bases: for each side, one basis for each profile but the baseline
     """
     unknown = (Basis(),) * len(comparison.common)
     device = comparison.device.judged(bases.get("device", unknown))
@@ -95,7 +96,7 @@ def _main(
 
 
 def _with_times(rows: Sequence[ComparisonRow], device: SideNumbers) -> tuple[ComparisonRow, ...]:
-    """Call rows changed that are the same but for their times on the device."""
+    """Mark rows as changed that differ only in their times on the device."""
     clear = [
         set(np.flatnonzero(judgement.verdict >= VERDICTS.index("faster")).tolist())
         for judgement in device.judgements
@@ -114,7 +115,7 @@ def _with_times(rows: Sequence[ComparisonRow], device: SideNumbers) -> tuple[Com
 
 
 def _common(rows: Sequence[ComparisonRow], baseline: Nodes, other: int) -> int:
-    """How many rows both have that compute; of a model that computes nothing, any."""
+    """Count the computing rows that both have; for a model that computes nothing, all rows."""
     shared = [row for row in rows if row.baseline and (cell := row.cells[other]) and cell.members]
     computing = [row for row in shared if any(map(baseline.computes, row.baseline))]
     has_any = any(map(baseline.computes, range(len(baseline))))

@@ -1,24 +1,24 @@
-"""Whether a difference between two runs is more than noise: one interval, one verdict.
+"""Decide whether a difference between two runs is more than noise: interval and verdict.
 
-A sample is one pass, a process of its own; iterations of one process are not independent. All is
-computed on logarithms, so that an interval is one of ratios and never passes -100 %.
+A sample is one pass, which is a separate process; iterations of one process are not independent.
+Everything is computed on logarithms, so an interval is one of ratios and never falls below -100 %.
 
-Two runs differ by more than their passes show: temperature, clock and neighbours change between
-them. What equal runs of the device differ by (`scatter`) widens the interval,
-and without it there is no verdict. So a verdict says both: passes of one run lie apart from those
-of the other, and the runs lie apart by more than equal runs do.
+Two runs differ by more than their passes show, because temperature, clock and other load change
+between them. The scatter of equal runs on the device (`scatter`) widens the interval; without it
+there is no verdict. A verdict therefore means two things: the passes of one run differ from those
+of the other, and the runs differ by more than equal runs do.
 
 Formulas:
 - Estimate: median of all n * m differences of logarithms (Hodges and Lehmann 1963).
-- Interval of passes: order statistics of these differences (Moses). At 95 % one pass of five that
-  was hit would widen it without limit; so where the scatter of equal runs is known, which holds
-  the level, it is taken at 80 %.
-- Between runs: t(99 %) * sqrt(sd_a^2 + sd_b^2), sd from equal runs; at least the largest difference
-  that equal runs have shown. This is for one number of a run, as its total.
-- Operators: many are tested at once. Their standard error joins the scatter of their own passes
-  (moderated by that of all operators, as Smyth 2004), that of runs, and what operators shift
-  against each other between these two runs. The p of Student's t is adjusted by Benjamini and
-  Hochberg (1995) over the rows that are worth a look.
+- Interval of passes: order statistics of these differences (Moses). At 95 %, a single disturbed
+pass of five would widen it without limit. If the scatter of equal runs is known, it maintains the
+level, and the interval of passes is taken at 80 %.
+- Between runs: t(99 %) * sqrt(sd_a^2 + sd_b^2) with sd from equal runs, but at least the largest
+difference observed between equal runs. This applies to a single number of a run, such as its total.
+- Operators: many are tested at once. Their standard error combines the scatter of their own passes
+(moderated by that of all operators, as in Smyth 2004), that of runs, and the shift of operators
+against each other between these two runs. The p of Student's t is adjusted by Benjamini and
+Hochberg (1995) over the rows that are large enough.
 """
 
 import math
@@ -33,34 +33,34 @@ from numpy.typing import NDArray
 from profiles.comparison.scatter import Scatter, logarithms
 
 Floats = NDArray[np.float64]
-#: absent: no times on one side; disturbed: something else used the device during one of the runs;
-#: single: one sample somewhere; few: too few passes for an interval; unknown: nothing tells what
-#: equal runs differ by; none: no clear difference. Only the last two are differences.
+#: absent: no times on one side; disturbed: other load during one of the runs; single: only one
+#: sample on one side; few: too few passes for an interval; unknown: the scatter of equal runs is
+#: not known; none: no significant difference. Only the last two are differences.
 Verdict = Literal["absent", "disturbed", "single", "few", "unknown", "none", "faster", "slower"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-#: of passes and of operators
+#: level of the intervals of passes and of operators
 LEVEL = 0.05
-#: of passes where the scatter of equal runs is known
+#: level of the interval of passes if the scatter of equal runs is known
 _PASS_LEVEL = 0.2
-#: of runs: 1 in 100 pairs of equal runs may be told to differ
+#: level between runs: 1 in 100 pairs of equal runs may be reported as different
 RUN_LEVEL = 0.01
-#: rows below this part of the larger total are not worth a verdict of their own
+#: rows below this share of the larger total get no verdict of their own
 LEAST_SHARE = 0.001
-#: degrees of freedom that all operators together lend to each one
+#: prior degrees of freedom that all operators together contribute to each one
 _LENT = 4
-#: the variance by which operators shift against each other is at most so many times that of runs:
-#: more is a change of the operators, as another algorithm makes it
+#: upper limit for the variance of operators against each other, as a multiple of that of runs: more
+#: is a real change of the operators, for example by another algorithm
 _MOST_APART = 9
-#: differences that one step holds, as numbers
+#: most differences that one step holds in memory
 _BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
 class Basis:
-    """What a verdict on two runs rests on.
+    """The data that a verdict on two runs is based on.
 
-    base, other: of each run; None where nothing tells it
-    disturbed: either run was, so that there is no verdict
+    base, other: scatter of each run; None if unknown
+    disturbed: whether either run was disturbed, so that there is no verdict
     """
 
     base: Scatter | None = None
@@ -69,7 +69,7 @@ class Basis:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known how far equal runs differ, of both."""
+        """Whether the scatter of equal runs is known for both runs."""
         return self.base is not None and self.other is not None
 
     @property
@@ -90,12 +90,12 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """One verdict for each of m rows; ratios of times minus 1, so that 0.2 is 20 % slower.
+    """One verdict for each of m rows; changes are ratios of times minus 1, so 0.2 is 20 % slower.
 
     verdict: (m,) int8, index into VERDICTS
     change: (m,) estimate; nan without times on one side
-    low, high: (m,) the interval, at least 95 %; nan without one. Without a known scatter of equal
-        runs it holds that of passes alone.
+    low, high: (m,) the interval, at least 95 %; nan without one. If the scatter of equal runs is
+        unknown, it is the interval of passes alone.
     """
 
     verdict: NDArray[np.int8]
@@ -111,8 +111,8 @@ class Judgement:
 def judge_total(base: Floats, other: Floats, *, displayed: float, basis: Basis) -> Judgement:
     """Test one number of two runs.
 
-    base, other: (n,), (k,) samples, s; nan where a pass has none
-    shown: the ratio of the two times that are shown; the interval is widened to hold it
+    base, other: (n,), (k,) samples, s; nan if a pass has none
+    displayed: the ratio of the two displayed times; the interval is widened to contain it
     """
     one = _Shifts(base[:, None], other[:, None], basis)
     one.widen(np.array([basis.allowance]), np.array([displayed]))
@@ -124,9 +124,9 @@ def judge_rows(
 ) -> Judgement:
     """Test m rows of two runs together.
 
-    base, other: (n, m), (k, m) samples, s; nan where a pass has none
+    base, other: (n, m), (k, m) samples, s; nan if a pass has none
     worth: (m,) the rows among which false discoveries are counted
-    shown: (m,) as for `judge_total`
+    displayed: (m,) as for `judge_total`
     """
     rows = _Shifts(base, other, basis)
     error, dof = rows.standard_error(worth)
@@ -138,11 +138,10 @@ def judge_rows(
 
 
 def shift_interval(a: Floats, b: Floats, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
-    """Return (m,), (m,), (m,): the median of b - a, and the bounds of its interval.
+    """Return three arrays (m,): the median of b - a, and the bounds of its interval.
 
-    level: how often the true shift may lie outside; 0.05 for an interval of 95 %
-
-    a, b: (n, m), (k, m) samples without nan; bounds are nan if the samples are too few
+    level: probability that the true shift lies outside; 0.05 for an interval of 95 %
+    a, b: (n, m), (k, m) samples without nan; the bounds are nan if the samples are too few
     """
     n, k, m = len(a), len(b), a.shape[1]
     cut = _cut(n, k, level)
@@ -157,7 +156,7 @@ def shift_interval(a: Floats, b: Floats, level: float = LEVEL) -> tuple[Floats, 
 
 
 def adjusted(p: Floats) -> Floats:
-    """Return p adjusted by Benjamini and Hochberg; nan stays nan and does not count."""
+    """Return p adjusted by Benjamini and Hochberg; nan stays nan and is not counted."""
     result = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]
@@ -167,12 +166,12 @@ def adjusted(p: Floats) -> Floats:
 
 
 def least_p(n: int, k: int) -> float:
-    """Return the smallest p that ranks of n and k samples can give."""
+    """Return the smallest p that a rank test of n and k samples can give."""
     return 2 / math.comb(n + k, n)
 
 
 def student_p(t: Floats, dof: int) -> Floats:
-    """Return the two-sided p of Student's t, to about 1e-15; dof: a whole number from 1 on."""
+    """Return the two-sided p of Student's t, to about 1e-15; dof: an integer from 1."""
     angle = np.arctan(np.abs(t) / math.sqrt(dof))
     square = np.cos(angle) ** 2
     first = 2 if dof % 2 else 1
@@ -188,7 +187,7 @@ def student_p(t: Floats, dof: int) -> Floats:
 
 @lru_cache(maxsize=256)
 def student_quantile(p: float, dof: int) -> float:
-    """Return the t whose two-sided p this is, at most 1e4."""
+    """Return the t that has this two-sided p, at most 1e4."""
     low, high = 0.0, 1e4
     for _ in range(60):
         middle = (low + high) / 2
@@ -197,7 +196,7 @@ def student_quantile(p: float, dof: int) -> float:
 
 
 class _Shifts:
-    """Shifts of m rows between two runs, as logarithms, and how wide their intervals are."""
+    """Shifts of m rows between two runs, as logarithms, and their intervals."""
 
     def __init__(self, base: Floats, other: Floats, basis: Basis) -> None:
         self.base, self.other, self.basis = logarithms(base), logarithms(other), basis
@@ -214,7 +213,9 @@ class _Shifts:
                     self.low[rows], self.high[rows] = shift[1:]
 
     def widen(self, by: Floats, displayed: Floats) -> None:
-        """Widen intervals to `by` around the estimate where it is known, and to what is shown."""
+        """Widen intervals to `by` around the estimate where it is known, and to the displayed
+        ratio.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             log_shown = np.log(displayed)
         log_shown = np.where(np.isfinite(log_shown), log_shown, np.nan)
@@ -225,7 +226,7 @@ class _Shifts:
             self.high = np.where(none, np.nan, np.fmax(self.high, other))
 
     def excludes_zero(self) -> NDArray[np.bool_]:
-        """Whether an interval has only one sign."""
+        """Whether both bounds of an interval have the same sign."""
         return np.asarray((self.low > 0) | (self.high < 0))
 
     def standard_error(self, worth: NDArray[np.bool_]) -> tuple[Floats, int]:
@@ -245,7 +246,7 @@ class _Shifts:
         return np.sqrt(passes + runs + apart), dof + _LENT
 
     def _apart(self, known: NDArray[np.bool_], passes: Floats) -> float:
-        """The variance by which rows shift against each other beyond what their passes explain."""
+        """Return the variance of rows against each other beyond what their passes explain."""
         if not known.any():
             return 0.0
         away = self.estimate[known] - np.median(self.estimate[known])
@@ -253,7 +254,7 @@ class _Shifts:
         return max(0.0, spread**2 - float(np.median(passes[known])))
 
     def judgement(self, is_clear: NDArray[np.bool_]) -> Judgement:
-        """The verdicts, with ratios in place of logarithms."""
+        """Return the verdicts, with ratios instead of logarithms."""
         verdict = np.full(len(self.estimate), VERDICTS.index("none"), dtype=np.int8)
         verdict[is_clear & (self.estimate > 0)] = VERDICTS.index("slower")
         verdict[is_clear & (self.estimate < 0)] = VERDICTS.index("faster")
@@ -271,7 +272,7 @@ class _Shifts:
 
 
 def _squares(logs: Floats) -> Floats:
-    """Return (m,) sums of squares around the mean of (n, m); 0 where nothing is known."""
+    """Return (m,) sums of squares around the mean of (n, m); 0 without known samples."""
     known = ~np.isnan(logs)
     values = np.where(known, logs, 0.0)
     means = values.sum(axis=0) / known.sum(axis=0).clip(1)
@@ -279,7 +280,7 @@ def _squares(logs: Floats) -> Floats:
 
 
 def _known(samples: Floats, count: int) -> Floats:
-    """The (count, m) samples that are no nan, where each of the m rows has as many."""
+    """Return the (count, m) samples without nan, where each of the m rows has equally many."""
     if count == len(samples):
         return samples
     order = np.argsort(np.isnan(samples), axis=0, kind="stable")[:count]
@@ -288,14 +289,16 @@ def _known(samples: Floats, count: int) -> Floats:
 
 @lru_cache(maxsize=256)
 def _cut(n: int, k: int, level: float) -> int:
-    """How many of the n * k differences to leave off at each end; 0 if the level is out of reach.
+    """Return how many of the n * k differences to drop at each end; 0 if the level cannot be
+    reached.
 
-    The largest c with P(U <= c - 1) <= level / 2, U as Mann and Whitney have it without ties.
+    This is the largest c with P(U <= c - 1) <= level / 2, where U is the Mann-Whitney statistic
+    without ties.
     """
     if n * k > 900:
         spread = math.sqrt(n * k * (n + k + 1) / 12)
         return max(0, math.floor(n * k / 2 - NormalDist().inv_cdf(1 - level / 2) * spread))
-    # counts[u]: ways with U = u; a Gaussian binomial coefficient, factor by factor
+    # counts[u]: number of orders with U = u; a Gaussian binomial coefficient, factor by factor
     counts = np.zeros(n * k + 1)
     counts[0] = 1
     for i in range(1, k + 1):

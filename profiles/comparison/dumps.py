@@ -18,10 +18,10 @@ from webprofile.storage import storage
 
 log = structlog.get_logger()
 
-#: of each dump, packed and unpacked; larger ones are for `manage.py compare_binary_iodump`
+#: largest dump, packed and unpacked; larger ones need `manage.py compare_binary_iodump`
 PACKED_LIMIT_BYTES = 128 << 20
 UNPACKED_LIMIT_BYTES = 512 << 20
-#: one comparison of the same dumps at a time; so long at most after one that was cut off
+#: lifetime of the lock that allows one comparison of the same dumps at a time
 _BUSY_S = 300
 MOST_ROWS = 10_000
 _KEPT_S = 3600
@@ -29,9 +29,11 @@ _KEPT_S = 3600
 
 @dataclass(frozen=True)
 class DumpComparison:
-    """Rows in order of execution. `differing` counts rows beyond the limit, `changed` all others.
+    """Rows in order of execution.
 
-    `ordered`: the order of execution is known; else rows are in the order of variable ids.
+    differing: number of rows beyond the tolerance
+    changed: number of other rows that differ
+    ordered: whether the order of execution is known; otherwise rows are in order of variable ids
     """
 
     rows: list[dict[str, Any]]
@@ -42,9 +44,9 @@ class DumpComparison:
 
 
 def dumps_compare(a: Artifact, b: Artifact) -> DumpComparison:
-    """Compare two dumps; the answer is kept for an hour.
+    """Compare two dumps; the result is cached for an hour.
 
-    Raises DomainError dumps_busy (another request does it now), dump_large, dump_unreadable,
+    Raises DomainError dumps_busy (another request is computing it), dump_large, dump_unreadable,
     object_missing, storage_unreachable.
     """
     key = f"io-dumps:2:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
@@ -99,9 +101,9 @@ def _too_large() -> DomainError:
 
 
 def execution_order(artifact: Artifact) -> dict[int, Maker]:
-    """Which operator made each variable, from the profile of the same attempt; empty without one.
+    """Return the operator that produced each variable, from the profile of the same attempt.
 
-    Raises DomainError storage_unreachable.
+    Empty without a profile. Raises DomainError storage_unreachable.
     """
     profile = artifact.attempt.artifacts.filter(name=PROFILE_NAME, is_stored=True).first()
     if profile is None:

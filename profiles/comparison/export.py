@@ -1,4 +1,4 @@
-"""A comparison as CSV and JSON: the rows that are asked for, all of them, in the order shown."""
+"""Export the selected rows of a comparison as CSV and JSON, unpaged, in the displayed order."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from profiles.exports.provenance import title_of
 
 
 def as_json(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> dict[str, Any]:
-    """Everything in s; a number that does not exist is null."""
+    """Return the comparison for JSON: all times in s, null for missing numbers."""
     numbers = compared.comparison.side(request.question.side)
     return {
         "format": "megengine-web-profile comparison 2",
@@ -41,7 +41,9 @@ def as_json(compared: Compared, request: ComparisonRequest, answer: RowSelection
 
 
 def as_csv(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> str:
-    """One line a row; columns of a profile begin with its letter."""
+    """Return the comparison as CSV: one line per row; columns of a profile begin with its
+    letter.
+    """
     count = len(compared.profiles)
     headers = ["row", "operator", "type", "A_time_s", "A_operators"]
     for n in range(1, count):
@@ -55,7 +57,7 @@ def as_csv(compared: Compared, request: ComparisonRequest, answer: RowSelection)
         line.append("; ".join(row["baseline"]["operators"]))
         for cell in row["others"]:
             line += [_flat(cell[name]) if cell else "" for name in _COLUMNS]
-        # a spreadsheet must not run the name of an operator
+        # a spreadsheet must not evaluate the name of an operator as a formula
         writer.writerow([safe_text(cell) if isinstance(cell, str) else cell for cell in line])
     return out.getvalue()
 

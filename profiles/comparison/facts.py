@@ -1,4 +1,4 @@
-"""What differs between runs beside their times, so that apples and oranges are seen as such."""
+"""Differences between runs beside their times, to show whether the runs are comparable."""
 
 import shlex
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ from profiles.presenters.quantities import listed
 from tasks.models import Task, TaskFile
 
 _UNKNOWN_SHAPE = "[]"
-#: inputs that are told by name
+#: most inputs that are listed by name
 _MOST_NAMED = 4
 _INPUT_TYPES = ("InputCallback", "Host2DeviceCopy")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that can be said of each run; `values` has one text for each."""
+    """One property of the runs; `values` has one text per run."""
 
     name: str
     values: tuple[str, ...]
@@ -46,7 +46,7 @@ class Fact:
 
 
 def facts_of(compared: Compared) -> list[Fact]:
-    """Everything that is known of the runs, whether it differs or not."""
+    """Return all known properties of the runs, whether they differ or not."""
     columns = [
         _of_run(profile) | _of_graph(data, nodes) | _of_trace(profile, data)
         for profile, data, nodes in zip(
@@ -58,7 +58,7 @@ def facts_of(compared: Compared) -> list[Fact]:
 
 
 def warnings_of(compared: Compared) -> list[str]:
-    """What a reader must know before trusting a difference, in sentences."""
+    """Return warnings that affect the interpretation of differences, as sentences."""
     warnings = _other_inputs(compared.comparison)
     for number, profile in enumerate(compared.profiles):
         disturbed = _disturbances(measurement_of(profile))
@@ -92,7 +92,9 @@ def _other_steps(compared: Compared) -> list[str]:
 
 
 def _single_samples(compared: Compared) -> list[str]:
-    """Of whom one sample is known, and what gives more: that is another for traces."""
+    """Warn about runs with one sample per operator and name a remedy, which is another for
+    traces.
+    """
     traces, others = list[str](), list[str]()
     pairs = zip(compared.profiles, compared.data, strict=True)
     for number, (profile, data) in enumerate(pairs):
@@ -123,7 +125,7 @@ def _single_samples(compared: Compared) -> list[str]:
 
 
 def _unknown_scatter(compared: Compared) -> list[str]:
-    """Of which runs nothing tells how far equal ones differ, where that keeps back a verdict."""
+    """Warn about runs without a known scatter of equal runs, if this prevents a verdict."""
     totals = compared.comparison.device.totals
     others = [n for n, test in enumerate(totals, start=1) if test.code(0) == "unknown"]
     unknown = [
@@ -151,7 +153,9 @@ def _unknown_scatter(compared: Compared) -> list[str]:
 
 
 def input_shapes(nodes: Nodes) -> dict[str, str]:
-    """{name: shape} of the model's inputs, `1,3,224,224`; empty where nothing tells it."""
+    """Return {name: shape} of the model's inputs, `1,3,224,224`; an empty shape if it is
+    unknown.
+    """
     result = {}
     for x, kind in enumerate(nodes.kinds):
         if kind in _INPUT_TYPES and nodes.value_names[x] and nodes.consumers[x]:
@@ -163,7 +167,9 @@ def input_shapes(nodes: Nodes) -> dict[str, str]:
 
 
 def _shape_as_read(nodes: Nodes, x: int) -> str | None:
-    """An input that a callback gives has its shape only where it is read."""
+    """Return the shape of an input from its readers; inputs fed by a callback have it only
+    there.
+    """
     for reader, slot, _output in nodes.consumers[x]:
         shapes = nodes.read_shapes[reader] if nodes.rows[reader] != MISSING else None
         if not shapes:
@@ -256,25 +262,25 @@ def _disturbances(measurement: AttemptMeasurement | None) -> str:
     return listed(dict.fromkeys(contamination_word(item["code"]) for item in contaminations))
 
 
-#: what tells a step, whichever was called less often
+#: phases that mark a step; the one called less often is counted
 _PHASES = ("backward", "step")
 
 
 def trace_of(profile: Profile, data: ProfileData) -> TraceSummary | None:
-    """What a trace says beside its operators; None where the operators are not those of one."""
+    """Return the summary of a trace; None if the operators do not come from one."""
     summary = data.summary("trace", TraceSummary)
     return summary if summary and are_of_trace(profile, data.passes) else None
 
 
 def steps_of(profile: Profile, data: ProfileData) -> int | None:
-    """How many training steps a trace has: calls of the backward pass or of the optimizer.
+    """Return the number of training steps of a trace: calls of the backward pass or the optimizer.
 
-    The smaller number of the two, where both are called. Gradients of several backward passes may
-    be added up for one step, and one pass may be followed by several steps: of two optimizers, or
-    of one with two groups of parameters, for each of which MegEngine 1.13 writes a `step`. Where
-    two networks are trained in turn, as in a GAN, nothing tells that: each has its steps.
+    If both are called, it is the smaller number. Gradients of several backward passes may be
+    accumulated for one step. One pass may also be followed by several steps: of two optimizers, or
+    of one with two parameter groups, for each of which MegEngine 1.13 writes a `step`. Networks
+    that are trained in turn, as in a GAN, cannot be distinguished: the steps of each are counted.
 
-    None for what is no trace, and for one that calls neither.
+    None without a trace, and for a trace that calls neither.
     """
     trace = trace_of(profile, data)
     calls = {phase.name: phase.count for phase in trace.phases} if trace else {}
@@ -282,6 +288,6 @@ def steps_of(profile: Profile, data: ProfileData) -> int | None:
 
 
 def steps_of_all(compared: Compared) -> list[int | None]:
-    """For each profile, as `steps_of`."""
+    """Return `steps_of` for each profile."""
     pairs = zip(compared.profiles, compared.data, strict=True)
     return [steps_of(profile, data) for profile, data in pairs]

@@ -1,4 +1,4 @@
-"""The difference as colours on the graph of one of the profiles."""
+"""Colour the graph of one compared profile by the time differences of its operators."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 def graph_document(
     compared: Compared, request: ComparisonRequest, *, scope: str, row: int | None
 ) -> bytes | None:
-    """One view of the graph that is asked for; None if no view shows the row.
+    """Return one view of the graph of the drawn profile; None if no view shows the row.
 
     scope, row: as for the graph of a single profile; row is one of its own table
     """
@@ -36,14 +36,14 @@ def graph_document(
 
 
 def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> Floats:
-    """Return (n,): by row of the table of `profile` what it has to do with the difference, s.
+    """Return (n,), s, the share of the difference of each row of the table of `profile`.
 
-    profile: whose graph it is, counted from 0; of a third one its own difference is shown
+    profile: the drawn profile, counted from 0; for a third profile, its own difference is shown
     other: the profile that is compared with the baseline, counted from 1
 
-    The difference of a group is dealt out to its operators by their times, so that sums over any
-    part of the graph are right; what the drawn profile does not have cannot be shown. Rows without
-    a verdict count as unchanged.
+    The difference of a group is distributed over its operators in proportion to their times, so
+    that sums over any part of the graph are correct. Operators that the drawn profile lacks cannot
+    be shown. Rows without a verdict count as unchanged.
     """
     nodes, numbers = comparison.nodes[profile], comparison.side(side)
     against = (profile or other) - 1
@@ -63,7 +63,7 @@ def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> 
 
 
 def row_at(comparison: Comparison, profile: int, at: int) -> int | None:
-    """The row of the comparison that holds row `at` of a profile's own table."""
+    """Return the row of the comparison that contains row `at` of a profile's own table."""
     rows = comparison.nodes[profile].rows
     return next(
         (
@@ -76,7 +76,7 @@ def row_at(comparison: Comparison, profile: int, at: int) -> int | None:
 
 
 def graph_view(request: ComparisonRequest) -> list[dict[str, Any]]:
-    """Whose graph can be drawn: the baseline's, and that of the result compared with it."""
+    """Return the profiles whose graph can be drawn: the baseline and the one compared with it."""
     return [
         {
             "letter": letter(profile),

@@ -1,8 +1,8 @@
-"""How far equal runs differ on a device, from the runs that it has made.
+"""Scatter of equal runs on a device, from the runs in the database.
 
 Runs are equal if the same files ran with the same options, inputs, plan and seed on the same
-runtime of the same device, and nothing disturbed them. They tell how far runs of that task differ;
-where they are too few (`scatter_of`), all groups of equal runs of the device tell it together.
+runtime of the same device without disturbance. They determine the scatter of the task's runs; if
+they are too few (`scatter_of`), all groups of equal runs on the device are used together.
 """
 
 import json
@@ -21,11 +21,11 @@ from tasks.states import Outcome
 
 Figure = Literal["device", "host", "latency"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
-#: the newest runs of a device that are looked at, and of one group among them
+#: how many of the newest runs of a device are used, and how many of one group
 _MOST_RUNS, _MOST_EQUAL = 300, 20
-#: passes below which a run is no sample of how far runs differ
+#: fewest passes of a run that is used
 _LEAST_PASSES = 4
-#: the columns that equal runs are found and compared by: all of a measurement is much larger
+#: columns that are loaded to find and compare equal runs; a full measurement is much larger
 _NEEDED = (
     "passes",
     "contaminations",
@@ -46,10 +46,10 @@ _Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a run apart from its own times.
+    """Data about a run other than its own times.
 
-    disturbed: something else used its device meanwhile
-    scatter: how far equal runs differ in each figure; None where nothing tells it
+    disturbed: whether other load was on its device during the run
+    scatter: scatter of equal runs for each figure; None if unknown
     """
 
     disturbed: bool
@@ -60,7 +60,7 @@ UNKNOWN = Evidence(disturbed=False, scatter=dict.fromkeys(FIGURES))
 
 
 def evidence_of(profiles: Sequence[Profile]) -> list[Evidence]:
-    """Return what is known of each run; two queries for each device."""
+    """Return the evidence of each run, with two queries per device."""
     devices = {p.attempt.worker_id for p in profiles if p.attempt is not None}
     histories = {device: _History(device) for device in devices}
     return [
@@ -74,7 +74,7 @@ def measurement_of(profile: Profile) -> AttemptMeasurement | None:
 
 
 def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
-    """The median iteration of each process without profiling, s: one sample for each process."""
+    """Return the median iteration without profiling of each process, s: one sample per process."""
     return [
         record["median_ms"] / 1000
         for record in (measurement.passes if measurement else ())
@@ -83,7 +83,7 @@ def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
 
 
 class _History:
-    """The newest undisturbed runs of a device, in groups of equal ones."""
+    """The newest undisturbed runs of a device, grouped by equal runs."""
 
     def __init__(self, device: int) -> None:
         runs = list(
@@ -124,7 +124,7 @@ class _History:
 
 
 def _logs(runs: Iterable[AttemptMeasurement], figure: Figure) -> list[Floats]:
-    """For each run with enough passes the logarithms of these."""
+    """Return the logarithms of the passes of each run that has enough of them."""
     samples = []
     for run in runs:
         logs = logarithms(np.array(_samples(run, figure), dtype=np.float64))
@@ -142,7 +142,7 @@ def _samples(run: AttemptMeasurement, figure: Figure) -> Sequence[float | None]:
 
 
 def _key(task: Task, files: Iterable[TaskFile]) -> _Key:
-    """What equal runs have in common, beside their device."""
+    """Return the key that equal runs on one device have in common."""
     settings = {"plan": task.plan, "options": task.options, "inputs": task.inputs}
     contents = sorted((file.kind, file.input, file.option, file.md5) for file in files)
     return (

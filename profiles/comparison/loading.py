@@ -1,7 +1,7 @@
-"""Comparisons in memory: profiles are aligned once, for the next filter, order or page.
+"""Cache comparisons in memory, so that profiles are aligned once for all filters, orders and pages.
 
-Verdicts rest on all runs that the device has made by then. So each request asks for these, and
-the last verdicts stay only as long as they rest on the same.
+Verdicts depend on all runs of the device so far, so each request loads these; the last verdicts are
+reused only if they depend on the same runs.
 """
 
 import datetime
@@ -28,15 +28,15 @@ from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from webprofile.errors import DomainError
 
-#: of all profiles of a comparison together: 250,000 take some 10 s and 600 MB
+#: most operators of all profiles of a comparison together: 250,000 take about 10 s and 600 MB
 MOST_OPERATORS = 250_000
-#: of all comparisons that are kept, beyond the newest
+#: most operators of all cached comparisons, except the newest
 _MOST_KEPT = 100_000
 
 
 @dataclass(eq=False)
 class _Aligned:
-    """Profiles without verdicts, and the verdicts made last with what they rest on."""
+    """Profiles without verdicts, and the last verdicts with the evidence they depend on."""
 
     data: tuple[ProfileData, ...]
     comparison: Comparison
@@ -51,9 +51,9 @@ class _Aligned:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Profiles, the first of which is the baseline, and what came out.
+    """The result of a comparison; the first profile is the baseline.
 
-    evidence: for each profile what is known of its run
+    evidence: one per profile, about its run
     latency_s: for each profile the median iteration without profiling, s; nan without one
     latency: one verdict on it for each profile but the baseline
     """
@@ -66,7 +66,7 @@ class Compared:
     latency: tuple[Judgement, ...]
 
     def basis(self, other: int, figure: Figure) -> Basis:
-        """What the verdict on a profile, counted from 1, rests on."""
+        """Return the basis of the verdict on a profile (counted from 1)."""
         return _basis(self.evidence[0], self.evidence[other], figure)
 
 
@@ -98,7 +98,7 @@ def _key(profiles: Sequence[Profile]) -> tuple[tuple[int, datetime.datetime], ..
 
 
 def _size(aligned: _Aligned) -> int:
-    """Operators in the cache; a comparison larger than all of it takes it alone."""
+    """Return the number of operators in the cache; a larger comparison is cached alone."""
     return min(sum(len(data.columns) for data in aligned.data), _MOST_KEPT)
 
 
@@ -124,7 +124,7 @@ def _latency_s(profile: Profile) -> float:
 
 
 def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judgement, ...]:
-    """One verdict for each profile but the first: a process without profiling is one sample."""
+    """Return one verdict per profile but the first; a process without profiling is one sample."""
     samples = [np.array(clean_medians_s(measurement_of(profile))) for profile in profiles]
     shown_s = [_latency_s(profile) for profile in profiles]
     return tuple(

@@ -1,4 +1,4 @@
-"""The reader's words for a comparison: what a row became, how sure a difference is."""
+"""User-facing messages for comparisons: status of rows, verdicts, formatted differences."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ from profiles.models import Profile
 
 MINUS = "\N{MINUS SIGN}"
 
-#: status -> (word, what it means)
+#: status -> (title, description)
 STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "same": (
         pgettext_lazy("operator", "same operator"),
@@ -79,12 +79,12 @@ HOW_WORDS: dict[str, Any] = {
 
 
 def letter(number: int) -> str:
-    """What a profile is called in a comparison: A is the baseline."""
+    """Return the letter of a profile in a comparison; A is the baseline."""
     return "ABCDEFGH"[number]
 
 
 def origin_of(profile: Profile) -> str:
-    """Device and version, or that it was opened from a file."""
+    """Return the device and version, or a message that the profile was imported."""
     if profile.attempt is not None:
         task = profile.attempt.task
         return f"{task.worker.name} · MegEngine {task.runtime_version}"
@@ -92,16 +92,16 @@ def origin_of(profile: Profile) -> str:
 
 
 def signed(value_s: float, unit: TimeUnit | None = None) -> str:
-    """A difference of times with its sign: `+1.250 ms`, `−12.00 µs`, `0 s`."""
+    """Format a difference of times with its sign: `+1.250 ms`, `−12.00 µs`, `0 s`."""
     if not math.isfinite(value_s):
         return ABSENT
-    value_s = round(value_s, 12)  # differences of whole microseconds are no whole ones
+    value_s = round(value_s, 12)  # float differences of whole microseconds are not exactly whole
     sign = "+" if value_s > 0 else MINUS if value_s < 0 else ""
     return sign + duration(abs(value_s), unit)
 
 
 def signed_percent(ratio: float) -> str:
-    """A relative difference: `+12 %`, `−3.4 %`; more than tenfold as a factor, `×25`."""
+    """Format a relative difference: `+12 %`, `−3.4 %`; from tenfold as a factor, `×25`."""
     if not math.isfinite(ratio):
         return ABSENT
     if ratio >= 9.995:
@@ -112,15 +112,16 @@ def signed_percent(ratio: float) -> str:
 
 
 def plain_percent(ratio: float) -> str:
-    """The amount of a relative difference: `3.4 %`, `12 %`."""
+    """Format the absolute value of a relative difference: `3.4 %`, `12 %`."""
     percent = abs(ratio) * 100
     return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
 
 
 def verdict_words(judgement: Judgement, row: int) -> dict[str, str]:
-    """{"code", "word", "interval", "tone"}: whether a difference is more than noise.
+    """Return {"code", "word", "interval", "tone"} of a verdict.
 
-    code: of `confidence.VERDICTS`; tone: faster, slower or nothing, for the colour
+    code: of `confidence.VERDICTS`
+    tone: faster, slower or empty, for the colour
     """
     code = judgement.code(row)
     return {
@@ -132,7 +133,7 @@ def verdict_words(judgement: Judgement, row: int) -> dict[str, str]:
 
 
 def verdict_word(code: Verdict) -> str:
-    """What a verdict says to a reader; empty where one side has no times."""
+    """Return the message of a verdict; empty if one side has no times."""
     words = {
         "disturbed": gettext("no verdict: a run was disturbed"),
         "single": gettext("not enough evidence: one sample"),
@@ -146,7 +147,7 @@ def verdict_word(code: Verdict) -> str:
 
 
 def _interval(low: float, high: float) -> str:
-    """Bounds of a ratio, as percentages of the baseline."""
+    """Format the bounds of a ratio as percentages of the baseline."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
     return f"{signed_percent(low)} … {signed_percent(high)}"

@@ -23,15 +23,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SideNumbers:
-    """One side, device or host, of r rows in p profiles.
+    """One side (device or host) of r rows in p profiles.
 
     time_s: (p, r) sum of the medians of a row's operators, s; nan if none of them was timed
-    delta_s: (p - 1, r) time - time of the baseline, where what is missing counts as 0
-    total_s: (p,) as the result pages show it, nan without times; total_samples: k sums each, s
-    samples: p times (k, r) sums over each row's operators in each pass, s
-    operators_s: p times (n,) self times of single operators, s, by row of the profile's columns
-    judgements: p - 1 times r verdicts; totals: p - 1 times one verdict, of the sums of passes
-    bases: what these rest on
+    delta_s: (p - 1, r) time - time of the baseline, where a missing row counts as 0
+    total_s: (p,) as on the result pages, nan without times
+    total_samples: k sums per profile, s
+    samples: p arrays (k, r), sums over each row's operators in each pass, s
+    operators_s: p arrays (n,), self times of single operators, s, by row of the profile's columns
+    judgements: p - 1 arrays of r verdicts
+    totals: p - 1 verdicts on the sums of passes
+    bases: what these verdicts are based on
     """
 
     time_s: Floats
@@ -45,7 +47,7 @@ class SideNumbers:
     bases: tuple[Basis, ...] = ()
 
     def judged(self, bases: Sequence[Basis]) -> "SideNumbers":
-        """Return these with verdicts; bases: one for each profile but the baseline."""
+        """Return the same numbers with verdicts; bases: one per profile but the baseline."""
         known_s = np.where(np.isnan(self.time_s), 0.0, self.time_s)
         worth = _worth(known_s, self.total_s)
         others = range(1, len(self.time_s))
@@ -74,7 +76,7 @@ class SideNumbers:
         )
 
     def judge_groups(self, other: int, groups: Sequence[Sequence[int]]) -> Judgement:
-        """Return one verdict for each group of rows; other: the profile, counted from 1."""
+        """Return one verdict per group of rows; other: the profile, counted from 1."""
         base, changed = (
             np.stack([_known_sums(self.samples[n][:, rows]) for rows in groups], axis=1)
             for n in (0, other)
@@ -92,7 +94,7 @@ def side_numbers(
     rows: Sequence[ComparisonRow],
     side: Side,
 ) -> SideNumbers:
-    """Sum up the times of rows on one side; `judged` adds verdicts."""
+    """Sum the times of rows on one side, without verdicts (see `judged`)."""
     members = [_Members(node, rows, number) for number, node in enumerate(nodes)]
     time_s = np.stack(
         [
@@ -120,13 +122,13 @@ def side_numbers(
 
 
 def _worth(known_s: Floats, total_s: Floats) -> NDArray[np.bool_]:
-    """Return (p - 1, r): which rows have LEAST_SHARE of the larger total on either side."""
+    """Return (p - 1, r), rows with at least LEAST_SHARE of the larger total on either side."""
     largest_s = np.maximum(known_s[1:], known_s[0])
     return np.asarray(largest_s >= LEAST_SHARE * np.fmax(total_s[1:, None], total_s[0]))
 
 
 class _Members:
-    """The operators of all rows in one profile, flat."""
+    """The operators of all rows in one profile, as flat arrays."""
 
     def __init__(self, nodes: Nodes, rows: Sequence[ComparisonRow], profile: int) -> None:
         lists = [[nodes.rows[x] for x in row.members(profile)] for row in rows]
@@ -136,7 +138,7 @@ class _Members:
         self.starts = (np.cumsum(self.counts) - self.counts)[self.filled]
 
     def sums(self, times_s: Floats) -> Floats:
-        """Return (k, r) sums of (k, n) times over each row's operators; nan where none is known."""
+        """Return (k, r) sums of (k, n) times over each row's operators; nan if none is known."""
         totals = np.full((len(times_s), len(self.counts)), np.nan)
         if len(self.filled):
             picked = times_s[:, self.flat]
@@ -149,7 +151,7 @@ class _Members:
 
 
 def _known_sums(times_s: Floats) -> Floats:
-    """Return (k,) sums of (k, n) times; nan where none is known."""
+    """Return (k,) sums of (k, n) times; nan if none is known."""
     known = ~np.isnan(times_s)
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
         sums = np.where(known, times_s, 0.0).sum(axis=1)
@@ -157,6 +159,6 @@ def _known_sums(times_s: Floats) -> Floats:
 
 
 def _ratio(time_s: Floats, base_s: Floats) -> Floats:
-    """Return (m,) ratios; nan where either is no positive number."""
+    """Return (m,) ratios; nan if either number is not positive."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where((time_s > 0) & (base_s > 0), time_s / base_s, np.nan)

@@ -1,4 +1,4 @@
-"""A comparison as its page shows it: numbers with their words, row by row."""
+"""Format a comparison for its page: numbers with their messages, row by row."""
 
 import math
 from dataclasses import replace
@@ -25,12 +25,12 @@ from profiles.presenters.isolating import shortened, visible
 from profiles.presenters.quantities import listed
 
 PAGE_SIZE = 100
-#: operators of a group that the table names; the selected row names all
+#: most operators of a group that the table names; the selected row names all
 _MOST_NAMED = 4
 
 
 def row_page(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> "Page[Any]":
-    """The page of rows that is asked for; `object_list` holds what the table shows."""
+    """Return the requested page of rows; `object_list` holds the formatted rows."""
     page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(request.page)
     unit = _row_unit(compared, request)
     page.object_list = [row_view(compared, number, request, unit) for number in page.object_list]
@@ -40,7 +40,7 @@ def row_page(compared: Compared, request: ComparisonRequest, answer: RowSelectio
 def row_view(
     compared: Compared, number: int, request: ComparisonRequest, unit: TimeUnit
 ) -> dict[str, Any]:
-    """One row of the table; unit: that of all its times."""
+    """Return one row of the table; unit: the common unit of all its times."""
     comparison, side = compared.comparison, request.question.side
     row, numbers = comparison.rows[number], comparison.side(side)
     profile, x = comparison.main[number]
@@ -64,13 +64,15 @@ def row_view(
 
 
 def _row_unit(compared: Compared, request: ComparisonRequest) -> TimeUnit:
-    """That of the longest row, so that all pages of the table have the same."""
+    """Return the unit of the longest row, so that all pages of the table use the same."""
     times_s = compared.comparison.side(request.question.side).time_s
     return unit_of([float(np.nanmax(times_s, initial=0.0))])
 
 
 def _became(comparison: Comparison, row: ComparisonRow) -> list[dict[str, str]]:
-    """What groups consist of: `Conv + BN + ADD → ConvBias`, one line for each profile with one."""
+    """Return the change of groups, `Conv + BN + ADD → ConvBias`, one line per profile that
+    has one.
+    """
     lines = []
     before = _kinds(comparison.nodes[0], row.baseline)
     for other, cell in enumerate(row.cells):
@@ -110,7 +112,7 @@ def _cell_view(
 
 
 def total_rows(compared: Compared) -> list[dict[str, Any]]:
-    """Totals and iteration time, for each profile with bar, difference and verdict."""
+    """Return totals and iteration time of each profile with bar, difference and verdict."""
     comparison = compared.comparison
     latency_s = list(compared.latency_s)
     totals_s = {side: comparison.side(side).total_s.tolist() for side in SIDES}
@@ -137,7 +139,9 @@ def total_rows(compared: Compared) -> list[dict[str, Any]]:
 
 
 def total_notes(compared: Compared) -> list[str]:
-    """From which difference on a total gets a verdict, and why latency gets none, in sentences."""
+    """Return sentences about the smallest significant difference, and about missing verdicts on
+    latency.
+    """
     notes = []
     for other, judgement in enumerate(compared.comparison.device.totals, start=1):
         if judgement.code(0) in ("none", "faster", "slower"):
@@ -160,7 +164,7 @@ def total_notes(compared: Compared) -> list[str]:
 
 
 def _step_rows(compared: Compared) -> list[dict[str, Any]]:
-    """Totals of one training step, where all profiles are traces that know their steps."""
+    """Return totals per training step, if all profiles are traces with known steps."""
     steps = [count or 0 for count in steps_of_all(compared)]
     if not all(steps) or max(steps) == 1:
         return []
@@ -207,7 +211,7 @@ def _total_cells(
 
 
 def waterfall_view(compared: Compared, request: ComparisonRequest) -> dict[str, Any]:
-    """The waterfall to one of the other profiles: steps for its table, and for the chart."""
+    """Return the waterfall to one of the other profiles: steps for the table and for the chart."""
     other = request.other
     steps = waterfall(compared.comparison, other, side=request.question.side, by=request.by)
     unit = unit_of([step.to_s for step in steps])
@@ -219,7 +223,7 @@ def waterfall_view(compared: Compared, request: ComparisonRequest) -> dict[str, 
     return {
         "other": other,
         "letter": messages.letter(other),
-        # each operator would be gone or new, which explains nothing
+        # each operator would be removed or new, which explains nothing
         "is_apart": not compared.comparison.common[other - 1],
         "steps": views,
         "data": [
@@ -272,7 +276,7 @@ def _step_view(step: Step, request: ComparisonRequest, unit: TimeUnit) -> dict[s
 
 
 def filter_view(request: ComparisonRequest, answer: RowSelection) -> dict[str, Any]:
-    """The form above the table."""
+    """Return the context of the form above the table."""
     question = request.question
     quiet_s = answer.quiet_delta_s.tolist()
     unit = unit_of(quiet_s)
@@ -306,7 +310,7 @@ def filter_view(request: ComparisonRequest, answer: RowSelection) -> dict[str, A
 
 
 def selected_view(compared: Compared, request: ComparisonRequest) -> dict[str, Any] | None:
-    """The selected row with all of its operators, None without one."""
+    """Return the selected row with all of its operators; None without a selection."""
     comparison = compared.comparison
     if request.row is None or request.row >= len(comparison.rows):
         return None
@@ -331,7 +335,7 @@ def selected_view(compared: Compared, request: ComparisonRequest) -> dict[str, A
 
 
 def _graph_row(comparison: Comparison, row: ComparisonRow, profile: int) -> int | None:
-    """Which row of its own table stands for the group in the graph of a profile."""
+    """Return the row of a profile's own table that represents the group in its graph."""
     nodes, members = comparison.nodes[profile], row.members(profile)
     computing = [x for x in members if not nodes.is_constant(x)] or list(members)
     return nodes.rows[computing[0]] if computing else None
@@ -342,7 +346,7 @@ def _how(cell: Cell | None) -> str:
 
 
 def _selected_unit(compared: Compared, row: ComparisonRow, request: ComparisonRequest) -> TimeUnit:
-    """The unit of all times that are told of the selected row."""
+    """Return the common unit of all times of the selected row."""
     times: list[float] = []
     for profile, data in enumerate(compared.data):
         rows = compared.comparison.nodes[profile].rows
@@ -360,7 +364,9 @@ def _samples(comparison: Comparison, profile: int, request: ComparisonRequest) -
 def _operators(
     compared: Compared, profile: int, row: ComparisonRow, *, side: Side, unit: TimeUnit
 ) -> dict[str, Any]:
-    """The operators that compute one by one, the constants of a group as a number and a time."""
+    """Return the computing operators one by one, and the constants of a group as a count and a
+    time.
+    """
     nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns
     times_s, members = columns.times(side).end_s, row.members(profile)
     computing = [x for x in members if not nodes.is_constant(x)] or list(members)

@@ -1,4 +1,4 @@
-"""Which rows of a comparison are shown, and in which order."""
+"""Select and sort the rows of a comparison."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from profiles.formats.columns import Side
 Floats = NDArray[np.float64]
 Sort = Literal["change", "slower", "faster", "baseline", "order", "name"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
-#: of the baseline's total: what changed by less and is the same otherwise is not notable
+#: share of the baseline's total; an otherwise unchanged row with a smaller change is hidden
 QUIET_SHARE = 0.005
 
 
 @dataclass(frozen=True)
 class RowQuery:
-    """What a reader wants to see; every part narrows.
+    """Filters and order of rows; all filters must match.
 
     statuses: rows with any of these in any profile; empty for all
-    text: part of the name or type of any operator of a row, in any case
-    least_percent: least change in any profile, as percentage of the baseline's total; None for the
-        usual rule: rows that are the same, or constants, and changed by less than QUIET_SHARE
-        are left out, all others are shown
-    every: leave nothing out for being unchanged
+    text: case-insensitive part of the name or type of any operator of a row
+    least_percent: smallest change in any profile, as percentage of the baseline's total. None for
+        the default rule: unchanged rows and constants that changed by less than QUIET_SHARE are
+        hidden, all others are shown
+    every: show unchanged rows too
     """
 
     side: Side = "device"
@@ -41,10 +41,12 @@ class RowQuery:
 
 @dataclass(frozen=True, eq=False)
 class RowSelection:
-    """rows: (k,) numbers of rows in the order asked for
+    """The selected rows of a comparison.
 
-    quiet: how many rows fit but for their small change; quiet_delta_s: (p - 1,) their differences
-    counts: {status: how many rows have it in any profile}, before any narrowing
+    rows: (k,) numbers of rows in the requested order
+    quiet: number of rows hidden only because of their small change
+    quiet_delta_s: (p - 1,) their differences, s
+    counts: {status: number of rows that have it in any profile}, before filtering
     """
 
     rows: NDArray[np.intp]
@@ -54,7 +56,7 @@ class RowSelection:
 
 
 def select_rows(comparison: Comparison, question: RowQuery) -> RowSelection:
-    """Choose and order the rows of a comparison."""
+    """Filter and sort the rows of a comparison."""
     rows = comparison.rows
     numbers = comparison.side(question.side)
     change_s = np.abs(np.nan_to_num(numbers.delta_s)).max(axis=0, initial=0.0)
@@ -87,7 +89,7 @@ def _has(row: ComparisonRow, statuses: set[Status]) -> bool:
 
 
 def _quiet(comparison: Comparison, question: RowQuery, change_s: Floats) -> NDArray[np.bool_]:
-    """Which rows changed too little to be shown."""
+    """Return which rows changed too little to be shown."""
     total_s = np.nan_to_num(comparison.side(question.side).total_s[0])
     if question.least_percent is not None:
         return np.asarray(change_s < question.least_percent / 100 * total_s)

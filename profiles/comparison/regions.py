@@ -1,9 +1,9 @@
-"""Groups of operators that became other groups: fused, split, or replaced by another type.
+"""Find groups of operators that became other groups: fused, split, or replaced by another type.
 
-What `align` leaves over is cut into regions: operators that hang together by data, up to values
-that exist on both sides. A region with operators on both sides is one group if it reads something
-that both sides have and makes something that both sides have, so that the new operators enclose
-the same part of the graph as the old ones.
+The operators that `align` leaves unpaired are divided into regions: operators connected by data, up
+to values that exist on both sides. A region with operators on both sides is one group if it reads a
+value that both sides have and produces a value that both sides have, so that the new operators
+enclose the same part of the graph as the old ones.
 """
 
 from collections import defaultdict
@@ -15,9 +15,9 @@ from profiles.comparison.align import Matching
 from profiles.comparison.nodes import Nodes
 from profiles.formats.columns import MISSING
 
-#: a group is one if either side has at most so many operators: more is another model
+#: most operators on either side of a group; more means a different model
 MOST_OPERATORS = 8
-#: the two sides of a node in the joint graph
+#: the side of a node in the joint graph
 _A, _B = 0, 1
 Node = tuple[int, int]
 Member = TypeVar("Member", int, tuple[int, int])
@@ -25,7 +25,7 @@ Member = TypeVar("Member", int, tuple[int, int])
 
 @dataclass(frozen=True)
 class OperatorGroup:
-    """Operators of a that became operators of b; one side is empty for what is gone or new.
+    """Operators of a that became operators of b; one side is empty for removed or new operators.
 
     a, b: nodes in order of execution
     how: the stage that found it, empty without a counterpart
@@ -37,7 +37,7 @@ class OperatorGroup:
 
 
 def groups_of(made: Matching) -> list[OperatorGroup]:
-    """Return each operator of both profiles in exactly one group: pairs, regions, then the rest."""
+    """Return a partition of the operators of both profiles: pairs, regions, then the rest."""
     pairs = [
         OperatorGroup((x,), (y,), made.how[x]) for x, y in enumerate(made.of_a) if y != MISSING
     ]
@@ -51,13 +51,13 @@ def groups_of(made: Matching) -> list[OperatorGroup]:
 
 
 class DisjointSets(Generic[Member]):
-    """Sets that grow together; each is known by its least member."""
+    """Union-find; each set is represented by its smallest member."""
 
     def __init__(self) -> None:
         self._parents: dict[Member, Member] = {}
 
     def root(self, member: Member) -> Member:
-        """Return the least member of the set that this one is in."""
+        """Return the smallest member of the set that contains this one."""
         root = member
         while (above := self._parents.get(root, root)) != root:
             root = above
@@ -73,21 +73,21 @@ class DisjointSets(Generic[Member]):
 
 
 class _Regions:
-    """The regions of what is left over, by union-find over the nodes of both graphs."""
+    """The regions of unpaired operators, by union-find over the nodes of both graphs."""
 
     def __init__(self, made: Matching) -> None:
         self.made = made
         self.sides = (made.a, made.b)
         self.partners = (made.of_a, made.of_b)
         self.sets = DisjointSets[Node]()
-        #: nodes that make a value which the other side has too
+        #: nodes that produce a value that the other side has too
         self.cut: set[Node] = set()
         self._link_values()
         for side in (_A, _B):
             self._join_by_data(side)
 
     def groups(self) -> list[OperatorGroup]:
-        """The regions that are groups, in order of the first operator of a."""
+        """Return the regions that are groups, in order of the first operator of a."""
         members: defaultdict[Node, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side in (_A, _B):
             for x in self.sides[side].order:
@@ -102,7 +102,7 @@ class _Regions:
         return self.partners[side][x] == MISSING
 
     def _is_apart(self, side: int, x: int) -> bool:
-        """Constants do not hold a region together: several operators may share one."""
+        """Whether a node does not connect a region: several operators may share a constant."""
         return self.sides[side].is_constant(x)
 
     def _link_values(self) -> None:
@@ -114,10 +114,11 @@ class _Regions:
                 self._link_makers(x, y)
 
     def _link_makers(self, x: int, y: int) -> None:
-        """What makes the same input of a pair makes the same value.
+        """Link the producers of the same input of a pair, because they compute the same value.
 
-        Where an input is a constant on one side only, as after a sum was taken apart, inputs do not
-        correspond one by one: all of one side together make the same as all of the other.
+        If an input is a constant on one side only, for example after a sum was taken apart, inputs
+        do not correspond one by one: all producers of one side together correspond to all of the
+        other.
         """
         ours, theirs = self.made.a.inputs[x], self.made.b.inputs[y]
         if len(ours) != len(theirs):
@@ -134,7 +135,7 @@ class _Regions:
                 self._link(p, q)
 
     def _makes(self, side: int, x: int) -> bool:
-        """Whether it is left over and no constant."""
+        """Whether an operator is unpaired and not a constant."""
         return self._is_left(side, x) and not self._is_apart(side, x)
 
     def _link(self, x: int, y: int) -> None:
@@ -161,7 +162,7 @@ class _Regions:
         return bool(read_a & read_b) or not (read_a or read_b)
 
     def _reads(self, side: int, members: Iterable[int]) -> set[Node | None]:
-        """What a region reads from outside, as far as both sides have it."""
+        """Return the values that a region reads from outside, as far as both sides have them."""
         inside = set(members)
         sources: set[Node | None] = set()
         for x in members:
@@ -171,13 +172,15 @@ class _Regions:
         return sources - {None}
 
     def _value(self, side: int, p: int, number: int) -> Node | None:
-        if (side, p) in self.cut:  # one value each, whichever of its outputs it is
+        if (side, p) in self.cut:  # one value per operator, whichever of its outputs it is
             return self._cut_value(side, p)
         x = p if side == _A else self.partners[_B][p]
         return None if x == MISSING else (x, number)
 
     def _cut_value(self, side: int, p: int) -> Node:
-        """The root of what makes it, and a mark that tells it from outputs of pairs."""
+        """Return the root of the producer, and a marker that distinguishes it from outputs of
+        pairs.
+        """
         root_side, root = self.sets.root((side, p))
         return (-1 - root, root_side)
 
@@ -187,7 +190,7 @@ class _Regions:
         return OperatorGroup(_in_order(self.made.a, a), _in_order(self.made.b, b), "region")
 
     def _constants(self, side: int, members: list[int]) -> set[int]:
-        """Constants left over that nothing outside of the region reads."""
+        """Return unpaired constants that nothing outside of the region reads."""
         nodes, inside = self.sides[side], set(members)
         constants = {p for x in members for p, _ in nodes.inputs[x] if p != MISSING}
         return {

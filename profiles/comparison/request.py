@@ -1,4 +1,4 @@
-"""The address of a comparison: which profiles, which rows, what is selected."""
+"""Parse and build the query string of a comparison: profiles, filters, selected row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +17,9 @@ from webprofile.integers import LARGEST_COUNT, parse_int
 
 SIDES: tuple[Side, ...] = get_args(Side)
 _LONGEST_TEXT = 200
-#: more results cannot be asked for; it only bounds the work on a strange address
+#: most profile numbers that are parsed, to bound the work on a hostile address
 _MOST_READ = 50
-#: unknown values of one name that are told
+#: most unknown values of one parameter that are reported
 _MOST_TOLD = 3
 _Word = TypeVar("_Word", bound=str)
 _Value = TypeVar("_Value")
@@ -27,14 +27,16 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What an address asks for. What makes no sense is told and else as if it were not there.
+    """The parsed query string of a comparison. Invalid values are ignored and reported in
+    `problems`.
 
-    ids: numbers of profiles in order, the first is the baseline; None for one that is no number
-    other: which profile the waterfall and the graph show, counted from 1
+    ids: numbers of profiles in order, the first is the baseline; None for an invalid number
+    other: profile of the waterfall and the graph, counted from 1
     row: the selected row, None without one
-    graph: whose graph is drawn, counted from 0; None for that of `other`
-    at: a row of that profile's own table: the comparison's row with it is selected if `row` is None
-    problems: what was left out, in sentences
+    graph: profile whose graph is drawn, counted from 0; None for that of `other`
+    at: a row of that profile's own table; if `row` is None, the comparison's row that contains it
+        is selected
+    problems: ignored values, in sentences
     """
 
     ids: tuple[int | None, ...]
@@ -49,11 +51,11 @@ class ComparisonRequest:
 
     @property
     def drawn(self) -> int:
-        """Whose graph is drawn, counted from 0."""
+        """The profile whose graph is drawn, counted from 0."""
         return self.other if self.graph is None else self.graph
 
     def address(self) -> str:
-        """The part of the address after the question mark, without what is usual anyway."""
+        """Return the query string without default values."""
         query = QueryDict(mutable=True)
         query.setlist("p", [str(number) for number in self.ids])
         question = self.question
@@ -76,14 +78,14 @@ class ComparisonRequest:
         return query.urlencode()
 
     def changed(self, **changes: object) -> str:
-        """The address of this with other values; of another question it is the first page."""
+        """Return the query string with other values; a changed query starts at the first page."""
         if "question" in changes or "ids" in changes:
             changes = {"page": 1, **changes}
         return replace(self, **changes).address()  # type: ignore[arg-type]
 
 
 def read_comparison_request(parameters: QueryDict) -> ComparisonRequest:
-    """Read an address."""
+    """Parse a query string."""
     numbers = parameters.getlist("p")[:_MOST_READ]
     ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in numbers)
     last = max(1, len(ids) - 1)
@@ -110,7 +112,7 @@ def read_comparison_request(parameters: QueryDict) -> ComparisonRequest:
 
 
 class _Values:
-    """Values of an address; of those that make no sense, `problems` says so."""
+    """Parser of parameters that collects messages about invalid ones in `problems`."""
 
     def __init__(self, parameters: QueryDict) -> None:
         self.parameters = parameters
@@ -141,7 +143,7 @@ class _Values:
 
 
 def unknown_choice(name: str, text: str) -> str:
-    """That a value of an address makes no sense, as a sentence."""
+    """Return the message about an invalid value in an address."""
     return _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
         "word": shortened(text),
         "name": name,
@@ -149,7 +151,7 @@ def unknown_choice(name: str, text: str) -> str:
 
 
 def page_problem(page: "Page[Any]", text: str) -> str:
-    """What is wrong with the number of a page in an address, as a sentence; empty if nothing is."""
+    """Return the message about an invalid page number in an address; empty if it is valid."""
     number = parse_int(text, maximum=LARGEST_COUNT)
     if not text or number == page.number:
         return ""

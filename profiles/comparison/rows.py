@@ -1,4 +1,4 @@
-"""The rows of a comparison: what belongs together in all profiles, in order of execution."""
+"""The rows of a comparison: corresponding operators of all profiles, in order of execution."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ from profiles.formats.columns import MISSING
 
 @dataclass(frozen=True)
 class Cell:
-    """What one profile has in a row, compared with the baseline.
+    """The operators of one profile in a row, compared with the baseline.
 
     members: nodes in order of execution, empty if it has none
-    reasons: what differs; how: the stages of the alignment that found it
+    reasons: what differs
+    how: the stages of the alignment that found it
     """
 
     members: tuple[int, ...]
@@ -27,11 +28,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """Operators that belong together.
+    """Operators that correspond to each other.
 
-    baseline: nodes of the first profile; empty for what is new
-    cells: one for each other profile; None if neither it nor the baseline has anything here
-    constant: it holds nothing but weights and constants
+    baseline: nodes of the first profile; empty for new operators
+    cells: one per other profile; None if neither it nor the baseline has operators here
+    constant: whether it contains only weights and constants
     """
 
     baseline: tuple[int, ...]
@@ -39,7 +40,7 @@ class ComparisonRow:
     constant: bool
 
     def members(self, profile: int) -> tuple[int, ...]:
-        """The nodes of a profile, counted from 0, the baseline."""
+        """Return the nodes of a profile; 0 is the baseline."""
         if profile == 0:
             return self.baseline
         cell = self.cells[profile - 1]
@@ -49,7 +50,7 @@ class ComparisonRow:
 def rows_of(nodes: Sequence[Nodes]) -> tuple[ComparisonRow, ...]:
     """Align each profile with the first one and return the rows of all.
 
-    Operators of the baseline that one profile has in a group stand in one row for all profiles.
+    Operators of the baseline that form a group in any profile share one row for all profiles.
     """
     groups_of_all = [_timed_groups(nodes[0], other) for other in nodes[1:]]
     joined = _join(
@@ -60,7 +61,7 @@ def rows_of(nodes: Sequence[Nodes]) -> tuple[ComparisonRow, ...]:
 
 
 def _timed_groups(a: Nodes, b: Nodes) -> list[OperatorGroup]:
-    """The groups without operators that never ran in their profile."""
+    """Return the groups, without operators that never ran in their profile."""
     groups = []
     for group in groups_of(align(a, b)):
         ours = tuple(x for x in group.a if a.rows[x] != MISSING)
@@ -71,7 +72,7 @@ def _timed_groups(a: Nodes, b: Nodes) -> list[OperatorGroup]:
 
 
 def _join(sets: Sequence[tuple[int, ...]], size: int) -> list[int]:
-    """Return for each node the least node of what any set joins it with."""
+    """Return for each node the smallest node that any set joins it with."""
     joined = DisjointSets[int]()
     for members in sets:
         for x in members[1:]:
@@ -117,9 +118,11 @@ def _cell(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> Cell:
 def _new_rows(
     nodes: Sequence[Nodes], groups_of_all: Sequence[list[OperatorGroup]]
 ) -> list[tuple[tuple[int, ...], ComparisonRow]]:
-    """What the baseline lacks; operators of several profiles that correspond share a row."""
+    """Return rows of operators that the baseline lacks; corresponding ones of several profiles
+    share one.
+    """
     rows: list[tuple[tuple[int, ...], dict[int, int]]] = []
-    #: for each profile the row of each new node
+    #: row of each new node, by profile
     opened: list[dict[int, int]] = []
     for number, groups in enumerate(groups_of_all):
         other = nodes[number + 1]
@@ -138,9 +141,9 @@ def _new_rows(
 def _rows_of_earlier(
     others: Sequence[Nodes], opened: Sequence[dict[int, int]], new: list[int]
 ) -> dict[int, int]:
-    """{node: row} for new nodes of the next profile that correspond to new ones of earlier ones.
+    """Return {node: row} for new nodes that correspond to new nodes of earlier profiles.
 
-    The earlier profiles are asked in turn, and no more of them than it takes: an alignment of
+    Earlier profiles are aligned one after another, and only as many as necessary, because aligning
     large graphs is slow.
     """
     mine: dict[int, int] = {}
@@ -169,7 +172,7 @@ def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> ComparisonRow:
 
 
 def _places_before(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> list[int]:
-    """For each node of b the place of the last operator of a that has run by then."""
+    """Return for each node of b the index of the last operator of a that has run by then."""
     partner = {y: a.place[group.a[0]] for group in groups if group.a for y in group.b}
     places = [-1] * len(b)
     last = -1

@@ -1,4 +1,4 @@
-"""How far equal runs differ: what a difference of two runs must exceed."""
+"""Scatter of equal runs: the threshold that a difference of two runs must exceed."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: equal runs beyond the first that make their scatter known, in one group or in several
+#: fewest degrees of freedom: equal runs beyond the first of each group
 LEAST_DOF = 4
-#: of the pairs of equal runs, so many differ by no more than the largest difference that counts
+#: quantile of the differences of equal runs that is used as the largest one
 _QUANTILE = 0.99
-#: what a clock of whole microseconds reads as 0, s
+#: time that stands for 0 on a clock of whole microseconds, s
 _ZERO_S = 5e-7
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """How far equal runs differ, in logarithms of their times.
+    """Scatter of equal runs, in logarithms of their times.
 
-    sd: standard deviation of one run; dof: degrees of freedom behind it
+    sd: standard deviation of one run
+    dof: degrees of freedom behind it
     largest: the largest difference of two equal runs
     """
 
@@ -31,7 +32,7 @@ class Scatter:
 
 
 def scatter_of(groups: Iterable[Sequence[Floats]]) -> Scatter | None:
-    """How far equal runs differ; None if they are too few to tell.
+    """Return the scatter of equal runs; None if they are too few.
 
     groups: of equal runs, each with the logarithms of its passes
     """
@@ -59,6 +60,8 @@ def _differences(group: Sequence[Floats]) -> Floats:
 
 
 def logarithms(times_s: Floats) -> Floats:
-    """Natural logarithms of times, s; nan for what is no time. 0 counts as half a microsecond."""
+    """Return natural logarithms of times, s; nan for invalid times. 0 counts as half a
+    microsecond.
+    """
     usable = np.isfinite(times_s) & (times_s >= 0)
     return np.log(np.where(usable, np.where(times_s == 0, _ZERO_S, times_s), np.nan))

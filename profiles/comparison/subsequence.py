@@ -1,23 +1,22 @@
-"""The longest common subsequence of two lists, fast enough for ten thousand operators.
+"""Longest common subsequence of two lists, fast enough for ten thousand operators.
 
-Method: bit-parallel, one Python integer a row (M. Crochemore, C. S. Iliopoulos, Y. J. Pinzon,
-J. F. Reid, "A fast and practical bit-vector algorithm for the longest common subsequence problem",
-2001), then a walk back through the rows.
+Method: bit-parallel, one Python integer per row (M. Crochemore, C. S. Iliopoulos, Y. J. Pinzon, J.
+    F. Reid, "A fast and practical bit-vector algorithm for the longest common subsequence problem",
+    2001), then a walk back through the rows.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
-#: bits that may be kept; above, tokens are paired by their number of appearance
+#: most bits kept in memory; beyond this, the k-th occurrences of tokens are paired
 MOST_BITS = 400_000_000
 
 
 def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return the places (in a, in b) of a longest common subsequence, rising in both.
+    """Return the indices (in a, in b) of a longest common subsequence, ascending in both.
 
-    Of lists so long that len(a) * len(b) exceeds MOST_BITS it is a common subsequence, but perhaps
-    not a longest.
+    If len(a) * len(b) exceeds MOST_BITS, it is a common subsequence, but not necessarily a longest.
     """
     head = 0
     while head < min(len(a), len(b)) and a[head] == b[head]:
@@ -38,9 +37,10 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
 
 
 def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return a longest part of `pairs`, sorted by the first number, in which the second rises too.
+    """Return a longest part of `pairs`, sorted by the first number, in which the second ascends
+    too.
 
-    Both numbers of the pairs are all different. Patience sorting, O(n log n).
+    The numbers are unique on each side. Patience sorting, O(n log n).
     """
     ordered = sorted(pairs)
     tops: list[int] = []
@@ -69,7 +69,7 @@ def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, in
     for place, token in enumerate(b):
         masks[token] |= 1 << place
     everything = (1 << len(b)) - 1
-    # a zero at bit j of a row: the longest grows from b[:j] to b[:j + 1]
+    # a zero at bit j of a row: the length grows from b[:j] to b[:j + 1]
     rows = [everything]
     for token in a:
         row = rows[-1]
@@ -86,9 +86,9 @@ def _walk_back(
     while x and y >= 0:
         bit = 1 << y
         if rows[x] & bit:
-            y -= 1  # b[y] adds nothing to the longest of a[:x]
+            y -= 1  # b[y] does not extend the subsequence of a[:x]
         elif not rows[x - 1] & bit:
-            x -= 1  # nor does a[x - 1]
+            x -= 1  # neither does a[x - 1]
         else:
             pairs.append((x - 1, y))
             x, y = x - 1, y - 1
@@ -96,7 +96,7 @@ def _walk_back(
 
 
 def _by_appearance(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Pair the k-th appearance of each token in both, then keep a longest rising part."""
+    """Pair the k-th occurrence of each token in both, then keep a longest ascending part."""
     places: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, token in enumerate(b):
         places[token].append(place)

@@ -1,4 +1,4 @@
-"""Where the difference of two totals went: contributions that add up to it exactly."""
+"""Waterfall chart of two totals: contributions that add up exactly to their difference."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from profiles.formats.columns import Side
 
 By = Literal["row", "type", "scope"]
 BYS: tuple[By, ...] = get_args(By)
-#: contributions that are told by name
+#: most contributions that are listed by name
 MOST_STEPS = 12
-#: of the totals; sums in another order differ by less
+#: tolerance as share of the totals, for sums in a different order
 ROUNDING = 1e-9
-#: (name, row or 0)
+#: key of a contribution: (name, row or 0)
 _Key = tuple[str, int]
 
 
@@ -25,11 +25,13 @@ _Key = tuple[str, int]
 class Step:
     """A bar of a waterfall.
 
-    kind: `start` and `end` are the totals, `rest` is all that has no step of its own
+    kind: `start` and `end` are the totals, `rest` is the sum of everything without a step of its
+        own
     name: of the row's operator, type or scope; empty for start, end, rest, and for no scope
-    delta_s: what it adds to the total, of start and end the total itself; negative is faster
+    delta_s: what it adds to the total, for start and end the total itself; negative is faster
     from_s, to_s: where its bar begins and ends, s
-    rows: how many rows it stands for; row: its number if it is a single one
+    rows: number of rows that it represents
+    row: its number if it is a single one
     verdict: on its difference; `absent` for totals and the rest
     """
 
@@ -48,8 +50,8 @@ def waterfall(
 ) -> tuple[Step, ...]:
     """Return the steps from the baseline's total to that of profile `other`, counted from 1.
 
-    The largest contributions first; the last one, the rest, is what is missing to the difference
-    of the totals. Empty if either total is unknown or not finite.
+    The largest contributions come first; the last one, the rest, is the remaining difference of the
+    totals. Empty if either total is unknown or not finite.
     """
     numbers = comparison.side(side)
     start_s, end_s = float(numbers.total_s[0]), float(numbers.total_s[other])
@@ -76,7 +78,9 @@ def waterfall(
 def _verdicts(
     numbers: SideNumbers, other: int, groups: dict[_Key, list[int]], by: By
 ) -> dict[_Key, Verdict]:
-    """{key: verdict}: of a row its own, of several rows that of their sums in each pass."""
+    """Return {key: verdict}: of a single row its own, of several rows that on their sums in each
+    pass.
+    """
     if by == "row":
         rows = numbers.judgements[other - 1]
         return {key: rows.code(members[0]) for key, members in groups.items()}
@@ -91,7 +95,7 @@ def scope_of(name: str) -> str:
 
 
 def _groups(comparison: Comparison, by: By) -> dict[_Key, list[int]]:
-    """{(name, row or 0): numbers of rows}"""
+    """Return {(name, row or 0): numbers of rows}."""
     groups: defaultdict[_Key, list[int]] = defaultdict(list)
     for number, (profile, x) in enumerate(comparison.main):
         nodes = comparison.nodes[profile]
