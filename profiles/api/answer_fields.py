@@ -40,7 +40,9 @@ def answer_of(cls: type) -> type[serializers.Serializer]:
     """A serializer for the schema of a struct; each field is `Annotated` with a description."""
     info = inspect.type_info(cls)
     assert isinstance(info, inspect.StructType)
-    fields = {each.encode_name: _field(each.type, required=each.required) for each in info.fields}
+    fields = {
+        field.encode_name: _field(field.type, required=field.required) for field in info.fields
+    }
     attributes = {"__doc__": cls.__doc__, "__module__": cls.__module__, **fields}
     return type(_name(cls), (serializers.Serializer,), attributes)
 
@@ -57,7 +59,7 @@ def _field(kind: inspect.Type, **more: Any) -> serializers.Field:
             schema = kind.extra_json_schema or {}
             return _field(kind.type, help_text=schema["description"], **more)
         case inspect.UnionType():
-            (known,) = (each for each in kind.types if not isinstance(each, inspect.NoneType))
+            (known,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
             return _field(known, **more | {"allow_null": True})
         case inspect.StructType():
             return answer_of(kind.cls)(**more)

@@ -113,13 +113,13 @@ class ProfileAnswer(ProfileRow):
     def get_raw(self, profile: Profile) -> list[dict[str, Any]]:
         return [
             {
-                "number": each.number,
-                "kind": each.kind,
-                "name": each.name,
-                "size_bytes": each.size_bytes,
-                "url": reverse("api:profile-raw", args=[profile.pk, each.number]),
+                "number": original.number,
+                "kind": original.kind,
+                "name": original.name,
+                "size_bytes": original.size_bytes,
+                "url": reverse("api:profile-raw", args=[profile.pk, original.number]),
             }
-            for each in originals_of(profile)
+            for original in originals_of(profile)
         ]
 
     def get_exports(self, profile: Profile) -> list[str]:
@@ -193,8 +193,8 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
         }
 
     def get_profile(self, upload: ProfileUpload) -> int | None:
-        found = getattr(upload, "profile", None)
-        return found.pk if found else None
+        profile = getattr(upload, "profile", None)
+        return profile.pk if profile else None
 
     def get_problem_text(self, upload: ProfileUpload) -> str:
         if upload.state != ProfileUpload.State.FAILED:
@@ -203,10 +203,10 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
 
     @extend_schema_field(ProgressAnswer(allow_null=True))
     def get_progress(self, upload: ProfileUpload) -> dict[str, object] | None:
-        found = reading_of(upload)
-        if found is None:
+        reading = reading_of(upload)
+        if reading is None:
             return None
-        return {"step": found.step, "percent": found.percent, "text": found.text}
+        return {"step": reading.step, "percent": reading.percent, "text": reading.text}
 
     def get_may_retry(self, upload: ProfileUpload) -> bool:
         return upload.problem in RETRIED

@@ -273,13 +273,13 @@ class CompareGraph(CompareView):
 
 def totals_of(compared: Compared) -> list[dict[str, Any]]:
     """Totals of both sides, and the median of iterations where any profile has some; s."""
-    found = []
+    totals = []
     for side in SIDES:
         numbers = compared.comparison.side(side)
-        found.append(_totals(compared, side, numbers.total_s.tolist(), numbers.totals))
+        totals.append(_totals(compared, side, numbers.total_s.tolist(), numbers.totals))
     if not all(map(math.isnan, compared.latency_s)):
-        found.append(_totals(compared, "latency", compared.latency_s, compared.latency))
-    return found
+        totals.append(_totals(compared, "latency", compared.latency_s, compared.latency))
+    return totals
 
 
 def _totals(

@@ -266,13 +266,13 @@ class Figures(ViewSetMixin, DataView):
         """Latency and its histogram, totals, coverage, cost of profiling, stability."""
         profile, data = self.data(profile_id)
         measurement = _measurement(profile)
-        found = statistics_view(data, profile, measurement)
+        statistics = statistics_view(data, profile, measurement)
         answer = {
-            "passes": found["merged"],
-            "left_out": found["left_out"],
+            "passes": statistics["merged"],
+            "left_out": statistics["left_out"],
             "mismatches": mismatches(data, profile),
-            "sides": [asdict(each) for each in found["sides"]],
-            "coverage": _coverage(found["coverage"], found["withheld"]),
+            "sides": [asdict(side) for side in statistics["sides"]],
+            "coverage": _coverage(statistics["coverage"], statistics["withheld"]),
             "latency": measurement and _latency(measurement),
         }
         return Response(StatisticsAnswer(answer).data)
@@ -288,10 +288,10 @@ class Figures(ViewSetMixin, DataView):
         With a profile they are part of its statistics too.
         """
         task = self.task(task_id)
-        found = measurement_of(task)
-        if found is None:
+        measurement = measurement_of(task)
+        if measurement is None:
             raise without_result(task)
-        return Response(LatencyAnswer(_latency(found)).data)
+        return Response(LatencyAnswer(_latency(measurement)).data)
 
     @extend_schema(
         summary="Show a trace",
@@ -329,9 +329,9 @@ class Figures(ViewSetMixin, DataView):
         profile, data = self.data(profile_id)
         facts = facts_of(profile)
         answer = advice_of(data, facts)
-        for shown, finding in zip(answer["findings"], advise(data, facts).findings, strict=True):
-            shown |= {
-                "step": "".join(piece["text"] for piece in shown["step"]),
+        for view, finding in zip(answer["findings"], advise(data, facts).findings, strict=True):
+            view |= {
+                "step": "".join(piece["text"] for piece in view["step"]),
                 "saves_s": finding.saves_s,
                 "estimate": finding.estimate,
                 "overlaps": finding.overlaps,
@@ -347,23 +347,23 @@ def _measurement(profile: Profile) -> AttemptMeasurement | None:
     return AttemptMeasurement.objects.filter(attempt=profile.attempt_id).first()
 
 
-def _coverage(found: Coverage | None, withheld: str | None) -> dict[str, Any] | None:
-    if found is None:
+def _coverage(covered: Coverage | None, withheld: str | None) -> dict[str, Any] | None:
+    if covered is None:
         return None
-    own = {name: getattr(found, name, None) for name in CoverageAnswer().get_fields()}
+    own = {name: getattr(covered, name, None) for name in CoverageAnswer().get_fields()}
     return own | {"withheld": withheld}
 
 
 def _latency(measurement: AttemptMeasurement) -> Any:
-    shown = measurement_view(measurement) or {}
+    view = measurement_view(measurement) or {}
     own = {name: getattr(measurement, name, None) for name in LatencyAnswer.Meta.fields}
-    words = zip(measurement.contaminations, shown["contaminations"], strict=True)
+    pairs = zip(measurement.contaminations, view["contaminations"], strict=True)
     return own | {
         "histogram": measurement.histogram or None,
-        "waited_s": shown["waited_s"],
-        "device": shown["device"],
+        "waited_s": view["waited_s"],
+        "device": view["device"],
         "contaminations": [
-            {"code": each["code"], "text": str(said["word"]), "detail": said["detail"]}
-            for each, said in words
+            {"code": item["code"], "text": str(words["word"]), "detail": words["detail"]}
+            for item, words in pairs
         ],
     }

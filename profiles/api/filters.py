@@ -9,7 +9,7 @@ from profiles.models import Profile, ProfileUpload
 from tasks.models import TaskFile
 from webprofile.filters import KeyFilter, MomentFilter, TextFilter
 
-_SHOWN = [each for each in ProfileUpload.State.choices if each[0] != "deleted"]
+_SHOWN = [choice for choice in ProfileUpload.State.choices if choice[0] != "deleted"]
 
 
 class ProfileFilters(django_filters.FilterSet):

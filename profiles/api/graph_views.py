@@ -80,11 +80,11 @@ class Graph(DataView):
 
         Where the order of execution is unknown, all operators are taken to run, as in the file.
         """
-        asked = self.asked(GraphQuery)
+        query = self.asked(GraphQuery)
         _, data = self.data(profile_id)
         wiring = wire(data.graph)
-        start = asked["offset"]
-        window = range(len(wiring.rows))[start : start + asked["limit"]]
+        start = query["offset"]
+        window = range(len(wiring.rows))[start : start + query["limit"]]
         return written(
             {
                 "total": len(wiring.rows),
@@ -111,7 +111,7 @@ def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:
         "params": _raw(operators.params, operator),
         "device_s": float(columns.device.end_s[row]) if known else None,
         "host_s": float(columns.host.end_s[row]) if known else None,
-        "outputs": [data.graph.variables.ids[each] for each in wiring.makes[place]],
+        "outputs": [data.graph.variables.ids[variable] for variable in wiring.makes[place]],
     }
 
 

@@ -237,10 +237,10 @@ class Opened(ViewSetMixin, ResultView):
         attempt = self.task(task_id).attempts.filter(number=number).first()
         if attempt is None:
             raise Http404
-        found = import_attempt(attempt, owner=self.request.user)
-        upload = self.upload(found.upload.pk)
+        imported = import_attempt(attempt, owner=self.request.user)
+        upload = self.upload(imported.upload.pk)
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
-        status = 201 if found.is_new else 200
+        status = 201 if imported.is_new else 200
         return Response(OpenedAnswer(upload).data, status=status, headers=headers)
 
     @extend_schema(
@@ -251,10 +251,10 @@ class Opened(ViewSetMixin, ResultView):
     def file(self, request: Request, upload_id: int, number: int) -> HttpResponse:
         """A redirect to storage. Do not send the token along."""
         upload = self.upload(upload_id)
-        found = upload.files.filter(number=number).first()
-        if found is None or upload.state == ProfileUpload.State.INITIATED:
+        file = upload.files.filter(number=number).first()
+        if file is None or upload.state == ProfileUpload.State.INITIATED:
             raise Http404
-        return redirect(storage.presign_get(found.object_key, filename=found.name))
+        return redirect(storage.presign_get(file.object_key, filename=file.name))
 
     @extend_schema(
         summary="Ask where to send parts of an opened profile",
@@ -295,6 +295,6 @@ class Opened(ViewSetMixin, ResultView):
     def initiated_file(self, upload_id: int, number: int) -> OpenedFile:
         """Raises Http404; DomainError opened_gone."""
         upload = self.upload(upload_id)
-        found = get_object_or_404(upload.files, number=number)
+        file = get_object_or_404(upload.files, number=number)
         uploads.initiated_check(upload)
-        return found
+        return file

@@ -271,11 +271,13 @@ class Files(ViewSetMixin, DataView):
         What else a task left is below its own address.
         """
         profile = self.profile(profile_id)
-        found = next((each for each in originals_of(profile) if each.number == number), None)
-        if found is None:
+        original = next(
+            (candidate for candidate in originals_of(profile) if candidate.number == number), None
+        )
+        if original is None:
             raise Http404
-        name = file_name(profile, found.ending)
-        return redirect(storage.presign_get(found.key, filename=name))
+        name = file_name(profile, original.ending)
+        return redirect(storage.presign_get(original.key, filename=name))
 
     @extend_schema(
         summary="Cut a trace",
@@ -301,12 +303,12 @@ class Files(ViewSetMixin, DataView):
         of the trace; what is too large is refused. The header `X-Trace-Events` says how many spans
         and counters it has.
         """
-        asked = self.asked(CutQuery)
+        query = self.asked(CutQuery)
         profile = self.profile(profile_id)
         if not is_trace(profile):
             raise DomainError("trace_none", status=409)
-        wanted = range_of(asked["begin_s"], asked["end_s"], asked["lane"])
-        packed, events = cuts.trace_cut(profile, wanted)
+        excerpt = range_of(query["begin_s"], query["end_s"], query["lane"])
+        packed, events = cuts.trace_cut(profile, excerpt)
         answer = packed_json(request, packed)
         answer["X-Trace-Events"] = str(events)
         return answer
@@ -317,7 +319,7 @@ def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:
     data, asked, found = table.data, table.request, table.selection
     window = slice(start, max(start, stop))
     rows = table.operators()[window]
-    shown = data.of_pass(asked.pass_number - 1) if asked.pass_number else data
+    displayed = data.of_pass(asked.pass_number - 1) if asked.pass_number else data
     shaky = unstable(data, table.side)
     own = zip(
         found.self_s[window].tolist(),
@@ -331,7 +333,7 @@ def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:
     return [
         operator | {"place": place} | dict(zip(names, numbers, strict=True))
         for place, (operator, numbers) in enumerate(
-            zip(_operators(shown, rows), own, strict=True), start
+            zip(_operators(displayed, rows), own, strict=True), start
         )
     ]
 

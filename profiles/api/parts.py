@@ -59,8 +59,8 @@ def address_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
     """Where to send parts, of the data of a `PartsBody`."""
     body = PartsBody(data=data)
     body.is_valid(raise_exception=True)
-    asked = [(part["number"], part["md5"]) for part in body.validated_data["parts"]]
-    return Response({"parts": part_targets(file, body.validated_data["upload"], asked)})
+    parts = [(part["number"], part["md5"]) for part in body.validated_data["parts"]]
+    return Response({"parts": part_targets(file, body.validated_data["upload"], parts)})
 
 
 def join_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
@@ -115,6 +115,6 @@ class TaskFileParts(ViewSetMixin, ResultView):
     def file(self, task_id: int, file_id: int) -> TaskFile:
         """Raises Http404; DomainError not_initiated."""
         task = self.task(task_id)
-        found = get_object_or_404(task.files, pk=file_id)
+        file = get_object_or_404(task.files, pk=file_id)
         check_initiated(task)
-        return found
+        return file

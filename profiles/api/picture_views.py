@@ -199,9 +199,9 @@ class StaticMemoryPicture(_Words):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """`from` is a keyword of Python."""
-        found = super().get_fields()
-        found["from"] = whole("The first step at which each chunk is alive.")
-        return found
+        declared = super().get_fields()
+        declared["from"] = whole("The first step at which each chunk is alive.")
+        return declared
 
 
 class MemoryFlowPicture(_Words):
@@ -367,16 +367,16 @@ class Pictures(ViewSetMixin, ResultView):
         """Addresses and lives of the tensors that the Profiler recorded; the 5,000 largest and
         longest.
         """
-        asked = self.asked(MemoryFlowQuery)
+        query = self.asked(MemoryFlowQuery)
         profile = self.profile(profile_id)
 
         def build() -> HttpResponse:
             summary = summary_of(run_data(profile))
             if summary is None:
                 raise DomainError("memory_flow_none", status=409)
-            return written(memory_flow_data(summary, FlowQuestion(tag=asked["tag"].strip())))
+            return written(memory_flow_data(summary, FlowQuestion(tag=query["tag"].strip())))
 
-        return self.drawn(profile, build, asked)
+        return self.drawn(profile, build, query)
 
     @extend_schema(
         summary="Document of the graph",
@@ -389,12 +389,12 @@ class Pictures(ViewSetMixin, ResultView):
         """One view of the graph, as the site's own Netron reads it; nodes and edges are in
         `/api/v1/profiles/{profile_id}/graph/`.
         """
-        asked = self.asked(NetronQuery)
+        query = self.asked(NetronQuery)
         profile = self.profile(profile_id)
         return self.drawn(
             profile,
-            lambda: netron_answer(request._request, graph_document(profile, **asked)),
-            asked,
+            lambda: netron_answer(request._request, graph_document(profile, **query)),
+            query,
         )
 
 
@@ -403,8 +403,8 @@ def netron_answer(request: HttpRequest, document: bytes) -> HttpResponse:
     return packed_json(request, gzip.compress(document, 1))
 
 
-def _window(asked: Mapping[str, Any]) -> tuple[float, float] | None:
-    ends = asked.get("from"), asked.get("to")
+def _window(query: Mapping[str, Any]) -> tuple[float, float] | None:
+    ends = query.get("from"), query.get("to")
     if ends == (None, None):
         return None
     low, high = ends

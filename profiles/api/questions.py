@@ -132,11 +132,11 @@ class PassesQuery(TableQuery):
     """The same of one pass."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        found = super().get_fields()
-        found["pass"] = _whole(
+        declared = super().get_fields()
+        declared["pass"] = _whole(
             "Times of this profiled pass, from 1; 0 or nothing: medians over all passes.", high=999
         )
-        return found
+        return declared
 
 
 class OperatorsQuery(PassesQuery):
@@ -169,34 +169,34 @@ class TextQuery(PassesQuery):
     )
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        found = super().get_fields()
-        del found["side"]
-        found["order"] = _choice(
+        declared = super().get_fields()
+        del declared["side"]
+        declared["order"] = _choice(
             get_args(Order), "time", "By what rows are ordered; groups know no ids and shapes."
         )
-        found["style"] = _choice(
+        declared["style"] = _choice(
             ("table", "names", "wiki"),
             "table",
             "names: a line for each operator (`--dump-only-opr`); wiki: for Confluence "
             "(`--confluence`).",
         )
-        found["pass"] = _whole("The profiled pass, from 1; 0 or nothing: the first.", high=999)
-        return found
+        declared["pass"] = _whole("The profiled pass, from 1; 0 or nothing: the first.", high=999)
+        return declared
 
 
 class TimelineQuery(fields.Query):
     """Which part of the timeline; both ends or none."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        found = super().get_fields()
+        declared = super().get_fields()
         for name, text in (("from", "Where it begins"), ("to", "Where it ends")):
-            found[name] = serializers.FloatField(
+            declared[name] = serializers.FloatField(
                 required=False,
                 min_value=0,
                 max_value=1e15,
                 help_text=f"{text}, µs from the timeline's own beginning.",
             )
-        return found
+        return declared
 
 
 class CutQuery(fields.Query):

@@ -51,9 +51,9 @@ class Profiles(ViewSetMixin, ResultView):
     def of_task(self, request: Request, task_id: int) -> Response:
         """The profile that a task left. While the task has not ended, 409 tells its state."""
         task = self.task(task_id)
-        found = profile_of(task)
-        if found is not None:
-            return Response(ProfileAnswer(self.profile(found.pk)).data)
+        profile = profile_of(task)
+        if profile is not None:
+            return Response(ProfileAnswer(self.profile(profile.pk)).data)
         raise without_result(task)
 
 
@@ -79,12 +79,12 @@ class TasksTable(ResultView):
 
         Tasks that the reader does not see are left out.
         """
-        asked = self.asked(TasksQuery)
-        tasks = visible_tasks(self.request.user).filter(pk__in=asked["task"])
+        query = self.asked(TasksQuery)
+        tasks = visible_tasks(self.request.user).filter(pk__in=query["task"])
         stream = io.BytesIO()
-        writer = WRITERS[asked["format"]](stream, ROWS["task"])
+        writer = WRITERS[query["format"]](stream, ROWS["task"])
         for columns in task_columns(tasks):
             writer.write(columns)
         writer.close()
-        kind = "text/csv; charset=utf-8" if asked["format"] == "csv" else "application/json"
+        kind = "text/csv; charset=utf-8" if query["format"] == "csv" else "application/json"
         return HttpResponse(stream.getvalue(), content_type=kind)

@@ -1,1 +1,1 @@
-"""Profiles as files for other programs."""
+"""Export profiles as files for other programs."""

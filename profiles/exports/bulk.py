@@ -1,4 +1,6 @@
-"""Results of many tasks as one table, piece by piece: memory holds one profile and one piece."""
+"""Export the results of many tasks as one table, in pieces; memory holds one profile and one
+piece.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,25 +15,25 @@ from profiles.models import AttemptMeasurement, Profile
 from tasks.models import Attempt, Task, TaskFile
 from webprofile.errors import DomainError
 
-#: tasks read from the database at once
+#: tasks that are read from the database at once
 PIECE = 200
 
 Columns = Sequence[Column]
-#: what becomes of a task that has no rows because of an error
+#: callback for a task that has no rows because of an error
 Skipped = Callable[[Task, DomainError], object]
 
 
 def task_columns(tasks: QuerySet[Task]) -> Iterator[Columns]:
-    """Pieces of `ROWS["task"]`: one row for each task, also for those without a result."""
+    """Yield pieces of `ROWS["task"]`: one row for each task, including tasks without a result."""
     for piece in _pieces(tasks):
         rows = [_of_task(task) + _of_result(task) for task in piece]
         yield list(zip(*rows, strict=True))
 
 
 def operator_columns(tasks: QuerySet[Task], skipped: Skipped) -> Iterator[Columns]:
-    """Pieces of `ROWS["operator"]`: those of a task's profile, the longest on the device first.
+    """Yield pieces of `ROWS["operator"]`: the operators of each task, slowest on the device first.
 
-    A task without a profile has none; one whose profile cannot be read is told to `skipped`.
+    A task without a profile has no rows; one whose profile cannot be read is passed to `skipped`.
     """
     for piece in _pieces(tasks):
         for task in piece:
@@ -51,11 +53,11 @@ def _operators(task: Task, profile: Profile) -> Columns:
     except AnalysisError as error:
         raise DomainError("export_question", detail=str(error)) from error
     count = len(values[0].values)
-    return [[value] * count for value in _of_task(task)] + [each.optional() for each in values]
+    return [[value] * count for value in _of_task(task)] + [column.optional() for column in values]
 
 
 def _pieces(tasks: QuerySet[Task]) -> Iterator[list[Task]]:
-    """Read by primary key, so that a long export is no long query."""
+    """Read tasks by primary key in pieces, so that a long export is not one long query."""
     rows = tasks.order_by("pk").prefetch_related(None).prefetch_related(*_WITH)
     last = 0
     while piece := list(rows.filter(pk__gt=last)[:PIECE]):
@@ -89,10 +91,10 @@ def _of_task(task: Task) -> list[Any]:
 def _of_result(task: Task) -> list[Any]:
     attempts = list(task.attempts.all())
     profile = _profile_of(task)
-    found = _measurement_of(task)
-    # a plan without a clean pass has the times of its log alone
-    has_clean = found is not None and found.iterations
-    times: AttemptMeasurement | Profile | None = found if has_clean else profile
+    measurement = _measurement_of(task)
+    # for a plan without a clean pass, only the times of its log are known
+    has_clean = measurement is not None and measurement.iterations
+    times: AttemptMeasurement | Profile | None = measurement if has_clean else profile
     return [
         task.status.value,
         task.reason,
@@ -100,21 +102,23 @@ def _of_result(task: Task) -> list[Any]:
         len(attempts),
         attempts[-1].run_s if attempts else None,
         *(_of(times, name) for name in ("iterations", "median_ms", "mean_ms", "min_ms", "max_ms")),
-        *(_of(found, name) for name in ("p90_ms", "p99_ms", "cv", "load_ms", "overhead")),
-        " ".join(sorted({str(each["code"]) for each in found.contaminations})) if found else None,
+        *(_of(measurement, name) for name in ("p90_ms", "p99_ms", "cv", "load_ms", "overhead")),
+        " ".join(sorted({str(item["code"]) for item in measurement.contaminations}))
+        if measurement
+        else None,
         *(_of(profile, name) for name in ("operators", "device_total_s", "host_total_s")),
     ]
 
 
 def _profile_of(task: Task) -> Profile | None:
-    """The one of its successful attempt."""
-    found = (getattr(attempt, "profile", None) for attempt in task.attempts.all())
-    return next(filter(None, found), None)
+    """Return the profile of the task's successful attempt."""
+    profiles = (getattr(attempt, "profile", None) for attempt in task.attempts.all())
+    return next(filter(None, profiles), None)
 
 
 def _measurement_of(task: Task) -> AttemptMeasurement | None:
-    found = (getattr(attempt, "measurement", None) for attempt in task.attempts.all())
-    return next(filter(None, found), None)
+    measurements = (getattr(attempt, "measurement", None) for attempt in task.attempts.all())
+    return next(filter(None, measurements), None)
 
 
 def _of(row: object, name: str) -> Any:

@@ -1,7 +1,7 @@
-"""A profile in Chrome's trace event format, which Perfetto and chrome://tracing open.
+"""Export a profile in Chrome's trace event format for Perfetto and chrome://tracing.
 
-Format: the document "Trace Event Format" of the Chromium project; Perfetto reads it as
-perfetto.dev/docs/getting-started/other-formats says.
+Format: the document "Trace Event Format" of the Chromium project; Perfetto reads it as described on
+    perfetto.dev/docs/getting-started/other-formats.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,22 +17,22 @@ from profiles.analysis.data import ProfileData
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import Intervals
 
-#: beyond this Perfetto's clock, 64 bits of ns, has no room
+#: largest time that fits into Perfetto's clock of 64-bit ns
 _LATEST_S = 9e9
-#: a thread whose id is its process's is taken for the main thread: ids start elsewhere
+#: viewers take a thread with the id of its process for the main thread, so ids start elsewhere
 _THREADS = 10_000_000
 PROCESSES: tuple[tuple[int, Side, str], ...] = ((1, "device", "Device"), (2, "host", "Host"))
 
 
 def to_trace(data: ProfileData, meta: Mapping[str, Any]) -> bytes:
-    """Return a JSON object of the first pass's last iteration, for Perfetto.
+    """Return a JSON object of the last iteration of the first pass, for Perfetto.
 
-    Process 1 is the device with one thread for each computing node, process 2 the host with its
-    threads. Each operator is a complete event (`X`, µs, to the ns); inside it lie `wait`, until
-    its first kernel is launched, and `compute`. Operators that overlap on one node stand in
-    further threads with the same name. The two processes have clocks of their own, whose zeros
-    the file does not relate. An interval that is no interval (not finite, negative, reversed) is
-    left out and counted in `otherData`.
+    Process 1 is the device with one thread per computing node, process 2 the host with its threads.
+    Each operator is a complete event (`X`, µs, to the ns). It contains `wait`, until its first
+    kernel is launched, and `compute`. Operators that overlap on one node are put into additional
+    threads of the same name. The two processes have separate clocks, and the file does not relate
+    their origins. Invalid intervals (not finite, negative, reversed) are left out and counted in
+    `otherData`.
     """
     events: list[dict[str, Any]] = []
     left_out = 0
@@ -59,7 +59,9 @@ def to_trace(data: ProfileData, meta: Mapping[str, Any]) -> bytes:
 def _nanoseconds(
     intervals: Intervals,
 ) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Which intervals are some, and their times as (m,) int64 ns; kern is start if it is none."""
+    """Return which intervals are valid, and their times as (m,) int64 ns; kern is start without
+    one.
+    """
     start, kern, end = intervals.start_s, intervals.kern_s, intervals.end_s
     with np.errstate(invalid="ignore"):
         sound = (start >= 0) & (end >= start) & (end < _LATEST_S)
@@ -79,11 +81,11 @@ def _threads(
     *,
     first: int,
 ) -> dict[int, tuple[int, int]]:
-    """For each sound interval its (lane, thread id), by start: in a thread none overlaps another.
+    """Return (lane, thread id) of each interval, by start, without overlaps within a thread.
 
-    Of the threads of a lane the one that became free first takes the next interval.
+    An interval is put into the thread of its lane that became free first.
     """
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     free: dict[int, list[tuple[int, int]]] = {}
     numbers = count(first)
     places = np.flatnonzero(sound)
@@ -97,8 +99,8 @@ def _threads(
         else:
             number = next(numbers)
             heappush(threads, (end, number))
-        found[place] = (lane, number)
-    return found
+        spans[place] = (lane, number)
+    return spans
 
 
 def _thread_names(
@@ -122,7 +124,7 @@ def _slices(
     place: tuple[int, int],
     span_ns: tuple[int, int, int],
 ) -> Iterator[dict[str, Any]]:
-    """The operator, and inside it the wait and the computation where both take time."""
+    """Return the operator, and inside it the wait and the computation if both take time."""
     start, kern, end = span_ns
     kind = data.columns.types[row] or ""
     yield _slice(data.columns.names[row] or kind or "?", kind, place, (start, end)) | {"args": args}
@@ -149,7 +151,9 @@ def _slice(
 
 
 def _args(data: ProfileData, side: Side) -> dict[int, dict[str, Any]]:
-    """What is known of each operator, by row; the costs only where it computes, on the device."""
+    """Return the properties of each operator, by row; costs only on the device, where it
+    computes.
+    """
     columns = data.columns
     flo, size = columns.computation, columns.memory
     made = {}
@@ -167,7 +171,7 @@ def _args(data: ProfileData, side: Side) -> dict[int, dict[str, Any]]:
 
 
 def _flat(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Texts alone: viewers show nothing else of `otherData`."""
+    """Return texts only: viewers show nothing else of `otherData`."""
     return {
         key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for key, value in meta.items()

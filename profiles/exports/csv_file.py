@@ -1,4 +1,4 @@
-"""One line for each operator, as spreadsheets read it (RFC 4180)."""
+"""Export one line per operator as CSV (RFC 4180) for spreadsheets."""
 
 import csv
 import io
@@ -15,28 +15,29 @@ from profiles.exports.fields import (
     group_columns,
 )
 
-#: what a spreadsheet takes for the beginning of a formula, also in its full-width form
+#: characters with which a spreadsheet starts a formula, including their full-width forms
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 
 
 def to_csv(values: Sequence[FieldValues], meta: Mapping[str, Any]) -> bytes:
-    """Return UTF-8 text: a line of headings, then one for each operator; lines end in CR LF.
+    """Return UTF-8 text: a line of headings, then one line per operator; lines end in CR LF.
 
-    meta: where the profile is from (`provenance`), for `SOURCE_FIELDS`
-    An empty cell is a number that the profile does not tell; `nan` and `inf` are numbers that it
-    tells. Numbers have all their digits. A text that a spreadsheet would take for a formula gets an
-    apostrophe in front, which spreadsheets do not show; JSON has it as it is.
+    meta: origin of the profile (`provenance`), for `SOURCE_FIELDS`
+
+    An empty cell is a number that the profile does not contain; `nan` and `inf` are numbers that it
+    contains. Numbers have all their digits. A text that a spreadsheet would take for a formula is
+    prefixed with an apostrophe, which spreadsheets do not show; JSON contains it unchanged.
     """
-    return _whole([each.field for each in values], [each.optional() for each in values], meta)
+    return _whole([value.field for value in values], [value.optional() for value in values], meta)
 
 
 def groups_to_csv(groups: Selection, meta: Mapping[str, Any]) -> bytes:
-    """Return one line for each group that was asked for, as `to_csv` writes them."""
+    """Return one line per requested group, in the format of `to_csv`."""
     return _whole(GROUP_FIELDS, group_columns(groups), meta)
 
 
 class CsvWriter:
-    """RFC 4180, empty where nothing is told, formulas disarmed."""
+    """Write RFC 4180; missing values are empty, formulas are escaped."""
 
     def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
         self._fields = fields
@@ -61,7 +62,7 @@ class CsvWriter:
 def _whole(
     fields: Sequence[Field], columns: Sequence[Sequence[Any]], meta: Mapping[str, Any]
 ) -> bytes:
-    """A file of its own, with what is known of the source in each row."""
+    """Return a complete file, with the source columns in each row."""
     file = io.BytesIO()
     writer = CsvWriter(file, [*fields, *SOURCE_FIELDS])
     writer.write([*columns, *([cell] * len(columns[0]) for cell in _source(meta))])
@@ -70,7 +71,7 @@ def _whole(
 
 
 def _source(meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """The cells of `SOURCE_FIELDS`; empty what is not known of a file."""
+    """Return the cells of `SOURCE_FIELDS`; unknown ones are empty."""
     is_task = meta.get("source") == "task"
     options = meta.get("options")
     return (
@@ -83,5 +84,5 @@ def _source(meta: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def safe_text(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """Return a text that no spreadsheet evaluates as a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -38,9 +38,9 @@ class TypeBar:
 
 def type_bars(data: ProfileData, side: Side) -> list[TypeBar]:
     """Time by operator type, the longest first; what is beyond MOST_TYPES is one bar."""
-    found = time_by_type(data.columns.types, data.columns.times(side))
-    longest = float(found.times_s.max(initial=0.0))
-    total = found.total_s
+    types = time_by_type(data.columns.types, data.columns.times(side))
+    longest = float(types.times_s.max(initial=0.0))
+    total = types.total_s
 
     def bar(name: str, operators: int, time_s: float, *, is_rest: bool = False) -> TypeBar:
         share = time_s / total if total > 0 else 0.0
@@ -48,7 +48,7 @@ def type_bars(data: ProfileData, side: Side) -> list[TypeBar]:
         return TypeBar(name, operators, time_s, share, round(width, 2), is_rest)
 
     names = data.columns.types.values
-    rows = zip(found.codes.tolist(), found.operators.tolist(), found.times_s.tolist(), strict=True)
+    rows = zip(types.codes.tolist(), types.operators.tolist(), types.times_s.tolist(), strict=True)
     bars = [bar(names[code], count, time_s) for code, count, time_s in rows]
     first, rest = bars[:MOST_TYPES], bars[MOST_TYPES:]
     if rest:
@@ -78,21 +78,21 @@ class Curve:
 
 def curve(data: ProfileData, side: Side) -> Curve | None:
     """The cumulative share over the number of operators; None if nothing took any time."""
-    found = cumulative(data.columns.times(side))
-    count = len(found.rows)
-    if not count or found.total_s <= 0:
+    curve = cumulative(data.columns.times(side))
+    count = len(curve.rows)
+    if not count or curve.total_s <= 0:
         return None
     places = np.unique(np.linspace(0, count - 1, min(count, CURVE_POINTS)).round().astype(int))
 
     def point(place: int) -> tuple[float, float]:
-        share = float(np.clip(found.shares[place], 0, 1))
+        share = float(np.clip(curve.shares[place], 0, 1))
         return round((place + 1) / count * CURVE_WIDTH, 2), round((1 - share) * CURVE_HEIGHT, 2)
 
     points = [(0.0, CURVE_HEIGHT), *map(point, places.tolist())]
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
     reached = [
         Milestone(round(share * 100), number, *point(min(number, count) - 1))
-        for share, number in found.milestones
+        for share, number in curve.milestones
     ]
     return Curve(path, tuple(reached), count)
 
@@ -138,15 +138,15 @@ class TimelineDrawing:
 
 def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
     """Lanes of host and device; None if nothing can be drawn."""
-    found = timeline(data.graph, data.columns.types, limit=MOST_BARS)
-    if not len(found.bars) or found.span_us < FINEST_US:
+    drawn = timeline(data.graph, data.columns.types, limit=MOST_BARS)
+    if not len(drawn.bars) or drawn.span_us < FINEST_US:
         return None
-    named = _named(data, found)
+    named = _named(data, drawn)
     lanes = []
-    for number, lane in enumerate(found.lanes):
+    for number, lane in enumerate(drawn.lanes):
         y = number * 2 * LANE_HEIGHT
-        mine = np.flatnonzero(found.bars.lane == number)
-        work, wait, copy = _paths(found, mine, y + LANE_HEIGHT)
+        mine = np.flatnonzero(drawn.bars.lane == number)
+        work, wait, copy = _paths(drawn, mine, y + LANE_HEIGHT)
         lanes.append(
             LaneDrawing(
                 side=lane.side,
@@ -163,16 +163,16 @@ def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
     return TimelineDrawing(
         lanes=tuple(lanes),
         height=len(lanes) * 2 * LANE_HEIGHT + 24,
-        span_us=found.span_us,
-        ticks=_ticks(found.span_us),
-        left_out=sum(found.odd.values()),
-        more_lanes=found.more_lanes,
+        span_us=drawn.span_us,
+        ticks=_ticks(drawn.span_us),
+        left_out=sum(drawn.odd.values()),
+        more_lanes=drawn.more_lanes,
     )
 
 
-def _paths(found: Timeline, places: NDArray[np.intp], y: float) -> tuple[str, str, str]:
+def _paths(drawn: Timeline, places: NDArray[np.intp], y: float) -> tuple[str, str, str]:
     """Bars as rectangles: computing, waiting, copying. A merged bar shows its parts in a row."""
-    bars, scale = found.bars, WIDTH / found.span_us
+    bars, scale = drawn.bars, WIDTH / drawn.span_us
     work, wait, copy = list[str](), list[str](), list[str]()
     for place in places.tolist():
         x, end = bars.start_us[place] * scale, bars.end_us[place] * scale
@@ -188,9 +188,9 @@ def _box(x: float, end: float, y: float) -> str:
     return f"M{x:.2f} {y:g}h{max(end - x, 0.1):.2f}v{LANE_HEIGHT - 6:g}H{x:.2f}z"
 
 
-def _named(data: ProfileData, found: Timeline) -> dict[int, list[NamedBar]]:
+def _named(data: ProfileData, drawn: Timeline) -> dict[int, list[NamedBar]]:
     """The longest bars of single operators, by lane."""
-    bars, columns, scale = found.bars, data.columns, WIDTH / found.span_us
+    bars, columns, scale = drawn.bars, data.columns, WIDTH / drawn.span_us
     single = np.flatnonzero(bars.counts == 1)
     spans = (bars.end_us - bars.start_us)[single]
     longest = single[np.argsort(-spans, kind="stable")][:MOST_NAMED]
@@ -240,24 +240,24 @@ class MemoryDrawing:
     ticks: list[Tick]
 
 
-def memory_drawing(found: MemoryFlowSummary) -> MemoryDrawing | None:
+def memory_drawing(summary: MemoryFlowSummary) -> MemoryDrawing | None:
     """The curve up to the peak's height; None where nothing was ever held."""
-    curve = found.curve
-    length_s = found.end_s - found.begin_s
-    if not curve.at_s or length_s <= 0 or found.peak_bytes <= 0:
+    curve = summary.curve
+    length_s = summary.end_s - summary.begin_s
+    if not curve.at_s or length_s <= 0 or summary.peak_bytes <= 0:
         return None
 
     def x(at_s: float) -> float:
-        return min(WIDTH, max(0.0, (at_s - found.begin_s) / length_s * WIDTH))
+        return min(WIDTH, max(0.0, (at_s - summary.begin_s) / length_s * WIDTH))
 
     path = ""
     for at_s, held in zip(curve.at_s, curve.held_bytes, strict=True):
-        y = MEMORY_HEIGHT * (1 - held / found.peak_bytes)
+        y = MEMORY_HEIGHT * (1 - held / summary.peak_bytes)
         path += f"H{x(at_s):.2f}V{y:.2f}" if path else f"M{x(at_s):.2f} {y:.2f}"
     path += f"H{WIDTH:g}"
     return MemoryDrawing(
         path=path,
         area=f"{path}V{MEMORY_HEIGHT:g}H{x(curve.at_s[0]):.2f}z",
-        peak_x=round(x(found.peak_s or found.begin_s), 2),
-        ticks=time_axis(found.begin_s, found.end_s),
+        peak_x=round(x(summary.peak_s or summary.begin_s), 2),
+        ticks=time_axis(summary.begin_s, summary.end_s),
     )

@@ -178,7 +178,7 @@ def rows_by_time(columns: ProfileColumns) -> Rows:
 def values_of(data: ProfileData, rows: Rows) -> list[FieldValues]:
     """Return every field of these operators, in the order of `FIELDS`."""
     columns = data.columns
-    found: dict[str, tuple[NDArray[Any] | Sequence[str], NDArray[np.bool_]]] = {
+    columns_by_name: dict[str, tuple[NDArray[Any] | Sequence[str], NDArray[np.bool_]]] = {
         "row": _whole(rows),
         "id": _texts([columns.ids[row] for row in rows]),
         "name": _texts([columns.names[row] for row in rows]),
@@ -187,11 +187,11 @@ def values_of(data: ProfileData, rows: Rows) -> list[FieldValues]:
         "params": _params(data, rows),
     }
     for side in ("device", "host"):
-        found |= _side(data, side, rows)
-    found |= _costs(columns, rows)
+        columns_by_name |= _side(data, side, rows)
+    columns_by_name |= _costs(columns, rows)
     for key in ("in_shapes", "out_shapes", "in_dtypes", "in_layouts"):
-        found[key] = _column(getattr(columns, key), rows)
-    return [FieldValues(field, *found[field.key]) for field in FIELDS]
+        columns_by_name[key] = _column(getattr(columns, key), rows)
+    return [FieldValues(field, *columns_by_name[field.key]) for field in FIELDS]
 
 
 def _whole(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -204,7 +204,7 @@ def _texts(texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
 
 def _column(column: TextColumn, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
     column = taken(column, rows)
-    return [each or "" for each in column.texts()], column.codes != MISSING
+    return [text or "" for text in column.texts()], column.codes != MISSING
 
 
 def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
@@ -288,7 +288,7 @@ class ExportRows:
 def group_columns(groups: Selection) -> list[list[Any]]:
     """The values of each of `GROUP_FIELDS`; None where the profile does not tell."""
     return [
-        [each or "" for each in groups.types.texts()],
+        [text or "" for text in groups.types.texts()],
         groups.counts.tolist(),
         groups.self_s.tolist(),
         groups.ratio.tolist(),

@@ -57,19 +57,19 @@ class Format:
     make: Callable[[Exported], Iterable[bytes]]
 
 
-def _csv(given: Exported) -> list[bytes]:
-    if given.asked.groups is not None:
-        return [groups_to_csv(given.asked.groups, given.meta)]
-    return [to_csv(values_of(given.shown, given.asked.rows), given.meta)]
+def _csv(export: Exported) -> list[bytes]:
+    if export.asked.groups is not None:
+        return [groups_to_csv(export.asked.groups, export.meta)]
+    return [to_csv(values_of(export.shown, export.asked.rows), export.meta)]
 
 
-def _json(given: Exported) -> list[bytes]:
-    values = values_of(given.shown, given.asked.rows)
-    return [to_json(given.shown, given.asked, values, given.meta)]
+def _json(export: Exported) -> list[bytes]:
+    values = values_of(export.shown, export.asked.rows)
+    return [to_json(export.shown, export.asked, values, export.meta)]
 
 
-def _trace(given: Exported) -> list[bytes]:
-    return [to_trace(given.data, given.meta)]
+def _trace(export: Exported) -> list[bytes]:
+    return [to_trace(export.data, export.meta)]
 
 
 def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
@@ -83,13 +83,13 @@ def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
         raise _refusal(str(error)) from error
 
 
-def _text(given: Exported) -> Iterable[bytes]:
+def _text(export: Exported) -> Iterable[bytes]:
     # the original knows one pass, and no medians
-    return text_of(given.data.columns_of_pass(0))
+    return text_of(export.data.columns_of_pass(0))
 
 
-def _report(given: Exported) -> list[bytes]:
-    return [report_html(given.data, given.meta, given.profile).encode()]
+def _report(export: Exported) -> list[bytes]:
+    return [report_html(export.data, export.meta, export.profile).encode()]
 
 
 FORMATS: dict[str, Format] = {
@@ -126,13 +126,13 @@ def exported(
     request = replace(request, columns=(), page=1)
     if request.problems:
         raise _refusal(sentences(request.problems.values()))
-    shown = data.of_pass(request.pass_number - 1) if request.pass_number else data
+    displayed = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     try:
-        asked = _asked(data, request) if address else ExportRows(rows_by_time(data.columns))
+        rows = _asked(data, request) if address else ExportRows(rows_by_time(data.columns))
     except AnalysisError as error:
         raise _refusal(str(error)) from error
-    return Exported(data, shown, asked, {**meta, "query": address} if address else meta, profile)
+    return Exported(data, displayed, rows, {**meta, "query": address} if address else meta, profile)
 
 
 def _refusal(detail: str) -> DomainError:

@@ -15,7 +15,7 @@ _SIDES: tuple[Side, Side] = ("device", "host")
 
 
 def to_json(
-    data: ProfileData, asked: ExportRows, values: Sequence[FieldValues], meta: Mapping[str, Any]
+    data: ProfileData, rows: ExportRows, values: Sequence[FieldValues], meta: Mapping[str, Any]
 ) -> bytes:
     """Return UTF-8 JSON with these members; numbers read back as the same float64.
 
@@ -40,11 +40,11 @@ def to_json(
         "totals": {f"{side}_s": columns.times(side).total_s() for side in _SIDES},
         "passes": list(data.passes),
         "left_out": [
-            {"name": each.name, "code": each.code, "why": each.detail} for each in data.left_out
+            {"name": file.name, "code": file.code, "why": file.detail} for file in data.left_out
         ],
-        "operators": operators_as_json(data, asked.rows, values),
-        "groups": groups(data, asked.rows),
-        "aggregate": None if asked.groups is None else list(group_rows(asked.groups)),
+        "operators": operators_as_json(data, rows.rows, values),
+        "groups": groups(data, rows.rows),
+        "aggregate": None if rows.groups is None else list(group_rows(rows.groups)),
     }
     return msgspec.json.encode(document)
 
@@ -55,13 +55,13 @@ def groups(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
     codes = types.codes[rows]
     order = np.argsort(codes, kind="stable")
     known, starts = np.unique(codes[order], return_index=True)
-    found = []
+    lines = []
     for code, places in zip(known.tolist(), np.split(order, starts)[1:], strict=True):
         members = rows[places]
         sums = {f"{side}_s": _sum(data, side, members) for side in _SIDES}
         name = types.values[code] if code >= 0 else ""
-        found.append({"type": name, "operators": len(members), **sums})
-    return sorted(found, key=lambda group: -(group["device_s"] or 0.0))
+        lines.append({"type": name, "operators": len(members), **sums})
+    return sorted(lines, key=lambda group: -(group["device_s"] or 0.0))
 
 
 def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
@@ -77,10 +77,10 @@ def operators_as_json(
 ) -> list[dict[str, Any]]:
     """The operators of `to_json`; their JSON texts stay as they are, for `msgspec` to write."""
     made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]
-    for each in values:
-        place, _, key = each.field.key.rpartition(".")
-        cells = each.optional()
-        if each.field.kind == "json":
+    for value in values:
+        place, _, key = value.field.key.rpartition(".")
+        cells = value.optional()
+        if value.field.kind == "json":
             cells = [None if cell is None else msgspec.Raw(cell.encode()) for cell in cells]
         for operator, cell in zip(made, cells, strict=True):
             (operator[place] if place else operator)[key] = cell

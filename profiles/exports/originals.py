@@ -39,19 +39,23 @@ class Original:
 def are_of_trace(profile: Profile, passes: Sequence[str]) -> bool:
     """Whether the operators are those of a trace; `passes` as in `ProfileData`."""
     lead = {profile.object_key(name) for name in passes[:1]}
-    return any(each.kind == "trace" and each.key in lead for each in originals_of(profile))
+    return any(
+        original.kind == "trace" and original.key in lead for original in originals_of(profile)
+    )
 
 
 def originals_of(profile: Profile) -> list[Original]:
     """The raw files of a profile, by their numbers."""
     if profile.upload is not None:
         return [
-            Original(each.number, each.kind, each.name, each.size_bytes, each.object_key)
-            for each in profile.upload.files.all()
+            Original(file.number, file.kind, file.name, file.size_bytes, file.object_key)
+            for file in profile.upload.files.all()
         ]
     if profile.attempt is None:
         return []
-    stored = {each.name: each for each in profile.attempt.artifacts.filter(is_stored=True)}
+    stored = {
+        artifact.name: artifact for artifact in profile.attempt.artifacts.filter(is_stored=True)
+    }
     numbers = {name: number for name in stored if (number := profile_number(name))}
     first = max(numbers.values(), default=0) + 1
     numbers |= {
@@ -77,10 +81,10 @@ def own_names(profile: Profile | None) -> dict[str, str]:
     Files of one name have their number behind it.
     """
     files = list(profile.upload.files.all()) if profile and profile.upload else []
-    counts = Counter(each.name for each in files)
+    counts = Counter(file.name for file in files)
     return {
-        each.stored_name: each.name if counts[each.name] == 1 else f"{each.name} ({each.number})"
-        for each in files
+        file.stored_name: file.name if counts[file.name] == 1 else f"{file.name} ({file.number})"
+        for file in files
     }
 
 
@@ -94,6 +98,6 @@ def with_own_names(data: ProfileData, profile: Profile | None) -> ProfileData:
         load_graph=lambda: data.graph,
         passes=tuple(names.get(name, name) for name in data.passes),
         left_out=tuple(
-            each._replace(name=names.get(each.name, each.name)) for each in data.left_out
+            file._replace(name=names.get(file.name, file.name)) for file in data.left_out
         ),
     )

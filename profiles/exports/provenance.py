@@ -35,8 +35,8 @@ def provenance(profile: Profile) -> dict[str, Any]:
         "opened_at": upload.created_at.isoformat() if upload else None,
         "url": settings.SITE_URL + reverse("profiles:detail", args=[profile.pk]),
         "profiles": [
-            {"name": each.name, "size_bytes": each.size_bytes, "md5": each.md5}
-            for each in (upload.files.all() if upload else ())
+            {"name": file.name, "size_bytes": file.size_bytes, "md5": file.md5}
+            for file in (upload.files.all() if upload else ())
         ],
     }
 
@@ -73,9 +73,9 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
             for file in task.files.all()
         ],
         "profiles": [
-            {"name": each.name, "size_bytes": each.size_bytes, "md5": each.md5}
-            for each in attempt.artifacts.filter(is_stored=True).order_by("pk")
-            if profile_number(each.name) or each.name in TRACE_NAMES
+            {"name": artifact.name, "size_bytes": artifact.size_bytes, "md5": artifact.md5}
+            for artifact in attempt.artifacts.filter(is_stored=True).order_by("pk")
+            if profile_number(artifact.name) or artifact.name in TRACE_NAMES
         ],
     }
 

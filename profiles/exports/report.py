@@ -70,10 +70,10 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
 
 def _memory_flow(data: ProfileData) -> dict[str, Any]:
     """The part about memory over time; empty where no such file is in the run."""
-    found = memory_flow_view(data, FlowQuestion())
-    if found is None:
+    flow = memory_flow_view(data, FlowQuestion())
+    if flow is None:
         return {}
-    return {"memory_flow": found, "memory_curve": memory_drawing(found["summary"])}
+    return {"memory_flow": flow, "memory_curve": memory_drawing(flow["summary"])}
 
 
 def _measured(profile: Profile | None) -> AttemptMeasurement | None:

@@ -1,1 +1,1 @@
-"""What pages show of a profile, in the user's language."""
+"""Convert profiles to what pages and the API display, in the user's language."""

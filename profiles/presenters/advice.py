@@ -1,4 +1,4 @@
-"""What to do next, in the reader's words."""
+"""Recommendations for a profile as text in the user's language."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ from profiles.presenters.isolating import shortened
 from profiles.presenters.peak_performance import roofs_of
 from profiles.presenters.quantities import bytesize, listed, seconds
 
-#: operators that a finding links to; the rest is counted
+#: most operators that a finding links to; the rest is only counted
 MOST_OPERATORS = 5
-#: findings that the top of the page names in a line each
+#: most findings that the top of the page lists
 MOST_LINES = 3
 _LONGEST_TYPE = 60
 _SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
-#: control characters, and those that turn the direction of text
+#: control characters, and characters that change the direction of text
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def facts_of(profile: Profile) -> RunFacts:
-    """What is known of a profile's run; nothing of one that was opened.
+    """Return the facts about the run of a profile; defaults for an import.
 
     Raises DomainError, as `profile_data`.
     """
@@ -44,7 +44,7 @@ def facts_of(profile: Profile) -> RunFacts:
     task = attempt.task
     facts = replace(
         facts,
-        # nobody chose how a script's operators are compiled
+        # options of load_and_run do not apply to the operators of a script
         options=None if task.is_script else task.options,
         machine=str(attempt.worker.facts.get("machine", "")),
         roofs=roofs_of(profile, on_gpu=bool(profile_data(profile).on_gpu.any())),
@@ -55,12 +55,12 @@ def facts_of(profile: Profile) -> RunFacts:
 
 def of_trace(data: ProfileData) -> RunFacts:
     """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
-    found = data.summary("trace", TraceSummary)
-    if found is None:
+    summary = data.summary("trace", TraceSummary)
+    if summary is None:
         return RunFacts()
-    recorded_s = found.end_s - found.begin_s
-    share = (found.wait_s + found.wait_after_s) / recorded_s if recorded_s > 0 else 0.0
-    return RunFacts(of_trace=True, waits=Waits(found.waits_count, share))
+    recorded_s = summary.end_s - summary.begin_s
+    share = (summary.wait_s + summary.wait_after_s) / recorded_s if recorded_s > 0 else 0.0
+    return RunFacts(of_trace=True, waits=Waits(summary.waits_count, share))
 
 
 def _with_measurement(facts: RunFacts, measured: AttemptMeasurement) -> RunFacts:
@@ -69,18 +69,22 @@ def _with_measurement(facts: RunFacts, measured: AttemptMeasurement) -> RunFacts
         iterations_s=measured.iterations_s,
         iteration_cv=measured.cv,
         overhead=measured.overhead,
-        contaminations=tuple(str(each.get("code", "")) for each in measured.contaminations),
+        contaminations=tuple(
+            str(contamination.get("code", "")) for contamination in measured.contaminations
+        ),
     )
 
 
 def advice_of(data: ProfileData, facts: RunFacts) -> dict[str, Any]:
-    """What the rules say, for `profiles/_advice.html`.
+    """Return the context of `profiles/_advice.html`.
 
-    findings: as `_finding` makes them, in order; lines: those that the top of the page names
-    has_gain: whether any could save time
-    one_sample: whether each time rests on a single sample of each operator
-    checked: titles of the rules that were evaluated; suppressed: of those that depend on times
-        which mean little; unknown: of those that lack a fact, and what they lack
+    findings: in the format of `_finding`, in order
+    lines: findings listed at the top of the page
+    has_gain: whether any finding could save time
+    one_sample: whether each time is a single sample of its operator
+    checked: titles of the rules that were evaluated
+    suppressed: titles of the rules that were skipped because times are unreliable
+    unknown: titles of the rules that lack a fact, with the missing facts
     """
     advice = advise(data, facts)
     words = TRACE_RULES if facts.of_trace else RULES
@@ -99,12 +103,13 @@ def advice_of(data: ProfileData, facts: RunFacts) -> dict[str, Any]:
 
 
 def _lines(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the top of the page says: one warning, then what saves most, then the others.
+    """Return the findings for the top of the page: one warning, then the largest saving, then
+    others.
 
-    Of savings that count the same time only the first stands there.
+    Of savings that count the same time, only the first is included.
     """
     gains = [e for e in findings if e["severity"] == "gain" and not e["is_alternative"]]
-    others = [each for each in findings if each["severity"] != "gain"]
+    others = [view for view in findings if view["severity"] != "gain"]
     leads = others[:1] if others and others[0]["severity"] == "warning" else []
     return [*leads, *gains, *others[len(leads) :]][:MOST_LINES]
 
@@ -114,8 +119,8 @@ def _finding(
 ) -> dict[str, Any]:
     words = words_of[finding.rule]
     values = _values(finding.params)
-    shown = finding.rows[:MOST_OPERATORS]
-    times_s = data.columns.device.end_s[list(shown)].tolist()
+    drawn = finding.rows[:MOST_OPERATORS]
+    times_s = data.columns.device.end_s[list(drawn)].tolist()
     unit = unit_of([*times_s, finding.saves_s])
     return {
         "rule": finding.rule,
@@ -129,13 +134,13 @@ def _finding(
         "overlaps": _overlaps(finding, advice.findings, words_of),
         "is_alternative": _is_alternative(finding, advice.findings),
         "estimate": ESTIMATES.get(finding.estimate, ""),
-        "operators": [_operator(row, data, unit) for row in shown],
-        "more": len(finding.rows) - len(shown),
+        "operators": [_operator(row, data, unit) for row in drawn],
+        "more": len(finding.rows) - len(drawn),
     }
 
 
 def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
-    """Numbers with their units; `count` stays one."""
+    """Format numbers with their units; `count` remains a number."""
     values: dict[str, Any] = dict(params)
     for name in _SHARES:
         if name in values:
@@ -152,7 +157,7 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
 
 
 def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] | None:
-    """The time and its share of the device's total; no share of a total of 0."""
+    """Return the time and its share of the device total; no share for a total of 0."""
     if finding.saves_s is None:
         return None
     whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
@@ -163,14 +168,16 @@ def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] |
 def _overlaps(
     finding: Finding, findings: Sequence[Finding], words_of: Mapping[str, RuleWords]
 ) -> str:
-    """Which other savings are the same time, so that nobody adds them up; empty without any."""
+    """Return a note on savings that count the same time, so that they are not added; empty without
+    any.
+    """
     if not finding.overlaps:
         return ""
-    others = [each for each in findings if each.rule in finding.overlaps]
-    names = listed(_("“%(name)s”") % {"name": words_of[each.rule].title} for each in others)
+    others = [other for other in findings if other.rule in finding.overlaps]
+    names = listed(_("“%(name)s”") % {"name": words_of[other.rule].title} for other in others)
     group = {finding.rule, *finding.overlaps}
-    # all of them count time of each other
-    exclude_each_other = all(group - {each.rule} <= set(each.overlaps) for each in others)
+    # all of them overlap with each other
+    exclude_each_other = all(group - {other.rule} <= set(other.overlaps) for other in others)
     if exclude_each_other:
         text = _("Counts the same time as %(names)s: of these savings at most one.")
     else:
@@ -179,14 +186,14 @@ def _overlaps(
 
 
 def _is_alternative(finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Whether it counts the time of a finding before it that is none itself."""
+    """Whether it counts the time of an earlier finding that is not an alternative itself."""
     leading: list[str] = []
-    for each in findings:
-        is_alternative = any(rule in leading for rule in each.overlaps)
-        if each is finding:
+    for other in findings:
+        is_alternative = any(rule in leading for rule in other.overlaps)
+        if other is finding:
             return is_alternative
         if not is_alternative:
-            leading.append(each.rule)
+            leading.append(other.rule)
     return False
 
 
@@ -201,16 +208,16 @@ def _operator(row: int, data: ProfileData, unit: TimeUnit) -> dict[str, Any]:
 
 
 def _step(text: str, options: tuple[str, ...]) -> list[dict[str, str]]:
-    """A sentence in pieces; those that name an option have the `url` of its page.
+    """Split a sentence into pieces; those that name an option have the `url` of its page.
 
-    Options that the sentence does not name follow it.
+    Options that the sentence does not name are appended.
     """
     unnamed = [name for name in options if name not in text]
     pieces = re.split("|".join(f"({name})" for name in options), text) if options else [text]
-    found = [_piece(piece, options) for piece in pieces if piece]
+    parts = [_piece(piece, options) for piece in pieces if piece]
     for name in unnamed:
-        found += [{"text": " "}, _piece(name, options)]
-    return found
+        parts += [{"text": " "}, _piece(name, options)]
+    return parts
 
 
 def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
@@ -220,6 +227,6 @@ def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
 
 
 def _isolated(text: str) -> str:
-    """A text of the file, cut and so that it cannot turn the sentence around it."""
-    shown = _UNSHOWN.sub("\ufffd", text[:_LONGEST_TYPE])
-    return f"\u2068{shown}\u2069"
+    """Return a text of the file, shortened and isolated so that it cannot affect the sentence."""
+    visible = _UNSHOWN.sub("\ufffd", text[:_LONGEST_TYPE])
+    return f"\u2068{visible}\u2069"

@@ -1,6 +1,7 @@
-"""The reader's words for the rules of `analysis.advice`.
+"""User-facing messages for the rules of `analysis.advice`.
 
-Sentences name a finding's `params`, made readable by `advising`; `count` stays one, for plurals.
+Messages use the `params` of a finding, formatted by `presenters.advice`; `count` remains a number,
+for plurals.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from django.utils.translation import ngettext_lazy
 
 @dataclass(frozen=True)
 class RuleWords:
-    """What a rule is called, what it says when it fires, why, and what to do about it."""
+    """The title of a rule, its message, its reason, and what to do."""
 
     title: Any
     sentence: Any
@@ -397,7 +398,7 @@ RULES: Mapping[str, RuleWords] = {
     ),
 }
 
-#: how the time that could be saved was estimated
+#: messages for how the saving was estimated
 ESTIMATES: Mapping[str, Any] = {
     "removed": _("the whole time of these operators"),
     "halved": _("half of the time of these operators, as if they were twice as fast"),
@@ -407,7 +408,7 @@ ESTIMATES: Mapping[str, Any] = {
     "outside": _("the time of an iteration that belongs to no operator"),
 }
 
-#: what a rule lacks
+#: messages for the facts that a rule lacks
 NEEDS: Mapping[str, Any] = {
     "iteration": _("the time of the profiled iteration is not known"),
     "overhead": _("the time of an iteration without profiling is not known"),

@@ -1,4 +1,4 @@
-"""The reader's words for what an attempt left: its files, its passes, what disturbed it."""
+"""User-facing messages about an attempt: its files, its passes, and disturbances."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
 from tasks.models import Task
 
-#: name -> (what it is called, what it is)
+#: file name -> (title, description)
 ARTIFACTS: dict[str, tuple[Any, Any]] = {
     LOG_NAME: (_("Log"), _("What load_and_run printed in all passes.")),
     MEASUREMENT_NAME: (
@@ -69,15 +69,17 @@ _PASSES: dict[str, Any] = {
 
 
 def input_words(task: Task) -> list[str]:
-    """The inputs that a task gives its model, one text each: `data float32 {1,3,224,224}`."""
+    """Return the inputs of a task's model, one text each: `data float32 {1,3,224,224}`."""
     words = []
     for file in task.data_files:
         arrays = file.arrays or [{}]
         for array in arrays:
             name = file.input or str(array.get("name", "")) or file.name
             words.append(_tensor_words(name, array.get("dtype"), array.get("shape")))
-    for given in task.inputs:
-        words.append(_tensor_words(given["name"], given.get("dtype"), given.get("shape")))
+    for task_input in task.inputs:
+        words.append(
+            _tensor_words(task_input["name"], task_input.get("dtype"), task_input.get("shape"))
+        )
     return words
 
 
@@ -87,7 +89,7 @@ def _tensor_words(name: str, dtype: str | None, shape: Sequence[int] | None) -> 
 
 
 def artifact_title(name: str) -> str:
-    """What a file of an attempt is called; its name if it is unknown."""
+    """Return the title of a file of an attempt; its name if it is unknown."""
     number = profile_number(name)
     if number:
         return gettext("Profile %(number)s") % {"number": number}
@@ -95,7 +97,7 @@ def artifact_title(name: str) -> str:
 
 
 def artifact_help(name: str, *, is_script: bool = False) -> str:
-    """What a file of an attempt is, in a sentence; empty if it is unknown."""
+    """Return the description of a file of an attempt, in a sentence; empty if it is unknown."""
     if is_script and name == LOG_NAME:
         return gettext("What the script printed to stdout and stderr.")
     if profile_number(name):
@@ -103,7 +105,7 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
 
 
-#: the agent's own sentences, as they stand in measurements, and the reader's words for them
+#: English notes that agents write into measurements -> translatable messages
 _NOTES: tuple[tuple[re.Pattern[str], Any], ...] = (
     (
         re.compile(
@@ -119,20 +121,20 @@ _NOTES: tuple[tuple[re.Pattern[str], Any], ...] = (
 
 
 def note_words(note: str) -> str:
-    """A note of a measurement in the reader's language; one that is not known here as it is."""
+    """Translate a note of a measurement; an unknown note is returned unchanged."""
     for pattern, words in _NOTES:
-        if found := pattern.fullmatch(note):
-            return str(words % found.groupdict())
+        if match := pattern.fullmatch(note):
+            return str(words % match.groupdict())
     return note
 
 
 def contamination_word(code: str) -> str:
-    """A disturbance in words; a code that is not known here as it is."""
+    """Return the message for a disturbance; an unknown code is returned unchanged."""
     return str(CONTAMINATIONS.get(code, code))
 
 
 def pass_word(kind: str, *, kept: bool) -> str:
-    """What a pass was for."""
+    """Return the message for the kind of a pass."""
     if kind == "inspect":
         return gettext("look at the model's inputs")
     if not kept:
@@ -150,5 +152,5 @@ _KINDS: dict[str, Any] = {
 
 
 def rules_shown() -> list[tuple[str, int]]:
-    """What is removed some days after a task's end, and after how many."""
+    """Return what is deleted after the end of a task, and after how many days."""
     return [(str(_KINDS[name]), days) for name, days in settings.RETENTION.items()]

@@ -1,6 +1,6 @@
-"""What the pictures of a profile are drawn from: plain columns for JSON, and the words beside them.
+"""Data of the charts of a profile: plain columns for JSON, and the texts beside them.
 
-Operators are named by their rows in `ProfileColumns`, times are in µs with three decimals.
+Operators are identified by their rows in `ProfileColumns`; times are in µs with three decimals.
 """
 
 import math
@@ -31,7 +31,7 @@ _NODE = re.compile(r'^CompNode\("([^"]*)"')
 
 
 def operators_data(data: ProfileData) -> Json:
-    """Names and types of all operators, and the self time by which pictures weigh them."""
+    """Return names and types of all operators, and the self time that charts use."""
     columns, side = data.columns, picture_side(data)
     return {
         "side": side,
@@ -43,12 +43,12 @@ def operators_data(data: ProfileData) -> Json:
 
 
 def picture_side(data: ProfileData) -> Side:
-    """The device; the host for a profile whose device was not timed."""
+    """Return the device, or the host for a profile without device times."""
     return "device" if data.columns.device.present.any() else "host"
 
 
 def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> Json:
-    """Lanes and bars; `rows` holds `count` rows for each bar."""
+    """Return lanes and bars; `rows` holds `count` rows for each bar."""
     drawn = timeline(data.graph, data.columns.types, window_us)
     bars = drawn.bars
     return {
@@ -71,12 +71,12 @@ def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> J
 
 
 def drawn_pass(data: ProfileData) -> int:
-    """The number of the pass whose intervals a timeline draws: the leading one of those merged."""
+    """Return the number of the pass that a timeline draws: the leading one of the merged passes."""
     return (profile_number(data.passes[0]) if data.passes else None) or 1
 
 
 def pass_sentence(data: ProfileData) -> str:
-    """Which of several passes a timeline draws, with its total; empty for a single pass."""
+    """Return which of several passes a timeline draws, with its total; empty for a single pass."""
     if len(data.passes) < 2:
         return ""
     return _(
@@ -107,7 +107,7 @@ def _timeline_sentence(drawn: Timeline) -> str:
             "span": seconds(drawn.span_us / 1e6)
         }
     work_us, wait_us = sum(lane.work_us for lane in device), sum(lane.wait_us for lane in device)
-    unit = unit_of(each / 1e6 for each in (drawn.span_us, work_us, wait_us))
+    unit = unit_of(time_us / 1e6 for time_us in (drawn.span_us, work_us, wait_us))
     return _(
         "From the first start to the last end: %(span)s. On the device, operators compute for "
         "%(work)s and wait for %(wait)s, added up."
@@ -119,7 +119,9 @@ def _timeline_sentence(drawn: Timeline) -> str:
 
 
 def _copy_notes(data: ProfileData) -> list[str]:
-    """Of a trace, where waiting for another device is no time of its own as in other profiles."""
+    """Return notes for a trace, in which a copy's time does not include waiting for another
+    device.
+    """
     device = data.graph.device
     if "trace" not in data.beside or not np.array_equal(device.kern_s, device.start_s):
         return []
@@ -172,28 +174,30 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
 
 
 def types_data(data: ProfileData) -> Json:
-    """Time by operator type, that with the most time first."""
+    """Return the time by operator type, slowest first."""
     columns, side = data.columns, picture_side(data)
-    found = time_by_type(columns.types, columns.times(side))
+    types = time_by_type(columns.types, columns.times(side))
     sentence = ""
-    if found.total_s:
+    if types.total_s:
         sentence = _("%(type)s takes %(share)s of the time of all operators, %(total)s.") % {
-            "type": isolated(columns.types.values[found.codes[0]]),
-            "share": percent(found.times_s[0] / found.total_s),
-            "total": seconds(found.total_s),
+            "type": isolated(columns.types.values[types.codes[0]]),
+            "share": percent(types.times_s[0] / types.total_s),
+            "total": seconds(types.total_s),
         }
     return {
-        "types": found.codes.tolist(),
-        "us": _microseconds(found.times_s * 1e6),
-        "operators": found.operators.tolist(),
-        "total": found.total_s * 1e6,
+        "types": types.codes.tolist(),
+        "us": _microseconds(types.times_s * 1e6),
+        "operators": types.operators.tolist(),
+        "total": types.total_s * 1e6,
         "sentence": sentence,
-        "notes": [*_side_notes(side), *_odd_notes(found.left_out)],
+        "notes": [*_side_notes(side), *_odd_notes(types.left_out)],
     }
 
 
 def scopes_data(data: ProfileData) -> Json:
-    """The tree of scopes: `n` name and `c` content of a scope; `r` rows and `t` µs of a leaf."""
+    """Return the tree of scopes: `n` name and `c` content of a scope; `r` rows and `t` µs of a
+    leaf.
+    """
     side = picture_side(data)
     paths = scope_paths(data.graph, len(data.columns))
     tree = scope_tree(paths, data.columns.times(side))
@@ -204,7 +208,7 @@ def _scope_nodes(scope: Scope) -> list[Json]:
     nodes: list[Json] = []
     for child in scope.scopes.values():
         name = child.name
-        # a scope that holds one scope and nothing else is no level of its own
+        # a scope that contains only one other scope is merged with it
         while len(child.scopes) == 1 and not child.rows and not child.more:
             (child,) = child.scopes.values()
             name = f"{name}.{child.name}"
@@ -219,43 +223,45 @@ def _scope_nodes(scope: Scope) -> list[Json]:
 
 
 def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:
-    """Points of the roofline, and the roofs: of the hardware, else the best of this profile."""
-    found = roofline(data.columns)
-    lines = [{"name": "", "flops": found.best_flops}]
-    bytes_s = found.best_bytes_s
+    """Return the points of the roofline and its ceilings: of the hardware, or else the best values
+    of this profile.
+    """
+    points = roofline(data.columns)
+    lines = [{"name": "", "flops": points.best_flops}]
+    bytes_s = points.best_bytes_s
     if roofs is not None:
-        peaks = peaks_in_use(found, data.columns, roofs)
+        peaks = peaks_in_use(points, data.columns, roofs)
         lines = [{"name": name, "flops": flops} for name, flops in peaks.items()]
         bytes_s = roofs.copy_bytes_s
     return {
-        "rows": found.rows.tolist(),
-        "intensity": _rounded(found.intensity),
-        "flops": _rounded(found.flops),
-        "us": _microseconds(found.time_s * 1e6),
+        "rows": points.rows.tolist(),
+        "intensity": _rounded(points.intensity),
+        "flops": _rounded(points.flops),
+        "us": _microseconds(points.time_s * 1e6),
         "measured": roofs is not None,
         "roofs": lines,
         "bytes_s": bytes_s,
-        "sentence": _roofline_sentence(found, len(data.columns)),
-        "notes": _roofline_notes(found, roofs),
+        "sentence": _roofline_sentence(points, len(data.columns)),
+        "notes": _roofline_notes(points, roofs),
     }
 
 
-def _roofline_sentence(found: Roofline, operators: int) -> str:
-    total = float(found.time_s.sum())
+def _roofline_sentence(points: Roofline, operators: int) -> str:
+    total = float(points.time_s.sum())
     if not total:
         return ""
     return ngettext(
         "%(number)d of %(all)d operators is a point; they take %(time)s.",
         "%(number)d of %(all)d operators are points; they take %(time)s.",
-        len(found.rows),
-    ) % {"number": len(found.rows), "all": operators, "time": seconds(total)}
+        len(points.rows),
+    ) % {"number": len(points.rows), "all": operators, "time": seconds(total)}
 
 
-def _roofline_notes(found: Roofline, roofs: Roofs | None) -> list[str]:
+def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     counts = (
-        (found.no_time, _("a time of 0 or none that can be drawn")),
-        (found.no_computation, _("FLOPs that MegEngine does not count")),
-        (found.no_memory, _("bytes that MegEngine does not count")),
+        (points.no_time, _("a time of 0 or none that can be drawn")),
+        (points.no_computation, _("FLOPs that MegEngine does not count")),
+        (points.no_memory, _("bytes that MegEngine does not count")),
     )
     left_out = [f"{number} ({reason})" for number, reason in counts if number]
     notes = []
@@ -263,14 +269,14 @@ def _roofline_notes(found: Roofline, roofs: Roofs | None) -> list[str]:
         notes.append(_("Timed operators left out: %(list)s.") % {"list": ", ".join(left_out)})
     if roofs is not None:
         notes.append(_("Roofs: %(source)s") % {"source": roofs.source})
-        if bool((found.flops > found.intensity * roofs.copy_bytes_s).any()):
+        if bool((points.flops > points.intensity * roofs.copy_bytes_s).any()):
             notes.append(
                 _(
                     "Operators above the copy line read from caches: what they need was used "
                     "shortly before, and caches are faster than the memory that was measured."
                 )
             )
-    elif len(found.rows):
+    elif len(points.rows):
         notes.append(
             _(
                 "No roofs were measured on this device. The lines are the best FLOP/s and the best "
@@ -282,7 +288,7 @@ def _roofline_notes(found: Roofline, roofs: Roofs | None) -> list[str]:
 
 
 def memory_data(data: ProfileData, device: str) -> Json:
-    """Bytes over the order of execution; with the blocks that are taken at the peak."""
+    """Return the bytes over the order of execution, and the blocks allocated at the peak."""
     plan = memory_plan(data.graph, data.columns, device)
     return {
         "device": plan.device,
@@ -314,7 +320,7 @@ def _memory_sentence(plan: MemoryPlan, data: ProfileData) -> str:
         return ""
     row = int(plan.rows[plan.peak_step])
     name = data.columns.names[row] if row != MISSING else "–"
-    # a trace does not say where its tensors lie
+    # a trace does not record where its tensors are stored
     text = _(
         "Peak on %(device)s: %(peak)s at operator %(step)d of %(steps)d, %(name)s; %(persistent)s "
         "of it are parameters, constants and inputs."
@@ -354,24 +360,24 @@ def _memory_notes(plan: MemoryPlan) -> list[str]:
 
 
 def cumulative_data(data: ProfileData) -> Json:
-    """Operators by time, the slowest first, and their running share of the total."""
+    """Return operators by time, slowest first, and their running share of the total."""
     side = picture_side(data)
-    found = cumulative(data.columns.times(side))
+    curve = cumulative(data.columns.times(side))
     sentence = ""
-    if found.milestones:
-        share, operators = found.milestones[1]
+    if curve.milestones:
+        share, operators = curve.milestones[1]
         sentence = ngettext(
             "%(number)d of %(all)d operators makes %(share)s of the time.",
             "%(number)d of %(all)d operators make %(share)s of the time.",
             operators,
-        ) % {"number": operators, "all": len(found.rows), "share": percent(share)}
+        ) % {"number": operators, "all": len(curve.rows), "share": percent(share)}
     return {
-        "rows": found.rows.tolist(),
-        "us": _microseconds(found.times_s * 1e6),
-        "share": np.round(found.shares, 5).tolist(),
-        "milestones": found.milestones,
+        "rows": curve.rows.tolist(),
+        "us": _microseconds(curve.times_s * 1e6),
+        "share": np.round(curve.shares, 5).tolist(),
+        "milestones": curve.milestones,
         "sentence": sentence,
-        "notes": [*_side_notes(side), *_odd_notes(found.left_out)],
+        "notes": [*_side_notes(side), *_odd_notes(curve.left_out)],
     }
 
 
@@ -393,7 +399,7 @@ def _odd_notes(left_out: int) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """`80 %`, `0.4 %`, `< 0.1 %`; `static/js/format.js` does the same."""
+    """Format `80 %`, `0.4 %`, `< 0.1 %`; must agree with `static/js/format.js`."""
     if 0 < share < 0.0005:
         return "< 0.1 %"
     return f"{share * 100:.0f} %" if share >= 0.0995 or not share else f"{share * 100:.1f} %"

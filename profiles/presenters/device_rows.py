@@ -13,10 +13,10 @@ _LARGEST = 2**63
 
 
 def device_rows(device: Mapping[str, Any]) -> list[dict[str, str]]:
-    """[{"name", "before", "after"}], without rows that neither side tells.
+    """Return [{"name", "before", "after"}], without rows that are missing on both sides.
 
     device: `before` and `after` as in `agent.protocol.measurement`; any part may be missing or of
-    another kind, since an agent wrote it.
+        another type, since an agent wrote it.
     """
     sides = [_cells(_mapping(device.get(when))) for when in ("before", "after")]
     names = list(dict.fromkeys([*sides[0], *sides[1]]))
@@ -42,10 +42,10 @@ def _cells(state: State) -> dict[str, str]:
 
 
 def _clocks(clocks: Any) -> str:
-    """The lowest and the highest clock of all cores."""
+    """Return the lowest and the highest clock of all cores."""
     cores = clocks if isinstance(clocks, list) else []
-    found = [core.get("current_mhz") for core in cores if isinstance(core, dict)]
-    speeds = [float(speed) for speed in found if speed is not None and _is_number(speed)]
+    known = [core.get("current_mhz") for core in cores if isinstance(core, dict)]
+    speeds = [float(speed) for speed in known if speed is not None and _is_number(speed)]
     if not speeds:
         return ""
     low, high = min(speeds), max(speeds)
@@ -72,7 +72,7 @@ def _first(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether this is a number that can be shown; rows may be older than the rule for them."""
+    """Whether this is a valid number; stored rows may be older than its validation."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and abs(value) <= _LARGEST
 

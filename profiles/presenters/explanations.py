@@ -1,6 +1,6 @@
-"""What each figure on the pages is: in the reader's words, with its unit and its formula.
+"""Explanations of the figures on pages: description, unit and formula.
 
-Shown where the figure stands by `templates/profiles/_explained.html`.
+`templates/profiles/_explained.html` shows them next to the figure.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 @dataclass(frozen=True)
 class Explanation:
-    """`formula` is empty for what is measured and not computed."""
+    """`formula` is empty for a figure that is measured and not computed."""
 
     key: str
     term: Any
@@ -234,4 +234,4 @@ _ALL = (
     ),
 )
 
-EXPLANATIONS: dict[str, Explanation] = {each.key: each for each in _ALL}
+EXPLANATIONS: dict[str, Explanation] = {explanation.key: explanation for explanation in _ALL}

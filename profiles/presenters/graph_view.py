@@ -1,4 +1,4 @@
-"""What the viewer of graphs is given: the executed graph, or the model that was uploaded."""
+"""Data for the graph viewer: the executed graph, or the uploaded model."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from tasks.models import Task, TaskFile
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
-#: how much of a file decides
+#: number of bytes at the start of a file that determine its format
 START_BYTES = 32
 #: v2: what MegEngine dumps by default (`dump_format='FBS_V2'`); v1: `FBS`; old: before
 #: FlatBuffers; other: packed, encrypted or no model
@@ -25,11 +25,11 @@ _OLD = (b"mgb0001", b"mgb0000a", b"MGBS")
 
 
 def model_form(start: bytes) -> ModelForm:
-    """Return the form of the model whose first `START_BYTES` are `start`.
+    """Return the format of the model whose first `START_BYTES` are `start`.
 
     Source: MegEngine `src/serialization/impl/serializer_oss*.cpp`. A file with input data begins
-    with `mgbtest0` and their number, 12 bytes in all. The identifier of a FlatBuffers file
-    stands after its root's offset, before which there may be its size.
+        with `mgbtest0` and their number, 12 bytes in total. The identifier of a FlatBuffers file
+        follows the offset of its root, optionally preceded by the size.
     """
     if start.startswith(_INPUT_DATA):
         start = start[12:]
@@ -43,18 +43,19 @@ def model_form(start: bytes) -> ModelForm:
 def graph_document(
     profile: Profile, *, scope: str, row: int | None, colour: Metric, side: Side | None
 ) -> bytes:
-    """One view of the executed graph, as `netron_document` writes it.
+    """Return one view of the executed graph, in the format of `netron_document`.
 
-    row: instead of `scope`, the view that shows this row of the table; side: None for the device,
-    or the host for a profile whose device was not timed
+    row: instead of `scope`, the view that shows this row of the table
+    side: None for the device, or for the host if the device was not timed
+
     Raises DomainError operator_not_drawn if no view shows the row, and as `profile_data`.
     """
     data = profile_data(profile)
     if row is not None:
-        found = place_of_row(data, row)
-        if found is None:
+        place = place_of_row(data, row)
+        if place is None:
             raise DomainError("operator_not_drawn", status=404)
-        scope = found
+        scope = place
     if side is None:
         side = "device" if data.columns.device.present.any() else "host"
     colours = colouring(data, colour, side)
@@ -62,7 +63,9 @@ def graph_document(
 
 
 def task_model_view(task: Task) -> dict[str, Any]:
-    """{"address", "name", "size_bytes"} of the uploaded model, or {"reason"}: why there is none."""
+    """Return {"address", "name", "size_bytes"} of the uploaded model, or the {"reason"} why there
+    is none.
+    """
     if task.is_script:
         return _refused(gettext("This task ran a script, so there is no model file to draw."))
     file = task.files.filter(kind=TaskFile.Kind.MODEL).first()

@@ -1,9 +1,10 @@
-"""Names from files as pages show them: on one line, visible, and without turning what follows.
+"""Format names from files for pages: on one line, visible, without affecting text direction.
 
-An element that isolates (`<bdi>`) is not enough: an unmatched mark in a name ends the isolation.
+An element that isolates (`<bdi>`) is not sufficient: an unmatched mark in a name ends the
+isolation.
 """
 
-#: control characters have signs of their own, and marks of direction become U+FFFD
+#: control characters become their visible symbols, direction marks become U+FFFD
 _VISIBLE = str.maketrans(
     {chr(code): chr(0x2400 + code) for code in range(32)}
     | dict.fromkeys("\n\x85\u2028\u2029", "↵")
@@ -14,15 +15,17 @@ LONGEST = 200
 
 
 def visible(text: str) -> str:
-    """A text on one line, with signs for what has no shape: `↵` for a new line."""
+    """Return a text on one line, with symbols for invisible characters: `↵` for a new line."""
     return text.translate(_VISIBLE)
 
 
 def shortened(text: str) -> str:
-    """The same with at most LONGEST letters, for places that cannot grow."""
+    """Return the visible text with at most LONGEST letters, for places of fixed size."""
     return visible(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
 def isolated(name: str) -> str:
-    """The same for sentences, titles and drawings, where no element stands around a name."""
+    """Return the visible text for sentences, titles and drawings, where no element isolates a
+    name.
+    """
     return f"\u2068{shortened(name)}\u2069"

@@ -1,17 +1,19 @@
-"""The file `memory_flow.svg` of a run, as it came."""
+"""The original file `memory_flow.svg` of a run."""
 
 from profiles.exports.originals import Original, originals_of
 from profiles.models import Profile
 
-#: a browser draws all of a picture at once, and MegEngine's are larger than any window
+#: largest picture on a page: browsers draw all of it at once, and MegEngine's exceed any window
 IMAGE_LIMIT_BYTES = 8 * 1024**2
 
 
 def flow_file(profile: Profile) -> Original | None:
-    """The file that the page was made of; None if there is none any more."""
-    return next((each for each in originals_of(profile) if each.kind == "memory_flow"), None)
+    """Return the file of which the page was made; None if it was deleted."""
+    return next(
+        (original for original in originals_of(profile) if original.kind == "memory_flow"), None
+    )
 
 
 def is_shown(file: Original) -> bool:
-    """Whether it is small enough for a page."""
+    """Whether the file is small enough for a page."""
     return file.size_bytes <= IMAGE_LIMIT_BYTES

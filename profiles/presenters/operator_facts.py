@@ -1,4 +1,4 @@
-"""All that is known of one operator, for the panel beside the tables."""
+"""All data about one operator, for the panel beside the tables."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from profiles.presenters.isolating import shortened, visible
 from profiles.presenters.quantities import seconds
 
 SIDES: tuple[Side, ...] = ("device", "host")
-#: variables and parameters that are listed; the graph has all
+#: most variables and parameters that are listed; the graph has all
 _MOST = 40
 
 
@@ -29,9 +29,9 @@ _MOST = 40
 class SideFacts:
     """Times of one side as texts.
 
-    samples: of each pass, only where there are several
+    samples: of each pass, only for several passes
     statistics: (name, value)
-    place: from 0, as in the table of this side ordered by self time, of `timed` operators
+    place: index, from 0, in the table of this side sorted by self time, of `timed` operators
     """
 
     title: str
@@ -45,9 +45,11 @@ class SideFacts:
 
 
 def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
-    """The context of `profiles/_operator.html`; `row` must be one of the profile's columns."""
+    """Return the context of `profiles/_operator.html`; `row` must be one of the profile's
+    columns.
+    """
     columns = data.columns
-    found = int(data.graph.operator_of_row(len(columns))[row])
+    operator = int(data.graph.operator_of_row(len(columns))[row])
     return {
         "row": row,
         "name": visible(columns.names[row]),
@@ -56,7 +58,7 @@ def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
         "sides": [facts for side in SIDES if (facts := _side(data, side, row))],
         "numbers": _numbers(data, row),
         "in_shapes": columns.in_shapes[row],
-        **(_place_in_graph(data.graph, found) if found != MISSING else {}),
+        **(_place_in_graph(data.graph, operator) if operator != MISSING else {}),
     }
 
 
@@ -85,7 +87,7 @@ def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
 def _place(times: SideTimes, row: int) -> int:
     timed = np.flatnonzero(times.present)
     column = NumberColumn(times.end_s[timed], np.ones(len(timed), dtype=np.bool_))
-    # equal times have the order that `select` gives them
+    # equal times are ordered as in `select`
     order = timed[number_order(column, ascending=False)]
     return int(np.flatnonzero(order == row)[0])
 
@@ -105,18 +107,18 @@ def _statistics(data: ProfileData, side: Side, row: int, unit: TimeUnit) -> list
 def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
     columns = data.columns
     self_s = float(columns.device.end_s[row])
-    found = []
+    facts = []
     if columns.computation.present[row]:
         flo = float(columns.computation.values[row])
-        found.append((_("Computation"), page_operations(flo)))
+        facts.append((_("Computation"), page_operations(flo)))
         if self_s > 0:
-            found.append(("FLOP/s", page_rate(flo / self_s)))
+            facts.append(("FLOP/s", page_rate(flo / self_s)))
     if columns.memory.present[row]:
         size = float(columns.memory.values[row])
-        found.append((_("Bytes read and written"), " ".join(memory(size))))
+        facts.append((_("Bytes read and written"), " ".join(memory(size))))
         if self_s > 0:
-            found.append((_("Bandwidth"), " ".join(bandwidth(size / self_s))))
-    return found
+            facts.append((_("Bandwidth"), " ".join(bandwidth(size / self_s))))
+    return facts
 
 
 def _place_in_graph(graph: ExecutedGraph, operator: int) -> dict[str, Any]:
@@ -149,8 +151,8 @@ def _shape(text: str | None) -> str:
 
 
 def _params(text: str | None) -> list[tuple[str, str]]:
-    found = None if text is None else msgspec.json.decode(text)
-    if not isinstance(found, dict):
+    params = None if text is None else msgspec.json.decode(text)
+    if not isinstance(params, dict):
         return []
-    listed = list(found.items())[:_MOST]
+    listed = list(params.items())[:_MOST]
     return [(shortened(str(name)), visible(str(value))) for name, value in listed]

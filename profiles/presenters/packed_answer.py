@@ -1,4 +1,4 @@
-"""A document that was made compressed, as an answer."""
+"""HTTP response with a JSON document that is stored compressed."""
 
 import gzip
 
@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 
 
 def packed_json(request: HttpRequest, packed: bytes) -> HttpResponse:
-    """JSON as it was compressed by gzip; unpacked only for who does not take that."""
+    """Return gzip-compressed JSON; it is decompressed only if the client does not accept gzip."""
     response = HttpResponse(content_type="application/json")
     response["Vary"] = "Accept-Encoding"
     response["Cache-Control"] = "private, no-store"

@@ -1,4 +1,4 @@
-"""What the device of a profile reaches at best, for the roofline and the advice."""
+"""Peak performance of a profile's device, for the roofline and the recommendations."""
 
 import datetime
 
@@ -9,14 +9,14 @@ from profiles.models import Profile
 from workers.models import Runtime
 from workers.peak_performance import roofs_for
 
-#: with these a CPU computes in several threads; the roofs are those of one
+#: options that make a CPU compute in several threads; the peak performance is that of one thread
 _THREADS = ("multithread", "multithread_default")
 
 
 def roofs_of(profile: Profile, *, on_gpu: bool = False) -> Roofs | None:
-    """The roofs of the task's device, as measured with its version of MegEngine.
+    """Return the peak performance of the task's device, measured with its version of MegEngine.
 
-    None for an opened profile, if they were not measured, and for a run in several threads.
+    None for an import, if it was not measured, and for a run in several threads.
     """
     if profile.attempt is None:
         return None
@@ -27,13 +27,13 @@ def roofs_of(profile: Profile, *, on_gpu: bool = False) -> Roofs | None:
     runtime = Runtime.objects.filter(
         worker=profile.attempt.worker_id, version=task.runtime_version
     ).first()
-    found = roofs_for(runtime.roofs, "cuda" if on_gpu else "cpu") if runtime else None
-    if found is None:
+    peaks = roofs_for(runtime.roofs, "cuda" if on_gpu else "cpu") if runtime else None
+    if peaks is None:
         return None
-    day = datetime.datetime.fromtimestamp(found.measured_at, datetime.UTC).date()
+    day = datetime.datetime.fromtimestamp(peaks.measured_at, datetime.UTC).date()
     return Roofs(
-        peak_flops=found.peak_flops,
-        copy_bytes_s=found.copy_bytes_s,
+        peak_flops=peaks.peak_flops,
+        copy_bytes_s=peaks.copy_bytes_s,
         source=gettext("matrix products and copies, measured on %(date)s on this device.")
         % {"date": day.isoformat()},
     )

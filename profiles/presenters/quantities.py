@@ -1,4 +1,4 @@
-"""Numbers with units as pages show them; `static/js/format.js` does the same in the browser."""
+"""Format numbers with units for pages; must agree with `static/js/format.js`."""
 
 import math
 from collections.abc import Iterable
@@ -12,27 +12,27 @@ _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def seconds(value: float | None, unit: TimeUnit | None = None) -> str:
-    """A time with four significant digits: `12.35 ms`, `0.01235 ms`; see `duration`."""
+    """Format a time with four significant digits: `12.35 ms`, `0.01235 ms`; see `duration`."""
     return duration(value, unit)
 
 
 def milliseconds(value: float | None, unit: TimeUnit | None = None) -> str:
-    """As `seconds`, for a value in ms."""
+    """Format a value in ms as `seconds` does."""
     return seconds(None if value is None else value / 1000, unit)
 
 
 def microseconds(value: float | None, unit: TimeUnit | None = None) -> str:
-    """As `seconds`, for a value in µs."""
+    """Format a value in µs as `seconds` does."""
     return seconds(None if value is None else value / 1e6, unit)
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Texts one after the other: `A, B`."""
+    """Join texts: `A, B`."""
     return pgettext("between items", ", ").join(texts)
 
 
 def bytesize(value: float | None) -> str:
-    """A size in binary units: `1.5 MiB`, `200 B`."""
+    """Format a size in binary units: `1.5 MiB`, `200 B`."""
     if value is None:
         return ABSENT
     step = 0
@@ -43,7 +43,7 @@ def bytesize(value: float | None) -> str:
 
 
 def giga(value: float | None) -> str:
-    """A rate in units of 10^9 with four significant digits: `109.6`."""
+    """Format a rate in units of 10^9 with four significant digits: `109.6`."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return ABSENT
     return four_digits(value / 1e9)

@@ -1,7 +1,7 @@
-"""Which part of a page comes from which file of an opened run, and files that are not of one run.
+"""Which part of a page comes from which file of an import, and detection of unrelated files.
 
-Nothing but a user's word says that files are of one run. Where their content shows that they
-cannot be, the page says so; where it cannot be told, it says nothing.
+Only the user claims that files belong to one run. If their content shows that they cannot, the page
+displays a warning; in doubt, it displays nothing.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from profiles.formats.static_memory.summary import StaticMemory, rows_of
 from profiles.models import OpenedFile, Profile
 from profiles.presenters.isolating import isolated
 
-#: fewer names than these say nothing of what they have in common
+#: fewest names for a meaningful comparison
 _NAMES_LEAST = 10
 #: of the shorter list; runs of one program share all of them, two programs a third (measured)
 _NAMES_SHARED = 0.5
@@ -25,7 +25,7 @@ _NAMES_SHARED = 0.5
 
 @dataclass(frozen=True)
 class Source:
-    """A file, of which kind it is, and what the page shows of it, in the reader's words."""
+    """A file, its kind, and what the page shows of it, as text."""
 
     name: str
     kind: str
@@ -33,58 +33,69 @@ class Source:
 
 
 def sources_of(data: ProfileData, profile: Profile) -> list[Source]:
-    """The files that the page of an opened run is made of, if they are of several kinds."""
+    """Return the files of which the page of an import is made, if they are of several kinds."""
     if profile.upload is None:
         return []
-    used = [each for each in originals_of(profile) if _stored(each) not in _left_out(data)]
-    if len({each.kind for each in used}) < 2:
+    used = [
+        original for original in originals_of(profile) if _stored(original) not in _left_out(data)
+    ]
+    if len({original.kind for original in used}) < 2:
         return []
     names, kinds = own_names(profile), dict(OpenedFile.Kind.choices)
     return [
         Source(
-            names.get(_stored(each), each.name),
-            str(kinds.get(each.kind, each.kind)),
-            _shows(each.kind, is_lead=_stored(each) in data.passes),
+            names.get(_stored(original), original.name),
+            str(kinds.get(original.kind, original.kind)),
+            _shows(original.kind, is_lead=_stored(original) in data.passes),
         )
-        for each in used
+        for original in used
     ]
 
 
 def mismatches(data: ProfileData, profile: Profile) -> list[str]:
-    """Why the files of an opened run cannot be of one run, in sentences; empty if they may be."""
+    """Return reasons why the files of an import cannot belong to one run, in sentences."""
     if profile.upload is None:
         return []
     files = _Files(data, profile)
-    found = (_trained_here_alone(files), _other_tensors(files), _other_plan(files))
-    return [each for each in found if each]
+    warnings = (_trained_here_alone(files), _other_tensors(files), _other_plan(files))
+    return [warning for warning in warnings if warning]
 
 
 class _Files:
-    """The data of a run with the name of the file that each kind of them is of."""
+    """The data of a run, with the name of the file of each kind."""
 
     def __init__(self, data: ProfileData, profile: Profile) -> None:
         self.data = data
         names = own_names(profile)
-        used = [each for each in originals_of(profile) if _stored(each) not in _left_out(data)]
-        #: the file of the operators, and the first one of each kind
-        self.lead = next((each for each in used if _stored(each) in data.passes[:1]), None)
-        self._names = {each.kind: names.get(_stored(each), each.name) for each in reversed(used)}
+        used = [
+            original
+            for original in originals_of(profile)
+            if _stored(original) not in _left_out(data)
+        ]
+        #: the file with the operators, and the first file of each kind
+        self.lead = next(
+            (original for original in used if _stored(original) in data.passes[:1]), None
+        )
+        self._names = {
+            original.kind: names.get(_stored(original), original.name)
+            for original in reversed(used)
+        }
 
     def name(self, kind: str) -> str:
         return isolated(self._names.get(kind, ""))
 
 
 def _trained_here_alone(files: _Files) -> str:
-    """A profile of a network without any backward pass beside a trace that has one."""
+    """A profile without any backward pass beside a trace with a backward pass."""
     data = files.data
     trace = data.summary("trace", TraceSummary)
     if trace is None or files.lead is None or files.lead.kind != "profile":
         return ""
     phases = {phase.name for phase in trace.phases}
     types = set(data.columns.types.values)
-    # what has no convolution may go backward without an operator whose type says so
-    is_inference = any(each.startswith("Conv") for each in types) and not any(
-        "Backward" in each for each in types
+    # without convolutions, a backward pass may have no operator whose type shows it
+    is_inference = any(type_.startswith("Conv") for type_ in types) and not any(
+        "Backward" in type_ for type_ in types
     )
     if "backward" not in phases or not is_inference:
         return ""
@@ -103,7 +114,7 @@ def _other_tensors(files: _Files) -> str:
     if flow.tensors_left_out or flow.beyond:
         return ""
     made = {tag_of(name) for name in data.columns.names}
-    held = {tag_of(each.name) for each in flow.tensors} - {""}
+    held = {tag_of(tensor.name) for tensor in flow.tensors} - {""}
     least = min(len(made), len(held))
     if least < _NAMES_LEAST or len(made & held) >= _NAMES_SHARED * least:
         return ""
@@ -114,13 +125,13 @@ def _other_tensors(files: _Files) -> str:
 
 
 def _other_plan(files: _Files) -> str:
-    """A memory plan none of whose operators is in the table."""
+    """A memory plan with no operator of the table."""
     data = files.data
     plan = data.summary("static_memory", StaticMemory)
     if files.lead is None or files.lead.kind != "profile" or plan is None:
         return ""
-    told = sum(1 for each in plan.operators if each.makes)
-    if told < _NAMES_LEAST or rows_of(plan, data):
+    makers = sum(1 for operator in plan.operators if operator.makes)
+    if makers < _NAMES_LEAST or rows_of(plan, data):
         return ""
     return _("No operator of the memory plan “%(plan)s” is one of “%(profile)s”.") % {
         "plan": files.name("static_memory"),
@@ -141,9 +152,9 @@ def _shows(kind: str, *, is_lead: bool) -> str:
 
 
 def _left_out(data: ProfileData) -> set[str]:
-    return {each.name for each in data.left_out}
+    return {file.name for file in data.left_out}
 
 
 def _stored(file: Original) -> str:
-    """What the file is called in `ProfileData`."""
+    """Return the name of the file in `ProfileData`."""
     return PurePath(file.key).name

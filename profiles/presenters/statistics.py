@@ -1,4 +1,4 @@
-"""The page's view of statistics over passes: figures, the histogram's shape, what was left out."""
+"""Format statistics over passes for the page: figures, histogram, files left out."""
 
 import math
 from dataclasses import dataclass
@@ -40,11 +40,12 @@ Withheld = Literal["disturbed", "overlap", "busy"]
 
 @dataclass(frozen=True)
 class SideStatistics:
-    """One side of a merged profile; times in s, None where nothing was timed.
+    """Statistics of one side of a merged profile; times in s, None if nothing was timed.
 
-    total_s: sum of the operators' medians; lowest_s, highest_s: range of `passes_s`
+    total_s: sum of the operators' medians
+    lowest_s, highest_s: range of `passes_s`
     passes_s: total of each pass
-    place: where `total_s` lies beside them
+    place: position of `total_s` relative to them
     """
 
     side: Side
@@ -65,12 +66,12 @@ def statistics_view(
     passes, `measurement` without a measurement.
     """
     names = own_names(profile)
-    left_out = [_left_out(each, names, data, profile) for each in data.left_out] if data else []
+    left_out = [_left_out(file, names, data, profile) for file in data.left_out] if data else []
     if data is not None and not data.has_operators:
         data = None
     sides = [side_statistics(data, side) for side in SIDES] if data else []
-    found = coverage(data, measurement.iterations_s) if data and measurement else None
-    reason = withheld(data, found, measurement) if data and found else None
+    covered = coverage(data, measurement.iterations_s) if data and measurement else None
+    reason = withheld(data, covered, measurement) if data and covered else None
     return {
         "explain": EXPLANATIONS,
         "merged": len(data.passes) if data else 0,
@@ -78,10 +79,10 @@ def statistics_view(
         "left_out": left_out,
         "other_lead": _other_lead(data, names) if data else "",
         "sides": sides,
-        "totals": {each.side: total_words(each) for each in sides},
-        "coverage": found,
+        "totals": {statistics.side: total_words(statistics) for statistics in sides},
+        "coverage": covered,
         "withheld": reason,
-        "coverage_words": coverage_words(found, reason) if found else {},
+        "coverage_words": coverage_words(covered, reason) if covered else {},
         "overhead_percent": overhead_percent(measurement),
         "overhead_is_noise": has_noisy_overhead(measurement),
         "histogram": _histogram(measurement) if measurement else None,
@@ -90,34 +91,37 @@ def statistics_view(
 
 
 def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
-    """Whether each operator was timed once; a trace may hold several executions of one."""
+    """Whether each operator was timed once; a trace may hold several executions of one operator."""
     is_trace = "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
     return len(data.passes) == 1 and not is_trace
 
 
-def total_words(each: SideStatistics) -> dict[str, Any]:
+def total_words(statistics: SideStatistics) -> dict[str, Any]:
     """The total of one side, as the head of a page shows it.
 
     value: with its unit; about: what a total is
     note: that of several passes it is a sum of medians, and their range; empty for one pass
     beyond: why the value lies outside of that range, else empty; row: `each`
     """
-    unit = unit_of([each.total_s, each.lowest_s, each.highest_s])
+    unit = unit_of([statistics.total_s, statistics.lowest_s, statistics.highest_s])
     about = {
         "device": _(
             "Sum of operator self times on the device. Overlapping operators are counted in full."
         ),
         "host": _("Sum of operator self times on the host (dispatch)."),
     }
-    note, beyond = _MEDIANS[each.place]
-    has_range = len(each.passes_s) > 1 and each.lowest_s is not None
-    limits = {"low": seconds(each.lowest_s, unit), "high": seconds(each.highest_s, unit)}
+    note, beyond = _MEDIANS[statistics.place]
+    has_range = len(statistics.passes_s) > 1 and statistics.lowest_s is not None
+    limits = {
+        "low": seconds(statistics.lowest_s, unit),
+        "high": seconds(statistics.highest_s, unit),
+    }
     return {
-        "value": seconds(each.total_s, unit),
-        "about": about[each.side],
+        "value": seconds(statistics.total_s, unit),
+        "about": about[statistics.side],
         "note": str(note) % limits if has_range else "",
         "beyond": str(beyond) if has_range else "",
-        "row": each,
+        "row": statistics,
     }
 
 
@@ -145,29 +149,29 @@ _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
 }
 
 
-def coverage_words(found: Coverage, reason: Withheld | None) -> dict[str, Any]:
+def coverage_words(covered: Coverage, reason: Withheld | None) -> dict[str, Any]:
     """Coverage, and the time that is not attributed to operators, as text.
 
     percent, outside: medians over the passes; passes, outside_passes: their ranges, empty for one
     withheld: why `outside` is empty; overlap: how a share can be above 100 per cent, else empty
     """
-    times_s = (found.outside_s, found.lowest_outside_s, found.highest_outside_s)
+    times_s = (covered.outside_s, covered.lowest_outside_s, covered.highest_outside_s)
     unit = unit_of(times_s)
-    outside, lowest, highest = (seconds(each, unit) for each in times_s)
+    outside, lowest, highest = (seconds(time_s, unit) for time_s in times_s)
     shares = {
-        "low": share(found.lowest_share, absent=""),
-        "high": share(found.highest_share, absent=""),
+        "low": share(covered.lowest_share, absent=""),
+        "high": share(covered.highest_share, absent=""),
     }
-    has_range = len(found.passes) > 1
+    has_range = len(covered.passes) > 1
     return {
-        "percent": share(found.share, absent=""),
+        "percent": share(covered.share, absent=""),
         "passes": _("passes %(low)s to %(high)s") % shares if has_range else "",
         "outside": "" if reason else outside,
         "outside_passes": _("passes %(low)s to %(high)s") % {"low": lowest, "high": highest}
         if has_range and not reason
         else "",
         "withheld": _WITHHELD[reason] if reason else "",
-        "overlap": _OVERLAP if found.highest_share > 1 else "",
+        "overlap": _OVERLAP if covered.highest_share > 1 else "",
     }
 
 
@@ -185,19 +189,20 @@ _OVERLAP = gettext_lazy(
 
 
 def withheld(
-    data: ProfileData, found: Coverage, measurement: AttemptMeasurement | None
+    data: ProfileData, covered: Coverage, measurement: AttemptMeasurement | None
 ) -> Withheld | None:
     """Why the time that is not attributed to operators is not shown; None if it is."""
     if measurement is not None and measurement.contaminations:
         return "disturbed"
-    if found.lowest_outside_s < 0:
+    if covered.lowest_outside_s < 0:
         return "overlap"
     return "busy" if Scene(data, RunFacts()).device.is_busy else None
 
 
 def overhead_percent(measurement: AttemptMeasurement | None) -> str:
-    """What profiling costs; empty where it is not known, or lost in noise: it cannot be negative,
-    so a negative figure is the noise of the measurement.
+    """Return the overhead of profiling as text; empty if it is unknown or negative.
+
+    The overhead cannot be negative, so a negative figure is noise of the measurement.
     """
     if measurement is None or has_noisy_overhead(measurement):
         return ""
@@ -210,9 +215,9 @@ def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
 
 
 def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
-    """Sum up one side."""
+    """Compute the statistics of one side."""
     passes_s = totals_of_passes(data, side)
-    known = [each for each in passes_s if each is not None and math.isfinite(each)]
+    known = [time_s for time_s in passes_s if time_s is not None and math.isfinite(time_s)]
     total_s = data.columns.times(side).total_s()
     steady = stability(data, side)
     return SideStatistics(
@@ -235,11 +240,11 @@ def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
 
 
 def _left_out(
-    each: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
+    file: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
 ) -> dict[str, str]:
     lead = data.passes[0] if data.passes else ""
     words = {
-        "second_of_kind": _second_of_kind(each, names, data, profile),
+        "second_of_kind": _second_of_kind(file, names, data, profile),
         "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
         % {"name": isolated(names.get(lead, lead))},
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
@@ -254,10 +259,10 @@ def _left_out(
         "device_total_zero": _("Its times on the device add up to 0, since some are below 0."),
     }
     return {
-        "name": names.get(each.name, each.name),
-        "word": words.get(each.code, _("It cannot be read.")),
+        "name": names.get(file.name, file.name),
+        "word": words.get(file.code, _("It cannot be read.")),
         # the word says it all
-        "detail": "" if each.code == "second_of_kind" else each.detail,
+        "detail": "" if file.code == "second_of_kind" else file.detail,
     }
 
 
@@ -269,11 +274,11 @@ def _second_of_kind(
     )
     left_out = {other.name for other in data.left_out}
     kind = kinds.get(each.name, "")
-    shown = (name for name in kinds if kinds[name] == kind and name not in left_out)
-    if not (found := next(shown, "")):
+    candidates = (name for name in kinds if kinds[name] == kind and name not in left_out)
+    if not (match := next(candidates, "")):
         return _("Another file of its kind is shown.")
     return _("“%(name)s” is shown, which is of the same kind; a run has one of them.") % {
-        "name": isolated(names.get(found, found))
+        "name": isolated(names.get(match, match))
     }
 
 

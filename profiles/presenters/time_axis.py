@@ -1,17 +1,19 @@
-"""A time axis for pictures: moments that are round numbers, and what stands below them."""
+"""Time axis of charts: ticks at round numbers and their labels."""
 
 import math
 from typing import NamedTuple
 
 from profiles.analysis.durations import unit_of
 
-#: about so many moments
+#: approximate number of ticks
 TICKS = 8
 _STEPS = (1, 2, 5, 10)
 
 
 class Tick(NamedTuple):
-    """percent: where it lies, as text; anchor: which end of the label lies there, as SVG says it"""
+    """percent: position, as text; anchor: the end of the label at this position, an SVG
+    `text-anchor`
+    """
 
     percent: str
     label: str
@@ -19,7 +21,7 @@ class Tick(NamedTuple):
 
 
 def time_axis(begin_s: float, end_s: float, ticks: int = TICKS) -> list[Tick]:
-    """Return the moments of an axis, none where nothing can be told apart."""
+    """Return the ticks of an axis; none if they cannot be distinguished."""
     length = end_s - begin_s
     if not math.isfinite(length) or length <= 0:
         return []
@@ -28,19 +30,19 @@ def time_axis(begin_s: float, end_s: float, ticks: int = TICKS) -> list[Tick]:
     decimals = max(0, -math.floor(math.log10(step)))
     first = math.ceil(begin_s / unit.scale / step - 1e-9)
     last = math.floor(end_s / unit.scale / step + 1e-9)
-    # beyond 15 digits a double knows no neighbours
+    # a double distinguishes no more than 15 digits
     if last - first < 1 or last > 10**15:
         return []
-    found = []
+    axis = []
     for number in range(first, last + 1):
         share = (number * step * unit.scale - begin_s) / length
         label = f"{number * step:.{decimals}f} {unit.name}"
-        found.append(Tick(f"{100 * min(max(share, 0.0), 1.0):.2f}%", label, _anchor(share)))
-    return found
+        axis.append(Tick(f"{100 * min(max(share, 0.0), 1.0):.2f}%", label, _anchor(share)))
+    return axis
 
 
 def _step(least: float) -> float:
-    """The next round number."""
+    """Return the next round number."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(step * power for step in _STEPS if step * power >= least * (1 - 1e-9))
 

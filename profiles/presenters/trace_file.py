@@ -10,7 +10,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.ingest.loading import run_data
 from profiles.models import Profile
 
-#: a browser holds a trace several times over while it reads it
+#: largest trace for the viewer: a browser holds several copies while it reads it
 TRACE_LIMIT_BYTES = 200 * 1024**2
 
 
@@ -25,13 +25,13 @@ def trace_of(profile: Profile) -> TraceSummary:
 
 
 def trace_original(profile: Profile) -> Original | None:
-    """The file of the trace as it was uploaded; None if it was removed.
+    """Return the uploaded file of the trace; None if it was deleted.
 
-    Of a file that was opened before kinds were noted nothing says that it is one.
+    A file that was imported before kinds were recorded cannot be recognised.
     """
-    found = originals_of(profile)
-    alone = found[0] if len(found) == 1 else None
-    return next((each for each in found if each.kind == "trace"), alone)
+    originals = originals_of(profile)
+    alone = originals[0] if len(originals) == 1 else None
+    return next((original for original in originals if original.kind == "trace"), alone)
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:
@@ -40,16 +40,16 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
     is_cut: it ends in the middle of its list
     Raises as `run_data`.
     """
-    found = trace_original(profile)
-    if found is None:
+    original = trace_original(profile)
+    if original is None:
         return {"reason": gettext("The file of the trace has been removed from the server.")}
-    if found.size_bytes > TRACE_LIMIT_BYTES:
+    if original.size_bytes > TRACE_LIMIT_BYTES:
         text = gettext(
             "The trace is larger than %(limit)s MiB, the most that a browser can draw. The file "
             "can be opened with Perfetto’s own tools."
         )
         return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
     return {
-        "size_bytes": found.size_bytes,
+        "size_bytes": original.size_bytes,
         "is_cut": trace_of(profile).is_cut,
     }

@@ -1,1 +1,1 @@
-"""The table of operators on pages: what the address asks, which rows answer, as HTML."""
+"""The table of operators on pages: parse the query string, select the rows, render HTML."""

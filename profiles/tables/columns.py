@@ -1,4 +1,4 @@
-"""The columns of the operator tables: what each is called, means, and is ordered by."""
+"""The columns of the operator tables: title, explanation and sort key."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +14,10 @@ from profiles.presenters.explanations import EXPLANATIONS, Explanation
 class Column:
     """One column.
 
-    key: how addresses call it
+    key: its name in addresses
     note: second line of its heading: unit or parts
-    order: what it is ordered by (`request.ORDERS`), empty if it cannot be
-    is_code: shapes, which groups do not have
+    order: its sort key (`request.ORDERS`), empty if it cannot be sorted by
+    is_code: contains shapes, which groups do not have
     """
 
     key: str
@@ -63,7 +63,7 @@ TIME = _column(
     order="time",
 )
 MEDIAN = Column("time", _("Self time"), _("median, s"), EXPLANATIONS["median"], "time")
-#: only where there are several passes
+#: only for profiles of several passes
 STATISTICS = (
     Column("p10", "p10", "s", EXPLANATIONS["p10"], "p10"),
     Column("p90", "p90", "s", EXPLANATIONS["p90"], "p90"),
@@ -134,28 +134,28 @@ NUMBERS = (
     ),
 )
 #: keys that an address may name, in the order of the table
-KEYS = ("op", "time", *(each.key for each in (*STATISTICS, *NUMBERS)))
-#: columns that cannot be taken away
+KEYS = ("op", "time", *(column.key for column in (*STATISTICS, *NUMBERS)))
+#: columns that cannot be hidden
 FIXED = ("op", "time")
 
 
 def columns_without(columns: ProfileColumns) -> frozenset[str]:
-    """Keys of the columns that have no figure for any operator: a page leaves them out.
+    """Return the keys of columns without a value for any operator, which pages omit.
 
-    Exports have them all the same.
+    Exports include them.
     """
-    found = set[str]()
+    keys = set[str]()
     if not columns.computation.present.any():
-        found |= {"flo", "flops"}
+        keys |= {"flo", "flops"}
     if not columns.memory.present.any():
-        found |= {"mem", "bw"}
-    return frozenset(found)
+        keys |= {"mem", "bw"}
+    return frozenset(keys)
 
 
 def columns_available(*, statistics: bool, aggregated: bool) -> tuple[Column, ...]:
-    """The columns that a table can have, in their order."""
+    """Return the columns that a table can have, in order."""
     if aggregated:
-        return (OPERATOR, TIME, *(each for each in NUMBERS if not each.is_code))
+        return (OPERATOR, TIME, *(column for column in NUMBERS if not column.is_code))
     if statistics:
         return (OPERATOR, MEDIAN, *STATISTICS, *NUMBERS)
     return (OPERATOR, TIME, *NUMBERS)

@@ -1,4 +1,4 @@
-"""What the form above the tables offers: only what the profile has."""
+"""Context of the form above the tables: only choices that the profile has."""
 
 from collections import Counter
 from dataclasses import replace
@@ -14,14 +14,14 @@ from profiles.formats.columns import MISSING, ProfileColumns
 from profiles.tables.columns import FIXED, columns_available, columns_without
 from profiles.tables.request import SIDES, STATISTIC_ORDERS, TableRequest
 
-#: types of operators whose names begin so are convolutions
+#: prefixes of operator types that are convolutions
 _CONVOLUTIONS = "Conv"
 #: by the key of a column that no operator may have
 _ORDERS_OF = {"flo": "computation", "flops": "flops", "mem": "memory", "bw": "bandwidth"}
 
 
 def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[str, Any]:
-    """What `profiles/_operators.html` shows; `page` is the address of the page."""
+    """Return the context of `profiles/_operators.html`; `page` is the address of the page."""
     query, columns = request.query, data.columns
     types = _types(columns)
     several = len(data.passes) > 1
@@ -60,14 +60,14 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
         ),
         "columns": [
             {
-                "key": each.key,
-                "title": each.title,
-                "help": each.about.what,
-                "is_fixed": each.key in FIXED,
-                "is_chosen": not request.columns or each.key in request.columns,
+                "key": column.key,
+                "title": column.title,
+                "help": column.about.what,
+                "is_fixed": column.key in FIXED,
+                "is_chosen": not request.columns or column.key in request.columns,
             }
-            for each in columns_available(statistics=several, aggregated=False)
-            if each.key not in without
+            for column in columns_available(statistics=several, aggregated=False)
+            if column.key not in without
         ],
     }
 
@@ -75,7 +75,7 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
 def _orders(current: str, without: frozenset[str], *, several: bool) -> list[tuple[str, str]]:
     """What rows can be ordered by, without what no operator has, unless it is asked for."""
     absent = {_ORDERS_OF[key] for key in without} - {current}
-    return [each for each in _every_order(several=several) if each[0] not in absent]
+    return [order for order in _every_order(several=several) if order[0] not in absent]
 
 
 def _every_order(*, several: bool) -> list[tuple[str, str]]:
@@ -102,52 +102,56 @@ def _choices(pairs: list[tuple[str, str]], chosen: str) -> list[dict[str, Any]]:
 
 
 def _types(columns: ProfileColumns) -> dict[str, int]:
-    """Types of timed operators and how many have each, the commonest first."""
+    """Return the types of timed operators and the number of operators of each, most frequent
+    first.
+    """
     timed = columns.device.present | columns.host.present
     codes = columns.types.codes[timed & (columns.types.codes != MISSING)]
     counts = np.bincount(codes, minlength=len(columns.types.values)).tolist()
-    found = [(name, count) for name, count in zip(columns.types.values, counts, strict=True)]
-    return dict(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0])))
+    counted = [(name, count) for name, count in zip(columns.types.values, counts, strict=True)]
+    return dict(
+        sorted((entry for entry in counted if entry[1]), key=lambda entry: (-entry[1], entry[0]))
+    )
 
 
 def _dtypes(columns: ProfileColumns) -> list[str]:
-    """All dtypes that any operator reads, the commonest first."""
-    found: Counter[str] = Counter()
+    """Return all dtypes that any operator reads, most frequent first."""
+    counter: Counter[str] = Counter()
     present = columns.in_dtypes.codes[columns.in_dtypes.codes != MISSING]
     counts = np.bincount(present, minlength=len(columns.in_dtypes.values)).tolist()
     for text, count in zip(columns.in_dtypes.values, counts, strict=True):
         for dtype in set(msgspec.json.decode(text)):
             if isinstance(dtype, str) and dtype:
-                found[dtype] += count
-    return [name for name, _count in found.most_common()]
+                counter[dtype] += count
+    return [name for name, _count in counter.most_common()]
 
 
 def _presets(
     request: TableRequest, types: dict[str, int], without: frozenset[str]
 ) -> list[dict[str, Any]]:
-    """Questions that are asked often; each keeps the side, the pass and the columns."""
+    """Return common queries; each keeps the side, the pass and the columns."""
     convolutions = tuple(name for name in types if name.startswith(_CONVOLUTIONS))
-    found = [
+    presets = [
         ("slowest", _("Slowest operators"), Query(), "time"),
         ("types", _("Types by total time"), Query(aggregate="sum", by_type=True), "time"),
     ]
     if "mem" not in without:
-        found.append(("memory", _("Most memory"), Query(order="memory"), "memory"))
+        presets.append(("memory", _("Most memory"), Query(order="memory"), "memory"))
     if "flo" not in without:
-        found.append(("flops", _("Most FLOPs"), Query(order="computation"), "computation"))
+        presets.append(("flops", _("Most FLOPs"), Query(order="computation"), "computation"))
     if convolutions:
-        found.append(("conv", _("Only convolutions"), Query(types=convolutions), "time"))
-    return [_preset(request, *each) for each in found]
+        presets.append(("conv", _("Only convolutions"), Query(types=convolutions), "time"))
+    return [_preset(request, *preset) for preset in presets]
 
 
 def _preset(
     request: TableRequest, key: str, title: str, query: Query, order: str
 ) -> dict[str, Any]:
     mine = replace(query, side=request.query.side)
-    asked = replace(request, query=mine, order=order, top=0, page=1, problems={})
+    narrowed = replace(request, query=mine, order=order, top=0, page=1, problems={})
     return {
         "key": key,
         "title": title,
-        "address": asked.address(),
-        "is_current": asked.address() == replace(request, page=1).address(),
+        "address": narrowed.address(),
+        "is_current": narrowed.address() == replace(request, page=1).address(),
     }

@@ -1,7 +1,7 @@
-"""Rows of the operator tables as HTML: a template costs five times as long for each cell.
+"""Render rows of the operator tables as HTML in Python; a template is five times slower per cell.
 
-Every text that a file can hold goes through `html.escape`, and stands in an element that isolates
-its direction.
+Every text that may come from a file passes through `html.escape` and is put into an element that
+isolates its text direction.
 """
 
 import math
@@ -19,20 +19,21 @@ from profiles.analysis.numbers import bandwidth, memory, page_operations, page_r
 from profiles.analysis.table import TableRow
 from profiles.presenters.isolating import visible
 
-#: tensors of one cell that are written out; the panel of an operator has all
+#: most tensors listed in one cell; the panel of an operator lists all
 _MOST_TENSORS = 6
-#: characters of a name that a column may cut off
+#: longest name that a column shows in full
 _LONG_NAME = 28
-#: lengths of the bar below a time; each is a class, since attributes may hold no style
+#: number of lengths of the bar below a time; each is a CSS class, because CSP forbids style
+#: attributes
 _BAR_STEPS = 20
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """The spread of one side over passes, and who is told to be unstable.
+    """The spread of one side over passes, and which operators are marked as unstable.
 
     unstable: (n,) bool, by row of the columns
-    word: the badge
+    word: text of the badge
     """
 
     spread: Spread
@@ -42,13 +43,13 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the cells of all rows need to know.
+    """Data that the cells of all rows share.
 
-    operator_url: what an operator's number and a slash follow
-    state: what follows these; the table's address
-    longest: the largest share of the total in the table, whose bar is full
-    type_url: of aggregated rows, the address of a type's operators; None where rows are no types
-    statistics: None where there is no spread
+    operator_url: prefix of an operator's address, followed by its number and a slash
+    state: suffix of these addresses; the address of the table
+    longest: the largest share of the total in the table, for which the bar is full
+    type_url: for aggregated rows, the address of a type's operators; None if rows are not types
+    statistics: None without a spread
     """
 
     operator_url: str
@@ -65,7 +66,7 @@ def rows_html(
     first: int,
     around: Surroundings,
 ) -> SafeString:
-    """Return `<tr>` elements for rows whose first stands at the place `first` (from 0)."""
+    """Return the `<tr>` elements of rows, the first of which has the index `first` (from 0)."""
     makers = [_MAKERS[key] for key in keys if key in _MAKERS]
     parts = []
     for place, row in enumerate(rows, first):
@@ -75,7 +76,7 @@ def rows_html(
             f'<tr role="row"{number} aria-rowindex="{place + 2}">'
             f'<td role="cell" class="operators__rank">#{place}</td>{cells}</tr>'
         )
-    # all that is not from this file was escaped cell by cell
+    # all text that does not come from this file was escaped cell by cell
     return mark_safe("".join(parts))
 
 
@@ -117,7 +118,7 @@ def _time(row: TableRow, around: Surroundings) -> str:
 
 
 def _share(ratio: float) -> str:
-    """A share of the total; of a total of 0 there is none."""
+    """Return the share of the total as text; empty for a total of 0."""
     return ABSENT if math.isnan(ratio) else percent(ratio)
 
 

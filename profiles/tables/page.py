@@ -1,4 +1,4 @@
-"""One table of a result page: which rows, which columns, what its headings and its body say."""
+"""One operator table of a result page: rows, columns, headings and body."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class Places:
 
 
 class SideTable:
-    """The table of one side: a window of its rows, and what surrounds them.
+    """The table of one side: a window of its rows, and the data around them.
 
     Raises AnalysisError as `select` does.
     """
@@ -59,37 +59,41 @@ class SideTable:
         most = min(request.top or MOST_ROWS, MOST_ROWS)
         self.total = min(len(self.selection), most)
         is_cut = self.total == MOST_ROWS < len(self.selection)
-        #: rows there would be, if the table ends before the last of them; else 0
+        #: total number of rows if the table is cut off, otherwise 0
         self.cut = len(self.selection) if is_cut else 0
         self.piece = PAGE_ROWS
         self.is_selectable = not request.query.aggregate
 
     @property
     def has_statistics(self) -> bool:
-        """Whether there are columns of the spread: of `end` times, over several passes."""
+        """Whether the table has columns of the spread: for `end` times over several passes."""
         request = self.request
         several = len(self.data.passes) > 1 and not request.pass_number
         return several and self.is_selectable and request.query.top_end == "end"
 
     def shown(self) -> list[Column]:
-        """The columns, in order."""
+        """Return the displayed columns in order."""
         request = self.request
-        found = columns_available(statistics=self.has_statistics, aggregated=not self.is_selectable)
+        available = columns_available(
+            statistics=self.has_statistics, aggregated=not self.is_selectable
+        )
         chosen = set(request.columns) | set(FIXED)
         without = columns_without(self.data.columns)
         return [
-            each
-            for each in found
-            if each.key not in without and (not request.columns or each.key in chosen)
+            column
+            for column in available
+            if column.key not in without and (not request.columns or column.key in chosen)
         ]
 
     @property
     def _is_learnt(self) -> bool:
-        """Whether the browser learns the order: of tables that it does not have as a whole."""
+        """Whether the browser fetches the sort order: for tables that it has not loaded
+        completely.
+        """
         return self.is_selectable and PAGE_ROWS < self.total <= _MOST_LEARNT
 
     def heads(self) -> list[dict[str, Any]]:
-        """For each column its heading; `address` orders by it, the other way round if it does."""
+        """Return the heading of each column; `address` sorts by it, or reverses the order."""
         return [self._head(column) for column in self.shown()]
 
     def _head(self, column: Column) -> dict[str, Any]:
@@ -113,7 +117,7 @@ class SideTable:
 
     @property
     def start(self) -> int:
-        """Place of the first row of the page asked for."""
+        """Index of the first row of the requested page."""
         last = max(0, (self.total - 1) // PAGE_ROWS)
         return min(self.request.page - 1, last) * PAGE_ROWS
 
@@ -122,14 +126,14 @@ class SideTable:
         the merged columns.
         """
         stop = min(start + PAGE_ROWS, self.total)
-        found = rows(self.columns, self.selection, start, stop)
+        table_rows = rows(self.columns, self.selection, start, stop)
         if self.request.pass_number > 1 and self.is_selectable:
             order = self.data.order[self.request.pass_number - 1]
-            return tuple(replace(row, operator=int(order[row.operator])) for row in found)
-        return found
+            return tuple(replace(row, operator=int(order[row.operator])) for row in table_rows)
+        return table_rows
 
     def body(self, start: int | None = None) -> SafeString:
-        """The `<tr>` elements of a window; without `start` that of the page asked for."""
+        """Return the `<tr>` elements of a window, by default of the requested page."""
         first = self.start if start is None else start
         statistics = None
         if self.has_statistics:
@@ -142,7 +146,7 @@ class SideTable:
             type_url=self._type_url if self.request.query.by_type else None,
             statistics=statistics,
         )
-        keys = [each.key for each in self.shown()]
+        keys = [column.key for column in self.shown()]
         return rows_html(self.rows(first), keys, first=first, around=around)
 
     def _type_url(self, type_: str) -> str:
@@ -150,12 +154,12 @@ class SideTable:
         return self.places.page + replace(self.request, query=query, page=1).address()
 
     def place_of(self, operator: int) -> int | None:
-        """The place of an operator in the order, None if it is not in the table."""
-        found = np.flatnonzero(self.operators() == operator)
-        return int(found[0]) if found.size else None
+        """Return the index of an operator in the table, None if it is not in it."""
+        places = np.flatnonzero(self.operators() == operator)
+        return int(places[0]) if places.size else None
 
     def operators(self) -> NDArray[np.intp]:
-        """The operator of each place, as its row in the merged columns; (0,) of groups."""
+        """Return the operator at each index as a row of the merged columns; (0,) for groups."""
         if not self.is_selectable:
             return np.zeros(0, dtype=np.intp)
         own = self.selection.rows[: self.total]
@@ -164,7 +168,7 @@ class SideTable:
         return own
 
     def said(self) -> str:
-        """How many rows there are, and what part of the side's time they have."""
+        """Return the number of rows and their share of the side's time, as text."""
         if not self.total:
             return ngettext("%(number)d row", "%(number)d rows", 0) % {"number": 0}
         share = float(self.selection.cumulative_ratio[self.total - 1])
@@ -174,7 +178,7 @@ class SideTable:
         return _("%(rows)s, %(share)s of the total") % {"rows": word, "share": percent(share)}
 
     def context(self) -> dict[str, Any]:
-        """What `profiles/_table.html` shows."""
+        """Return the context of `profiles/_table.html`."""
         start, request = self.start, self.request
         more = start + PAGE_ROWS < self.total
         side = replace(request, sides=(self.side,), page=1)
@@ -204,7 +208,7 @@ class SideTable:
         }
 
 
-#: rows of the longest table whose order a browser keeps: 300 kB of JSON, before it is packed
+#: most rows whose order a browser keeps: 300 kB of JSON before compression
 _MOST_LEARNT = 50_000
 _NOT_OF_GROUPS = frozenset({"opr_id", "in_shapes", "out_shapes"})
 
@@ -283,7 +287,7 @@ def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
 def text_ordered(
     selection: Selection, columns: ProfileColumns, order: str, *, ascending: bool
 ) -> Selection:
-    """Return operators ordered by `name` or `type`; equal ones stay in their order."""
+    """Return operators sorted by `name` or `type`; the sort is stable."""
     column = columns.names if order == "name" else columns.types
     texts = [column[row] or "" for row in selection.rows.tolist()]
     places = sorted(range(len(texts)), key=texts.__getitem__, reverse=not ascending)
@@ -293,7 +297,7 @@ def text_ordered(
 def statistic_ordered(
     selection: Selection, spread: Spread, order: str, *, ascending: bool
 ) -> Selection:
-    """Return operators ordered by a statistic over passes; those without one come last.
+    """Return operators sorted by a statistic over passes; those without a value come last.
 
     order: one of `request.STATISTIC_ORDERS`
     """

@@ -1,6 +1,6 @@
-"""What the address of a result page asks of its tables: GET parameters in, a `Query` out.
+"""Parse the query string of a result page to a `TableRequest` with a `Query`, and back.
 
-An address leaves out what is as usual, so that the same table has one address.
+An address omits default values, so equal tables have equal addresses.
 """
 
 import math
@@ -21,7 +21,7 @@ from profiles.tables.columns import FIXED, KEYS, columns_available
 from webprofile.integers import LARGEST_COUNT, parse_int
 from webprofile.sentences import sentences
 
-#: orders that only pages know: of texts, and of the statistics over passes, as `Spread` has them
+#: sort keys that only pages have: texts, and statistics over passes with the names of `Spread`
 TEXT_ORDERS = ("name", "type")
 STATISTIC_ORDERS = {"p10": "p10_s", "p90": "p90_s", "min": "min_s", "cv": "cv", "count": "count"}
 ORDERS = (*get_args(Order), *TEXT_ORDERS, *STATISTIC_ORDERS)
@@ -31,11 +31,11 @@ SIDES: dict[str, tuple[Side, ...]] = {
     "host": ("host",),
     "both": ("device", "host"),
 }
-#: rows of one answer: what the page shows first, and each piece that a browser asks for later
+#: rows per response: those that the page shows first, and each piece fetched later
 PAGE_ROWS = 50
-#: the most rows that one table has, because browsers cannot scroll over greater heights
+#: most rows of one table, because browsers limit the scroll height
 MOST_ROWS = 200_000
-#: values of one parameter that are listened to
+#: most values of one parameter that are used
 _MOST_VALUES, _LONGEST_TEXT = 200, 500
 _DURATION = re.compile(
     r"\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+)\s*(s|ms|us|µs|μs|ns)?\s*", re.IGNORECASE
@@ -45,16 +45,16 @@ _UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What is asked for.
+    """A request for the operator tables.
 
-    query: of the first side; its order is `time` where `order` is one that only pages know
+    query: of the first side; its order is `time` if `order` is one that only pages have
     order: one of `ORDERS`
     top: number of rows, 0 for all
-    columns: chosen keys of `table_columns.KEYS` in their order; empty for the usual ones
-    pass_number: 1 to the number of passes; 0 for the medians over all
-    page: counted from 1, for readers without JavaScript
-    typed: parameters as they were typed, to be shown again
-    problems: by parameter, what is wrong with it in the reader's language; it is then left out
+    columns: chosen keys of `table_columns.KEYS` in order; empty for the default columns
+    pass_number: 1 to the number of passes; 0 for the medians over all passes
+    page: counted from 1, for browsers without JavaScript
+    typed: parameters as the user typed them, to fill the form again
+    problems: by parameter, a message about an invalid value, which is ignored
     """
 
     query: Query = field(default_factory=Query)
@@ -68,18 +68,20 @@ class TableRequest:
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def query_of(self, side: Side) -> Query:
-        """The query of one side."""
+        """Return the query of one side."""
         return replace(self.query, side=side)
 
     def ordered(self, order: str, *, ascending: bool) -> "TableRequest":
-        """The same rows in another order."""
+        """Return the same request with another order."""
         query = replace(self.query, order=_query_order(order), ascending=ascending)
         return replace(self, query=query, order=order, page=1)
 
     @property
     def literal(self) -> tuple[str, str] | None:
-        """Of a pattern that cannot be used, its text as it was typed, and the address of the same
-        question that looks for this very text; None where there is none.
+        """Return the text of an invalid pattern, and the address that searches for it as plain
+        text.
+
+        None if there is no such pattern.
         """
         typed = self.typed.get("name", "")
         if "name" not in self.problems:
@@ -88,14 +90,16 @@ class TableRequest:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether rows may be left out, other than by their number."""
+        """Whether rows may be left out other than by the row limit."""
         plain = replace(self.query, side="device", order="time", ascending=False, top_end="end")
         return replace(plain, aggregate="", by_type=False) != Query()
 
     def address(self) -> str:
-        """`?name=value&...` without what is as usual; empty if all is."""
+        """Return `?name=value&...` without default values; empty if there are only default
+        values.
+        """
         query = self.query
-        pairs: list[tuple[str, Any]] = [("type", each) for each in query.types]
+        pairs: list[tuple[str, Any]] = [("type", type_) for type_ in query.types]
         pairs += [
             ("text", query.text),
             ("name", query.name),
@@ -120,9 +124,9 @@ class TableRequest:
 def read_request(
     parameters: QueryDict, *, passes: int = 1, without: frozenset[str] = frozenset()
 ) -> TableRequest:
-    """What GET parameters ask for; what makes no sense is left out and told in `problems`.
+    """Parse GET parameters; invalid values are ignored and reported in `problems`.
 
-    passes: number of passes that the profile has
+    passes: number of passes of the profile
     without: keys of columns that its page does not offer (`columns_without`)
     """
     typed = {name: parameters.get(name, "")[:_LONGEST_TEXT] for name in parameters}
@@ -159,7 +163,7 @@ def read_request(
 
 
 def duration_s(text: str) -> float | None:
-    """Seconds of `0.1ms`, `100us`, `1e-4`; None for what is no time."""
+    """Parse `0.1ms`, `100us`, `1e-4` to seconds; None if it is not a time."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None
@@ -172,14 +176,14 @@ def _query_order(order: str) -> Order:
 
 
 def _side_word(sides: tuple[Side, ...]) -> str:
-    word = next(word for word, found in SIDES.items() if found == sides)
+    word = next(word for word, value in SIDES.items() if value == sides)
     return "" if word == "device" else word
 
 
 def _one_of(
     typed: Mapping[str, str], name: str, known: tuple[str, ...], problems: dict[str, str]
 ) -> str:
-    """One of the known words, of which the first stands for what is as usual."""
+    """Return one of the known words, the first of which is the default."""
     word = typed.get(name, "")
     if word in known:
         return word
@@ -188,11 +192,11 @@ def _one_of(
 
 
 def _add_unknown(problems: dict[str, str], name: str, word: str) -> None:
-    said = _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
+    problem = _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
         "word": visible(word),
         "name": name,
     }
-    problems["choice"] = sentences((problems.get("choice", ""), said))
+    problems["choice"] = sentences((problems.get("choice", ""), problem))
 
 
 def _pass(typed: Mapping[str, str], passes: int, problems: dict[str, str]) -> int:
@@ -204,8 +208,8 @@ def _pass(typed: Mapping[str, str], passes: int, problems: dict[str, str]) -> in
 
 
 def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
-    found = [value[:_LONGEST_TEXT] for value in parameters.getlist(name)[:_MOST_VALUES]]
-    return tuple(dict.fromkeys(filter(None, found)))
+    values = [value[:_LONGEST_TEXT] for value in parameters.getlist(name)[:_MOST_VALUES]]
+    return tuple(dict.fromkeys(filter(None, values)))
 
 
 def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
@@ -219,15 +223,17 @@ def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
 def _columns(
     parameters: QueryDict, passes: int, problems: dict[str, str], without: frozenset[str]
 ) -> tuple[str, ...]:
-    """The chosen columns; a form sends each by itself, an address all in one."""
-    asked = set(",".join(_values(parameters, "cols") + _values(parameters, "col")).split(","))
-    if unknown := sorted(asked - {"", *KEYS}):
+    """Return the chosen columns; a form sends one parameter per column, an address a single
+    list.
+    """
+    keys = set(",".join(_values(parameters, "cols") + _values(parameters, "col")).split(","))
+    if unknown := sorted(keys - {"", *KEYS}):
         _add_unknown(problems, "cols", ", ".join(unknown)[:_LONGEST_TEXT])
-    usual = {each.key for each in columns_available(statistics=passes > 1, aggregated=False)}
-    asked -= without
-    if not asked & set(KEYS) or usual - without <= asked | set(FIXED):
+    usual = {column.key for column in columns_available(statistics=passes > 1, aggregated=False)}
+    keys -= without
+    if not keys & set(KEYS) or usual - without <= keys | set(FIXED):
         return ()
-    return tuple(key for key in KEYS if key in asked or key in FIXED)
+    return tuple(key for key in KEYS if key in keys or key in FIXED)
 
 
 def _limit(typed: dict[str, str], name: str, problems: dict[str, str]) -> float | None:
@@ -251,10 +257,10 @@ def _count(typed: dict[str, str], name: str, problems: dict[str, str]) -> int:
 
 
 def pattern_problem(reason: str) -> str:
-    """Why a pattern cannot be used, and how its text can be looked for."""
-    said = _("This pattern cannot be used: %(reason)s.") % {"reason": visible(reason)}
+    """Return why a pattern cannot be used, and how to search for its text."""
+    problem = _("This pattern cannot be used: %(reason)s.") % {"reason": visible(reason)}
     hint = _("To look for text as it is, put a backslash before ( ) [ ] { } . * + ? | ^ $")
-    return f"{said} {hint}"
+    return f"{problem} {hint}"
 
 
 def _pattern(typed: dict[str, str], problems: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What a request may see: others' tasks and profiles do not exist for a stranger (404)."""
+"""Look up tasks and profiles for a request; objects of other users give 404."""
 
 from django.http import Http404, HttpRequest
 
@@ -10,7 +10,7 @@ from tasks.selectors import visible_tasks
 
 
 def task_or_404(request: HttpRequest, task_id: int) -> Task:
-    """The reader's task of this number. Raises Http404."""
+    """Return the visible task with this number. Raises Http404."""
     task = visible_tasks(reader_of(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
@@ -18,7 +18,10 @@ def task_or_404(request: HttpRequest, task_id: int) -> Task:
 
 
 def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
-    """The profile of this number, if the reader may see its task or opened it. Raises Http404."""
+    """Return the profile with this number, if the user may see its task or imported it.
+
+    Raises Http404.
+    """
     profile = visible_profiles(reader_of(request)).filter(pk=profile_id).first()
     if profile is None:
         raise Http404
@@ -26,7 +29,7 @@ def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
 
 
 def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
-    """The opened profile of this number, if the reader opened it. Raises Http404."""
+    """Return the import with this number, if it belongs to the user. Raises Http404."""
     upload = visible_imports(reader_of(request)).filter(pk=upload_id).first()
     if upload is None:
         raise Http404

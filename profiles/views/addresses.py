@@ -1,4 +1,4 @@
-"""Where the page of a profile is, and what lies below it."""
+"""URLs of the pages of a profile."""
 
 from django.urls import reverse
 
@@ -7,16 +7,16 @@ from profiles.tables.page import Places
 
 
 def page_of(profile: Profile) -> str:
-    """The address of a profile's result page: its task's, or its own if it was opened."""
+    """Return the URL of a profile's result page: that of its task, or its own for an import."""
     if profile.attempt is not None:
         return reverse("tasks:result", args=[profile.attempt.task_id])
     return reverse("profiles:detail", args=[profile.pk])
 
 
 def places_of(profile: Profile) -> Places:
-    """Where the tables of a profile lead."""
+    """Return the URLs that the tables of a profile link to."""
     names = (
         "profiles:operators", "api:profile-operators-order", "api:profile-picture-operators",
     )  # fmt: skip
-    found = [reverse(name, args=[profile.pk]) for name in names]
-    return Places(page_of(profile), *found)
+    links = [reverse(name, args=[profile.pk]) for name in names]
+    return Places(page_of(profile), *links)

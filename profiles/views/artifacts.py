@@ -1,4 +1,4 @@
-"""The files that attempts left."""
+"""Download the files that attempts produced."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,22 +19,22 @@ from webprofile.storage import storage
 def artifact(
     request: HttpRequest, task_id: int, name: str, number: int | None = None
 ) -> HttpResponse:
-    """Send the reader to storage for a file of an attempt, of the last one without a number."""
+    """Redirect to storage for a file of an attempt, by default of the last one."""
     task = task_or_404(request, task_id)
     named = Artifact.objects.filter(attempt__task=task, name=name)
     if number is None:
         attempt = last_attempt(task)
         number = attempt.number if attempt else 0
-    found = named.filter(attempt__number=number).first()
-    refuse_removed(found)
-    if found is None or not found.is_stored:
+    artifact = named.filter(attempt__number=number).first()
+    refuse_removed(artifact)
+    if artifact is None or not artifact.is_stored:
         raise Http404
-    return redirect(storage.presign_get(found.object_key, filename=f"task-{task.pk}-{name}"))
+    return redirect(storage.presign_get(artifact.object_key, filename=f"task-{task.pk}-{name}"))
 
 
 @login_required
 @require_POST
 def attempt_open_profile(request: HttpRequest, task_id: int, number: int) -> HttpResponse:
-    """Open what an attempt without a result recorded, as a profile of the reader's own."""
+    """Import the recordings of an attempt without a result as a profile of the user."""
     attempt = get_object_or_404(task_or_404(request, task_id).attempts, number=number)
     return redirect("profiles:opened", import_attempt(attempt, owner=reader_of(request)).upload.pk)

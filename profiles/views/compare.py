@@ -1,4 +1,4 @@
-"""Results side by side: `/profiles/compare/?p=3&p=8`, the first of which is the baseline."""
+"""Comparison page: `/profiles/compare/?p=3&p=8`, the first result is the baseline."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,98 +34,100 @@ from profiles.views.addresses import page_of
 @login_required
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
-    """The comparison; with too few or too many results, or at `?choose=1`, the chooser."""
-    asked = read_comparison_request(request.GET)
-    profiles = _profiles(request, asked)
-    problem = problem_of(asked.ids)
+    """Show the comparison, or the chooser for too few or too many results and for `?choose=1`."""
+    comparison = read_comparison_request(request.GET)
+    profiles = _profiles(request, comparison)
+    problem = problem_of(comparison.ids)
     if problem or "choose" in request.GET:
-        return _chooser(request, asked, profiles, problem)
+        return _chooser(request, comparison, profiles, problem)
     compared = comparison_of(profiles)
-    if asked.row is None and asked.at is not None:
-        asked = replace(asked, row=row_at(compared.comparison, asked.drawn, asked.at))
-    answer = select_rows(compared.comparison, asked.question)
-    of_rows = ComparisonRequest(ids=asked.ids, question=asked.question)
-    of_graph = replace(of_rows, question=RowQuery(side=asked.question.side))
-    of_graph = replace(of_graph, other=asked.other, graph=asked.graph)
-    rows = presenter.row_page(compared, asked, answer)
-    selected = presenter.selected_view(compared, asked)
+    if comparison.row is None and comparison.at is not None:
+        comparison = replace(
+            comparison, row=row_at(compared.comparison, comparison.drawn, comparison.at)
+        )
+    answer = select_rows(compared.comparison, comparison.question)
+    of_rows = ComparisonRequest(ids=comparison.ids, question=comparison.question)
+    of_graph = replace(of_rows, question=RowQuery(side=comparison.question.side))
+    of_graph = replace(of_graph, other=comparison.other, graph=comparison.graph)
+    rows = presenter.row_page(compared, comparison, answer)
+    selected = presenter.selected_view(compared, comparison)
     context = {
-        "asked": asked,
-        "runs": _runs(compared, asked),
-        "add_address": _add_address(asked),
+        "asked": comparison,
+        "runs": _runs(compared, comparison),
+        "add_address": _add_address(comparison),
         "warnings": warnings_of(compared),
         "facts": facts_of(compared),
         "common": _without_common(compared),
         "totals": presenter.total_rows(compared),
         "totals_notes": presenter.total_notes(compared),
-        "waterfall": presenter.waterfall_view(compared, asked),
-        "filter": presenter.filter_view(asked, answer),
+        "waterfall": presenter.waterfall_view(compared, comparison),
+        "filter": presenter.filter_view(comparison, answer),
         "page": rows,
-        "page_before": asked.changed(page=rows.number - 1),
-        "page_after": asked.changed(page=rows.number + 1),
-        "graph": graph_view(asked),
-        "profile": profiles[asked.drawn],
+        "page_before": comparison.changed(page=rows.number - 1),
+        "page_after": comparison.changed(page=rows.number + 1),
+        "graph": graph_view(comparison),
+        "profile": profiles[comparison.drawn],
         "change_document": f"{reverse('api:compare-graph')}?{of_graph.address()}",
         "selected": selected,
-        "problems": _problems(request, asked, rows, is_row_there=selected is not None),
-        "address": asked.address(),
+        "problems": _problems(request, comparison, rows, is_row_there=selected is not None),
+        "address": comparison.address(),
         "export_address": of_rows.address(),
     }
     return render(request, "profiles/compare.html", context)
 
 
 def _problems(
-    request: HttpRequest, asked: ComparisonRequest, rows: "Page[Any]", *, is_row_there: bool
+    request: HttpRequest, comparison: ComparisonRequest, rows: "Page[Any]", *, is_row_there: bool
 ) -> list[str]:
-    """What of the address makes no sense, in sentences."""
-    found = [*asked.problems, page_problem(rows, request.GET.get("page", ""))]
-    if asked.row is not None and not is_row_there:
-        found.append(unknown_choice("row", str(asked.row)))
-    return list(filter(None, found))
+    """Return messages about invalid values of the query string."""
+    problems = [*comparison.problems, page_problem(rows, request.GET.get("page", ""))]
+    if comparison.row is not None and not is_row_there:
+        problems.append(unknown_choice("row", str(comparison.row)))
+    return list(filter(None, problems))
 
 
-def _profiles(request: HttpRequest, asked: ComparisonRequest) -> list[Profile]:
-    profiles = chosen_profiles(reader_of(request), asked.ids)
+def _profiles(request: HttpRequest, comparison: ComparisonRequest) -> list[Profile]:
+    profiles = chosen_profiles(reader_of(request), comparison.ids)
     if profiles is None:
         raise Http404
     return profiles
 
 
 def _chooser(
-    request: HttpRequest, asked: ComparisonRequest, profiles: Sequence[Profile], problem: str
+    request: HttpRequest, comparison: ComparisonRequest, profiles: Sequence[Profile], problem: str
 ) -> HttpResponse:
     find = request.GET.get("find", "").replace("\0", "")[:200]
     kept = list(dict.fromkeys(profiles))
-    is_wrong = bool(problem) and len(asked.ids) > 1
-    wanted = request.GET.get("page", "")
-    found = candidates(reader_of(request), profiles, find=find, page=wanted)
+    is_wrong = bool(problem) and len(comparison.ids) > 1
+    page_text = request.GET.get("page", "")
+    page = candidates(reader_of(request), profiles, find=find, page=page_text)
     context = {
-        "page_problem": page_problem(found, wanted),
+        "page_problem": page_problem(page, page_text),
         "is_wrong": is_wrong,
         "chosen": [
-            {"choice": choice, "remove": _without(asked, n), "page": page_of(choice.profile)}
+            {"choice": choice, "remove": _without(comparison, n), "page": page_of(choice.profile)}
             for n, choice in enumerate(choices(profiles))
         ],
-        "kept": [each.pk for each in kept],
-        "problem": problem if asked.ids else "",
-        "is_full": len(asked.ids) >= MOST,
+        "kept": [profile.pk for profile in kept],
+        "problem": problem if comparison.ids else "",
+        "is_full": len(comparison.ids) >= MOST,
         "most": MOST,
         "find": find,
-        "address": asked.address(),
-        "page": found,
+        "address": comparison.address(),
+        "page": page,
     }
     return render(request, "profiles/compare_choose.html", context, status=400 if is_wrong else 200)
 
 
-def _without(asked: ComparisonRequest, place: int) -> str:
-    ids = asked.ids[:place] + asked.ids[place + 1 :]
-    return asked.changed(ids=ids, row=None, other=1, graph=None)
+def _without(comparison: ComparisonRequest, place: int) -> str:
+    ids = comparison.ids[:place] + comparison.ids[place + 1 :]
+    return comparison.changed(ids=ids, row=None, other=1, graph=None)
 
 
-def _runs(compared: Compared, asked: ComparisonRequest) -> list[dict[str, Any]]:
+def _runs(compared: Compared, comparison: ComparisonRequest) -> list[dict[str, Any]]:
     runs = []
     for n, profile in enumerate(compared.profiles):
-        ids = asked.ids
+        ids = comparison.ids
         first = (ids[n], *ids[:n], *ids[n + 1 :])
         runs.append(
             {
@@ -136,19 +138,19 @@ def _runs(compared: Compared, asked: ComparisonRequest) -> list[dict[str, Any]]:
                 "passes": len(compared.data[n].passes),
                 "page": page_of(profile),
                 "is_baseline": n == 0,
-                "as_baseline": asked.changed(ids=first, row=None, other=1),
-                "remove": _without(asked, n),
+                "as_baseline": comparison.changed(ids=first, row=None, other=1),
+                "remove": _without(comparison, n),
             }
         )
     return runs
 
 
-def _add_address(asked: ComparisonRequest) -> str:
-    if len(asked.ids) >= MOST:
+def _add_address(comparison: ComparisonRequest) -> str:
+    if len(comparison.ids) >= MOST:
         return ""
-    return f"{asked.changed(row=None, page=1)}&choose=1"
+    return f"{comparison.changed(row=None, page=1)}&choose=1"
 
 
 def _without_common(compared: Compared) -> list[str]:
-    """The letters of profiles that share nothing with the baseline."""
+    """Return the letters of profiles that share nothing with the baseline."""
     return [letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count]

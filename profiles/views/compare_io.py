@@ -1,4 +1,4 @@
-"""The values of all variables of two tasks, compared."""
+"""Compare the values of all variables of two tasks."""
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -19,7 +19,7 @@ COMPARE_ROWS = 200
 @login_required
 @require_GET
 def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
-    """`?other=N` leads to the comparison; the form of a task's page comes here."""
+    """Redirect `?other=N`, sent by the form of a task's page, to the comparison."""
     task = task_or_404(request, task_id)
     number = parse_int(request.GET.get("other", ""), maximum=LARGEST_KEY)
     if number is None:
@@ -30,23 +30,23 @@ def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_GET
 def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpResponse:
-    """The values of all variables of two tasks, side by side, in order of execution."""
+    """Show the values of all variables of two tasks side by side, in order of execution."""
     task, other = task_or_404(request, task_id), task_or_404(request, other_id)
     comparison = dumps_compare(dump_asked(task), dump_asked(other))
     only = "differing" in request.GET
     rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
     first = next((n for n, row in enumerate(rows) if row["is_first"]), None)
-    wanted = request.GET.get("page", "")
-    page = Paginator(rows, COMPARE_ROWS).get_page(wanted)
+    page_text = request.GET.get("page", "")
+    page = Paginator(rows, COMPARE_ROWS).get_page(page_text)
     context = {
         "task": task,
         "other": other,
-        # it may be beyond the rows that are kept
+        # the first difference may be beyond the stored rows
         "first_page": None if first is None else first // COMPARE_ROWS + 1,
         "others": dumps_beside(task, reader_of(request)),
         "comparison": comparison,
         "only_differing": only,
         "page": page,
-        "page_problem": page_problem(page, wanted),
+        "page_problem": page_problem(page, page_text),
     }
     return render(request, "profiles/compare_io.html", context)

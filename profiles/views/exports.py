@@ -1,4 +1,4 @@
-"""A profile as a file: in a format of `profiles.exports.formats`, or as it was uploaded."""
+"""Download a profile in a format of `profiles.exports.formats`, or its original files."""
 
 from typing import Any
 
@@ -23,17 +23,21 @@ from webprofile.streaming import answer_of
 @login_required
 @require_GET
 def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
-    """The profile in one format. CSV and JSON hold what the address asks the table for."""
+    """Return the profile in one format. CSV and JSON hold the rows that the query string
+    selects.
+    """
     profile = profile_or_404(request, profile_id)
-    wanted = FORMATS.get(name)
-    if wanted is None:
+    format_ = FORMATS.get(name)
+    if format_ is None:
         raise DomainError("export_unknown", status=404)
     data = profile_data(profile)
-    content = wanted.make(exported(request.GET, data, provenance(profile), profile))
-    response = answer_of(request, content, wanted.content_type)
-    # never shown in this site's name, whatever is in it
-    given = file_name(profile, wanted.ending)
-    response["Content-Disposition"] = content_disposition_header(True, given) or "attachment"
+    content = format_.make(exported(request.GET, data, provenance(profile), profile))
+    response = answer_of(request, content, format_.content_type)
+    # always a download, so that no content is displayed under this site's origin
+    download_name = file_name(profile, format_.ending)
+    response["Content-Disposition"] = (
+        content_disposition_header(True, download_name) or "attachment"
+    )
     response["Cache-Control"] = "private, no-store"
     return response
 
@@ -41,24 +45,24 @@ def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase
 @login_required
 @require_GET
 def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse:
-    """Send the reader to storage for a file as MegEngine wrote it."""
+    """Redirect to storage for a file as MegEngine wrote it."""
     profile = profile_or_404(request, profile_id)
-    found = [each for each in originals_of(profile) if each.number == number]
-    if not found:
+    originals = [original for original in originals_of(profile) if original.number == number]
+    if not originals:
         raise Http404
-    name = file_name(profile, found[0].ending)
-    return redirect(storage.presign_get(found[0].key, filename=name))
+    name = file_name(profile, originals[0].ending)
+    return redirect(storage.presign_get(originals[0].key, filename=name))
 
 
 @require_GET
 def guide(request: HttpRequest) -> HttpResponse:
-    """From code to profile: which profiler of MegEngine answers which question, and how."""
+    """Show the guide: which profiler of MegEngine answers which question, and how to run it."""
     return render(request, "profiles/guide.html")
 
 
 @require_GET
 def about(request: HttpRequest) -> HttpResponse:
-    """What the files hold, field by field."""
+    """Describe the fields of the exported files."""
     context: dict[str, Any] = {
         "fields": FIELDS,
         "source_fields": SOURCE_FIELDS,

@@ -1,4 +1,4 @@
-"""Memory of a dynamic graph: the table of tensors alone, and the file itself."""
+"""Memory of a dynamic graph: the table of tensors as a fragment, and the original picture."""
 
 from typing import Any
 
@@ -21,31 +21,31 @@ from webprofile.storage import storage
 @login_required
 @require_GET
 def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """The table of tensors alone, which the page puts in place of the one it has."""
+    """Return the table of tensors, with which the page replaces its own."""
     profile = profile_or_404(request, profile_id)
     summary = summary_of(run_data(profile))
     if summary is None:
         raise Http404
-    found = tensors_view(summary, read_flow_question(request.GET))
-    context = {"memory_flow": found, "flow_page": page_of(profile)}
+    view = tensors_view(summary, read_flow_question(request.GET))
+    context = {"memory_flow": view, "flow_page": page_of(profile)}
     return render(request, "profiles/_memory_flow_tensors.html", context)
 
 
 @login_required
 @require_GET
 def image(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """The file for `<img>`, in which no script runs and nothing is fetched.
+    """Return the file for `<img>`, in which no script runs and no request is made.
 
-    Whoever opens the address itself gets a file to save; and were it opened as a page all the
-    same, it would be one without an origin, in which nothing runs either.
+    If a user opens the URL itself, the file is downloaded. If it were displayed as a page all the
+    same, the page would have no origin and would run no script either.
     """
     profile = profile_or_404(request, profile_id)
-    found = flow_file(profile)
-    if found is None or not is_shown(found):
+    file = flow_file(profile)
+    if file is None or not is_shown(file):
         raise Http404
-    data = storage.read(found.key, limit_bytes=IMAGE_LIMIT_BYTES)
+    data = storage.read(file.key, limit_bytes=IMAGE_LIMIT_BYTES)
     response = HttpResponse(data, content_type="image/svg+xml")
-    response["Content-Disposition"] = content_disposition_header(True, found.name) or "attachment"
+    response["Content-Disposition"] = content_disposition_header(True, file.name) or "attachment"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
     response["Cross-Origin-Resource-Policy"] = "same-origin"
     response["Cache-Control"] = "private, max-age=3600"
@@ -53,13 +53,13 @@ def image(request: HttpRequest, profile_id: int) -> HttpResponse:
 
 
 def original_of(profile: Profile) -> dict[str, Any] | None:
-    """Where the file is for the page: {"image", "download", "size_bytes"}; None if it is gone."""
-    found = flow_file(profile)
-    if found is None:
+    """Return {"image", "download", "size_bytes"} with URLs of the file; None if it was deleted."""
+    file = flow_file(profile)
+    if file is None:
         return None
     image_of = reverse("profiles:memory-flow-image", args=[profile.pk])
     return {
-        "image": image_of if is_shown(found) else "",
-        "download": reverse("profiles:original", args=[profile.pk, found.number]),
-        "size_bytes": found.size_bytes,
+        "image": image_of if is_shown(file) else "",
+        "download": reverse("profiles:original", args=[profile.pk, file.number]),
+        "size_bytes": file.size_bytes,
     }

@@ -1,4 +1,4 @@
-"""Profiles that users made elsewhere: open them, see what became of them, rename, delete."""
+"""Imports: create, show the state, rename and delete."""
 
 import hashlib
 
@@ -35,14 +35,14 @@ PAGE_SIZE = 25
 @require_GET
 @never_cache
 def profile_list(request: HttpRequest) -> HttpResponse:
-    """The reader's opened profiles, the form to open another, and the latest results."""
+    """List the user's imports, with the form to create one and the latest results."""
     return _list_page(request)
 
 
-@csrf_exempt  # the check reads the body: first the length is looked at
+@csrf_exempt  # the CSRF check reads the body, so the length is checked first
 @require_http_methods(["GET", "POST"])
 def collection(request: HttpRequest) -> HttpResponse:
-    """POST: a new one, whose files a form sends; scripts ask the API."""
+    """POST: create an import from a form; scripts use the API."""
     if request.method == "GET":
         return redirect("profiles:list")
     return _create(request)
@@ -59,7 +59,7 @@ def _create(request: HttpRequest) -> HttpResponse:
 
 @csrf_protect
 def _create_from_form(request: HttpRequest) -> HttpResponse:
-    """The way without JavaScript: the files come through this site, as temporary files."""
+    """Create an import without JavaScript: the files pass through this site as temporary files."""
     given = request.FILES.getlist("files")
     order = uploads.in_order_of_passes([str(file.name) for file in given])
     files = [given[place] for place in order]
@@ -93,7 +93,7 @@ def _described(file: UploadedFile) -> FileToOpen:
 @require_GET
 @never_cache
 def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
-    """What became of it; one that is ready has a page of its own."""
+    """Show the state of an import; an import that is ready redirects to its result page."""
     upload = upload_or_404(request, upload_id)
     if upload.state == ProfileUpload.State.READY:
         return redirect("profiles:detail", upload.profile.pk)
@@ -110,7 +110,7 @@ def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
 @require_GET
 @never_cache
 def status(request: HttpRequest, upload_id: int) -> HttpResponse:
-    """The part of the page that changes while it waits."""
+    """Return the part of the page that changes during processing."""
     upload = upload_or_404(request, upload_id)
     context = {"upload": upload, "progress": reading_of(upload)}
     return render(request, "profiles/_opened_progress.html", context)
@@ -138,7 +138,7 @@ def rename(request: HttpRequest, upload_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
-    """Remove a profile with all its files."""
+    """Delete an import with all its files."""
     upload = upload_or_404(request, upload_id)
     uploads.delete_import(upload, by=reader_of(request))
     messages.success(request, _("“%(name)s” was deleted.") % {"name": upload.name})
@@ -150,16 +150,16 @@ def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
 def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
     """Send the reader to storage for a file as it was uploaded."""
     upload = upload_or_404(request, upload_id)
-    found = upload.files.filter(number=number).first()
-    if found is None or upload.state == ProfileUpload.State.INITIATED:
+    file = upload.files.filter(number=number).first()
+    if file is None or upload.state == ProfileUpload.State.INITIATED:
         raise Http404
-    return redirect(storage.presign_get(found.object_key, filename=found.name))
+    return redirect(storage.presign_get(file.object_key, filename=file.name))
 
 
 def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpResponse:
     reader = reader_of(request)
-    found = visible_imports(reader)
-    page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
+    imports = visible_imports(reader)
+    page = Paginator(imports, PAGE_SIZE).get_page(request.GET.get("page"))
     context = {
         "page": page,
         "uploads": [(upload, _problem(upload)) for upload in page.object_list],
@@ -175,8 +175,8 @@ def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpRe
 
 
 def _problem(upload: ProfileUpload) -> str:
-    """Why it failed and what to do, in the reader's language; empty if it did not."""
+    """Return why the import failed and a suggested fix; empty if it did not fail."""
     if upload.state != ProfileUpload.State.FAILED:
         return ""
-    # isolated: a name must not turn the direction of the sentence around it
+    # isolated, because a name must not change the text direction of the sentence
     return word(DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069"))

@@ -1,4 +1,4 @@
-"""Pieces of a result page that are asked for one by one: rows of a table, one operator."""
+"""Fragments of a result page: rows of a table, details of one operator."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -20,9 +20,10 @@ from webprofile.integers import LARGEST_COUNT, parse_int
 @login_required
 @require_GET
 def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """The rows of the table that the address describes, from `offset` on or around an operator.
+    """Return rows of the table that the query string selects, from `offset` or around an operator.
 
-    `around` is its row in the profile's columns; without `data-place` it is not in the table.
+    `around` is its row in the profile's columns; if `data-place` is missing, it is not in the
+    table.
     """
     table = _table(request, profile_id)
     place, start = None, _whole(request.GET.get("offset", ""))
@@ -38,9 +39,9 @@ def _table(request: HttpRequest, profile_id: int) -> SideTable:
     profile = profile_or_404(request, profile_id)
     data = profile_data(profile)
     without = columns_without(data.columns)
-    asked = read_request(request.GET, passes=len(data.passes), without=without)
+    table_request = read_request(request.GET, passes=len(data.passes), without=without)
     try:
-        return SideTable(data, asked, asked.sides[0], places_of(profile))
+        return SideTable(data, table_request, table_request.sides[0], places_of(profile))
     except AnalysisError as error:
         raise Http404(str(error)) from error
 
@@ -48,7 +49,7 @@ def _table(request: HttpRequest, profile_id: int) -> SideTable:
 @login_required
 @require_GET
 def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
-    """All that is known of one operator: a part of the result page, or a page of its own."""
+    """Show all data about one operator, as a fragment of the result page or as a page."""
     profile = profile_or_404(request, profile_id)
     data = profile_data(profile)
     if row >= len(data.columns):
@@ -70,5 +71,5 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
 
 
 def _whole(text: str) -> int:
-    """A number of an address; 0 for what is none."""
+    """Parse a number of the query string; 0 if it is invalid."""
     return parse_int(text, maximum=LARGEST_COUNT) or 0

@@ -1,4 +1,4 @@
-"""The result of a task, or of a profile that was opened: totals, operators, pictures, graph."""
+"""Result page of a task or an import: totals, operators, charts, graph."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from webprofile.messages.errors import word
 
-#: fields whose errors are told in place
+#: fields whose errors are shown next to them
 _FIELDS = ("name", "choice", "min", "max", "rows")
 
 
@@ -43,8 +43,8 @@ _FIELDS = ("name", "choice", "min", "max", "rows")
 def result(request: HttpRequest, task_id: int) -> HttpResponse:
     task = task_or_404(request, task_id)
     profile, measurement = profile_of(task), measurement_of(task)
-    found = profile or measurement
-    if found is None:
+    source = profile or measurement
+    if source is None:
         return redirect("tasks:detail", task.pk)
     if profile is not None and (answer := _swapped(request, profile)):
         return answer
@@ -53,8 +53,8 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
         "measured": measurement_view(measurement),
         "plan": plan_title(task),
         "inputs": input_words(task),
-        "attempt": found.attempt,
-        "artifacts": Artifact.objects.filter(attempt=found.attempt_id, is_stored=True).order_by(
+        "attempt": source.attempt,
+        "artifacts": Artifact.objects.filter(attempt=source.attempt_id, is_stored=True).order_by(
             "pk"
         ),
     }
@@ -64,7 +64,7 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_GET
 def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """The page of a profile that was opened; one of a task stands on its task's page."""
+    """Show the page of an import; the result of a task is part of the task's page."""
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
         return redirect("tasks:result", profile.attempt.task_id)
@@ -82,7 +82,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         "run": profile if data else None,
         "trouble": trouble,
         "statistics": statistics_view(data, profile, measured["row"] if measured else None),
-        # one run of a script is no measurement
+        # a single run of a script is not a measurement
         "has_measurement": not is_script and (has_operators or "task" in context),
         "trace": trace_view(data) if data else None,
         **_memory_flow(request, profile, data),
@@ -107,7 +107,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
 
 
 def _figures(data: ProfileData) -> dict[str, Any]:
-    """Which figures no operator has, in words, and whether a roofline can be drawn."""
+    """Return the figures that no operator has, as text, and whether a roofline can be drawn."""
     without = columns_without(data.columns)
     words = {
         frozenset({"flo", "flops"}): _(
@@ -129,19 +129,21 @@ def _figures(data: ProfileData) -> dict[str, Any]:
 def _memory_flow(
     request: HttpRequest, profile: Profile | None, data: ProfileData | None
 ) -> dict[str, Any]:
-    """The part about memory over time, where such a file was opened."""
-    found = memory_flow_view(data, read_flow_question(request.GET)) if data else None
-    if found is None or profile is None:
+    """Return the context of memory over time, if the run has such a file."""
+    flow = memory_flow_view(data, read_flow_question(request.GET)) if data else None
+    if flow is None or profile is None:
         return {}
     return {
-        "memory_flow": found,
+        "memory_flow": flow,
         "flow_page": page_of(profile),
         "flow_file": original_of(profile),
     }
 
 
 def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
-    """A profile's data, or why there are none in the reader's words: the rest is still shown."""
+    """Return a profile's data, or the message why there are none; the rest of the page is still
+    shown.
+    """
     if profile is None:
         return None, ""
     try:
@@ -157,9 +159,9 @@ def _selected(request: HttpRequest, operators: int) -> int | None:
 
 
 def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
-    """What htmx puts into the page: the tables, or the form with them; None for a whole page.
+    """Return the fragment for htmx: the tables, or the form with them; None for a full page.
 
-    A question that makes no sense leaves the old tables and puts its errors in their places.
+    For an invalid query, the old tables remain and the form shows the errors.
     """
     if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
         return None
@@ -184,7 +186,9 @@ def _asked(request: HttpRequest, data: ProfileData) -> TableRequest:
 
 
 def _tables(data: ProfileData, asked: TableRequest, places: Places) -> dict[str, Any]:
-    """The form and the tables; what cannot be answered is told in the form."""
+    """Return the context of the form and the tables; the form shows queries that cannot be
+    evaluated.
+    """
     form = form_context(data, asked, places.page)
     try:
         tables = [SideTable(data, asked, side, places).context() for side in asked.sides]

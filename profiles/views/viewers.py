@@ -81,7 +81,7 @@ def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
         "viewer": perfetto_address(),
         "overview": timeline_view(profile),
         "file": trace_file_view(profile),
-        "number": found.number if (found := trace_original(profile)) else 1,
+        "number": original.number if (original := trace_original(profile)) else 1,
     }
     return render(request, "profiles/timeline.html", context)
 
@@ -106,12 +106,12 @@ def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
     head = '<meta name="type" content="Frame">\n'
     head += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
 
-    def rules(here: str) -> tuple[str, ...]:
+    def rules(folder_url: str) -> tuple[str, ...]:
         return (
-            f"script-src {here}",
-            f"style-src {here} {page.styles}",
+            f"script-src {folder_url}",
+            f"style-src {folder_url} {page.styles}",
             f"style-src-attr 'unsafe-hashes' {page.style_attributes}",
-            f"img-src {here} data:",
+            f"img-src {folder_url} data:",
         )
 
     return _viewer_frame(request, page.text, head=head, rules=rules)
@@ -133,13 +133,13 @@ def perfetto(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
 def _perfetto_page(request: HttpRequest) -> HttpResponse:
     text, scripts = perfetto_page()
 
-    def rules(here: str) -> tuple[str, ...]:
+    def rules(folder_url: str) -> tuple[str, ...]:
         return (
-            f"script-src {here} {scripts} 'wasm-unsafe-eval'",
+            f"script-src {folder_url} {scripts} 'wasm-unsafe-eval'",
             # libraries in its bundle write style sheets into the page
-            f"style-src {here} 'unsafe-inline'",
-            f"font-src {here}",
-            f"img-src {here} data: blob:",
+            f"style-src {folder_url} 'unsafe-inline'",
+            f"font-src {folder_url}",
+            f"img-src {folder_url} data: blob:",
         )
 
     return _viewer_frame(request, text, rules=rules)
@@ -171,14 +171,14 @@ def _viewer_frame(
     head: what else comes before its title; rules: the viewer's own part of the policy, given the
     address of its folder
     """
-    parents, here = framing_origins(request), request.build_absolute_uri(request.path)
+    parents, page_url = framing_origins(request), request.build_absolute_uri(request.path)
     ours = f'{head}<script src="bridge.js" data-parents="{escape(json.dumps(parents))}"></script>\n'
     response = HttpResponse(text.replace("<title>", f"{ours}<title>", 1))
     policy = (
         "sandbox allow-scripts",
         "default-src 'none'",
-        *rules(here),
-        f"connect-src {here}",
+        *rules(page_url),
+        f"connect-src {page_url}",
         "worker-src blob:",
         "base-uri 'none'",
         "form-action 'none'",
