@@ -1,4 +1,4 @@
-"""From what an order says of inputs to the files that load_and_run's `--input` names."""
+"""Prepare the input files of an order for load_and_run's `--input`."""
 
 import typing
 from collections.abc import Iterator, Mapping
@@ -13,20 +13,21 @@ from agent.protocol.inputs.npy import read_header
 from agent.protocol.manifest import InputRecord
 from agent.protocol.run_log import TensorInfo
 
-#: what load_and_run calls an input whose name is not given
+#: load_and_run's name for an input without a name
 _UNNAMED = "data"
 
 
 class Feeding:
-    """One attempt's inputs; what they became is noted in the report."""
+    """The inputs of one attempt; `feed` records them in the report."""
 
     def __init__(self, order: Start, folder: Path, kind: Kind, report: Report) -> None:
         self._order, self._folder, self._kind, self._report = order, folder, kind, report
 
     def feed(self, tensors: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
-        """Return input variable -> file in the folder. `wanted` None: the model's are not known.
+        """Write the input files; return a mapping of input variables to file names.
 
-        Reads and writes files: call it in a thread. Raises InputError.
+        `tensors` are the model's inputs, None if they are unknown. Reads and writes files: call it
+        in a thread. Raises InputError.
         """
         order = self._order
         batch = order.options.get("batch_size")
@@ -70,7 +71,7 @@ class Feeding:
         )
 
     def _source(self, name: str) -> typing.Literal["file", "literal", "random"]:
-        """Whatever was not written in the order came from a file; JSON names its own inputs."""
+        """Return the source of an input: "file" unless the order has it, as JSON names its own."""
         for entry in self._order.inputs:
             if entry.name == name:
                 return "literal" if entry.literal else "random"

@@ -1,4 +1,4 @@
-"""From what a user gave to the files that load_and_run reads: one npy file for each input.
+"""Convert the inputs of a task to files that load_and_run reads: one npy file per input.
 
 Needs numpy; never unpickles.
 """
@@ -31,9 +31,9 @@ from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.run_log import TensorInfo
 
-#: of one prepared input: a batch size or a drawn shape must not fill the disk
+#: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk
 MOST_BYTES = 1 << 32
-#: a device with less room than this has a full disk
+#: with less free space the disk of the device counts as full
 LEAST_FREE_BYTES = 1 << 29
 _LISTED = 20
 
@@ -80,10 +80,10 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Prepared:
-    """`files` maps an input to the name of its file in the folder, in the order of the specs.
+    """The prepared inputs. `files` maps inputs to file names, in the order of the specs.
 
-    `notes` are sentences that a reader of the result must not miss. `filled` are the inputs that
-    nothing was given for and that got random numbers.
+    `notes` are sentences to show with the result. `filled` are the inputs without a source, which
+    got random numbers.
     """
 
     files: Mapping[str, str]
@@ -105,13 +105,13 @@ def prepare_inputs(
     batch: int | None = None,
     fill_seed: int | None = None,
 ) -> Prepared:
-    """Make an npy file in `folder` for each input: format 1.0, C order, little endian.
+    """Write an npy file to `folder` for each input: format 1.0, C order, little endian.
 
-    `wanted` are the model's inputs, None if they are not known; then names and types are not
-    checked against it. `batch`: the first axis of every input gets this length, its entries
-    repeated or cut off (load_and_run's `batch_size` would drop the values instead). `fill_seed`:
-    inputs of the model that are not given get random numbers; None: they are only noted. Raises
-    InputError on the first input that cannot be used, and then leaves no file behind.
+    `wanted` are the model's inputs; if None, names and types are not checked against the model.
+    `batch` sets the length of the first axis of every input by repeating or cutting off entries
+    (load_and_run's `batch_size` would drop the values instead). `fill_seed` seeds random numbers
+    for inputs of the model without a source; if None, these are only noted. Raises InputError for
+    the first unusable input, and then leaves no file behind.
     """
     model = None if wanted is None else {model_input.name: model_input for model_input in wanted}
     work = _Work(folder, kind, batch, model)
@@ -183,7 +183,7 @@ class _Work:
             )
 
     def _take(self, name: str, array: Array, ready: Path | None = None) -> None:
-        """Put the array into a file, or make `ready`, which is one, known by another name."""
+        """Write the array to a file, or link `ready`, a file that already holds it."""
         self._check(name, array.dtype, array.shape)
         shape = (self.batch or array.shape[0], *array.shape[1:])
         self._check_room(name, shape, array.dtype)
@@ -257,7 +257,7 @@ class _Work:
             )
 
     def _reserve(self, name: str) -> Path:
-        """A name of our own: a user's must not decide what a file is called on the device."""
+        """Choose a file name for the input; users must not choose names of files on the device."""
         number = len(self.files)
         while (path := self.folder / f"input_{number}.npy").exists():
             number += 1
