@@ -24,37 +24,18 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-measure bench-verdicts bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
+# what one uses daily; docs/development.md lists every target
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
 	@echo 'make run              start everything, serve until Ctrl-C (PORT=N)'
 	@echo 'make manage ARGS="doctor"    a manage.py command for that site'
-	@echo 'make test             the tests of every day (ARGS="-k name" goes to pytest, WORKERS=N)'
-	@echo 'make test-all         all tests, also exhaustive ones, on PostgreSQL, and with faults'
-	@echo 'make test-postgres    the tests of the database and of production, on PostgreSQL'
-	@echo 'make test-alone       the tests that need the machine for themselves'
-	@echo 'make test-arm64       the agent on emulated 64-bit ARM (root, debootstrap, qemu-user); by hand'
-	@echo 'make test-images      the containers of docker/, built and tried (root, podman); by hand'
-	@echo 'make e2e              the tests in a browser (MGW_SLOW_BROWSER=6 slows its scripts)'
-	@echo 'make chaos            faults in a whole site under load (FAULTS=60 SEED=N)'
+	@echo 'make test             the daily tests (ARGS="tasks/tests/test_queue.py", ARGS="-k name")'
+	@echo 'make test-all         all tests, as CI runs them'
 	@echo 'make lint             ruff, mypy, eslint, tsc, Django'"'"'s own checks, docker/'
-	@echo 'make audit            known holes in the packages that are pinned'
-	@echo 'make fuzz-parsers, fuzz-socket    an hour of hostile input (SECONDS=N SEED=N)'
-	@echo 'make bench-dispatch   how long a task waits for an idle device'
-	@echo 'make bench-measure    what measuring through the site costs'
-	@echo 'make bench-verdicts   how often a comparison tells equal runs apart'
-	@echo 'make bench-analyze    our analysis beside the original profile_analyze'
-	@echo 'make bench-pages, bench-lists    a result'"'"'s page, the lists'
-	@echo 'make bench-upload     large files beside a plain PUT'
-	@echo 'make bench-trace      our summary of a trace beside json.load'
-	@echo 'make bench-fleet      thousands of simulated agents (ARGS="--sizes 100,2000")'
-	@echo 'make setup            .venv with all that is needed (PYTHON=... chooses the interpreter)'
-	@echo 'make runtime          MegEngine in an interpreter of its own'
-	@echo 'make testdata         test models and inputs again (ARGS=--profiles: new profiles too)'
-	@echo 'make agent-bundle     the agent that devices install from a site (ARGS="--out FOLDER")'
 	@echo 'make locale           compile translations'
 	@echo 'make reference        generate docs/reference'
-	@echo 'make requirements     resolve requirements/*.in again (UPGRADE=1: newer versions)'
 	@echo 'make clean            remove .venv, fetched scripts and caches; var/ (your data) stays'
+	@echo 'docs/development.md lists all targets: parts of the tests, faults, benches, fuzzing, builds.'
 
 setup: $(INSTALLED) $(ASSETS)
 
