@@ -141,7 +141,7 @@ class RunBuilder:
 
 
 def main(folder: Path) -> int:
-    """RunBuilder the job in `folder` and return the exit code."""
+    """Run the job in `folder` and return the exit code."""
     job = msgspec.json.decode((folder / ORDER).read_bytes(), type=ParseJob)
     limit(job.memory_bytes, job.time_s)
     gc.disable()  # it would traverse all decoded objects repeatedly and free nothing

@@ -50,7 +50,7 @@ class TableRequest:
     query: of the first side; its order is `time` if `order` is one that only pages have
     order: one of `ORDERS`
     top: number of rows, 0 for all
-    columns: chosen keys of `table_columns.KEYS` in order; empty for the default columns
+    columns: chosen keys of `columns.KEYS` in order; empty for the default columns
     pass_number: 1 to the number of passes; 0 for the medians over all passes
     page: counted from 1, for browsers without JavaScript
     typed: parameters as the user typed them, to fill the form again

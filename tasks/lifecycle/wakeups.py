@@ -1,7 +1,8 @@
 """Notifications on commit: channel-layer messages to browsers and agents, actor messages.
 
 Channel-layer messages carry no data because they are delivered at most once: receivers read the
-rows. A notification that is lost is made good by the sweep or by the next heartbeat.
+rows. A lost notification of the dispatcher is repeated by the sweep, one of an agent is repaired by
+its next heartbeat; a browser reads what it missed at the next one or when it reconnects.
 """
 
 from collections.abc import Collection
