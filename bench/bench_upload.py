@@ -67,10 +67,10 @@ last_seen(tomorrow, worker.pk)
 print(worker.pk)
 """
 _TOKEN = """
-from accounts.tokens.access import token_issue
+from accounts.tokens.access import issue_token
 from accounts.models import User
 owner = User.objects.get(email="{email}")
-print(token_issue(owner, name="bench", scopes=["read", "write"], days=1)[1])
+print(issue_token(owner, name="bench", scopes=["read", "write"], days=1)[1])
 """
 _STORAGE = """
 import json

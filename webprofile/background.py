@@ -1,8 +1,9 @@
 """Send messages to Dramatiq actors by name.
 
 A module need not import the actor, which may belong to an app in a higher layer. A message only
-reduces latency: the sweep finds the same rows within seconds. Messages that the broker does not
-accept are counted (`mgw_hints_lost`).
+reduces latency: the sweep finds the same rows within seconds, and a rebuild of derived data is
+requested again by a later reader. Messages that the broker does not accept are counted
+(`mgw_hints_lost`).
 """
 
 import time

@@ -108,6 +108,8 @@ def _source() -> Iterator[tuple[str, bytes]]:
         name = path.relative_to(_AGENT.parent)
         if not {"tests", "__pycache__"} & set(name.parts) and path.name != "conftest.py":
             yield f"site/{name.as_posix()}", path.read_bytes()
+    # where an install.py of the last release, kept on a device, looks for the launcher
+    yield "site/agent/bundle/launch.py", (_AGENT / "install" / "launch.py").read_bytes()
     yield "site/agent/runtimes/megengine.txt", MEGENGINE_REQUIREMENTS.read_bytes()
     yield "site/agent/requirements.txt", _REQUIREMENTS.read_bytes()
 

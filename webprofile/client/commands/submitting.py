@@ -184,7 +184,13 @@ def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, st
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
         return [(cell.place_of("entry"), mistake)]
-    judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
+    try:
+        judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
+    except ProblemError as error:  # how a site of the last release reports fields of the wrong form
+        if error.status != 422:
+            raise
+        problems = error.errors or [{"field": error.field, "detail": error.detail}]
+        return [(cell.place_of(problem["field"]), problem["detail"]) for problem in problems]
     quota |= judged["quota"]
     refusal = judged["refusal"]
     if refusal is None:

@@ -10,7 +10,7 @@ def test_every_package_of_the_client_is_installed_and_nothing_of_the_server():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found = {
         ".".join(path.parent.relative_to(ROOT).parts)
-        for part in ("batchfile", "client", "terminal")
+        for part in ("client", "terminal")
         for path in (ROOT / "webprofile" / part).rglob("__init__.py")
         if "tests" not in path.parts
     }

@@ -22,9 +22,9 @@ from webprofile.tests.site import Site, running_site
 
 _NAME = "arm64-1"
 _CODE = f"""
-from workers.services import worker_ensure
-from workers.tokens import code_issue
-print(code_issue(worker_ensure(name={_NAME!r})))
+from workers.services import ensure_worker
+from workers.tokens import issue_code
+print(issue_code(ensure_worker(name={_NAME!r})))
 """
 #: what tests need besides the agent's own packages
 _TOOLS = ("pytest", "pytest-asyncio", "hypothesis")

@@ -32,14 +32,14 @@ pytestmark = pytest.mark.production
 
 _PREPARE = """
 import json
-from accounts.tokens.access import token_issue
-from accounts.services import user_ensure
+from accounts.tokens.access import issue_token
+from accounts.services import ensure_user
 from profiles.viewer import viewer_address
-from workers.services import worker_ensure
-from workers.tokens import code_issue
-user, _ = user_ensure(email="alice@example.com")
-_, token = token_issue(user, name="tests", scopes=["read", "write"], days=1)
-code = code_issue(worker_ensure(name="x86-1"))
+from workers.services import ensure_worker
+from workers.tokens import issue_code
+user, _ = ensure_user(email="alice@example.com")
+_, token = issue_token(user, name="tests", scopes=["read", "write"], days=1)
+code = issue_code(ensure_worker(name="x86-1"))
 print(json.dumps({"token": token, "code": code, "viewer": viewer_address("light")}))
 """
 #: stands in for the engine's program: hands its arguments to this process and ends as it says

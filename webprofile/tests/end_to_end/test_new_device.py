@@ -22,16 +22,16 @@ from webprofile.tests.site import ROOT, Site
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 _CHECK = """
-from profiles.health import health_begin
+from profiles.health import begin_health_checks
 from workers.models import Worker
-health_begin(Worker.objects.get(name="pasted"), cause="asked")
+begin_health_checks(Worker.objects.get(name="pasted"), cause="asked")
 """
 _REGISTER = """
 from workers.releases import enrol_line
-from workers.services import worker_ensure
-from workers.tokens import code_issue
-worker = worker_ensure(name={name!r})
-print(enrol_line(worker, code_issue(worker))["curl"])
+from workers.services import ensure_worker
+from workers.tokens import issue_code
+worker = ensure_worker(name={name!r})
+print(enrol_line(worker, issue_code(worker))["curl"])
 """
 
 
@@ -100,7 +100,7 @@ def pasted(site: Site, megengine_python: str, tmp_path_factory) -> Iterator[Past
     try:
         yield Pasted(home, line, paste(line, home.parent, megengine_python), megengine_python)
     finally:
-        script = ROOT / "agent" / "bundle" / "install.py"
+        script = ROOT / "agent" / "install" / "install.py"
         paste(f"python3 {script} --uninstall --home {home}", home.parent, "")
     assert not home.exists()
 

@@ -23,7 +23,7 @@ from accounts.models import User
 from agent.protocol import MAX_FRAME_BYTES, CloseCode, decode_server, encode
 from agent.protocol import messages as wire
 from profiles.integrity import broken_rows
-from tasks.dispatch.batching import BEATS
+from tasks.dispatch.batching import TASK_NAME
 from tasks.dispatch.consumer import AgentConsumer
 from tasks.lifecycle import cancel
 from tasks.lifecycle.sweep import sweep
@@ -282,5 +282,5 @@ class AgentMachine(RuleBasedStateMachine):
 
 async def _settled() -> None:
     """Until all is done that was said: threads tell others over a loop that must still run."""
-    while tasks := {task for task in asyncio.all_tasks() if task.get_name() == BEATS}:
+    while tasks := {task for task in asyncio.all_tasks() if task.get_name() == TASK_NAME}:
         await asyncio.wait(tasks, timeout=60)
