@@ -68,6 +68,7 @@ MEANINGS: dict[str, Any] = {
 }
 #: descriptions of placeholders with another meaning in single codes
 _OTHERWISE: dict[tuple[str, str], Any] = {
+    ("attempt_recorded_nothing", "number"): _("number of the attempt, from 1 on"),
     ("cut_lane", "number"): _("number of the thread that was asked for"),
     ("input_json_numbers", "wanted"): _("how many numbers the shape takes"),
     ("literal_ragged", "other"): _("length of that row"),
