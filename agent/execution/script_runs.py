@@ -193,7 +193,7 @@ def check_script(order: Start) -> None:
 
 
 def lay_out(order: Start, source: Path, work: Path, *, last: bool) -> str:
-    """Make `work` anew from the files in `given`; return the program's path below PROGRAM.
+    """Create `work` again from the files in `given`; return the program's path below PROGRAM.
 
     What an earlier run left goes: no run sees what another did. The last one may use up `given`.
     Raises InputError, OSError.

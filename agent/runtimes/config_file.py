@@ -1,4 +1,4 @@
-"""Runtimes in the agent's configuration, and what was found of them, which is kept beside it."""
+"""Read and write the runtimes in the agent's configuration, and the results of their checks."""
 
 import fcntl
 import json

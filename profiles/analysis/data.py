@@ -66,7 +66,7 @@ class ProfileData:
     passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first one leads
     left_out: files that could not be merged
     beside: summaries of other files of the run as JSON, by the file's kind: `trace`
-        (`traces.summary`), `memory_flow` (`memory_flow.summary`), `static_memory`
+        (`chrome_trace.summary`), `memory_flow` (`memory_flow.summary`), `static_memory`
         (`static_memory.summary`)
 
     If the run has no file of a kind that holds operators, the profile has no operators and no

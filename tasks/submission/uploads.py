@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
@@ -34,7 +34,18 @@ class FileStore:
         return True
 
 
-def find_stored_object(file: Any) -> StoredObject | None:
+class UploadedFile(Protocol):
+    """A row of a file that is uploaded to object storage."""
+
+    size_bytes: int
+    part_bytes: int
+    etag: str
+
+    @property
+    def object_key(self) -> str: ...
+
+
+def find_stored_object(file: UploadedFile) -> StoredObject | None:
     """Return size and checksum of a file's object in storage; None if it is missing.
 
     For a file that was uploaded in parts this is what storage reported when they were joined: no
