@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from tasks.filters import TaskFilters
-from tasks.kinds import Kind
+from tasks.kinds import TaskKind
 from tasks.models import Task
 from tasks.states import Status
 from webprofile.terminal.exit_codes import USAGE
@@ -37,7 +37,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("ids", nargs="*", type=int, metavar="TASK", help="numbers; filters hold beside them")
     add("--status", action="append", choices=Status.values, help="any of these; may be repeated")
-    add("--kind", choices=Kind.values, help="what they profile")
+    add("--kind", choices=TaskKind.values, help="what they profile")
     add("--owner", metavar="E-MAIL", help="those of this user")
     add("--worker", metavar="NAME", help="those on this device")
     add("--megengine", metavar="VERSION", help="those with this version")

@@ -5,7 +5,7 @@ from typing import Any
 import django_filters
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from tasks.kinds import Kind
+from tasks.kinds import TaskKind
 from tasks.models import Task, TaskFile
 from tasks.pagination import STRANDS
 from tasks.states import Status
@@ -20,7 +20,7 @@ class TaskFilters(django_filters.FilterSet):
         method="with_status",
         help_text="Any of these; may be repeated.",
     )
-    kind = django_filters.ChoiceFilter(choices=Kind.choices, help_text="What it profiles.")
+    kind = django_filters.ChoiceFilter(choices=TaskKind.choices, help_text="What it profiles.")
     worker = KeyFilter(field_name="worker_id", help_text="Number of its device.")
     worker_name = TextFilter(
         field_name="worker__name", max_length=60, help_text="Name of its device."

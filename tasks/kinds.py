@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class Kind(TextChoices):
+class TaskKind(TextChoices):
     MODEL = "model", _("model")
     SCRIPT = "script", _("script")
 

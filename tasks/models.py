@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
-from tasks.kinds import Kind, program_name
+from tasks.kinds import TaskKind, program_name
 from tasks.options.words import changed_options
 from tasks.states import Outcome, Status, TaskState, status_of
 
@@ -37,7 +37,7 @@ class Task(models.Model):
     worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
     kind = models.CharField(
-        _("kind"), max_length=6, choices=Kind, default=Kind.MODEL, db_default=Kind.MODEL
+        _("kind"), max_length=6, choices=TaskKind, default=TaskKind.MODEL, db_default=TaskKind.MODEL
     )
     #: `agent.protocol.script.Script`, None for a model; scripts do not use options, plan, seed and
     #: inputs
@@ -120,8 +120,8 @@ class Task(models.Model):
             ),
             models.CheckConstraint(
                 name="task_script_iff_kind",
-                condition=(Q(kind=Kind.SCRIPT) & Q(script__isnull=False))
-                | (Q(kind=Kind.MODEL) & Q(script__isnull=True)),
+                condition=(Q(kind=TaskKind.SCRIPT) & Q(script__isnull=False))
+                | (Q(kind=TaskKind.MODEL) & Q(script__isnull=True)),
             ),
         ]
 
@@ -130,7 +130,7 @@ class Task(models.Model):
 
     @property
     def is_script(self) -> bool:
-        return self.kind == Kind.SCRIPT
+        return self.kind == TaskKind.SCRIPT
 
     @property
     def changed_options(self) -> list[str]:

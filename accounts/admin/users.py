@@ -24,10 +24,9 @@ from accounts.sessions import end_one_session, sessions_of
 from accounts.system_user import people
 from accounts.tokens.access import usable_tokens
 from webprofile.admin.action_pages import ActionsAdmin
-from webprofile.admin.actions import AdminAction
+from webprofile.admin.actions import AdminAction, grant_words
 from webprofile.admin.user_actions import USER_ACTIONS
 from webprofile.errors import DomainError
-from webprofile.messages.actions import grant_words
 from webprofile.messages.errors import word
 from webprofile.templatetags.moments import moment
 from workers.grants import add_grants, remove_grants

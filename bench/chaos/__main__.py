@@ -15,10 +15,10 @@ from bench.chaos.clocks import ClockError
 from bench.chaos.disks import DiskError
 from bench.chaos.report import quiet, show, tell
 from bench.chaos.run import Wishes, run
-from webprofile.operations.devserver.console import complain
 from webprofile.operations.devserver.layout import open_home
 from webprofile.operations.devserver.lock import HomeLock
 from webprofile.operations.devserver.supervisor import PartError
+from webprofile.terminal.output import complain
 
 #: set once the process has mounts of its own, which end with it
 _MARK = "MGW_CHAOS_MOUNTS"

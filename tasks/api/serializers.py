@@ -8,7 +8,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tasks.kinds import Kind
+from tasks.kinds import TaskKind
 from tasks.lifecycle.script_reasons import wording_for
 from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile
 from tasks.states import Outcome, Status, TaskState
@@ -133,7 +133,7 @@ class TaskRow(serializers.ModelSerializer[Task]):
     worker = serializers.IntegerField(source="worker_id", help_text="Number of its device.")
     worker_name = serializers.CharField(source="worker.name", help_text="Name of its device.")
     owner = serializers.CharField(source="owner.email", help_text="E-mail of who asked for it.")
-    kind = serializers.ChoiceField(Kind.choices, help_text="What it profiles.")
+    kind = serializers.ChoiceField(TaskKind.choices, help_text="What it profiles.")
     model_name = serializers.CharField(help_text="File name of its model, or of its program.")
     reason = serializers.SerializerMethodField(
         help_text="Why it ended otherwise than well; null if it did not."

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
-from tasks.kinds import Kind
+from tasks.kinds import TaskKind
 from tasks.lifecycle.reasons import held_words
 from tasks.models import Purpose, Task
 from webprofile.errors import DomainError
@@ -174,7 +174,7 @@ SCRIPTS_ALLOWED = EligibilityRule(
     "scripts_not_allowed",
     "worker",
     lambda it: not it.is_script or it.worker.allows_scripts,
-    lambda path: _but(Q(kind=Kind.MODEL), path, Q((f"{path}allows_scripts", True))),
+    lambda path: _but(Q(kind=TaskKind.MODEL), path, Q((f"{path}allows_scripts", True))),
     hides=frozenset({"scripts_not_offered", "script_needs_wheel"}),
 )
 SCRIPTS_OFFERED = EligibilityRule(
@@ -182,7 +182,7 @@ SCRIPTS_OFFERED = EligibilityRule(
     "scripts_not_offered",
     "worker",
     lambda it: not it.is_script or it.worker.offers_scripts,
-    lambda path: _but(Q(kind=Kind.MODEL), path, Q((f"{path}offers_scripts", True))),
+    lambda path: _but(Q(kind=TaskKind.MODEL), path, Q((f"{path}offers_scripts", True))),
     hides=frozenset({"script_needs_wheel"}),
 )
 SCRIPT_WHEEL = EligibilityRule(
@@ -190,7 +190,7 @@ SCRIPT_WHEEL = EligibilityRule(
     "script_needs_wheel",
     "runtime",
     lambda it: not it.is_script or _is_wheel(it),
-    lambda path: Q(kind=Kind.MODEL) | _runtimes(kind=Runtime.Kind.WHEEL),
+    lambda path: Q(kind=TaskKind.MODEL) | _runtimes(kind=Runtime.Kind.WHEEL),
 )
 
 #: the state that a device needs to start any task

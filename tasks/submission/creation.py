@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol.parts import part_bytes_of
-from tasks.kinds import Kind
+from tasks.kinds import TaskKind
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.transitions import transition_if
@@ -69,7 +69,7 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         owner=owner,
         worker=admitted.worker,
         runtime_version=admitted.runtime_version,
-        kind=Kind.MODEL if script is None else Kind.SCRIPT,
+        kind=TaskKind.MODEL if script is None else TaskKind.SCRIPT,
         script=None if script is None else script.model_dump(mode="json"),
         options=admitted.options,
         plan=plan.model_dump(mode="json"),

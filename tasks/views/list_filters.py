@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
-from tasks.kinds import Kind
+from tasks.kinds import TaskKind
 from tasks.models import TaskFile
 from tasks.pagination import STRANDS, Cursor, TaskQuery, between
 from tasks.states import Status
@@ -28,7 +28,7 @@ class TaskFilterForm(forms.Form):
     q = forms.CharField(label=_("Search"), max_length=200, required=False, strip=False)
     status = forms.MultipleChoiceField(label=_("Status"), choices=Status.choices, required=False)
     kind = forms.ChoiceField(
-        label=_("What is profiled"), choices=[("", _("All")), *Kind.choices], required=False
+        label=_("What is profiled"), choices=[("", _("All")), *TaskKind.choices], required=False
     )
     device = forms.CharField(label=_("Device"), max_length=60, required=False)
     version = forms.CharField(label=_("MegEngine version"), max_length=40, required=False)

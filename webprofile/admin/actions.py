@@ -10,11 +10,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.models import User
 from webprofile.errors import DomainError
-from webprofile.messages.actions import listed
 from webprofile.messages.errors import word
+
+MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -102,3 +104,26 @@ class AdminAction:
         """Return the message about the rows with these names."""
         text = self.done if changed else self.unchanged
         return str(text % {"count": len(names), "names": listed(names)})
+
+
+def grant_words(count: int, *, adds: bool) -> str:
+    """Return a message with the number of grants that were added or removed.
+
+    A grant gives one device to one user.
+    """
+    if count == 0:
+        return _("Nothing to change: it was so before.")
+    if adds:
+        text = ngettext("%(count)s permission given.", "%(count)s permissions given.", count)
+    else:
+        text = ngettext("%(count)s permission taken.", "%(count)s permissions taken.", count)
+    return text % {"count": count}
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first ten names and the number of the others."""
+    shown, more = names[:MOST_NAMES], len(names) - MOST_NAMES
+    text = ", ".join(shown)
+    if more > 0:
+        text += " " + ngettext("and %(count)d more", "and %(count)d more", more) % {"count": more}
+    return text

@@ -6,20 +6,16 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.errors import DomainError
-from webprofile.messages.admin import ADMINISTRATION
 from webprofile.messages.api import REST
 from webprofile.messages.imports import OPENED
 from webprofile.messages.queue import QUEUE
 from webprofile.messages.scripts import SCRIPTS
-from webprofile.messages.webhooks import WEBHOOKS
 
 WORDINGS: dict[str, Any] = {
     **OPENED,
     **QUEUE,
     **REST,
     **SCRIPTS,
-    **WEBHOOKS,
-    **ADMINISTRATION,
     # a request for a task
     "worker_unknown": _("There is no such device. Choose one from the list."),
     "health_check_impossible": _(
@@ -365,6 +361,60 @@ WORDINGS: dict[str, Any] = {
     "token_revoked": _(
         "This token was revoked. Ask an administrator for an enrolment code and enrol again."
     ),
+    # webhooks
+    "webhook_url": _(
+        "Give an address that starts with https://, has no password in it, and the port 443 or "
+        "8443."
+    ),
+    "webhook_events": _("Choose at least one event that you may be told of."),
+    "webhook_limit": _("You have 10 webhooks, the most that is kept. Remove one first."),
+    "webhook_busy": _("Some tests wait already. Try again when they are through."),
+    "webhook_unknown_name": _("The name of the address is not known."),
+    "webhook_refused": _(
+        "The address leads into a network that this site does not call: only the internet, and "
+        "what its operator allows."
+    ),
+    "webhook_tls": _("No trusted connection: look at the certificate of your server."),
+    "webhook_timeout": _("Your server did not answer in time."),
+    "webhook_unreachable": _("Your server could not be reached, or broke the connection."),
+    "webhook_status": _("Your server answered with an error, or led elsewhere."),
+    "webhook_broke": _("This site could not make the call. Its operator finds why in the log."),
+    "webhook_not_yours": _("Not called: only administrators are told of devices."),
+    "webhook_disabled": _("Not called: the webhook was disabled."),
+    # users
+    "not_administrator": _("Only an administrator may do this, and you are none any more."),
+    "last_administrator": _(
+        "%(user)s is the last administrator. Make somebody else an administrator first."
+    ),
+    "user_is_oneself": _("You cannot shut yourself out. Ask another administrator."),
+    "second_factor_none": _("%(user)s has no second factor."),
+    "second_factor_own": _(
+        "You turn off your own second factor in your account, where the password is asked for. If "
+        "you lost it, ask another administrator."
+    ),
+    "user_inactive": _("%(user)s is not active. Let them in again first."),
+    "email_bad": _("This is no e-mail address. Write it like name@example.org."),
+    "email_taken": _("There is a user with this e-mail already."),
+    "password_weak": _("%(problems)s"),
+    "session_unknown": _("This session has ended already."),
+    # grants
+    "users_unknown": _("There are no such users: %(names)s. Nothing was changed."),
+    "users_inactive": _("These users are not active: %(names)s. Nothing was changed."),
+    "workers_unknown": _("There are no such devices: %(names)s. Nothing was changed."),
+    "workers_retired": _("These devices are retired: %(names)s. Nothing was changed."),
+    # devices
+    "worker_name_bad": _(
+        "A device's name has 1 to 60 letters, digits, dots, dashes and underscores."
+    ),
+    "worker_name_taken": _("There is a device called %(name)s already. Choose another name."),
+    "label_bad": _(
+        "“%(label)s” is no label: names have letters, digits, dots, dashes and underscores, and "
+        "values are not empty."
+    ),
+    "label_long": _("Names and values of labels have at most %(limit)s characters."),
+    "labels_many": _("A device has at most %(limit)s labels."),
+    "slots_bad": _("A device has 1 to 16 slots."),
+    "pools_unknown": _("There are no such pools: %(names)s. Nothing was changed."),
 }
 
 

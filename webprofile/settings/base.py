@@ -12,8 +12,7 @@ from webprofile.env import secret, secrets
 from webprofile.observability.logging import configure_logging
 from webprofile.oidc import oidc_apps, origins
 from webprofile.settings.api import *  # noqa: F403
-from webprofile.settings.broker import broker_of
-from webprofile.settings.redis import patient
+from webprofile.settings.connections import broker_of, patient
 from webprofile.settings.retention import *  # noqa: F403
 from webprofile.settings.storage import *  # noqa: F403
 from webprofile.settings.storage import public_origin

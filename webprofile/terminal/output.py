@@ -11,6 +11,16 @@ from tabulate import tabulate
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
+def say(text: str) -> None:
+    """Print a line and flush it."""
+    print(text, flush=True)
+
+
+def complain(text: str) -> None:
+    """Print an error to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def print_json(value: Any) -> None:
     json.dump(value, sys.stdout, ensure_ascii=False, indent=1)
     print()

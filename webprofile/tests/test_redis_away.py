@@ -11,8 +11,7 @@ from redis import Redis
 
 from webprofile.operations.devserver.parts import redis_program
 from webprofile.realtime.layer import SEND_S, PatientLayer
-from webprofile.settings.broker import broker_of
-from webprofile.settings.redis import patient
+from webprofile.settings.connections import broker_of, patient
 
 
 class RedisServer:

@@ -13,7 +13,7 @@ from accounts.models import User
 from tasks.management.commands.sweep import INTERVAL_S
 from webprofile.checks import check_production, check_settings
 from webprofile.env import secret
-from webprofile.settings.redis import patient
+from webprofile.settings.connections import patient
 from workers.models import Worker
 
 

@@ -17,11 +17,10 @@ from accounts.selectors import entries_about, reader_of
 from tasks.models import Attempt, Task
 from tasks.states import TaskState
 from webprofile.admin.action_pages import ActionsAdmin
-from webprofile.admin.actions import AdminAction
+from webprofile.admin.actions import AdminAction, grant_words
 from webprofile.admin.worker_actions import WORKER_ACTIONS
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
-from webprofile.messages.actions import grant_words
 from webprofile.messages.errors import word
 from workers import releases, services
 from workers.admin import columns

@@ -17,7 +17,7 @@ from webprofile.observability import ready, requests
 from webprofile.observability.ready import PATIENCE_S, NotReadyError, Readiness
 from webprofile.observability.tests.parts import redis_server
 from webprofile.operations import views
-from webprofile.settings.redis import patient
+from webprofile.settings.connections import patient
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from webprofile.integers import parse_int
-from webprofile.operations.devserver.console import complain
 from webprofile.operations.devserver.layout import REPOSITORY, open_home
 from webprofile.operations.devserver.lock import HomeInUseError, HomeLock
 from webprofile.operations.devserver.site import RunOptions, manage, run_site
 from webprofile.operations.devserver.supervisor import PartError
+from webprofile.terminal.output import complain
 
 
 def main() -> int:

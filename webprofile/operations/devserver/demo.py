@@ -19,9 +19,9 @@ import httpx2
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from webprofile.operations.devserver.console import complain, say
 from webprofile.operations.devserver.device import VERSION, WORKER
 from webprofile.operations.devserver.layout import REPOSITORY
+from webprofile.terminal.output import complain, say
 
 TASKS = "/api/v1/tasks/"
 ROWS = 10

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from webprofile.operations.devserver import device, parts
-from webprofile.operations.devserver.console import complain, say
 from webprofile.operations.devserver.layout import (
     REPOSITORY,
     Layout,
@@ -25,6 +24,7 @@ from webprofile.operations.devserver.layout import (
 )
 from webprofile.operations.devserver.lock import HomeLock
 from webprofile.operations.devserver.supervisor import PartError, Supervisor
+from webprofile.terminal.output import complain, say
 
 ADMIN = "admin@example.com"
 DEMO_USER = "demo@example.com"

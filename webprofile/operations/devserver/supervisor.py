@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO
 
 from webprofile.operations.devserver import process
-from webprofile.operations.devserver.console import complain, say
 from webprofile.operations.devserver.guard import (
     CLOSING,
     COOKIE_NAME,
@@ -24,6 +23,7 @@ from webprofile.operations.devserver.guard import (
     family_of,
 )
 from webprofile.operations.devserver.layout import REPOSITORY, Layout, bound_log
+from webprofile.terminal.output import complain, say
 
 LOG_LINES = 6
 #: readiness check of a part: it returns False or raises OSError until the part responds

@@ -20,7 +20,7 @@ from webprofile.operations.devserver.layout import free_ports
 from webprofile.operations.healthcheck import clock, messages, objects, rows, site
 from webprofile.operations.healthcheck.examining import Part, examine
 from webprofile.operations.healthcheck.finding import good, without_secrets
-from webprofile.settings.redis import patient
+from webprofile.settings.connections import patient
 
 
 @pytest.fixture

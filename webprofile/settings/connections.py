@@ -1,13 +1,31 @@
-"""Settings of the message broker: Redis or RabbitMQ."""
+"""Addresses of Redis and of the message broker, with time limits."""
 
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from webprofile.settings.redis import patient
-
+SOCKET_TIMEOUT_S = 10
+CONNECT_TIMEOUT_S = 5
+#: interval of pings by which a connection that only listens notices a failure
+ASKED_EVERY_S = 10
 AMQP = ("amqp", "amqps")
 #: of pika; whoever commits waits for the message to be taken, and the sweep would do without it
 _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connection_timeout": "5"}
+
+
+def patient(url: str) -> str:
+    """Return the address with limits on waiting, unless it has its own.
+
+    redis-py waits for ever by itself: a Redis whose machine is gone, or a firewall that forgot the
+    connection, would hold each thread that asks it.
+    """
+    place, _, query = url.partition("?")
+    limits = {
+        "socket_timeout": str(SOCKET_TIMEOUT_S),
+        "health_check_interval": str(ASKED_EVERY_S),
+    }
+    if not place.startswith("unix:"):
+        limits["socket_connect_timeout"] = str(CONNECT_TIMEOUT_S)
+    return f"{place}?{urlencode(limits | dict(parse_qsl(query)))}"
 
 
 def broker_of(url: str) -> dict[str, Any]:
