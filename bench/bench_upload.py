@@ -75,7 +75,8 @@ print(issue_token(owner, name="bench", scopes=["read", "write"], days=1)[1])
 _STORAGE = """
 import json
 from django.conf import settings
-print(json.dumps(settings.STORAGES["default"]["OPTIONS"]))
+names = ("ENDPOINT_URL", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "REGION", "BUCKET")
+print(json.dumps({name: getattr(settings, f"S3_{name}") for name in names}))
 """
 #: that this program runs on a line of its own
 _MARK = "BENCH_UPLOAD_LINE"
@@ -189,13 +190,13 @@ def _storage(site: Site) -> tuple[Any, str]:
     options = json.loads(site.manage("shell", "-v", "0", "-c", _STORAGE))
     client = boto3.client(
         "s3",
-        endpoint_url=options["endpoint_url"],
-        aws_access_key_id=options["access_key"],
-        aws_secret_access_key=options["secret_key"],
-        region_name=options.get("region_name"),
+        endpoint_url=options["ENDPOINT_URL"],
+        aws_access_key_id=options["ACCESS_KEY_ID"],
+        aws_secret_access_key=options["SECRET_ACCESS_KEY"],
+        region_name=options["REGION"],
         config=Config(s3={"addressing_style": "path"}),
     )
-    return client, options["bucket_name"]
+    return client, options["BUCKET"]
 
 
 def _made(path: Path, size_bytes: int) -> Path:
