@@ -1,1 +1,1 @@
-"""Observability of the site: readiness, metrics, logs and traces. See docs/watching.md."""
+"""Observability of the site: readiness, metrics, logs and traces. See docs/monitoring.md."""

@@ -34,7 +34,7 @@ _METRICS = """\
 # Metrics
 
 Names end in their unit. Labels have few values, all of them known beforehand: no user, task, device
-or address is one. [Watching a site](../watching.md) explains who may read `/metrics`, the dashboard
+or address is one. [Monitoring](../monitoring.md) explains who may read `/metrics`, the dashboard
 and the alerts.
 """
 _METRICS_READ = """\

@@ -129,6 +129,6 @@ def test_the_reference_has_every_metric_and_its_labels(shown):
     assert {name for name in ours if not {name, f"{name}_total"} & documented.keys()} == set()
 
 
-def test_the_page_about_watching_names_metrics_that_exist(shown):
-    text = (settings.BASE_DIR / "docs" / "watching.md").read_text(encoding="utf-8")
+def test_the_page_about_monitoring_names_metrics_that_exist(shown):
+    text = (settings.BASE_DIR / "docs" / "monitoring.md").read_text(encoding="utf-8")
     assert set(re.findall(r"mgw_\w+", text)) <= shown.keys()
