@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the secrets that are missing; what is there stays. Containers read them as users of their own,
-# so the files are open to all, and the folder around them to its owner alone.
+# Create the missing secrets; existing ones are kept. Containers read them as several users, so the
+# files are readable by all, and the folder only by its owner.
 set -eu
 cd "$(dirname "$0")"
 folder=${SECRETS:-secrets}
@@ -23,9 +23,9 @@ password=$(random 24)
 make rabbitmq_password "$password"
 make rabbitmq_user "default_user = webprofile
 default_pass = $(cat "$folder/rabbitmq_password")"
-# BROKER in docker/.env chooses
+# BROKER in docker/.env selects one
 make broker_redis "redis://redis:6379/0"
 make broker_rabbitmq "amqp://webprofile:$(cat "$folder/rabbitmq_password")@rabbitmq:5672/"
-# to be changed: a mail server (smtp://user:password@mail.example.org:587), the code of a device
+# to be edited: the mail server (smtp+tls://user:password@mail.example.org:587), the code of a device
 make email_url "consolemail://"
 make enrol_code ""

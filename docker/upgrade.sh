@@ -1,8 +1,8 @@
 #!/bin/sh
-# Brings the site to what lies here (git pull, or VERSION=... for images from elsewhere) without a
-# moment in which nobody serves. Migrations only add, so the old programs go on beside them; then
-# one web server after the other is replaced, each only when the one before is healthy. Replaced also
-# if nothing but a secret is new. The one proxy is restarted if its image changed: that takes a second.
+# Upgrade the site to the working tree (git pull), or to the images of VERSION=..., without downtime.
+# Migrations only add, so the old programs keep working; then the web servers are replaced one by
+# one, each when the one before is healthy. Containers are replaced even if only a secret changed.
+# The proxy is restarted if its image changed, which takes a second.
 set -eu
 cd "$(dirname "$0")"
 compose() { docker compose "$@"; }

@@ -1,5 +1,5 @@
-# An agent for 64-bit ARM. MegEngine has no wheel for it: the runtime is a load_and_run that was
-# compiled for this device, mounted at /opt/mge with the libraries beside it.
+# An agent for 64-bit ARM. MegEngine has no wheel for ARM, so the runtime is a load_and_run that was
+# compiled for this device, mounted at /opt/mge together with its libraries.
 # docker buildx build --platform linux/arm64 -f docker/agent/arm64.Dockerfile .
 
 FROM python:3.11.14-slim-bookworm AS build

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Enrols this device once, with a code from ENROL_CODE_FILE or ENROL_CODE, and works from then on.
-# `health` tells whether the agent lives: it asks nothing of the device, which may be measuring.
+# Enrol this device once, with a code from ENROL_CODE_FILE or ENROL_CODE, and run the agent.
+# `health` checks whether the agent's process exists, without disturbing a measurement.
 set -eu
 cd "$(dirname "$0")/../.."
 : "${AGENT_HOME:=/var/lib/agent}"
@@ -26,18 +26,18 @@ enrol() {
         exit 1
     fi
     umask 077
-    # whole or not at all: without its first line models would run without a sandbox
+    # write agent.toml atomically: without its first line models would run without a sandbox
     set -- --server "$SERVER" --code "$code" --config "$config.enrolled" --quiet
     [ -z "${RUNTIME_PYTHON:-}" ] || set -- "$@" --runtime-python "$RUNTIME_PYTHON"
     [ -z "${RUNTIME_BINARY:-}" ] || set -- "$@" --runtime-binary "$RUNTIME_BINARY"
-    # a code works once, so what comes after it must not fail half-way
+    # a code is valid once, so the steps after the enrolment must not fail half-way
     python -m agent enrol "$@"
     { echo "require_sandbox = $REQUIRE_SANDBOX"; cat "$config.enrolled"; } >"$config.new"
     mv "$config.new" "$config"
     rm -f "$config.enrolled"
 }
 
-tell_sandbox() { # the same test as before each run, told once and with what a container lacks
+tell_sandbox() { # log the result of the sandbox test that runs before each model, with advice
     said=$(python -m agent doctor --config "$config" | grep '^[a-z]* *sandbox ' || true)
     say "$said"
     case $said in
@@ -53,7 +53,7 @@ tell_sandbox() { # the same test as before each run, told once and with what a c
 case ${1:-run} in
 run)
     [ -f "$config" ] || enrol
-    # who does without it has been told
+    # without the sandbox there is nothing to test
     [ "$REQUIRE_SANDBOX" = false ] || tell_sandbox
     printf '%s\n' "$$" >"$RUN_FOLDER/agent.pid"
     exec python -m agent run --config "$config"

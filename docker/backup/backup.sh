@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Saves rows and objects of a running site below BACKUP_FOLDER; prints the new backup's folder.
-#   objects/         every object that any backup here knows
+# Save rows and objects of a running site to BACKUP_FOLDER; print the folder of the new backup.
+#   objects/         the objects of all backups
 #   TIME/rows.dump   the database at one moment;  TIME/objects.txt   the objects that belong to it
-# Objects are copied before and after the rows: the first time is long and beside the work, the
-# second brings what came meanwhile, so each row's objects are there.
+# Objects are copied before and after the rows. The first copy takes long; the second adds the objects
+# that were stored in the meantime, so the objects of every row are in the backup.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=docker/backup/parts.sh
@@ -18,7 +18,7 @@ use_storage
 name=$(date -u +%Y%m%dT%H%M%SZ)
 draft=$BACKUP_FOLDER/.$name
 mkdir -p "$BACKUP_FOLDER"
-# one that ends removes what no whole backup names: another one's that is not whole yet
+# a backup deletes objects that no complete backup names, so two must not run at the same time
 exec 9>"$BACKUP_FOLDER/.lock"
 flock --nonblock 9 || { echo "Another backup is being made in $BACKUP_FOLDER." >&2; exit 1; }
 mkdir -p "$BACKUP_FOLDER/objects" "$draft"
@@ -31,7 +31,7 @@ listed() { rclone lsf "$bucket" --recursive --files-only; }
 kept() { (cd "$BACKUP_FOLDER/objects" && find . -type f -printf '%P\n' | sort); }
 
 copy
-# what is removed from here on is still of the rows
+# objects that are removed from now on still belong to the rows
 listed >"$draft/before.txt"
 pg_dump --format=custom --no-owner --no-privileges --file="$draft/rows.dump"
 copy
@@ -40,11 +40,11 @@ kept | comm -12 "$draft/listed.txt" - >"$draft/objects.txt"
 rm "$draft/before.txt" "$draft/listed.txt"
 pg_restore --list "$draft/rows.dump" >"$draft/contents.txt"
 (cd "$draft" && sha256sum rows.dump objects.txt contents.txt >SHA256SUMS)
-# a folder without a dot is a whole backup
+# a folder without a leading dot is a complete backup
 mv "$draft" "$BACKUP_FOLDER/$name"
 trap - EXIT
 
-# the newest ones stay, and of the objects what one of them names
+# keep the newest backups and the objects that they name
 find "$BACKUP_FOLDER" -mindepth 1 -maxdepth 1 -type d -name '[0-9]*Z' | sort -r |
     tail -n "+$((BACKUP_KEEP + 1))" | xargs -r rm -rf --
 cat "$BACKUP_FOLDER"/[0-9]*Z/objects.txt | sort -u >"$BACKUP_FOLDER/.wanted"

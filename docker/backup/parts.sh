@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What backup and restore share: where the rows and the objects are. Nothing secret becomes an
-# argument, since arguments can be seen by everybody on the machine.
+# Shared by backup and restore: access to the database and the bucket. Secrets are not passed as
+# arguments, because every user of the machine can see arguments.
 
-value() { # NAME: from the environment, or from the file that NAME_FILE names
+value() { # NAME: print the variable NAME, or the contents of the file NAME_FILE
     local file="$1_FILE"
     if [ -n "${!file:-}" ]; then
         cat "${!file}"
@@ -15,7 +15,7 @@ unquoted() { # %40 -> @
     printf '%b' "${1//%/\\x}"
 }
 
-use_database() { # libpq reads PG*; the address is the one that the site uses
+use_database() { # set the variables PG* of libpq from DATABASE_URL
     local address rest pair
     address=$(value DATABASE_URL)
     if ! [[ $address =~ ^postgres(ql)?://(([^:@/]*)(:([^@/]*))?@)?([^:/?]*)(:([0-9]+))?/([^?]*)(\?(.*))?$ ]]; then
@@ -40,22 +40,22 @@ use_database() { # libpq reads PG*; the address is the one that the site uses
     export PGUSER PGPASSWORD PGHOST PGPORT PGDATABASE
 }
 
-use_storage() { # rclone reads a remote named "bucket" from its environment
+use_storage() { # configure rclone by its environment
     export RCLONE_CONFIG_STORE_TYPE=s3
     export RCLONE_CONFIG_STORE_PROVIDER=${S3_PROVIDER:-Other}
     RCLONE_CONFIG_STORE_ACCESS_KEY_ID=$(value S3_ACCESS_KEY_ID)
     RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY=$(value S3_SECRET_ACCESS_KEY)
     export RCLONE_CONFIG_STORE_ACCESS_KEY_ID RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY
-    # without keys a role, as for the site
+    # without keys, use the role of the machine, as the site does
     [ -n "$RCLONE_CONFIG_STORE_ACCESS_KEY_ID" ] || export RCLONE_CONFIG_STORE_ENV_AUTH=true
     [ -z "${S3_CA_BUNDLE:-}" ] || export RCLONE_CA_CERT=$S3_CA_BUNDLE
     export RCLONE_CONFIG_STORE_ENDPOINT=$S3_ENDPOINT_URL
     export RCLONE_CONFIG_STORE_REGION=${S3_REGION:-us-east-1}
     export RCLONE_CONFIG_STORE_FORCE_PATH_STYLE=true
-    # one PUT an object, as it was made: its ETag stays its MD5, which the site compares
+    # store each object with one PUT, so that its ETag is its MD5, which the site compares
     export RCLONE_CONFIG_STORE_UPLOAD_CUTOFF=5G
     export RCLONE_CONFIG_STORE_NO_CHECK_BUCKET=true
-    # no configuration of anybody
+    # ignore configuration files
     export RCLONE_CONFIG=/dev/null
     export bucket=store:${S3_BUCKET:-megengine-web-profile}
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings a backup (the folder that backup.sh printed) into an EMPTY database and bucket.
-# What is there already is never overwritten: with anything in it, this stops before it begins.
+# Restore a backup (the folder that backup.sh printed) into an EMPTY database and bucket.
+# Nothing is overwritten: if either contains data, the script stops before it changes anything.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=docker/backup/parts.sh
@@ -19,7 +19,7 @@ if [ -n "$(rclone lsf "$bucket" --recursive --files-only | head -n 1)" ]; then
     echo "The bucket ${bucket#store:} is not empty: restore into an empty one." >&2
     exit 1
 fi
-# objects first: rows that name a missing file would be the worse half
+# objects first, so that no row ever names a missing file
 rclone copy "$(dirname "$backup")/objects" "$bucket" --files-from-raw "$backup/objects.txt" \
     --no-traverse -q
 pg_restore --exit-on-error --single-transaction --no-owner --no-privileges \

@@ -1,4 +1,7 @@
-"""Whether this container's web server answers, as the proxy would ask. Exit codes: 0 yes, 1 no."""
+"""Health check of this container's web server, by a request such as the proxy's.
+
+Exit codes: 0 if it responds with 200, otherwise 1.
+"""
 
 import http.client
 import os
@@ -10,7 +13,7 @@ _TIMEOUT_S = 4.0
 
 def main() -> int:
     site = urlsplit(os.environ.get("SITE_URL", "http://127.0.0.1:8000"))
-    # over plain HTTP the site only redirects; its own name is the one that it surely allows
+    # the site redirects plain HTTP; the host name of SITE_URL is always allowed
     headers = {"Host": site.netloc, "X-Forwarded-Proto": site.scheme}
     port = int(os.environ.get("WEB_PORT", "8000"))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts one part of the site: web, dispatch, actors, sweep, or a one-time step: migrate, storage, manage.
-# `health PART` tells whether it works. The tests start the site by this very script.
+# Start one part of the site: web, dispatch, actors, sweep; or run a step: migrate, storage, manage.
+# `health PART` checks whether the part works. Tests start the site with this script, too.
 set -eu
 cd "$(dirname "$0")/../.."
 : "${DJANGO_SETTINGS_MODULE:=webprofile.settings.prod}"
@@ -10,7 +10,7 @@ export DJANGO_SETTINGS_MODULE PYTHONUNBUFFERED=1
 part=${1:-web}
 [ $# -eq 0 ] || shift
 
-remember() { # the process keeps its number when it becomes the program
+remember() { # store the process id, which stays the same after exec
     printf '%s\n' "$$" >"$RUN_FOLDER/$1.pid"
 }
 
@@ -21,7 +21,7 @@ alive() {
 case $part in
 web)
     remember web
-    # who a client is, Django tells from X-Forwarded-For and TRUSTED_PROXY_COUNT: one place only
+    # only Django evaluates X-Forwarded-For (TRUSTED_PROXY_COUNT)
     exec python -m uvicorn webprofile.asgi:application \
         --host "${WEB_HOST:-0.0.0.0}" --port "${WEB_PORT:-8000}" --no-proxy-headers \
         --no-access-log --no-server-header --lifespan off --ws-max-size 262144 \
@@ -29,14 +29,14 @@ web)
     ;;
 dispatch)
     remember dispatch
-    # how long it sleeps at most between two looks at an empty queue of Redis, ms: a task waits for it
+    # polling interval for an empty queue in Redis, ms; it delays tasks
     export dramatiq_worker_timeout="${dramatiq_worker_timeout:-70}"
     exec python manage.py rundramatiq --processes 1 --threads 2 \
         --worker-shutdown-timeout 5000 --queues dispatch "$@"
     ;;
 actors)
     remember actors
-    # each queue costs a look at the broker, so only those that our actors use
+    # polling costs time for each queue, so only the queues of our actors
     queues=$(python -c 'from webprofile.operations.devserver.parts import QUEUES; print(*QUEUES)')
     # shellcheck disable=SC2086
     exec python manage.py rundramatiq --processes "${ACTOR_PROCESSES:-1}" \
@@ -44,7 +44,7 @@ actors)
     ;;
 sweep)
     remember sweep
-    # that of the process before says nothing of this one
+    # left over from an earlier process
     rm -f "$RUN_FOLDER/sweep.alive"
     exec python manage.py sweep --alive "$RUN_FOLDER/sweep.alive" "$@"
     ;;
@@ -54,11 +54,11 @@ manage) exec python manage.py "$@" ;;
 health)
     case ${1:-web} in
     web) exec python docker/server/ask.py ;;
-    # the main process ends when a process of its actors does; these are its children
+    # the main process ends if one of its actor processes ends; these are its children
     dispatch | actors)
         alive "$1" && [ -n "$(cat "/proc/$(cat "$RUN_FOLDER/$1.pid")/task/"*/children)" ]
         ;;
-    # a round takes seconds; this file is touched after each
+    # the sweep touches the file after each round, which takes seconds
     sweep) alive sweep && [ -n "$(find "$RUN_FOLDER/sweep.alive" -mmin -2 2>/dev/null)" ] ;;
     *)
         echo "There is no health of '$1': web, dispatch, actors or sweep." >&2
