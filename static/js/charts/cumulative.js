@@ -1,4 +1,4 @@
-// The cumulative curve: the share of the time that the slowest operators make together.
+// The cumulative curve: the share of the total time of the N slowest operators.
 
 import { fill, percent } from "../format.js";
 import { axis } from "./palette.js";
@@ -6,13 +6,13 @@ import { clean, describeOperator } from "./text.js";
 
 const GRID = { left: 56, right: 20, top: 14, bottom: 46 };
 
-/** Which points of a curve a picture of `width` pixels needs: all, or about two a pixel. */
-export function thinned(length, width) {
+/** Indices of the points to draw of a curve, at most about two per pixel; the last point is included. */
+export function downsample(length, width) {
   const step = Math.max(1, Math.floor(length / Math.max(1, 2 * width)));
-  const kept = [];
-  for (let place = 0; place < length; place += step) kept.push(place);
-  if (length && kept.at(-1) !== length - 1) kept.push(length - 1);
-  return kept;
+  const indices = [];
+  for (let index = 0; index < length; index += step) indices.push(index);
+  if (length && indices.at(-1) !== length - 1) indices.push(length - 1);
+  return indices;
 }
 
 export function cumulativePicture({ data, operators, words, chart }) {
@@ -48,7 +48,7 @@ export function cumulativePicture({ data, operators, words, chart }) {
           emphasis: { disabled: true },
           lineStyle: { color: colours.bar, width: 2.5 },
           areaStyle: { color: colours.bar, opacity: 0.14 },
-          data: [[0, 0], ...thinned(rows.length, chart.getWidth()).map((rank) => [rank + 1, share[rank]])],
+          data: [[0, 0], ...downsample(rows.length, chart.getWidth()).map((rank) => [rank + 1, share[rank]])],
           markLine: {
             silent: true,
             symbol: ["none", "none"],

@@ -1,8 +1,8 @@
-// Apache ECharts, fetched when the first picture comes into view: it is larger than the page.
+// Apache ECharts, loaded on demand when the first chart comes into view, because it is larger than the page.
 
 let loading = null;
 
-/** The library, once it is there. Rejects if it cannot be fetched; the next call tries again. */
+/** A promise of the library. Rejects if it cannot be fetched; the next call tries again. */
 export function loadECharts(url) {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
@@ -18,14 +18,14 @@ export function loadECharts(url) {
   return loading;
 }
 
-/** A chart in `element`. The wheel scrolls the page; with Ctrl it zooms a chart that can. */
+/** Create a chart in `element`. The wheel scrolls the page; with Ctrl it zooms charts with zoom. */
 export function makeChart(echarts, element) {
-  const leave = (event) => {
-    // ECharts stops each turn of the wheel over a chart that zooms, also those that zoom nothing
+  const letPageScroll = (event) => {
+    // ECharts prevents scrolling over a chart with zoom, even for wheel events that do not zoom
     if (!event.ctrlKey) event.stopPropagation();
   };
   for (const kind of ["wheel", "mousewheel"]) {
-    element.addEventListener(kind, leave, { capture: true, passive: true });
+    element.addEventListener(kind, letPageScroll, { capture: true, passive: true });
   }
   return echarts.init(element, null, { renderer: "canvas" });
 }

@@ -1,14 +1,15 @@
-// What all pictures share: the chart and its size and colours, marks of the selected operator, the
-// mouse and the keyboard. What is drawn is a picture's matter (`timeline.js`, `roofline.js` ...):
+// Shared behaviour of all pictures: size, colours, tooltips, mouse, keyboard, and marks of the selected
+// operator. A picture (`timeline.js`, `roofline.js` ...) draws its items and implements:
 //
-//   length            its items, in the order that the arrow keys follow
-//   option(colours)   for ECharts
-//   describe(item)    what it says of an item, lines of text
-//   places(item)      where an item is now, rectangles in pixels: [left, top, width, height]
-//   rowOf(item)       the operator that an item stands for, null for none
-//   find(row)         the items that stand for an operator
-//   fromEvent(event)  the item under an event of ECharts, or fromPoint(x, y); -1 for none
-//   act(item)         what else a click does; show(item) brings an item into view (both optional)
+//   length            number of items, in the order of the arrow keys
+//   option(colours)   the option object for ECharts
+//   describe(item)    description of an item, as lines of text
+//   places(item)      current rectangles of an item in pixels: [left, top, width, height]
+//   rowOf(item)       row of the operator of an item, or null
+//   find(row)         the items of an operator
+//   fromEvent(event)  the item at an ECharts event, or fromPoint(x, y); -1 for none
+//   act(item)         optional: an additional action for clicks
+//   show(item)        optional: scrolls or zooms an item into view
 
 import { onSelect, select, selected } from "../profiles/result/selection.js";
 import { nextItem } from "./keys.js";
@@ -16,9 +17,9 @@ import { readColours } from "./palette.js";
 
 const SOURCE = "pictures";
 const TIP_GAP_PX = 14;
-/** What the bar of sections hides at the top of the window. */
+/** Height of the sticky bar of sections at the top of the window. */
 const TOP_BAR_PX = 48;
-const LEAST_MARK_PX = 8;
+const MIN_MARK_PX = 8;
 
 export class Frame {
   constructor(parts, chart, picture, words) {
@@ -34,13 +35,13 @@ export class Frame {
     this.bringIntoView(selected());
   }
 
-  /** Draw everything anew: after a change of data or colours. */
+  /** Redraw everything, after a change of data or colours. */
   paint() {
     this.chart.setOption(this.picture.option(readColours()), { notMerge: true });
     this.mark();
   }
 
-  /** Let `change` replace what is drawn; the keyboard stays at its operator. */
+  /** Apply `change` to the picture's data and redraw; the keyboard cursor stays at its operator. */
   redraw(change) {
     const row = this.cursor < 0 ? null : this.picture.rowOf(this.cursor);
     change();
@@ -68,7 +69,7 @@ export class Frame {
       zr.on("click", (event) => this.choose(this.picture.fromPoint(event.offsetX, event.offsetY)));
     }
     this.chart.getZr().on("globalout", () => this.hover(-1));
-    // a chart that moves (zoom, drill-down) moves its items; drawn first, then asked where they are
+    // zoom and drill-down move the items, whose positions are known once the chart is drawn
     this.chart.on("finished", () => this.mark());
     stage.addEventListener("keydown", (event) => this.onKey(event));
     stage.addEventListener("blur", () => this.moveTo(-1));
@@ -85,13 +86,13 @@ export class Frame {
     } else if (event.key === "Escape" && (this.cursor >= 0 || selected() !== null)) {
       this.moveTo(-1);
       select(null, SOURCE);
-      this.say([this.words.cleared]);
+      this.announce([this.words.cleared]);
     } else {
       const from = this.cursor >= 0 ? this.cursor : (this.selectedItems()[0] ?? -1);
       const next = nextItem(event.key, from, this.picture.length);
       if (next === null) return;
       this.moveTo(next);
-      this.say(this.picture.describe(next), next);
+      this.announce(this.picture.describe(next), next);
     }
     event.preventDefault();
   }
@@ -104,7 +105,7 @@ export class Frame {
     this.cursor = item;
     if (item >= 0) this.picture.show?.(item);
     this.markCursor();
-    this.tell(item);
+    this.showTip(item);
   }
 
   choose(item) {
@@ -112,7 +113,7 @@ export class Frame {
     const row = this.picture.rowOf(item);
     if (row !== null) {
       select(row, SOURCE);
-      this.say([this.words.selected, ...this.picture.describe(item)], item);
+      this.announce([this.words.selected, ...this.picture.describe(item)], item);
     }
     this.picture.act?.(item);
   }
@@ -120,16 +121,17 @@ export class Frame {
   hover(item, event) {
     this.parts.canvas.style.cursor = item >= 0 ? "pointer" : "";
     this.hovered = item;
-    this.tell(item, event && { x: event.offsetX, y: event.offsetY });
+    this.showTip(item, event && { x: event.offsetX, y: event.offsetY });
   }
 
-  say(lines, item) {
-    const place = item === undefined ? "" : ` (${item + 1} / ${this.picture.length})`;
-    this.parts.live.textContent = lines.join(", ") + place;
+  /** Announce lines to screen readers, with the item's number if there is one. */
+  announce(lines, item) {
+    const position = item === undefined ? "" : ` (${item + 1} / ${this.picture.length})`;
+    this.parts.live.textContent = lines.join(", ") + position;
   }
 
-  /** Show what an item is, beside the mouse or the item. */
-  tell(item, at) {
+  /** Show the tooltip of an item, beside the pointer (`pointer`: {x, y}) or the item; hide it for -1. */
+  showTip(item, pointer) {
     const { tip, stage } = this.parts;
     tip.hidden = item < 0;
     if (item < 0) return;
@@ -142,14 +144,14 @@ export class Frame {
       }),
     );
     const [left = 0, top = 0, width = 0] = this.picture.places(item)[0] ?? [];
-    const x = at?.x ?? left + width / 2;
-    const y = at?.y ?? top;
+    const x = pointer?.x ?? left + width / 2;
+    const y = pointer?.y ?? top;
     const room = stage.clientWidth - tip.offsetWidth;
     tip.style.left = `${Math.max(0, Math.min(x + TIP_GAP_PX, room))}px`;
     tip.style.top = `${this.tipTop(y)}px`;
   }
 
-  /** Above `y`, below it where only that fits the picture; a low picture's tip stands out of it. */
+  /** The top of the tooltip: above `y` if it fits, otherwise below; in a low picture it may extend beyond the picture. */
   tipTop(y) {
     const { tip, stage } = this.parts;
     const above = y - tip.offsetHeight - TIP_GAP_PX;
@@ -175,21 +177,21 @@ export class Frame {
   }
 
   markSelected() {
-    this.place(this.parts.marks, this.selectedItems());
+    this.showMarks(this.parts.marks, this.selectedItems());
   }
 
   markCursor() {
-    this.place(this.parts.cursor, this.cursor < 0 ? [] : [this.cursor]);
+    this.showMarks(this.parts.cursor, this.cursor < 0 ? [] : [this.cursor]);
   }
 
-  /** Put frames over items; they lie above the canvas, so that nothing is drawn anew. */
-  place(layer, items) {
+  /** Put marks over items; they are elements above the canvas, so the chart is not redrawn. */
+  showMarks(layer, items) {
     const places = items.flatMap((item) => this.picture.places(item));
     while (layer.childElementCount > places.length) layer.lastElementChild.remove();
     while (layer.childElementCount < places.length) layer.append(document.createElement("i"));
     places.forEach(([left, top, width, height], number) => {
-      const wide = Math.max(width, LEAST_MARK_PX);
-      const high = Math.max(height, LEAST_MARK_PX);
+      const wide = Math.max(width, MIN_MARK_PX);
+      const high = Math.max(height, MIN_MARK_PX);
       const { style } = layer.children[number];
       style.transform = `translate(${left - (wide - width) / 2}px, ${top - (high - height) / 2}px)`;
       style.width = `${wide}px`;

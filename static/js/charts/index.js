@@ -1,4 +1,4 @@
-// The pictures of a result's operators.
+// Start the charts of a result's operators.
 
 import { getJson } from "../requests.js";
 import { cumulativePicture } from "./cumulative.js";
@@ -22,7 +22,7 @@ const KINDS = {
 const section = document.querySelector("#pictures");
 let operators = null;
 
-/** Names and times of all operators, fetched once for all pictures. */
+/** Fetch names and times of all operators, once for all charts. */
 function fetchOperators() {
   operators ??= getJson(section.dataset.operators, { login: section.dataset.login, cache: "no-cache" }).then(withTypes);
   operators.catch(() => {

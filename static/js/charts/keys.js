@@ -1,12 +1,12 @@
-// How the keyboard moves from item to item of a picture.
+// Keyboard navigation between the items of a picture.
 
 const PAGE = 10;
 
-/** The item that a key leads to, null for a key that leads nowhere; `from` is -1 at the start. */
+/** The item that a key moves to from item `from` (-1: none yet); null for other keys. */
 export function nextItem(key, from, length) {
   if (!length) return null;
   const last = length - 1;
-  const to = {
+  const target = {
     ArrowRight: from + 1,
     ArrowDown: from + 1,
     ArrowLeft: from < 0 ? last : from - 1,
@@ -16,5 +16,5 @@ export function nextItem(key, from, length) {
     Home: 0,
     End: last,
   }[key];
-  return to === undefined ? null : Math.max(0, Math.min(to, last));
+  return target === undefined ? null : Math.max(0, Math.min(target, last));
 }

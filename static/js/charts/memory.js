@@ -1,4 +1,4 @@
-// Memory over the order of execution, in three layers, with the blocks that make the peak.
+// Memory over the execution order, in three stacked layers, with a table of the blocks at the peak.
 
 import { binaryStep, bytesize, fill } from "../format.js";
 import { select } from "../profiles/result/selection.js";
@@ -7,7 +7,7 @@ import { clean } from "./text.js";
 
 const GRID = { left: 76, right: 20, top: 26, bottom: 46 };
 
-/** Tops of the layers at each step, the lowest layer first. */
+/** The upper edge of each layer at each step, bytes; the lowest layer first. */
 export function layersOf({ persistent, planned, estimated }) {
   return [
     { name: "persistent", tops: planned.map(() => persistent) },
@@ -23,7 +23,7 @@ export function memoryPicture({ data, operators, words, chart, parts }) {
   const interval = binaryStep(data.peak_bytes);
   const stepOf = new Map(data.rows.map((row, step) => [row, step]));
   const nameOf = (row) => (row < 0 ? "–" : clean(operators.names[row]));
-  offerDevices(parts, data);
+  listDevices(parts, data);
   listOwners(parts, data, { words, nameOf });
 
   function layer({ name, tops: values }, fill_, edge) {
@@ -50,8 +50,8 @@ export function memoryPicture({ data, operators, words, chart, parts }) {
         estimated: stripes(colours.bar, colours.surface),
       };
       const edges = { persistent: colours.strong, planned: colours.bar, estimated: colours.bar };
-      // the highest is drawn first, so that the lower ones lie on it
-      const series = layers.map((each) => layer(each, paints[each.name], edges[each.name])).reverse();
+      // the highest layer is drawn first, and the lower ones cover it
+      const series = layers.map((entry) => layer(entry, paints[entry.name], edges[entry.name])).reverse();
       series[0].markLine = {
         silent: true,
         symbol: ["none", "none"],
@@ -118,13 +118,13 @@ export function memoryPicture({ data, operators, words, chart, parts }) {
   };
 }
 
-/** A list of devices, where there is more than one. */
-function offerDevices({ device, devices }, data) {
+/** List the devices in a select, which is hidden if there is only one. */
+function listDevices({ device, devices }, data) {
   devices.hidden = data.devices.length < 2;
   device.replaceChildren(...data.devices.map((name) => new Option(clean(name, 40), name, false, name === data.device)));
 }
 
-/** Blocks that are taken at the peak, the largest first; each leads to the operator that writes it. */
+/** List the blocks that are allocated at the peak, the largest first, with a link to the operator that writes each. */
 function listOwners({ owners, ownerlist }, data, { words, nameOf }) {
   ownerlist.hidden = !data.owners.length;
   owners.replaceChildren(

@@ -1,6 +1,6 @@
-// What all pictures know of operators: names, types and times, by row of the profile's columns.
+// The operators' names, types and times, which all pictures share; indexed by row of the profile's columns.
 
-/** Give the server's columns their derived ones: total µs, types by time, rank of each type. */
+/** Add derived values to the server's columns: total time in µs, types sorted by time, the rank of each type. */
 export function withTypes(data) {
   const byType = new Map();
   let total = 0;

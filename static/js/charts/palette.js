@@ -1,13 +1,13 @@
-// Colours of the pictures: the page's tokens, and Okabe-Ito's colours for types.
+// Colours of the pictures: the page's design tokens, and the Okabe-Ito palette for operator types.
 //
-// Okabe and Ito, "Color Universal Design", 2008. Its yellow is left out, which no light page shows.
-// Types have a symbol each too, and bars a pattern: colour never tells something alone.
+// Okabe and Ito, "Color Universal Design", 2008, without its yellow, which has too little contrast on
+// light pages. Types also differ by symbol, and bars by pattern: colour is never the only distinction.
 
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"];
 const DOWN = "path://M0,0 L10,0 L5,9 Z";
 const PLUS = "path://M3,0 L6,0 L6,3 L9,3 L9,6 L6,6 L6,9 L3,9 L3,6 L0,6 L0,3 L3,3 Z";
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", DOWN, PLUS];
-/** Types with a colour of their own; the others share one. */
+/** The number of types with their own colour; all others share one. */
 export const COLOURED_TYPES = OKABE_ITO.length;
 
 const TOKENS = {
@@ -25,11 +25,11 @@ const TOKENS = {
 };
 
 /**
- * The values of tokens in the page's current theme, by the same names; colours as `#rrggbb`.
+ * Read colour tokens in the page's current theme: `#rrggbb` by the keys of `tokens`.
  * @param {Record<string, string>} tokens
  */
 export function readTokens(tokens) {
-  // a custom property alone keeps its light-dark(): an element that uses it resolves it
+  // the value of a custom property keeps its light-dark(); the computed colour of an element resolves it
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
@@ -42,41 +42,41 @@ export function readTokens(tokens) {
   return Object.fromEntries(read);
 }
 
-/** `#rrggbb` of a computed colour, `rgb(r, g, b)`. */
+/** Convert a computed colour, `rgb(r, g, b)`, to `#rrggbb`. */
 export function hexOf(colour) {
   const parts = colour.match(/\d+/g).slice(0, 3);
   return `#${parts.map((part) => Number(part).toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** The page's colours in its current theme, and its font. */
+/** The page's colours in its current theme, and its font family (`sans`). */
 export function readColours() {
   const sans = getComputedStyle(document.documentElement).getPropertyValue("--sans").trim();
   return { ...readTokens(TOKENS), sans };
 }
 
-/** Call `listener` when the reader changes between light and dark. */
+/** Call `listener` when the theme changes between light and dark. */
 export function onColours(listener) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
-  // paper is light
+  // dispatched before and after printing, which uses light colours
   addEventListener("colours", listener);
 }
 
-/** Colour and symbol of the type at `rank`, counted from that with the most time. */
+/** Colour and symbol of an operator type; rank 0 is the type with the most time. */
 export function styleOf(rank, colours) {
   if (rank < 0 || rank >= COLOURED_TYPES) return { colour: colours.strong, symbol: "emptyCircle" };
   return { colour: OKABE_ITO[rank], symbol: SYMBOLS[rank] };
 }
 
-/** Black or white, whichever can be read on `#rrggbb` (WCAG 2 relative luminance). */
+/** Black or white, whichever has more contrast on `#rrggbb` (WCAG 2 relative luminance). */
 export function inkOn(colour) {
-  const part = (at) => {
-    const value = parseInt(colour.slice(at, at + 2), 16) / 255;
+  const channel = (offset) => {
+    const value = parseInt(colour.slice(offset, offset + 2), 16) / 255;
     return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   };
-  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.179 ? "#000000" : "#ffffff";
+  return 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5) > 0.179 ? "#000000" : "#ffffff";
 }
 
-/** Stripes of a colour, as a pattern that ECharts can fill with. */
+/** Diagonal stripes of `colour` on `ground`, as a fill pattern for ECharts. */
 export function stripes(colour, ground, step = 6) {
   const canvas = document.createElement("canvas");
   canvas.width = step;
@@ -95,7 +95,7 @@ export function stripes(colour, ground, step = 6) {
   return { image: canvas, repeat: "repeat" };
 }
 
-/** What every picture's axes look like. */
+/** The option of an axis in the style of all pictures; `more` overrides it. */
 export function axis(colours, more = {}) {
   return {
     axisLine: { lineStyle: { color: colours.strong } },
@@ -107,7 +107,7 @@ export function axis(colours, more = {}) {
   };
 }
 
-/** Zooming along time by wheel and by a slider below; `zoom` tells the axis and what of it is seen. */
+/** The options for zooming by wheel and by a slider below the chart. zoom: the axis and the visible range. */
 export function zooms(colours, zoom) {
   return [
     { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true },

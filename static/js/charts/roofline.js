@@ -1,4 +1,4 @@
-// The roofline: each operator's FLOP/s over its FLOP/byte, and what the roofs leave it.
+// The roofline: FLOP/s over FLOP/byte of each operator, with the limits of memory bandwidth and peak performance.
 
 import { fill, scaled } from "../format.js";
 import { COLOURED_TYPES, axis, styleOf } from "./palette.js";
@@ -15,8 +15,8 @@ export function rooflinePicture({ data, operators, words, chart }) {
   const intensities = decades([...data.intensity, ...peaks.map((flops) => flops / data.bytes_s)]);
   const lines = roofLines(data, intensities);
   const speeds = decades([...data.flops, ...lines.flatMap(({ points }) => points.map(([, flops]) => flops))]);
-  const largest = data.us.reduce((most, us) => Math.max(most, us), 0);
-  const at = (item) => [data.intensity[order[item]], data.flops[order[item]]];
+  const longest = data.us.reduce((max, us) => Math.max(max, us), 0);
+  const pointOf = (item) => [data.intensity[order[item]], data.flops[order[item]]];
 
   function lineName({ kind, name, points }) {
     const value = kind === "memory" ? scaled(data.bytes_s, "byte/s") : scaled(points[0][1], "FLOP/s");
@@ -24,7 +24,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
     return `${kind === "memory" ? words.copy_roof : clean(name, 30)} ${value}`;
   }
 
-  /** Points by series: one for each coloured type, one for all other types. */
+  /** Items by series: one series for each type with its own colour, one for all other types. */
   const groups = new Map();
   order.forEach((point, item) => {
     const rank = operators.rankOf(data.rows[point]);
@@ -43,19 +43,19 @@ export function rooflinePicture({ data, operators, words, chart }) {
       progressive: 0,
       emphasis: { disabled: true },
       itemStyle: { color: colour, opacity: 0.75, borderColor: colours.surface, borderWidth: 0.5 },
-      symbolSize: (_, { dataIndex }) => diameter(data.us[order[groups.get(rank)[dataIndex]]], largest),
-      data: groups.get(rank).map(at),
+      symbolSize: (_, { dataIndex }) => diameter(data.us[order[groups.get(rank)[dataIndex]]], longest),
+      data: groups.get(rank).map(pointOf),
     };
   }
 
-  /** How far the label of each line moves, by its place in `lines`. */
+  /** The vertical shift of the label of each line, pixels, by its index in `lines`. */
   function shifts() {
     const height = chart.getHeight() - GRID.top - GRID.bottom;
     const [low, high] = speeds.map(Math.log10);
     const roofs = lines.filter(({ kind }) => kind === "compute");
     const tops = roofs.map(({ points }) => (height * (high - Math.log10(points[0][1]))) / (high - low));
-    const moved = labelShifts(tops);
-    return lines.map((line) => moved[roofs.indexOf(line)] ?? 0);
+    const roofShifts = labelShifts(tops);
+    return lines.map((line) => roofShifts[roofs.indexOf(line)] ?? 0);
   }
 
   function lineSeries(line, { colours, shift }) {
@@ -69,7 +69,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
         show: true,
         formatter: lineName(line),
         color: colours.ink,
-        // each line ends where its label does not lie on the other's
+        // the alignments keep the labels of the memory and compute lines apart
         align: line.kind === "memory" ? "left" : "right",
         verticalAlign: line.kind === "memory" ? "top" : "bottom",
         offset: line.kind === "memory" ? [2, 8] : [-6, shift - 4],
@@ -79,7 +79,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
 
   return {
     length: order.length,
-    option: (colours, moved = shifts()) => ({
+    option: (colours, lineShifts = shifts()) => ({
       animation: false,
       grid: GRID,
       legend: {
@@ -107,15 +107,15 @@ export function rooflinePicture({ data, operators, words, chart }) {
         max: speeds[1],
         axisLabel: { color: colours.soft, formatter: (value) => scaled(value, "FLOP/s") },
       }),
-      series: [...ranks.map((rank) => pointSeries(rank, colours)), ...lines.map((line, place) => lineSeries(line, { colours, shift: moved[place] }))],
+      series: [...ranks.map((rank) => pointSeries(rank, colours)), ...lines.map((line, i) => lineSeries(line, { colours, shift: lineShifts[i] }))],
     }),
     describe: (item) => [
       ...describeOperator(operators, data.rows[order[item]], words),
-      fill(words.point, { intensity: scaled(at(item)[0], "FLOP/byte"), speed: scaled(at(item)[1], "FLOP/s") }),
+      fill(words.point, { intensity: scaled(pointOf(item)[0], "FLOP/byte"), speed: scaled(pointOf(item)[1], "FLOP/s") }),
     ],
     places: (item) => {
-      const [x, y] = chart.convertToPixel({ xAxisIndex: 0, yAxisIndex: 0 }, at(item));
-      const size = diameter(data.us[order[item]], largest) + 4;
+      const [x, y] = chart.convertToPixel({ xAxisIndex: 0, yAxisIndex: 0 }, pointOf(item));
+      const size = diameter(data.us[order[item]], longest) + 4;
       return [[x - size / 2, y - size / 2, size, size]];
     },
     rowOf: (item) => data.rows[order[item]],

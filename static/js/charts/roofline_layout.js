@@ -1,26 +1,27 @@
-// The roofline without a canvas: the extent of its axes, its roofs, the size of points.
+// Layout of the roofline: the range of its axes, its lines, label positions and point sizes. No canvas.
 
-const LEAST_PX = 7;
-const MOST_PX = 34;
+/** Diameters of points. */
+const MIN_PX = 7;
+const MAX_PX = 34;
 const LABEL_PX = 16;
 
-/** Powers of ten around all values: `[low, high]`. */
+/** The powers of ten around all positive values: `[low, high]`. */
 export function decades(values) {
   const known = values.filter((value) => value > 0 && Number.isFinite(value));
   if (!known.length) return [1, 10];
-  const low = known.reduce((least, value) => Math.min(least, value), Infinity);
-  const high = known.reduce((most, value) => Math.max(most, value), 0);
+  const low = known.reduce((min, value) => Math.min(min, value), Infinity);
+  const high = known.reduce((max, value) => Math.max(max, value), 0);
   const first = Math.floor(Math.log10(low) + 1e-9);
   const last = Math.ceil(Math.log10(high) - 1e-9);
   return [10 ** first, 10 ** Math.max(last, first + 1)];
 }
 
-/** Where computing becomes the limit, FLOP/byte. */
+/** The arithmetic intensity, FLOP/byte, above which peak performance is the limit. */
 export const ridge = (flops, bytesPerS) => flops / bytesPerS;
 
 /**
- * Lines of the roofs between `low` and `high` FLOP/byte: `{name, points}`. The memory's slope goes up
- * to the highest roof; each compute roof starts where the slope reaches it.
+ * The lines of the roofline between `low` and `high` FLOP/byte: [{kind, name, points}]. The memory line
+ * rises to the highest compute line; each compute line starts where the memory line reaches it.
  * @param {{roofs: any[], bytes_s: number}} peaks
  * @param {number[]} range
  */
@@ -51,8 +52,9 @@ export function roofLines({ roofs, bytes_s: bytesPerS }, [low, high]) {
 }
 
 /**
- * How far the label above each line moves down so that no two overlap, pixels; `tops` are the lines'.
- * Of lines that are close, the lowest has its label below it, and those above push theirs up.
+ * The shift of the label above each line so that labels do not overlap, pixels, positive downwards.
+ * tops: the y of the lines. If lines are close, the lowest has its label below it, and the labels of
+ * the others move up.
  */
 export function labelShifts(tops) {
   const shifts = tops.map(() => 0);
@@ -68,7 +70,7 @@ export function labelShifts(tops) {
   return shifts;
 }
 
-/** Diameter of a point whose area tells its share of the time. */
-export function diameter(us, largest) {
-  return Math.max(LEAST_PX, MOST_PX * Math.sqrt(largest > 0 ? us / largest : 0));
+/** The diameter of a point, whose area is proportional to its time. */
+export function diameter(us, longest) {
+  return Math.max(MIN_PX, MAX_PX * Math.sqrt(longest > 0 ? us / longest : 0));
 }

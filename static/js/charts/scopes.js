@@ -1,7 +1,7 @@
-// Time by scope of names: a treemap whose areas are times and whose leaves are operators.
+// Time by name scope: a treemap whose areas are times and whose leaves are operators.
 //
-// ECharts has no public way to ask where a leaf is drawn; `placeOf` reads it from the model of the
-// pinned version (6.1.0), which the browser test checks.
+// ECharts has no public API for the position of a leaf; `placeOf` reads it from the internal model of
+// the pinned version (6.1.0), which a browser test checks.
 
 import { fill, percent } from "../format.js";
 import { inkOn, styleOf } from "./palette.js";
@@ -9,22 +9,22 @@ import { clean, describeOperator, micro } from "./text.js";
 
 const BREADCRUMB_PX = 30;
 const GREY = "#808080";
-/** Nodes of one view: with more, most would be too small to be seen. */
-const MOST_NODES = 400;
+/** Nodes in one view; with more, most would be too small to see. */
+const MAX_NODES = 400;
 
 /**
- * The server's tree as ECharts wants it. A node has the colour of the type with the most time in
- * it: a scope is drawn as one box where the level below it is left out.
+ * Convert the server's tree to ECharts' format. A node has the colour of the type with the most time
+ * in it, because a scope is drawn as one box if the level below it is not shown.
  */
 export function toNodes(tree, { nameOf, moreName, typeOf, timeOf, colourOf }) {
   let scopes = 0;
   const painted = (node, times) => {
-    let [type, most] = [undefined, -Infinity];
-    for (const [each, time] of times) if (time > most) [type, most] = [each, time];
+    let [type, max] = [undefined, -Infinity];
+    for (const [candidate, time] of times) if (time > max) [type, max] = [candidate, time];
     const colour = colourOf(type);
     return { ...node, itemStyle: { color: colour }, label: { color: inkOn(colour) } };
   };
-  /** A node and the time of each type in it. */
+  /** Convert a node: [node, Map of the time of each type in it]. */
   const convert = (node) => {
     const times = new Map();
     const add = (type, time) => times.set(type, (times.get(type) ?? 0) + time);
@@ -36,28 +36,28 @@ export function toNodes(tree, { nameOf, moreName, typeOf, timeOf, colourOf }) {
     scopes += 1;
     const id = `s${scopes}`;
     const children = node.c.map((child) => {
-      const [made, inChild] = convert(child);
-      for (const [type, time] of inChild) add(type, time);
-      return made;
+      const [converted, childTimes] = convert(child);
+      for (const [type, time] of childTimes) add(type, time);
+      return converted;
     });
-    const value = children.reduce((sum, each) => sum + each.value, 0);
+    const value = children.reduce((sum, child) => sum + child.value, 0);
     return [painted({ id, name: clean(node.n), children, value }, times), times];
   };
   return tree.map((node) => convert(node)[0]);
 }
 
-/** Leaves in the order of the picture: scope by scope, the slowest first. */
+/** The leaves in the order of the picture: by scope, the slowest first. */
 export function leavesOf(nodes) {
   const bySize = [...nodes].sort((a, b) => b.value - a.value);
   return bySize.flatMap((node) => (node.children ? leavesOf(node.children) : [node]));
 }
 
-/** How many levels can be shown with at most `most` nodes, at least one. */
-export function depthFor(nodes, most = MOST_NODES) {
+/** The number of levels with at most `max` nodes in total; at least one. */
+export function depthFor(nodes, max = MAX_NODES) {
   let [depth, level, total] = [0, nodes, 0];
   while (level.length) {
     total += level.length;
-    if (depth && total > most) return depth;
+    if (depth && total > max) return depth;
     depth += 1;
     level = level.flatMap(({ children }) => children ?? []);
   }
@@ -66,7 +66,7 @@ export function depthFor(nodes, most = MOST_NODES) {
 
 const isDrawn = (layout) => Boolean(layout && !layout.invisible && layout.isInView);
 
-/** Where a node or, if it is too small, the scope around it is drawn; null if none is. */
+/** The rectangle of a node or, if it is too small to be drawn, of the scope around it; null if none is drawn. */
 function placeOf(chart, id) {
   const series = chart.getModel().getSeriesByIndex(0);
   const root = rootOf(chart);
@@ -113,7 +113,7 @@ export function scopesPicture({ data, operators, words, chart }) {
             nodeClick: false,
             leafDepth: depthFor(nodes),
             drillDownIcon: "",
-            // a treemap heeds this only here; an animation of no duration ends at places that are NaN
+            // a treemap reads this option only in the series; with a duration of 0 its positions become NaN
             animation: false,
             visibleMin: 4,
             emphasis: { disabled: true },
@@ -166,7 +166,7 @@ function open(chart, targetNodeId) {
   chart.dispatchAction({ type: "treemapRootToNode", seriesIndex: 0, targetNodeId });
 }
 
-/** All scopes with time and number of operators, the one with the most time first. */
+/** All scopes with their time and number of operators, sorted by time. */
 export function scopeRows(tree) {
   const rows = [];
   const walk = (nodes, scope) => {

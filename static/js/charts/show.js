@@ -1,4 +1,4 @@
-// The pictures of a part of the page: each is fetched and drawn when it comes into view.
+// Start the pictures of a section of the page: each is fetched and drawn when it comes into view.
 
 import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
@@ -7,10 +7,10 @@ import { Frame } from "./frame.js";
 import { onColours } from "./palette.js";
 import { fillWhenOpened } from "./table.js";
 
-/** Pictures are made a little before they are seen. */
+/** Pictures are started this far before they come into view. */
 const AHEAD = "300px";
 
-/** Texts of a part of the page, from its template. */
+/** The messages of a section in the user's language, from its <template>. */
 function wordsOf(section) {
   const elements = [...section.querySelector("template").content.querySelectorAll("[data-word]")];
   return Object.fromEntries(elements.map((element) => [element.dataset.word, element.textContent]));
@@ -22,11 +22,12 @@ function partsOf(figure) {
   return parts;
 }
 
-class Show {
-  /** `all`: what the pictures of a part share: section, words, kinds, fetchOperators. */
-  constructor(figure, all) {
+/** Fetches and draws the picture of one <figure>, and shows its loading and error states. */
+class PictureLoader {
+  /** shared: {section, words, kinds, fetchOperators}, common to the pictures of a section */
+  constructor(figure, shared) {
     this.figure = figure;
-    this.all = all;
+    this.shared = shared;
     this.parts = partsOf(figure);
     this.frame = null;
     this.chart = null;
@@ -35,16 +36,16 @@ class Show {
   }
 
   async start(parameters = {}) {
-    this.say("loading");
+    this.setState("loading");
     try {
-      const [echarts, known, data] = await Promise.all([
-        loadECharts(this.all.section.dataset.echarts),
-        this.all.fetchOperators(),
+      const [echarts, operators, data] = await Promise.all([
+        loadECharts(this.shared.section.dataset.echarts),
+        this.shared.fetchOperators(),
         this.fetch(parameters),
       ]);
-      this.draw(echarts, known, data);
+      this.draw(echarts, operators, data);
     } catch (error) {
-      this.say("error");
+      this.setState("error");
       console.warn("A picture could not be drawn:", error.message);
     }
   }
@@ -52,10 +53,10 @@ class Show {
   fetch(parameters) {
     const url = new URL(this.figure.dataset.url, location.href);
     for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-    return getJson(url.pathname + url.search, { login: this.all.section.dataset.login, cache: "no-cache" });
+    return getJson(url.pathname + url.search, { login: this.shared.section.dataset.login, cache: "no-cache" });
   }
 
-  draw(echarts, known, data) {
+  draw(echarts, operators, data) {
     this.parts.sentence.textContent = data.sentence;
     this.parts.sentence.hidden = !data.sentence;
     this.parts.notes.replaceChildren(
@@ -65,14 +66,14 @@ class Show {
         return note;
       }),
     );
-    // hidden canvases have no size
-    this.say("ready");
+    // shown before drawing, because hidden canvases have no size
+    this.setState("ready");
     this.chart ??= makeChart(echarts, this.parts.canvas);
-    const { words, kinds } = this.all;
+    const { words, kinds } = this.shared;
     const fetchMore = (parameters) => this.fetch(parameters);
-    const context = { data, operators: known, words, chart: this.chart, echarts, parts: this.parts, fetchMore };
+    const context = { data, operators, words, chart: this.chart, echarts, parts: this.parts, fetchMore };
     const picture = kinds[this.figure.dataset.picture](context);
-    this.say(picture.length ? "ready" : "empty");
+    this.setState(picture.length ? "ready" : "empty");
     if (this.parts.table) fillWhenOpened(this.parts.table, { rows: () => picture.tableRows(), count: picture.tableCount });
     if (!picture.length) return;
     if (picture.height) {
@@ -99,24 +100,26 @@ class Show {
     }).observe(this.parts.canvas);
   }
 
-  say(state) {
+  setState(state) {
     this.figure.dataset.state = state;
     this.parts.stage.setAttribute("aria-busy", String(state === "loading"));
   }
 }
 
 /**
- * Start the pictures of `section`. `kinds`: what draws each, by `data-picture`; `fetchOperators`
- * resolves to what they share of operators (`operators.js`), null for pictures that need none.
+ * Start the pictures of `section`.
+ *
+ * kinds: the function that makes each picture, by `data-picture`
+ * fetchOperators(): promise of the operators that the pictures share (`operators.js`), or of null
  */
 export function startPictures(section, kinds, fetchOperators = async () => null) {
-  const all = { section, kinds, fetchOperators, words: wordsOf(section) };
+  const shared = { section, kinds, fetchOperators, words: wordsOf(section) };
   const figures = [...section.querySelectorAll("[data-picture]")];
   const started = new Map();
 
   function start(figure) {
     observer.unobserve(figure);
-    if (!started.has(figure)) started.set(figure, new Show(figure, all).start());
+    if (!started.has(figure)) started.set(figure, new PictureLoader(figure, shared).start());
     return started.get(figure);
   }
 

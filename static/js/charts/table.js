@@ -1,43 +1,43 @@
-// The same data as a picture, as a table: for screen readers, and for who wants the numbers.
+// The table with a picture's data, for screen readers and for exact numbers.
 
 import { fill } from "../format.js";
 import { micro, unitOfMicro } from "./text.js";
 
-/** Rows of one table; all of them are in the profile's export. */
-export const MOST_ROWS = 200;
+/** Rows shown in one table; the profile's export has all of them. */
+export const MAX_ROWS = 200;
 
-/** Fill the table when it is first opened; `rows` yields arrays of texts, and of times as `{us}`. */
+/** Fill the table when it is first opened. rows(): yields arrays of cells, each a string or a time `{us}`. */
 export function fillWhenOpened(details, { rows, count }) {
   const body = details.querySelector("tbody");
   const note = details.querySelector("[data-part='table-note']");
-  const draw = () => {
+  const fillBody = () => {
     if (!details.open || body.childElementCount) return;
-    const drawn = [];
+    const visible = [];
     for (const cells of rows()) {
-      if (drawn.length === MOST_ROWS) break;
-      drawn.push(cells);
+      if (visible.length === MAX_ROWS) break;
+      visible.push(cells);
     }
-    body.append(...withTimes(drawn).map(rowOf));
-    note.hidden = count <= MOST_ROWS;
-    note.textContent = fill(note.dataset.text, { shown: drawn.length, all: count });
+    body.append(...formatTimes(visible).map(makeRow));
+    note.hidden = count <= MAX_ROWS;
+    note.textContent = fill(note.dataset.text, { shown: visible.length, all: count });
   };
   body.replaceChildren();
-  draw();
-  details.ontoggle = draw;
+  fillBody();
+  details.ontoggle = fillBody;
 }
 
-/** The rows with all times of the table in one unit. */
-function withTimes(rows) {
+/** Format the times of all rows in one common unit. */
+function formatTimes(rows) {
   const times = rows.flat().filter((cell) => typeof cell === "object");
   const unit = unitOfMicro(times.map(({ us }) => us));
   return rows.map((cells) => cells.map((cell) => (typeof cell === "object" ? micro(cell.us, unit) : cell)));
 }
 
-function rowOf(cells) {
+function makeRow(cells) {
   const row = document.createElement("tr");
-  cells.forEach((text, place) => {
-    const cell = document.createElement(place ? "td" : "th");
-    if (!place) cell.scope = "row";
+  cells.forEach((text, column) => {
+    const cell = document.createElement(column ? "td" : "th");
+    if (!column) cell.scope = "row";
     else cell.className = "table__number";
     const inner = document.createElement("span");
     inner.className = "hostile";

@@ -1,29 +1,29 @@
-// Texts of the pictures, as they may stand on a canvas.
+// Text for the pictures: safe names, times with units, descriptions of operators.
 
 import { fill, percent, seconds, timeUnit } from "../format.js";
 
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** A name on one line that turns no other text around and hides nothing: odd characters are `�`. */
-export function clean(name, longest = 120) {
-  const seen = name.slice(0, 4 * longest).replace(UNSEEN, "\ufffd");
-  const letters = Array.from(seen);
-  return letters.length > longest ? `${letters.slice(0, longest - 1).join("")}…` : seen;
+/** Make a name safe to draw: control, invisible and bidirectional characters become `�`, long names are cut. */
+export function clean(name, maxLength = 120) {
+  const visible = name.slice(0, 4 * maxLength).replace(INVISIBLE, "\ufffd");
+  const characters = Array.from(visible);
+  return characters.length > maxLength ? `${characters.slice(0, maxLength - 1).join("")}…` : visible;
 }
 
-/** A time in µs as the reader sees it; of several that stand side by side, in the unit of the longest. */
+/** Format a time in µs. unit: from `unitOfMicro`, for times side by side. */
 export const micro = (us, unit) => seconds(us === null ? null : us / 1e6, unit);
 
-/** The unit for times in µs that stand side by side. */
+/** The common unit for times in µs that are shown side by side. */
 export const unitOfMicro = (times) => timeUnit(times.map((us) => us / 1e6));
 
-/** The same at an axis that ends at `most`: no zeros that say nothing. */
-export const axisMicro = (most) => {
-  const unit = unitOfMicro([most]);
+/** A formatter for the labels of an axis from 0 to `max` µs, without trailing zeros. */
+export const axisMicro = (max) => {
+  const unit = unitOfMicro([max]);
   return (us) => micro(us, unit).replace(/\.(\d*?)0+ /, (_, digits) => (digits ? `.${digits} ` : " "));
 };
 
-/** What a picture says of an operator: its name; its type, time and share of the total. */
+/** Describe an operator in two lines: its name; its type, time and share of the total. */
 export function describeOperator(operators, row, words) {
   const us = operators.us[row];
   const share = us === null || !operators.total ? "" : percent(us / operators.total);

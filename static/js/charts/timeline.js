@@ -1,4 +1,4 @@
-// The timeline: lanes of the host's threads and of the device's comp nodes, a bar an operator.
+// The timeline: lanes for the host's threads and the device's comp nodes, with a bar for each operator.
 
 import { fill } from "../format.js";
 import { axis, stripes, zooms } from "./palette.js";
@@ -10,7 +10,7 @@ const TOP_PX = 8;
 const BOTTOM_PX = 58;
 const RIGHT_PX = 16;
 const NARROW_PX = 640;
-/** Waits are thin and computing is thick, so that no colour is needed to tell them. */
+/** Heights of waiting and computing, as fractions of the lane; they differ, so colour is not the only distinction. */
 const WAIT_PART = 0.22;
 const WORK_PART = 0.62;
 const PAUSE_MS = 200;
@@ -31,25 +31,26 @@ class Timeline {
     this.lanes = data.lanes;
     this.span = Math.max(data.span, 1e-3);
     this.whole = data;
-    /** Where the operator is that the reader came to last: what zooming goes to. */
+    /** The time of the operator that was shown last, µs; zooming centres on it. */
     this.centre = null;
-    /** Set by `Show`: draws again after a change. */
+    /** Set by `PictureLoader`: applies a change and redraws. */
     this.redraw = (change) => change();
     this.view = [0, this.span];
-    this.take(data, [0, this.span]);
+    this.setData(data, [0, this.span]);
     this.length = data.start.length;
     this.height = this.lanes.length * LANE_PX + TOP_PX + BOTTOM_PX;
     this.tableCount = this.length;
     chart.off("datazoom");
     chart.on("datazoom", () => this.onZoom());
     for (const button of parts.tools.querySelectorAll("button")) {
-      button.onclick = () => this.turn(button.dataset.act);
+      button.onclick = () => this.runCommand(button.dataset.act);
     }
   }
 
-  take(data, held) {
+  /** Set the bars. range: the time that they cover, µs. */
+  setData(data, range) {
     this.data = data;
-    this.held = held;
+    this.range = range;
     this.length = data.start.length;
     this.firsts = firstsOf(data.count);
     this.bars = barsByRow(data.count, data.rows);
@@ -158,29 +159,30 @@ class Timeline {
     return [[left, y - height / 2, end - left, height]];
   }
 
-  /** A merged bar opens: the reader comes to where its operators are bars of their own. */
+  /** Zoom into a merged bar, until its operators have their own bars. */
   act(bar) {
     if (this.data.count[bar] === 1) return;
     const [start, end] = [this.data.start[bar], this.data.end[bar]];
-    this.look(zoomed([start, end], 3, this.span));
+    this.setView(zoomed([start, end], 3, this.span));
   }
 
   show(bar) {
     const [start, end] = [this.data.start[bar], this.data.end[bar]];
     this.centre = (start + end) / 2;
     const view = showing(this.view, [start, end], this.span);
-    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.look(view);
+    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
   }
 
   onKey({ key, shiftKey }) {
-    const act = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
+    const zoom = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
     const pan = shiftKey ? { ArrowLeft: "left", ArrowRight: "right" }[key] : undefined;
-    if (!act && !pan) return false;
-    this.turn(act ?? pan);
+    if (!zoom && !pan) return false;
+    this.runCommand(zoom ?? pan);
     return true;
   }
 
-  turn(act) {
+  /** Zoom or pan. command: in, out, left, right or whole. */
+  runCommand(command) {
     const { view, span } = this;
     const views = {
       in: () => zoomed(view, 0.5, span, this.centre),
@@ -189,11 +191,11 @@ class Timeline {
       right: () => panned(view, 0.5, span),
       whole: () => [0, span],
     };
-    this.look(views[act]());
+    this.setView(views[command]());
   }
 
   /** @param {number[]} view */
-  look([startValue, endValue]) {
+  setView([startValue, endValue]) {
     this.view = [startValue, endValue];
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
   }
@@ -205,17 +207,17 @@ class Timeline {
     this.pause = setTimeout(() => this.refine(), PAUSE_MS);
   }
 
-  /** Get the bars that this view deserves; the ones at hand stay until these are there. */
+  /** Fetch finer bars for the view if necessary; the current bars stay until they arrive. */
   async refine() {
-    const { held, span, view } = this;
-    const wanted = toFetch(view, { held, span, merged: this.data.merged, wholeMerged: this.whole.merged });
-    if (wanted === null) return;
-    if (wanted === "whole") {
-      this.redraw(() => this.take(this.whole, [0, span]));
+    const { range, span, view } = this;
+    const next = toFetch(view, { range, span, merged: this.data.merged, wholeMerged: this.whole.merged });
+    if (next === null) return;
+    if (next === "whole") {
+      this.redraw(() => this.setData(this.whole, [0, span]));
       return;
     }
-    const data = await this.fetchMore({ from: wanted[0], to: wanted[1] }).catch(() => null);
-    if (data && view === this.view) this.redraw(() => this.take(data, wanted));
+    const data = await this.fetchMore({ from: next[0], to: next[1] }).catch(() => null);
+    if (data && view === this.view) this.redraw(() => this.setData(data, next));
   }
 
   *tableRows() {

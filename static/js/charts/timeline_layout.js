@@ -1,11 +1,12 @@
-// The timeline without a canvas: which bars belong to an operator, windows of time, what to fetch.
+// Layout of the timeline: the bars of each operator, zooming and panning of time windows, and which
+// bars to fetch. No canvas.
 
-/** Zooming in further shows nothing: clocks tick in ns at best. Half a µs. */
-const LEAST_SPAN_US = 0.5;
-/** Finer bars are worth a request when less than this part of the fetched time is seen. */
+/** The smallest window: clocks resolve ns at best. */
+const MIN_SPAN_US = 0.5;
+/** Finer bars are requested when the view is smaller than this fraction of the fetched window. */
 const FINER_BELOW = 0.4;
 
-/** Index of the first row of each bar in `rows`. */
+/** The index in `rows` of the first operator of each bar. counts: operators per bar. */
 export function firstsOf(counts) {
   const firsts = new Int32Array(counts.length);
   let next = 0;
@@ -16,33 +17,33 @@ export function firstsOf(counts) {
   return firsts;
 }
 
-/** For each operator's row the bars that it is in, in order of lanes. */
+/** A Map from the row of each operator to its bars, in the order of lanes. */
 export function barsByRow(counts, rows) {
-  const found = new Map();
-  let at = 0;
+  const byRow = new Map();
+  let index = 0;
   counts.forEach((count, bar) => {
-    for (let each = 0; each < count; each += 1, at += 1) {
-      const bars = found.get(rows[at]);
-      if (!bars) found.set(rows[at], [bar]);
+    for (const end = index + count; index < end; index += 1) {
+      const bars = byRow.get(rows[index]);
+      if (!bars) byRow.set(rows[index], [bar]);
       else if (bars.at(-1) !== bar) bars.push(bar);
     }
   });
-  return found;
+  return byRow;
 }
 
 /**
- * A window `[low, high]` within `[0, span]`, moved inside where it leaves.
+ * The window `[low, high]`, moved and shrunk to fit into `[0, span]`.
  * @param {number[]} view
  * @param {number} span
  */
 export function within([low, high], span) {
-  const size = Math.min(Math.max(high - low, LEAST_SPAN_US), span);
+  const size = Math.min(Math.max(high - low, MIN_SPAN_US), span);
   const start = Math.max(0, Math.min(low, span - size));
   return [start, start + size];
 }
 
 /**
- * The window made larger or smaller by `factor`, around its middle or a time in it.
+ * The window scaled by `factor` around its middle, or around the time `around` if that is inside it.
  * @param {number[]} view
  * @param {number} factor
  * @param {number} span
@@ -50,23 +51,23 @@ export function within([low, high], span) {
  */
 export function zoomed([low, high], factor, span, around = null) {
   const middle = around !== null && around >= low && around <= high ? around : (low + high) / 2;
-  const half = (Math.max(high - low, LEAST_SPAN_US) * factor) / 2;
+  const half = (Math.max(high - low, MIN_SPAN_US) * factor) / 2;
   return within([middle - half, middle + half], span);
 }
 
 /**
- * The window moved by a part of itself.
+ * The window moved by a fraction of its size.
  * @param {number[]} view
- * @param {number} part
+ * @param {number} fraction
  * @param {number} span
  */
-export function panned([low, high], part, span) {
-  const way = (high - low) * part;
-  return within([low + way, high + way], span);
+export function panned([low, high], fraction, span) {
+  const shift = (high - low) * fraction;
+  return within([low + shift, high + shift], span);
 }
 
 /**
- * The window with which `[start, end]` is seen: as it is, else moved so that this is its middle.
+ * A window in which the bar `[start, end]` is visible: unchanged, or else centred on the bar.
  * @param {number[]} view
  * @param {number[]} bar
  * @param {number} span
@@ -79,14 +80,17 @@ export function showing([low, high], [start, end], span) {
 }
 
 /**
- * What to fetch for a view: null if the bars at hand will do, "whole" for the first ones, else a
- * window around the view. `held` is the window of the bars at hand, `merged` whether bars are merged.
+ * The bars to fetch for a view: null if the current bars are fine enough, "whole" for the first bars of
+ * the whole span, or a window around the view.
+ *
+ * range: the window of the current bars; merged: whether some of them are merged; wholeMerged: the same
+ * for the bars of the whole span
  */
-export function toFetch(view, { held, merged, span, wholeMerged }) {
+export function toFetch(view, { range, merged, span, wholeMerged }) {
   const size = view[1] - view[0];
-  const inside = view[0] >= held[0] - 1e-6 && view[1] <= held[1] + 1e-6;
-  const isWhole = held[0] <= 0 && held[1] >= span;
-  if (inside && (!merged || size >= (held[1] - held[0]) * FINER_BELOW)) return null;
+  const inside = view[0] >= range[0] - 1e-6 && view[1] <= range[1] + 1e-6;
+  const isWhole = range[0] <= 0 && range[1] >= span;
+  if (inside && (!merged || size >= (range[1] - range[0]) * FINER_BELOW)) return null;
   if (!wholeMerged || size >= span * FINER_BELOW) return isWhole ? null : "whole";
   return [Math.max(0, view[0] - size / 2), Math.min(span, view[1] + size / 2)];
 }

@@ -1,4 +1,4 @@
-// Time by operator type: a bar for each of the largest, one for the rest.
+// Time by operator type: a bar for each of the largest types, and one for all others.
 
 import { fill, percent } from "../format.js";
 import { axis, styleOf } from "./palette.js";
@@ -9,17 +9,18 @@ const BAR_PX = 26;
 const AXIS_PX = 34;
 const NARROW_PX = 640;
 
-/** The bars: `{codes, us, operators}` of the largest types, and of all others together. */
+/** The bars, `{codes, us, operators}`: one for each of the `largest` types, and one for all others. */
 export function barsOf({ types, us, operators }, largest = LARGEST) {
-  const one = (from, to) => ({
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const bar = (from, to) => ({
     codes: types.slice(from, to),
-    us: us.slice(from, to).reduce((sum, each) => sum + each, 0),
-    operators: operators.slice(from, to).reduce((sum, each) => sum + each, 0),
+    us: sum(us.slice(from, to)),
+    operators: sum(operators.slice(from, to)),
   });
-  // "1 other type" would take the room of its name
-  const shown = types.length <= largest + 1 ? types.length : largest;
-  const bars = types.slice(0, shown).map((_, place) => one(place, place + 1));
-  return shown < types.length ? [...bars, one(shown, types.length)] : bars;
+  // a single other type gets its own bar instead of "1 other type"
+  const number = types.length <= largest + 1 ? types.length : largest;
+  const bars = types.slice(0, number).map((_, rank) => bar(rank, rank + 1));
+  return number < types.length ? [...bars, bar(number, types.length)] : bars;
 }
 
 export function typesPicture({ data, operators, words, chart }) {
@@ -85,12 +86,12 @@ export function typesPicture({ data, operators, words, chart }) {
       document.dispatchEvent(new CustomEvent("operators:filter", { detail: { types } }));
     },
     *tableRows() {
-      for (let place = 0; place < data.types.length; place += 1) {
+      for (let rank = 0; rank < data.types.length; rank += 1) {
         yield [
-          clean(operators.typeName(data.types[place])),
-          { us: data.us[place] },
-          percent(data.us[place] / total),
-          String(data.operators[place]),
+          clean(operators.typeName(data.types[rank])),
+          { us: data.us[rank] },
+          percent(data.us[rank] / total),
+          String(data.operators[rank]),
         ];
       }
     },

@@ -1,29 +1,31 @@
-// The page's side of the frame that Netron draws in; `js/netron/bridge.js` is the other side.
+// The page's side of the iframe in which Netron draws; `js/netron/bridge.js` is the iframe's side.
 
 const READY_MS = 30_000;
 const DRAWN_MS = 60_000;
 
-/** The viewer did not come, or could not draw; `message` is its own word on it, or empty. */
-export class NotDrawn extends Error {}
+/** The viewer did not load or could not draw; `message` is its error message, or empty. */
+export class DrawError extends Error {}
 
 /**
- * Put a frame into `stage`. `heard` is called with what the reader does in it:
+ * Put a viewer's iframe into `stage`. `onMessage` is called for the user's actions in it:
  * {kind: "selected" | "entered", node}, {kind: "saved", file, name} and {kind: "left"}.
  */
-export function makeFrame(stage, { address, title, heard }) {
+export function makeFrame(stage, { address, title, onMessage }) {
   const frame = document.createElement("iframe");
   frame.className = "graph__frame";
   frame.title = title;
   frame.src = address;
   frame.referrerPolicy = "no-referrer";
   frame.setAttribute("sandbox", "allow-scripts");
+  /** The message that is awaited: {kind, resolve, reject}. */
   let waiting = null;
   let number = 0;
 
-  function answerTo(kind, limitMs) {
+  /** Resolve with the next message of that kind. */
+  function waitFor(kind, limitMs) {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new NotDrawn("")), limitMs);
-      waiting?.reject(new NotDrawn(""));
+      const timer = setTimeout(() => reject(new DrawError("")), limitMs);
+      waiting?.reject(new DrawError(""));
       waiting = {
         kind,
         resolve: (message) => {
@@ -39,43 +41,43 @@ export function makeFrame(stage, { address, title, heard }) {
   }
 
   function settle(message) {
-    const asked = waiting;
+    const { resolve, reject } = waiting;
     waiting = null;
-    if (message.kind === "failed") asked.reject(new NotDrawn(String(message.reason ?? "")));
-    else asked.resolve(message);
+    if (message.kind === "failed") reject(new DrawError(String(message.reason ?? "")));
+    else resolve(message);
   }
 
   function listen(event) {
-    // the viewer's page has an origin of its own, which is written "null"
+    // the viewer's page has an opaque origin, which events report as "null"
     if (event.source !== frame.contentWindow || event.origin !== "null") return;
     const message = event.data ?? {};
     const isAnswer = message.kind === waiting?.kind || (waiting && message.kind === "failed");
     if (isAnswer && (message.number ?? 0) === number) settle(message);
-    else if (["selected", "entered", "saved", "left"].includes(message.kind)) heard(message);
+    else if (["selected", "entered", "saved", "left"].includes(message.kind)) onMessage(message);
   }
 
-  function say(message) {
-    // no address names that origin; the policy of this page keeps all others out of the frame
+  function post(message) {
+    // an opaque origin cannot be named as the target; this page's CSP allows only the viewer in the iframe
     frame.contentWindow.postMessage(message, "*");
   }
 
   addEventListener("message", listen);
-  const ready = answerTo("ready", READY_MS);
-  ready.catch(() => {}); // whoever opens a file hears of it
+  const ready = waitFor("ready", READY_MS);
+  ready.catch(() => {}); // `open` reports it
   stage.replaceChildren(frame);
 
   return {
     ready,
-    /** Draw a file; its name's end tells the format. Throws NotDrawn. */
+    /** Draw a file, whose format Netron detects by the suffix of `name`. Throws DrawError. */
     async open(file, name) {
       await ready;
       number += 1;
-      const drawn = answerTo("drawn", DRAWN_MS);
-      say({ kind: "open", number, file, name });
+      const drawn = waitFor("drawn", DRAWN_MS);
+      post({ kind: "open", number, file, name });
       return drawn;
     },
     select(node) {
-      say({ kind: "select", node });
+      post({ kind: "select", node });
     },
     focus() {
       frame.focus();
@@ -89,24 +91,24 @@ export function makeFrame(stage, { address, title, heard }) {
 }
 
 /**
- * GET `url` and return what `read` makes of the answer. Throws NotDrawn with the server's words if
- * it has any. Where the session has ended, the page is loaded anew, which leads to the login.
+ * GET `url` and return `read(response)`. Throws DrawError with the server's error message, if there is
+ * one. If the session has ended, the page is reloaded, which leads to the login page.
  */
-export async function fetched(url, read) {
+export async function fetchContent(url, read) {
   const address = new URL(url, location.href);
   let response = null;
   try {
     response = await fetch(address, { headers: { Accept: "application/json" } });
     if (response.ok && !response.redirected) return await read(response);
   } catch {
-    throw new NotDrawn("");
+    throw new DrawError("");
   }
-  const isOver = response.redirected || response.status === 401;
-  if (isOver && address.origin === location.origin) location.reload();
-  throw new NotDrawn(await words(response));
+  const isLoggedOut = response.redirected || response.status === 401;
+  if (isLoggedOut && address.origin === location.origin) location.reload();
+  throw new DrawError(await errorMessage(response));
 }
 
-async function words(response) {
+async function errorMessage(response) {
   try {
     return (await response.json()).detail ?? "";
   } catch {

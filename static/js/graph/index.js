@@ -1,8 +1,8 @@
-// The executed graph on the result page. Nothing is fetched before the reader opens it.
+// The executed graph on the result page. Nothing is fetched before the user opens it.
 
 import { fill } from "../format.js";
 import { onSelect, select, selected } from "../profiles/result/selection.js";
-import { fetched, makeFrame, NotDrawn } from "./frame.js";
+import { DrawError, fetchContent, makeFrame } from "./frame.js";
 import { showLegend, showPath } from "./legend.js";
 import { makeView, readAddress, writeAddress } from "./view.js";
 
@@ -15,36 +15,40 @@ const sources = [...part.querySelectorAll("[name=graph-source]")];
 
 let frame = null;
 let view = null;
-/** counts what was asked for: an answer that came too late is dropped */
-let asked = 0;
+/** The number of the last request; responses to earlier ones are dropped. */
+let requestNumber = 0;
 
-function say(text, kind = "") {
+function showStatus(text, kind = "") {
   status.textContent = text;
   status.dataset.kind = kind;
 }
 
 function openFrame() {
-  frame ??= makeFrame(stage, { address: dataset.viewer, title: dataset.title, heard });
+  frame ??= makeFrame(stage, { address: dataset.viewer, title: dataset.title, onMessage });
   return frame;
 }
 
-/** Show what `work` opens, with all that can go wrong on the way told in place. */
+/**
+ * Run `work`, which opens something in the frame, and show its progress and errors.
+ *
+ * work(isCurrent): isCurrent() returns false once a later call has started
+ */
 async function attempt(work) {
-  const number = ++asked;
+  const number = ++requestNumber;
   part.dataset.state = "loading";
   part.setAttribute("aria-busy", "true");
-  say(dataset.loading);
+  showStatus(dataset.loading);
   try {
-    await work(() => number === asked);
-    if (number === asked) part.dataset.state = "drawn";
+    await work(() => number === requestNumber);
+    if (number === requestNumber) part.dataset.state = "drawn";
   } catch (error) {
-    if (number !== asked) return;
-    if (!(error instanceof NotDrawn)) throw error;
+    if (number !== requestNumber) return;
+    if (!(error instanceof DrawError)) throw error;
     part.dataset.state = view ? "drawn" : "failed";
-    say(error.message || dataset.failed, "problem");
+    showStatus(error.message || dataset.failed, "problem");
     if (!view) closeFrame();
   } finally {
-    if (number === asked) part.removeAttribute("aria-busy");
+    if (number === requestNumber) part.removeAttribute("aria-busy");
   }
 }
 
@@ -54,27 +58,27 @@ function closeFrame() {
   start.hidden = false;
 }
 
-/** Show a part of the graph: `{scope}`, or `{op}` for that which shows a row of the table. */
-function openGraph(question) {
+/** Show a part of the graph: `{scope}`, or `{op}` for the part with that row of the table. */
+function openGraph(query) {
   start.hidden = true;
-  return attempt(async (isWanted) => {
+  return attempt(async (isCurrent) => {
     const url = new URL(dataset.document, location.href);
     const [side, colour] = colours.value.split(":");
-    const parameters = { ...question, side, colour };
+    const parameters = { ...query, side, colour };
     for (const [name, value] of Object.entries(parameters)) if (value) url.searchParams.set(name, value);
     openFrame();
-    const text = await fetched(url, (response) => response.text());
-    if (!isWanted()) return;
+    const text = await fetchContent(url, (response) => response.text());
+    if (!isCurrent()) return;
     const next = makeView(JSON.parse(text).view);
     if (next.operators === 0) {
       closeFrame();
       start.hidden = true;
-      say(dataset.empty);
-      complain(next);
+      showStatus(dataset.empty);
+      showProblems(next);
       return;
     }
     await openFrame().open(new Blob([text]), "graph.netron");
-    if (!isWanted()) return;
+    if (!isCurrent()) return;
     show(next);
   });
 }
@@ -83,26 +87,27 @@ function show(next) {
   view = next;
   listBlocks();
   tools.hidden = false;
-  sources.forEach((each) => (each.checked = each.value === "executed"));
+  sources.forEach((source) => (source.checked = source.value === "executed"));
   part.dataset.source = "executed";
   showLegend(find("legend"), view.scale);
   const address = (place) => writeAddress(location.href, { place, colour: colours.value }).href;
   showPath(find("path"), { path: view.path, whole: dataset.whole, address }, (scope) => openGraph({ scope }));
   history.replaceState(history.state, "", address(view.place));
   const isWhole = view.nodes === view.shown;
-  say(fill(isWhole ? dataset.drawn : dataset.collapsed, { nodes: view.nodes, operators: view.shown, total: view.operators }));
-  complain(view);
+  showStatus(fill(isWhole ? dataset.drawn : dataset.collapsed, { nodes: view.nodes, operators: view.shown, total: view.operators }));
+  showProblems(view);
   find("left-out").textContent = view.leftOut ? fill(dataset.leftOut, { number: view.leftOut }) : "";
   const node = view.nodeOf(selected());
   if (node !== undefined) frame.select(node);
 }
 
-function complain({ problems }) {
+/** Show which sections of the profile are damaged. */
+function showProblems({ problems }) {
   const sections = problems.join(", ");
   find("damage").textContent = sections ? fill(dataset.damaged, { sections }) : "";
 }
 
-/** Mark the selected operator's node; where a block hides it, open that first. */
+/** Mark the selected operator's node; if it is inside a closed block, open the block first. */
 function follow(row) {
   if (view === null || part.dataset.source !== "executed") return;
   if (row === null) return;
@@ -111,7 +116,7 @@ function follow(row) {
   else frame.select(node);
 }
 
-/** Blocks can be opened without a mouse too: from a list. */
+/** List the blocks in a select, from which they can be opened without a mouse. */
 function listBlocks() {
   blocks.replaceChildren(
     ...view.blocks.map(([name, place]) => {
@@ -123,7 +128,8 @@ function listBlocks() {
   find("block-tools").hidden = view.blocks.length === 0;
 }
 
-function heard({ kind, node, file, name }) {
+/** Handle a message from the frame about an action of the user in it. */
+function onMessage({ kind, node, file, name }) {
   if (kind === "left") (tools.hidden ? part : find("leave")).focus();
   if (kind === "saved" && file instanceof Blob && navigator.userActivation?.isActive !== false) save(file, name);
   if (node === undefined) return;
@@ -137,7 +143,7 @@ function heard({ kind, node, file, name }) {
   }
 }
 
-/** A picture that the reader asked for in the frame, which may save nothing itself. */
+/** Save a picture that the user exported in the frame, which cannot download files itself. */
 function save(file, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
@@ -146,29 +152,29 @@ function save(file, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Show the model that was uploaded, or say why not and stay with the executed graph. */
+/** Show the uploaded model, or the reason why it is not available, and then keep the executed graph. */
 function openModel() {
-  return attempt(async (isWanted) => {
-    const page = new DOMParser().parseFromString(await fetched(dataset.model, (response) => response.text()), "text/html");
-    if (!isWanted()) return;
+  return attempt(async (isCurrent) => {
+    const page = new DOMParser().parseFromString(await fetchContent(dataset.model, (response) => response.text()), "text/html");
+    if (!isCurrent()) return;
     const reason = page.getElementById("model-reason");
     if (reason) {
-      sources.forEach((each) => (each.checked = each.value === "executed"));
+      sources.forEach((source) => (source.checked = source.value === "executed"));
       part.dataset.state = "drawn";
-      say(reason.textContent, "problem");
+      showStatus(reason.textContent, "problem");
       return;
     }
     const model = page.getElementById("model-graph").dataset;
-    say(model.loading);
-    const file = await fetched(model.address, (response) => response.blob());
-    if (!isWanted()) return;
+    showStatus(model.loading);
+    const file = await fetchContent(model.address, (response) => response.blob());
+    if (!isCurrent()) return;
     part.dataset.source = "model";
     await openFrame().open(file, "model.mge");
-    if (isWanted()) say(dataset.modelDrawn);
+    if (isCurrent()) showStatus(dataset.modelDrawn);
   });
 }
 
-/** Open what the address names, or else the part with the selected operator. */
+/** Open the part that the page's URL names, or the part with the selected operator. */
 async function openFirst() {
   const { place } = readAddress(location.search);
   await openGraph({ scope: place });
@@ -190,6 +196,6 @@ onSelect((row, source) => {
   if (source !== "graph") follow(row);
 });
 
-const wanted = readAddress(location.search);
-if ([...colours.options].some((option) => option.value === wanted.colour)) colours.value = wanted.colour;
-if (wanted.isOpen || dataset.open === "true") openFirst();
+const initial = readAddress(location.search);
+if ([...colours.options].some((option) => option.value === initial.colour)) colours.value = initial.colour;
+if (initial.isOpen || dataset.open === "true") openFirst();

@@ -1,6 +1,6 @@
-// The legend of colours, and the way from all of the graph to the part that is shown.
+// The legend of colours, and the breadcrumbs from the whole graph to the visible part.
 
-/** One swatch for each class; texts are where each begins, and for heat the largest at the end. */
+/** Show one swatch for each colour class. texts: the lower bound of each class; for heat also the maximum, last. */
 export function showLegend(list, { prefix, texts }) {
   const classes = prefix === "heat" ? texts.slice(0, -1) : texts;
   list.replaceChildren(
@@ -17,7 +17,7 @@ export function showLegend(list, { prefix, texts }) {
   );
 }
 
-/** Breadcrumbs as links; `open(place)` is called for a click that stays on the page. */
+/** Show the breadcrumbs as links; `open(place)` is called for clicks without a modifier key. */
 export function showPath(list, { path, whole, address }, open) {
   list.replaceChildren(
     ...path.map(([place, name], depth) => {

@@ -1,10 +1,10 @@
-// What one view of the graph shows: which node stands for which row, and what it opens. No DOM.
+// One view of the graph: the rows and blocks that its nodes represent, and its state in the page's URL. No DOM.
 
-/** `view` is that of the server's document, see `profiles/analysis/drawing/document.py`. */
+/** Index `view`, a part of the server's document (`profiles/analysis/drawing/document.py`). */
 export function makeView(view) {
   const nodes = new Map(view.nodes.map(([name, row, place]) => [name, { row, place }]));
-  const ofRow = new Map(view.rows);
-  for (const [name, row] of view.nodes) if (row !== null) ofRow.set(row, name);
+  const nodeByRow = new Map(view.rows);
+  for (const [name, row] of view.nodes) if (row !== null) nodeByRow.set(row, name);
   return {
     place: view.place,
     path: view.path,
@@ -14,16 +14,16 @@ export function makeView(view) {
     nodes: nodes.size,
     leftOut: view.left_out,
     problems: view.problems,
-    /** [name of the node, address that it opens] of each block */
+    /** [name of the node, place that it opens] of each block. */
     blocks: view.nodes.filter(([, , place]) => place !== null).map(([name, , place]) => [name, place]),
-    /** The name of the node that shows a row of the table, undefined if none of this view does. */
-    nodeOf: (row) => ofRow.get(row),
-    /** {row, place} of a node: a row of the table, or the address that a block opens. */
+    /** The name of the node for a row of the table; undefined if this view has none. */
+    nodeOf: (row) => nodeByRow.get(row),
+    /** {row, place} of a node: its row of the table, or the place that a block opens. */
     target: (name) => nodes.get(name) ?? { row: null, place: null },
   };
 }
 
-/** The view that the address asks for: whether the graph is open, and which part of it. */
+/** Read the view from the page's URL: whether the graph is open, which part of it, and its colours. */
 export function readAddress(search) {
   const parameters = new URLSearchParams(search);
   return {
@@ -33,7 +33,7 @@ export function readAddress(search) {
   };
 }
 
-/** The same address with another view. */
+/** The URL `href` with another view. */
 export function writeAddress(href, { place, colour }) {
   const address = new URL(href);
   const set = (name, value) =>

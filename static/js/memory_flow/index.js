@@ -1,6 +1,6 @@
 // The part of a result page about memory over time: its picture, and the search for tensors, whose
-// answers take the place of the table and of what is drawn. Without this script the form asks for a
-// whole page with the same answers.
+// results replace the table and the picture's data. Without this script the form loads the whole page
+// with the same results.
 
 import { loadECharts, makeChart } from "../charts/echarts.js";
 import { Frame } from "../charts/frame.js";
@@ -10,8 +10,8 @@ import { getFragment, getJson } from "../requests.js";
 import { FlowPicture, HEIGHT_PX } from "./picture.js";
 
 const AHEAD = "300px";
-/** Of the address of the page. */
-const ASKED = ["tag", "tensors", "flow_order", "flow_page"];
+/** Query parameters of this part in the page's URL. */
+const PARAMS = ["tag", "tensors", "flow_order", "flow_page"];
 
 const section = document.querySelector("#memory-flow");
 const figure = section.querySelector("#memory-flow-picture");
@@ -29,7 +29,7 @@ class Picture {
     );
     this.isStarted = false;
     this.chart = null;
-    this.asked = 0;
+    this.requestNumber = 0;
     this.parts.retry.addEventListener("click", () => this.draw());
   }
 
@@ -40,11 +40,11 @@ class Picture {
     return this.drawing;
   }
 
-  /** Draw what the page's address asks for. */
+  /** Fetch and draw the data that the page's URL selects. */
   async draw() {
-    this.asked += 1;
-    const { asked } = this;
-    if (!this.frame) this.say("loading");
+    this.requestNumber += 1;
+    const { requestNumber } = this;
+    if (!this.frame) this.setState("loading");
     try {
       const tag = new URLSearchParams(location.search).get("tag") ?? "";
       const url = tag ? `${figure.dataset.url}?${new URLSearchParams({ tag })}` : figure.dataset.url;
@@ -52,9 +52,9 @@ class Picture {
         loadECharts(section.dataset.echarts),
         getJson(url, { login, cache: "no-cache" }),
       ]);
-      if (asked === this.asked) this.show(echarts, data);
+      if (requestNumber === this.requestNumber) this.show(echarts, data);
     } catch (error) {
-      this.say("error");
+      this.setState("error");
       console.warn("The picture of memory could not be drawn:", error.message);
     }
   }
@@ -70,7 +70,7 @@ class Picture {
         return note;
       }),
     );
-    this.say("ready");
+    this.setState("ready");
     parts.canvas.style.height = `${HEIGHT_PX}px`;
     this.chart ??= makeChart(echarts, parts.canvas);
     this.chart.resize();
@@ -86,86 +86,86 @@ class Picture {
     new ResizeObserver(() => requestAnimationFrame(() => this.frame.resize())).observe(parts.canvas);
   }
 
-  say(state) {
+  setState(state) {
     figure.dataset.state = state;
     this.parts.stage.setAttribute("aria-busy", String(state === "loading"));
   }
 }
 
-/** The table that the reader asks for, in place of the one that is there. */
-class Search {
+/** Replaces the table of tensors when the user searches, sorts or pages. */
+class TensorSearch {
   constructor(picture) {
     this.picture = picture;
     this.table = section.querySelector("#memory-flow-tensors");
-    this.said = section.querySelector("#memory-flow-said");
-    this.asked = 0;
+    this.status = section.querySelector("#memory-flow-status");
+    this.requestNumber = 0;
     section.addEventListener("submit", (event) => this.onSubmit(event));
     section.addEventListener("change", (event) => {
       if (event.target.matches("select")) event.target.form.requestSubmit();
     });
     section.addEventListener("click", (event) => this.onClick(event));
-    this.shown = this.address();
-    // the selection of operators goes back and forth, too
+    this.query = this.readQuery();
+    // other parts of the page also use the history, such as the selection of operators
     addEventListener("popstate", () => {
-      if (this.address() !== this.shown) this.show();
+      if (this.readQuery() !== this.query) this.show();
     });
   }
 
-  /** What the page's address asks of this part. */
-  address() {
-    const given = new URLSearchParams(location.search);
-    const asked = ASKED.filter((name) => given.get(name)).map((name) => [name, given.get(name)]);
-    return `?${new URLSearchParams(asked)}`;
+  /** The query string of this part in the page's URL. */
+  readQuery() {
+    const pageParams = new URLSearchParams(location.search);
+    const params = PARAMS.filter((name) => pageParams.get(name)).map((name) => [name, pageParams.get(name)]);
+    return `?${new URLSearchParams(params)}`;
   }
 
   onSubmit(event) {
     event.preventDefault();
-    const given = [...new FormData(event.target)].map(([name, value]) => [name, String(value)]).filter(([, value]) => value);
-    this.ask(`?${new URLSearchParams(given)}`);
+    const params = [...new FormData(event.target)].map(([name, value]) => [name, String(value)]).filter(([, value]) => value);
+    this.search(`?${new URLSearchParams(params)}`);
   }
 
   onClick(event) {
     const link = event.target.closest("a[data-flow]");
     if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    this.ask(new URL(link.href).search);
+    this.search(new URL(link.href).search);
   }
 
-  /** What else stands in the address stays there: the operator that is selected, the table's filter. */
-  ask(search) {
-    const given = new URLSearchParams(search);
+  /** Put the parameters of `query` into the page's URL, keep all others, and show the results. */
+  search(query) {
+    const params = new URLSearchParams(query);
     const url = new URL(location.href);
-    for (const name of ASKED) {
+    for (const name of PARAMS) {
       url.searchParams.delete(name);
-      if (given.get(name)) url.searchParams.set(name, given.get(name));
+      if (params.get(name)) url.searchParams.set(name, params.get(name));
     }
     history.pushState(history.state, "", url);
     return this.show();
   }
 
   async show() {
-    this.asked += 1;
-    this.shown = this.address();
-    const { asked } = this;
+    this.requestNumber += 1;
+    this.query = this.readQuery();
+    const { requestNumber } = this;
     const focused = this.table.contains(document.activeElement) ? document.activeElement.id : "";
     if (this.picture.isStarted) this.picture.draw();
     try {
-      const fragment = await getFragment(`${section.dataset.tensors}${this.shown}`, { login });
-      if (asked !== this.asked) return;
+      const fragment = await getFragment(`${section.dataset.tensors}${this.query}`, { login });
+      if (requestNumber !== this.requestNumber) return;
       this.table.replaceChildren(fragment);
-      const place = focused && document.getElementById(focused);
-      if (place) place.focus();
+      const replacement = focused && document.getElementById(focused);
+      if (replacement) replacement.focus();
       else this.table.scrollIntoView({ block: "nearest" });
-      this.said.textContent = this.table.querySelector("#memory-flow-found").textContent;
+      this.status.textContent = this.table.querySelector("#memory-flow-found").textContent;
     } catch {
-      this.said.textContent = this.said.dataset.failed;
+      this.status.textContent = this.status.dataset.failed;
     }
   }
 }
 
 if (figure) {
   const picture = new Picture();
-  new Search(picture);
+  new TensorSearch(picture);
   const observer = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;

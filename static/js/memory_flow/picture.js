@@ -1,5 +1,5 @@
-// Tensors as rectangles: time to the right, the addresses that are ever used upwards; above them
-// the bytes that are held.
+// The picture of memory over time: tensors as rectangles over time (x) and used addresses (y), and
+// above them a curve of the bytes in use.
 
 import { axis, zooms } from "../charts/palette.js";
 import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
@@ -13,10 +13,10 @@ const SPACE_TOP_PX = 156;
 const BOTTOM_PX = 76;
 export const HEIGHT_PX = 520;
 
-/** The top of an axis of bytes, and its step. */
-export function bytesAxis(most) {
-  const interval = Math.max(1, binaryStep(most));
-  return { min: 0, interval, max: Math.max(1, Math.ceil(most / interval)) * interval };
+/** Range and tick interval of an axis of bytes up to at least `max`. */
+export function bytesAxis(max) {
+  const interval = Math.max(1, binaryStep(max));
+  return { min: 0, interval, max: Math.max(1, Math.ceil(max / interval)) * interval };
 }
 
 export class FlowPicture {
@@ -31,7 +31,7 @@ export class FlowPicture {
     chart.off("datazoom");
     chart.on("datazoom", () => this.onZoom());
     for (const button of parts.tools.querySelectorAll("button")) {
-      button.onclick = () => this.turn(button.dataset.act);
+      button.onclick = () => this.runCommand(button.dataset.act);
     }
   }
 
@@ -46,11 +46,11 @@ export class FlowPicture {
         axisLabel: { color: colours.soft, hideOverlap: true, formatter: time },
         ...more,
       });
-    const y = (most, gridIndex) =>
+    const y = (max, gridIndex) =>
       axis(colours, {
         type: "value",
         gridIndex,
-        ...bytesAxis(most),
+        ...bytesAxis(max),
         axisLabel: { color: colours.soft, formatter: bytesize, hideOverlap: true },
       });
     this.paints = { at_peak: colours.bar, other: colours.strong, edge: colours.surface };
@@ -97,7 +97,7 @@ export class FlowPicture {
       silent: true,
       symbol: ["none", "none"],
       lineStyle: { color: colours.bad, type: "solid" },
-      // within the picture, wherever the line stands
+      // aligned so that the label stays inside the picture
       label: { show: Boolean(label), color: colours.ink, align: at > this.span / 2 ? "right" : "left", formatter: () => label },
       data: [{ xAxis: at }],
     };
@@ -142,7 +142,7 @@ export class FlowPicture {
     if (!shape) return undefined;
     const isAtPeak = this.data.at_peak[item];
     const { paints } = this;
-    // a line around what is too small for one would hide it
+    // the outline of a small rectangle would cover it
     const hasEdge = shape.width > 4 && shape.height > 4;
     return {
       type: "rect",
@@ -197,27 +197,28 @@ export class FlowPicture {
     const window = [this.data.start[item], this.data.start[item] + this.data.length[item]];
     this.centre = (window[0] + window[1]) / 2;
     const view = showing(this.view, window, this.span);
-    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.look(view);
+    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
   }
 
   onKey({ key }) {
-    const act = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
-    if (!act) return false;
-    this.turn(act);
+    const command = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
+    if (!command) return false;
+    this.runCommand(command);
     return true;
   }
 
-  turn(act) {
+  /** Zoom. command: in, out or whole. */
+  runCommand(command) {
     const views = {
       in: () => zoomed(this.view, 0.5, this.span, this.centre ?? null),
       out: () => zoomed(this.view, 2, this.span),
       whole: () => [0, this.span],
     };
-    this.look(views[act]());
+    this.setView(views[command]());
   }
 
   /** @param {number[]} view */
-  look([startValue, endValue]) {
+  setView([startValue, endValue]) {
     this.view = [startValue, endValue];
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
   }

@@ -1,25 +1,26 @@
-// The frame's side of the graph: runs in Netron's page, before Netron.
+// The iframe's side of the graph viewer. Runs in Netron's page, before Netron's own scripts.
 //
-// The page has an opaque origin: no cookies, no storage. It gets files from the page around it and
-// never fetches any. Messages in: {kind: "open", number, file, name} and {kind: "select", node}; out:
-// {kind: "ready"}, {kind: "drawn" | "failed", number, ...} for the file opened last, and what the
-// reader does: {kind: "selected" | "entered", node}, {kind: "saved", file, name}, {kind: "left"}.
+// The page has an opaque origin: no cookies, no storage. It receives files from the parent page and
+// never fetches any. Messages in: {kind: "open", number, file, name} and {kind: "select", node}.
+// Messages out: {kind: "ready"}; {kind: "drawn" | "failed", number, ...} for the file opened last; and
+// the user's actions, {kind: "selected" | "entered", node}, {kind: "saved", file, name}, {kind: "left"}.
 
 (() => {
   const parents = JSON.parse(document.currentScript.dataset.parents);
   const MARK = "node-name-";
   let peer = null;
   let isReady = false;
-  let opened = 0;
-  let asked = null;
+  let fileNumber = 0;
+  /** The node that is being selected on request of the parent page, whose click is not reported back. */
+  let requestedNode = null;
 
-  // -- what an opaque origin lacks ---------------------------------------------------------------
+  // -- replacements for what an opaque origin lacks ----------------------------------------------
 
-  // Netron asks for consent where this cookie is missing; there are no cookies here at all
+  // Netron asks for consent if this cookie is missing, and a page with an opaque origin has no cookies
   Object.defineProperty(document, "cookie", { get: () => "consent=1", set: () => {} });
 
-  // a worker's script must be of the same origin, which only a blob is; what is said to it before
-  // the real script is there is kept
+  // a worker's script must have the same origin, which only a blob URL has; the blob imports the real
+  // script and then delivers the messages that arrived before
   window.Worker = class extends Worker {
     constructor(address) {
       const script = JSON.stringify(new URL(address, location.href).href);
@@ -35,7 +36,7 @@
     }
   };
 
-  // Netron adds a time stamp to what it fetches, so that nothing would ever come from the cache
+  // Netron adds a timestamp to its requests, which would defeat the cache
   const { open } = XMLHttpRequest.prototype;
   XMLHttpRequest.prototype.open = function (method, address, ...rest) {
     const plain = new URL(address, location.href);
@@ -45,7 +46,7 @@
 
   // -- messages ----------------------------------------------------------------------------------
 
-  function tell(message) {
+  function post(message) {
     if (peer !== null) window.parent.postMessage(message, peer);
     else for (const origin of parents) window.parent.postMessage(message, origin);
   }
@@ -58,9 +59,9 @@
     if (kind === "select") select(node === null ? null : String(node));
   });
 
-  /** As if the reader had dropped the file on the page. */
+  /** Open a file by a simulated drop on the page. */
   function openFile(blob, name, number) {
-    opened = number;
+    fileNumber = number;
     const transfer = new DataTransfer();
     transfer.items.add(new File([blob], name));
     document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
@@ -75,12 +76,12 @@
     const box = node === null ? null : boxOf(node);
     if (box === null) return;
     const title = box.querySelector(".node-item-type");
-    asked = node;
+    requestedNode = node;
     title.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-    asked = null;
-    // not scrollIntoView: it would scroll the page around the frame too
-    const [at, room] = [box.getBoundingClientRect(), document.getElementById("target")];
-    room.scrollBy(at.left + at.width / 2 - room.clientWidth / 2, at.top + at.height / 2 - room.clientHeight / 2);
+    requestedNode = null;
+    // not scrollIntoView, which would also scroll the parent page
+    const [rect, view] = [box.getBoundingClientRect(), document.getElementById("target")];
+    view.scrollBy(rect.left + rect.width / 2 - view.clientWidth / 2, rect.top + rect.height / 2 - view.clientHeight / 2);
   }
 
   function nodeAt(target) {
@@ -90,39 +91,39 @@
 
   addEventListener("click", (event) => {
     const node = nodeAt(event.target);
-    if (node !== null && node !== asked) tell({ kind: "selected", node });
+    if (node !== null && node !== requestedNode) post({ kind: "selected", node });
   }, true);
   addEventListener("dblclick", (event) => {
     const node = nodeAt(event.target);
-    if (node !== null) tell({ kind: "entered", node });
+    if (node !== null) post({ kind: "entered", node });
   }, true);
   addEventListener("keydown", (event) => {
-    if (event.key === "Escape") tell({ kind: "left" });
+    if (event.key === "Escape") post({ kind: "left" });
   });
 
-  /** What of Netron's menu would leave the graph, or is forbidden to a page without an origin. */
-  function leaveOut() {
+  /** Disable the commands of Netron's menu that would leave the graph, and replace the export, which an opaque origin cannot do. */
+  function restrictMenu() {
     const { host } = window.__view__;
     const execute = host.execute.bind(host);
     host.execute = async (name) => (name === "about" ? execute(name) : undefined);
-    host.export = async (name, file) => tell({ kind: "saved", file, name });
+    host.export = async (name, file) => post({ kind: "saved", file, name });
   }
 
-  // -- what Netron shows: its state is the class of the body -------------------------------------
+  // -- Netron's state, which is a class of the body ----------------------------------------------
 
   function report() {
     const { classList } = document.body;
     if (classList.contains("spinner")) return;
     if (classList.contains("alert")) {
-      tell({ kind: "failed", number: opened, reason: document.getElementById("message-text").textContent });
+      post({ kind: "failed", number: fileNumber, reason: document.getElementById("message-text").textContent });
     } else if (classList.contains("default")) {
-      // the second frame begins when the first has been painted
-      const drawn = { kind: "drawn", number: opened };
-      requestAnimationFrame(() => requestAnimationFrame(() => tell(drawn)));
+      // the second animation frame begins after the first has been painted
+      const drawn = { kind: "drawn", number: fileNumber };
+      requestAnimationFrame(() => requestAnimationFrame(() => post(drawn)));
     } else if (classList.contains("welcome") && !isReady) {
       isReady = true;
-      leaveOut();
-      tell({ kind: "ready" });
+      restrictMenu();
+      post({ kind: "ready" });
     }
   }
 

@@ -1,33 +1,33 @@
-// The frame's side of a trace: runs in Perfetto's page, before Perfetto.
+// The iframe's side of the trace viewer. Runs in Perfetto's page, before Perfetto's own scripts.
 //
-// The page has an opaque origin: no cookies, no storage. It gets the trace from the page around it.
-// Messages in are Perfetto's own: "PING" and {perfetto: {buffer, title}}; out: "PONG", Perfetto's
-// answer once it listens, then {kind: "drawn"} or {kind: "failed", reason}.
+// The page has an opaque origin: no cookies, no storage. It receives the trace from the parent page.
+// Messages in are Perfetto's own: "PING" and {perfetto: {buffer, title}}. Messages out: "PONG", from
+// Perfetto once it listens, then {kind: "drawn"} or {kind: "failed", reason}.
 
 (() => {
   const parents = JSON.parse(document.currentScript.dataset.parents);
   const folder = new URL(".", location.href).href;
-  const isOurs = (address) => new URL(address, location.href).href.startsWith(folder);
+  const isInFolder = (address) => new URL(address, location.href).href.startsWith(folder);
   let peer = null;
   let isSettled = false;
 
-  // -- what an opaque origin lacks ---------------------------------------------------------------
+  // -- replacements for what an opaque origin lacks ----------------------------------------------
 
-  // Perfetto asks the reader whether it may trust a page that hands it a trace, unless it is here
-  const kept = new Map([["trustedOrigins", JSON.stringify(parents)]]);
+  // Perfetto asks the user whether to trust the origin that sends a trace, unless it is in this list
+  const entries = new Map([["trustedOrigins", JSON.stringify(parents)]]);
   const storage = {
-    getItem: (key) => kept.get(String(key)) ?? null,
-    setItem: (key, value) => void kept.set(String(key), String(value)),
-    removeItem: (key) => void kept.delete(String(key)),
-    clear: () => kept.clear(),
+    getItem: (key) => entries.get(String(key)) ?? null,
+    setItem: (key, value) => void entries.set(String(key), String(value)),
+    removeItem: (key) => void entries.delete(String(key)),
+    clear: () => entries.clear(),
   };
   Object.defineProperty(window, "localStorage", { value: storage });
-  // both are there and throw whatever is asked of them; Perfetto can do without
+  // both exist but throw on every access; Perfetto works without them
   Object.defineProperty(window, "caches", { value: undefined });
   Reflect.deleteProperty(Navigator.prototype, "serviceWorker");
 
-  // a worker's script must be of the same origin, which only a blob is; addresses in it stay those
-  // of the folder, and what is said to it before the real script is there is kept
+  // a worker's script must have the same origin, which only a blob URL has; the blob resolves relative
+  // URLs against the real script, imports it, and then delivers the messages that arrived before
   window.Worker = class extends Worker {
     constructor(address) {
       const script = JSON.stringify(new URL(address, location.href).href);
@@ -49,25 +49,25 @@
     }
   };
 
-  // -- what it would ask others for --------------------------------------------------------------
+  // -- requests to other sites -------------------------------------------------------------------
 
-  // the policy forbids it anyway; here it fails without an error on the console
+  // the CSP blocks them anyway; here they fail without an error on the console
   const { fetch } = window;
   window.fetch = async (address, ...rest) => {
-    if (!isOurs(address instanceof Request ? address.url : address)) throw new TypeError("Failed to fetch");
+    if (!isInFolder(address instanceof Request ? address.url : address)) throw new TypeError("Failed to fetch");
     return fetch(address, ...rest);
   };
   const source = Object.getOwnPropertyDescriptor(HTMLScriptElement.prototype, "src");
   Object.defineProperty(HTMLScriptElement.prototype, "src", {
     ...source,
     set(address) {
-      // errors of another origin's script are hidden, and the scripts have another one
+      // without CORS, browsers hide the errors of scripts from another origin, which these are
       this.crossOrigin = "anonymous";
-      if (isOurs(address)) source.set.call(this, address);
+      if (isInFolder(address)) source.set.call(this, address);
       else setTimeout(() => this.dispatchEvent(new Event("error")));
     },
   });
-  // a policy that Perfetto adds knows no page without an origin, and allows more than the site's
+  // the CSP that Perfetto adds does not work with an opaque origin, and allows more than the site's
   const rule = Object.getOwnPropertyDescriptor(HTMLMetaElement.prototype, "httpEquiv");
   Object.defineProperty(HTMLMetaElement.prototype, "httpEquiv", { ...rule, set() {} });
 
@@ -76,7 +76,7 @@
   addEventListener("message", (event) => {
     const isKnown = event.source === window.parent && parents.includes(event.origin);
     if (isKnown) peer = event.origin;
-    // before that Perfetto only complains
+    // until the page is complete, Perfetto would only report an error
     if (!isKnown || document.readyState !== "complete") event.stopImmediatePropagation();
   }, true);
 
@@ -86,13 +86,13 @@
     window.parent.postMessage(message, peer);
   }
 
-  // -- what Perfetto shows -----------------------------------------------------------------------
+  // -- Perfetto's state --------------------------------------------------------------------------
 
   function report() {
     const dialog = document.querySelector(".pf-modal-dialog");
     if (dialog !== null) settle({ kind: "failed", reason: dialog.textContent.slice(0, 500) });
     else if (document.title.endsWith(" - Perfetto UI")) {
-      // the second frame begins when the first has been painted
+      // the second animation frame begins after the first has been painted
       requestAnimationFrame(() => requestAnimationFrame(() => settle({ kind: "drawn" })));
     }
   }

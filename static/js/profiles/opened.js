@@ -1,20 +1,20 @@
-// While an opened profile is being read: show how far it is, then what became of it.
+// The page of an import while it is processed: show the progress, and reload the page at the end.
 
 import { keepLive } from "../live_page.js";
 import { makeRefresher } from "../refresher.js";
 
-const place = document.getElementById("opened-progress");
-const isOver = () => place.querySelector("[data-state]").dataset.state !== "processing";
+const progress = document.getElementById("opened-progress");
+const isOver = () => progress.querySelector("[data-state]").dataset.state !== "processing";
 
-const refresh = makeRefresher(place, () => place.dataset.statusUrl, {
+const refresh = makeRefresher(progress, () => progress.dataset.statusUrl, {
   onSwap: () => {
     if (isOver()) window.location.reload();
   },
 });
 
 keepLive({
-  path: `/ws/profiles/opened/${place.dataset.upload}/`,
-  login: place.dataset.login,
+  path: `/ws/profiles/opened/${progress.dataset.upload}/`,
+  login: progress.dataset.login,
   refresh,
   isOver,
   onMessage: refresh,

@@ -1,4 +1,4 @@
-// The part of the page about a memory plan: its picture, and links to the operators of the table.
+// The part of the result page about a static memory plan: its picture, and links that select operators.
 
 import { startPictures } from "../charts/show.js";
 import { select } from "../profiles/result/selection.js";
@@ -10,7 +10,7 @@ startPictures(section, { "static-memory": staticMemoryPicture });
 
 section.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-row]");
-  // with a key held down the browser opens the link elsewhere, as anyone expects
+  // with a modifier key the browser opens the link in a new tab or window
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   select(Number(link.dataset.row), "static-memory");

@@ -1,6 +1,6 @@
-// A memory plan without a canvas: which tensor lies where, and what is in use.
+// Layout of a static memory plan: the tensor at a position, and the curve of the bytes in use. No canvas.
 
-/** The item at a step and an address, -1 for none, of several the one drawn last; `data` is the server's. */
+/** The item at a step and an address, the one drawn last if there are several; -1 for none. */
 export function itemAt(data, step, address) {
   for (let item = data.id.length - 1; item >= 0; item -= 1) {
     const inTime = data.from[item] <= step && step < data.to[item];
@@ -9,18 +9,18 @@ export function itemAt(data, step, address) {
   return -1;
 }
 
-/** The items that an operator writes, by its row in the table of operators. */
+/** A Map from the row of each operator to the items that it writes. */
 export function itemsByRow(rows) {
-  const found = new Map();
+  const byRow = new Map();
   rows.forEach((row, item) => {
     if (row < 0) return;
-    if (found.has(row)) found.get(row).push(item);
-    else found.set(row, [item]);
+    if (byRow.has(row)) byRow.get(row).push(item);
+    else byRow.set(row, [item]);
   });
-  return found;
+  return byRow;
 }
 
-/** What is in use, as the corners of steps that each last until the next one. */
+/** The bytes in use as points of a step line: each value lasts until the next step, the last one until `end`. */
 export function curveOf([steps, bytes], end) {
   return steps.length ? [...steps.map((step, at) => [step, bytes[at]]), [end, bytes.at(-1)]] : [];
 }

@@ -1,4 +1,4 @@
-// Where and how long each tensor of a memory plan lies: addresses upwards, operators to the right.
+// The picture of a static memory plan: tensors as rectangles over execution order (x) and addresses (y).
 
 import { axis, stripes, zooms } from "../charts/palette.js";
 import { clean } from "../charts/text.js";
@@ -38,7 +38,7 @@ class StaticMemory {
     };
     const mark = { silent: true, symbol: ["none", "none"], lineStyle: { color: colours.bad, type: "solid" } };
     const peak = { yAxis: data.peak, label: { position: "insideEndTop", color: colours.ink, formatter: () => fill(words.peak, { size: bytesize(data.peak) }) } };
-    const most = data.moment && { xAxis: data.moment[0] + 0.5, label: { color: colours.ink, formatter: () => words.most } };
+    const maximum = data.moment && { xAxis: data.moment[0] + 0.5, label: { color: colours.ink, formatter: () => words.most } };
     const zoom = { xAxisIndex: 0, filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
     return {
       animation: false,
@@ -70,7 +70,7 @@ class StaticMemory {
           encode: { x: [0, 1], y: [2, 3] },
           data: data.id.map((_, item) => [data.from[item], data.to[item], data.low[item], data.low[item] + data.size[item]]),
           renderItem: (params, api) => this.draw(params, api),
-          markLine: { ...mark, data: [peak, most].filter(Boolean) },
+          markLine: { ...mark, data: [peak, maximum].filter(Boolean) },
         },
         {
           type: "line",
@@ -142,21 +142,21 @@ class StaticMemory {
 
   show(item) {
     const view = showing(this.view, [this.data.from[item], this.data.to[item]], this.span);
-    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.look(view);
+    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
   }
 
   onKey({ key, shiftKey }) {
     const pan = shiftKey ? { ArrowLeft: -0.5, ArrowRight: 0.5 }[key] : undefined;
     const factor = { "+": 0.5, "=": 0.5, "-": 2 }[key];
-    if (key === "0") this.look([0, this.span]);
-    else if (factor) this.look(zoomed(this.view, factor, this.span));
-    else if (pan) this.look(panned(this.view, pan, this.span));
+    if (key === "0") this.setView([0, this.span]);
+    else if (factor) this.setView(zoomed(this.view, factor, this.span));
+    else if (pan) this.setView(panned(this.view, pan, this.span));
     else return false;
     return true;
   }
 
   /** @param {number[]} view */
-  look([startValue, endValue]) {
+  setView([startValue, endValue]) {
     this.view = [startValue, endValue];
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
   }

@@ -1,35 +1,35 @@
-// The model of a task, drawn by Netron: on its own page, and folded on the task's page.
+// The model of a task, drawn by Netron: on the model's own page, and in the preview on the task's page.
 
-import { fetched, makeFrame, NotDrawn } from "../graph/frame.js";
+import { DrawError, fetchContent, makeFrame } from "../graph/frame.js";
 
-/** Draw the model of a part that the server rendered (templates/tasks/_model.html). */
+/** Draw the model in `part`, an element of templates/tasks/_model.html. */
 export async function drawModel(part) {
   const { dataset } = part;
   if (!dataset.address) return;
   const status = part.querySelector("[data-graph=status]");
-  const say = (text, kind = "") => {
+  const showStatus = (text, kind = "") => {
     status.textContent = text;
     status.dataset.kind = kind;
   };
-  const heard = ({ kind }) => {
+  const onMessage = ({ kind }) => {
     if (kind === "left") part.focus();
   };
   dataset.state = "loading";
-  say(dataset.loading);
-  const frame = makeFrame(part.querySelector("[data-graph=stage]"), { address: dataset.viewer, title: dataset.title, heard });
+  showStatus(dataset.loading);
+  const frame = makeFrame(part.querySelector("[data-graph=stage]"), { address: dataset.viewer, title: dataset.title, onMessage });
   try {
-    const file = await fetched(dataset.address, (response) => response.blob());
+    const file = await fetchContent(dataset.address, (response) => response.blob());
     await frame.open(file, "model.mge");
     dataset.state = "drawn";
-    say("");
+    showStatus("");
   } catch (error) {
-    if (!(error instanceof NotDrawn)) throw error;
+    if (!(error instanceof DrawError)) throw error;
     frame.remove();
     dataset.state = "failed";
-    say(error.message || dataset.failed, "problem");
+    showStatus(error.message || dataset.failed, "problem");
   }
 }
 
-// the page of the model has the part at once; the task's page fetches it when its preview is opened
+// the model's own page contains this element; the task's page fetches it when its preview is opened
 const part = document.getElementById("model-graph");
 if (part) drawModel(part);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { cumulativePicture, thinned } from "../charts/cumulative.js";
+import { cumulativePicture, downsample } from "../charts/cumulative.js";
 import { nextItem } from "../charts/keys.js";
 import { withTypes } from "../charts/operators.js";
 import { hexOf, inkOn } from "../charts/palette.js";
@@ -73,15 +73,15 @@ test("a bar out of sight comes to the middle, one in sight moves nothing", () =>
 });
 
 test("finer bars are fetched where bars are merged, and the first ones serve again outside", () => {
-  const whole = { held: [0, 100], merged: true, span: 100, wholeMerged: true };
+  const whole = { range: [0, 100], merged: true, span: 100, wholeMerged: true };
   assert.equal(toFetch([0, 100], whole), null);
   assert.equal(toFetch([0, 60], whole), null);
   assert.deepEqual(toFetch([50, 60], whole), [45, 65]);
-  const part = { ...whole, held: [45, 65], merged: false };
+  const part = { ...whole, range: [45, 65], merged: false };
   assert.equal(toFetch([46, 47], part), null);
   assert.deepEqual(toFetch([60, 70], part), [55, 75]);
   assert.equal(toFetch([0, 90], part), "whole");
-  const small = { held: [0, 100], merged: false, span: 100, wholeMerged: false };
+  const small = { range: [0, 100], merged: false, span: 100, wholeMerged: false };
   assert.equal(toFetch([1, 2], small), null);
 });
 
@@ -171,11 +171,11 @@ test("a treemap with too many nodes shows the upper levels first", () => {
 });
 
 test("a curve has as many points as can be seen, its end among them", () => {
-  assert.deepEqual(thinned(4, 100), [0, 1, 2, 3]);
-  const kept = thinned(10_000, 500);
+  assert.deepEqual(downsample(4, 100), [0, 1, 2, 3]);
+  const kept = downsample(10_000, 500);
   assert.ok(kept.length <= 1_002);
   assert.equal(kept.at(-1), 9_999);
-  assert.deepEqual(thinned(0, 100), []);
+  assert.deepEqual(downsample(0, 100), []);
 });
 
 test("the cumulative curve of a total of zero has nothing to draw", () => {

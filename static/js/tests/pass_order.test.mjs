@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { inOrderOfPasses } from "../profiles/list/run_files.js";
+import { sortByPass } from "../profiles/list/run_files.js";
 
-const ordered = (...names) => inOrderOfPasses(names.map((name) => ({ name }))).map(({ name }) => name);
+const ordered = (...names) => sortByPass(names.map((name) => ({ name }))).map(({ name }) => name);
 
 test("passes stand in the order of their numbers, the one without a number first", () => {
   assert.deepEqual(ordered("p-10.json", "p-2.json", "p.json"), ["p.json", "p-2.json", "p-10.json"]);
@@ -20,6 +20,6 @@ test("files that are no passes of one run stay as they were chosen", () => {
 
 test("equal names keep their order, and none is no fault", () => {
   const twins = [{ name: "a", n: 1 }, { name: "a", n: 2 }];
-  assert.deepEqual(inOrderOfPasses(twins), twins);
+  assert.deepEqual(sortByPass(twins), twins);
   assert.deepEqual(ordered(), []);
 });

@@ -14,9 +14,9 @@ test("a tensor is found by operator and address, the one drawn last first", () =
 });
 
 test("an operator finds all that it writes, and none where it is not known", () => {
-  const found = itemsByRow([3, -1, 3]);
-  assert.deepEqual(found.get(3), [0, 2]);
-  assert.equal(found.has(-1), false);
+  const byRow = itemsByRow([3, -1, 3]);
+  assert.deepEqual(byRow.get(3), [0, 2]);
+  assert.equal(byRow.has(-1), false);
 });
 
 test("what is in use lasts to the next step, and to the end", () => {

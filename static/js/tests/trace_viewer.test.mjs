@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { answered, estimate, outward, question, shortTime } from "../profiles/timeline/estimate.js";
-import { mended } from "../profiles/timeline/mend.js";
+import { queryToRange, estimate, roundOutward, rangeToQuery, shortTime } from "../profiles/timeline/estimate.js";
+import { closeTrace } from "../profiles/timeline/mend.js";
 
 const bytes = (text) => new TextEncoder().encode(text).buffer;
 const text = (buffer) => new TextDecoder().decode(buffer);
 
 test("a list that was cut ends after its last whole event", () => {
   const cut = '{"traceEvents": [{"name": "é", "args": {"a": 1}},\n{"name": "b", "args": {"x": {}}},\n{"na';
-  assert.deepEqual(JSON.parse(text(mended(bytes(cut)))), {
+  assert.deepEqual(JSON.parse(text(closeTrace(bytes(cut)))), {
     traceEvents: [
       { name: "é", args: { a: 1 } },
       { name: "b", args: { x: {} } },
@@ -18,15 +18,15 @@ test("a list that was cut ends after its last whole event", () => {
 });
 
 test("a bare list is closed as one", () => {
-  assert.deepEqual(JSON.parse(text(mended(bytes('[{"name": "a"}, {"name": "b"')))), [{ name: "a" }]);
+  assert.deepEqual(JSON.parse(text(closeTrace(bytes('[{"name": "a"}, {"name": "b"')))), [{ name: "a" }]);
 });
 
 test("what has no event that is whole stays as it is", () => {
   const file = bytes('{"traceEvents": [{"na');
-  assert.equal(mended(file), file);
+  assert.equal(closeTrace(file), file);
 });
 
-const TOLD = {
+const OVERVIEW = {
   begin_s: 10,
   end_s: 14,
   lanes: { 0: [4, 0, 0, 8], 2: [0, 2, 2, 0] },
@@ -36,15 +36,15 @@ const TOLD = {
 };
 
 test("a cut has what its parts of the time have", () => {
-  assert.deepEqual(estimate(TOLD, { begin_s: 10, end_s: 14 }, null), { events: 20, bytes: 2000 });
-  assert.deepEqual(estimate(TOLD, { begin_s: 10, end_s: 10.5 }, null), { events: 3, bytes: 250 });
-  assert.deepEqual(estimate(TOLD, { begin_s: 11, end_s: 13 }, ["0"]), { events: 2, bytes: 200 });
-  assert.deepEqual(estimate(TOLD, { begin_s: 0, end_s: 99 }, []), { events: 4, bytes: 400 });
-  assert.deepEqual(estimate(TOLD, { begin_s: 20, end_s: 30 }, null), { events: 0, bytes: 0 });
+  assert.deepEqual(estimate(OVERVIEW, { begin_s: 10, end_s: 14 }, null), { events: 20, bytes: 2000 });
+  assert.deepEqual(estimate(OVERVIEW, { begin_s: 10, end_s: 10.5 }, null), { events: 3, bytes: 250 });
+  assert.deepEqual(estimate(OVERVIEW, { begin_s: 11, end_s: 13 }, ["0"]), { events: 2, bytes: 200 });
+  assert.deepEqual(estimate(OVERVIEW, { begin_s: 0, end_s: 99 }, []), { events: 4, bytes: 400 });
+  assert.deepEqual(estimate(OVERVIEW, { begin_s: 20, end_s: 30 }, null), { events: 0, bytes: 0 });
 });
 
 test("a trace of one moment is all in each cut", () => {
-  const moment = { ...TOLD, end_s: 10 };
+  const moment = { ...OVERVIEW, end_s: 10 };
   assert.equal(estimate(moment, { begin_s: 10, end_s: 10 }, null).events, 20);
 });
 
@@ -55,20 +55,20 @@ test("times are as short as the range allows", () => {
 });
 
 test("the ends of a range are short, and nothing of it is left out", () => {
-  assert.deepEqual(outward(0.0012345678, 0.3652083929999, 0.364), [0.0012, 0.3653]);
-  assert.deepEqual(outward(0, 0.25, 0.25), [0, 0.25]);
-  assert.deepEqual(outward(0.1, 0.3, 0.2), [0.1, 0.3]);
-  const [begin, end] = outward(1.23456789, 1.2345679, 1e-8);
+  assert.deepEqual(roundOutward(0.0012345678, 0.3652083929999, 0.364), [0.0012, 0.3653]);
+  assert.deepEqual(roundOutward(0, 0.25, 0.25), [0, 0.25]);
+  assert.deepEqual(roundOutward(0.1, 0.3, 0.2), [0.1, 0.3]);
+  const [begin, end] = roundOutward(1.23456789, 1.2345679, 1e-8);
   assert.ok(begin <= 1.23456789 && end >= 1.2345679 && String(end).length <= 11);
 });
 
 test("an address says what is shown, and is read again", () => {
   const range = { begin_s: 0.5, end_s: 1.25, lanes: ["0", "2"] };
-  assert.equal(question(range), "?begin_s=0.5&end_s=1.25&lane=0&lane=2");
-  assert.deepEqual(answered(question(range)), range);
-  assert.deepEqual(answered("?begin_s=1&end_s=2"), { begin_s: 1, end_s: 2, lanes: null });
-  assert.equal(question(null), "");
+  assert.equal(rangeToQuery(range), "?begin_s=0.5&end_s=1.25&lane=0&lane=2");
+  assert.deepEqual(queryToRange(rangeToQuery(range)), range);
+  assert.deepEqual(queryToRange("?begin_s=1&end_s=2"), { begin_s: 1, end_s: 2, lanes: null });
+  assert.equal(rangeToQuery(null), "");
   for (const wrong of ["", "?begin_s=1", "?begin_s=2&end_s=1", "?begin_s=a&end_s=b"]) {
-    assert.equal(answered(wrong), null);
+    assert.equal(queryToRange(wrong), null);
   }
 });

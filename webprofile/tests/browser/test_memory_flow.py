@@ -82,7 +82,7 @@ def test_a_search_changes_table_picture_and_address_without_a_new_page(open_flow
     flow.until(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
     assert flow.query == "?tag=fc1&tensors=all"
     flow.until(lambda: "fc1" in flow.part("notes").text, "the picture's note")
-    assert flow.find("#memory-flow-said").get_attribute("textContent").strip()
+    assert flow.find("#memory-flow-status").get_attribute("textContent").strip()
     assert flow.js("return document.activeElement.id") == "flow-tag"
     flow.browser.back()
     flow.until(lambda: flow.query == "?tensors=all" and len(flow.rows) == 50, "all once more")

@@ -1,30 +1,30 @@
-// Opening a profile that was made elsewhere: look, sum up, send to storage, have it read.
+// Import a profile: check the chosen files, hash them, upload them to storage and submit the import.
 //
-// Without this script the form posts the files by itself.
+// Without this script the form posts the files to the server.
 
 import { acceptDrops } from "../../drops.js";
 import { bytesize, fill } from "../../format.js";
 import { NoAnswer, Refusal, postJson } from "../../requests.js";
 import { Transfer } from "../../transfer/transfer.js";
-import { inOrderOfPasses, nameIn, ofChosenFolder, ofDroppedFolder } from "./run_files.js";
+import { nameIn, readChosenFolder, readDroppedFolder, sortByPass } from "./run_files.js";
 
 const form = document.getElementById("open-profile");
 const texts = form.dataset;
 const chooser = form.elements.files;
 const folderChooser = document.getElementById("open-folder");
-const place = document.getElementById("open-error");
+const errorMessage = document.getElementById("open-error");
 
-/** of the folder that the chosen files lay in, or "" */
+/** The name of the folder that contains the chosen files, or "". */
 let folder = "";
 
-function show(message) {
-  place.textContent = message;
-  place.hidden = !message;
+function showError(message) {
+  errorMessage.textContent = message;
+  errorMessage.hidden = !message;
   chooser.setAttribute("aria-invalid", String(Boolean(message)));
-  if (message) place.focus();
+  if (message) errorMessage.focus();
 }
 
-/** What is wrong before anything is read, or "". */
+/** The message about the number and sizes of the files, or "". */
 function problemOf(files) {
   if (!files.length) return texts.none;
   if (files.length > Number(texts.filesLimit)) return texts.many;
@@ -36,7 +36,7 @@ function problemOf(files) {
   return fill(texts.large, { name: large.name, size: bytesize(large.size), limit: bytesize(limit) });
 }
 
-/** The first bytes in base64: the server tells from them what a file is. */
+/** The first bytes in base64, from which the server detects the format. */
 async function headOf(file) {
   const bytes = new Uint8Array(await file.slice(0, Number(texts.headBytes)).arrayBuffer());
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
@@ -52,22 +52,22 @@ function freeze(frozen) {
   for (const control of form.elements) control.disabled = frozen;
 }
 
-function back(transfer, message) {
+function returnToForm(transfer, message) {
   transfer.hide();
   freeze(false);
-  show(message);
+  showError(message);
 }
 
-async function send(transfer, made) {
-  const place = `${texts.api}${made.id}/`;
+async function upload(transfer, created) {
+  const url = `${texts.api}${created.id}/`;
   const urls = {
-    files: `${place}files/`,
-    uploads: `${place}uploads/`,
-    submit: `${place}submit/`,
-    remove: place,
-    page: `${form.action}${made.id}/`,
+    files: `${url}files/`,
+    uploads: `${url}uploads/`,
+    submit: `${url}submit/`,
+    remove: url,
+    page: `${form.action}${created.id}/`,
   };
-  if (!(await transfer.run(made.uploads, urls))) back(transfer, "");
+  if (!(await transfer.run(created.uploads, urls))) returnToForm(transfer, "");
 }
 
 async function start(files) {
@@ -75,55 +75,55 @@ async function start(files) {
   const name = form.elements.name.value.trim() || nameIn(folder, files[0]);
   freeze(true);
   transfer.panel.scrollIntoView({ block: "nearest" });
-  let made;
+  let created;
   try {
-    const described = await describe(transfer, files);
-    made = await postJson(texts.api, { name, files: described }, { login: texts.login });
+    const descriptions = await describe(transfer, files);
+    created = await postJson(texts.api, { name, files: descriptions }, { login: texts.login });
   } catch (error) {
-    if (error instanceof Refusal || error instanceof NoAnswer || error.kind) return back(transfer, transfer.cause(error));
-    // a file that vanished while its first bytes were read
-    return back(transfer, transfer.texts.unreadable);
+    if (error instanceof Refusal || error instanceof NoAnswer || error.kind) return returnToForm(transfer, transfer.cause(error));
+    // a file was changed or deleted while its first bytes were read
+    return returnToForm(transfer, transfer.texts.unreadable);
   }
-  return send(transfer, made);
+  return upload(transfer, created);
 }
 
-/** Take over files that came from elsewhere than the chooser. */
-function take(files, from = "") {
-  const given = new DataTransfer();
-  for (const file of files) given.items.add(file);
-  chooser.files = given.files;
+/** Set the chooser's files to dropped files, or to the files of a folder with the name `from`. */
+function setFiles(files, from = "") {
+  const transfer = new DataTransfer();
+  for (const file of files) transfer.items.add(file);
+  chooser.files = transfer.files;
   chooser.dispatchEvent(new Event("change"));
   folder = from;
-  form.elements.name.placeholder = nameIn(folder, inOrderOfPasses(files)[0]);
-  if (from && !files.length) show(fill(texts.noneInFolder, { folder: from }));
+  form.elements.name.placeholder = nameIn(folder, sortByPass(files)[0]);
+  if (from && !files.length) showError(fill(texts.noneInFolder, { folder: from }));
 }
 
 folderChooser.closest("[hidden]").hidden = false;
 folderChooser.addEventListener("change", () => {
-  const found = ofChosenFolder(folderChooser.files);
-  if (found.folder) take(found.files, found.folder);
-  // the same folder may be chosen again; its files stand in the chooser of files
+  const contents = readChosenFolder(folderChooser.files);
+  if (contents.folder) setFiles(contents.files, contents.folder);
+  // reset, so that the same folder can be chosen again; the other chooser has its files
   folderChooser.value = "";
 });
 chooser.addEventListener("change", () => {
   folder = form.elements.name.placeholder = "";
-  const files = inOrderOfPasses(chooser.files);
-  show(files.length ? problemOf(files) : "");
-  const chosen = document.getElementById("open-chosen");
+  const files = sortByPass(chooser.files);
+  showError(files.length ? problemOf(files) : "");
+  const list = document.getElementById("open-chosen");
   const names = files.map((file) => file.name).join(", ");
-  chosen.textContent = files.length > 1 ? fill(texts.chosen, { names }) : "";
+  list.textContent = files.length > 1 ? fill(texts.chosen, { names }) : "";
 });
-acceptDrops(form.querySelector("[data-drop=files]"), (files) => take(files), (transfer) => {
-  const found = ofDroppedFolder(transfer);
-  found?.then((each) => take(each.files, each.folder), () => show(texts.unreadableFolder));
-  return found !== null;
+acceptDrops(form.querySelector("[data-drop=files]"), (files) => setFiles(files), (transfer) => {
+  const reading = readDroppedFolder(transfer);
+  reading?.then((contents) => setFiles(contents.files, contents.folder), () => showError(texts.unreadableFolder));
+  return reading !== null;
 });
-// a file dropped beside the mark would replace the page
+// the browser would open a file that is dropped elsewhere on the page
 for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  const files = inOrderOfPasses(chooser.files);
+  const files = sortByPass(chooser.files);
   const problem = problemOf(files);
-  show(problem);
+  showError(problem);
   if (!problem) start(files);
 });

@@ -1,23 +1,23 @@
-// The files of a run that are chosen or dropped: those that lie directly in one folder, and their order
-// by passes, as `profiles.imports.uploads` has it.
+// The profile files of a run: read them from a chosen or dropped folder, and sort them by pass, as
+// `profiles.imports.uploads` does.
 
 const OF_A_RUN = /\.(json|svg)$/i;
 
-/** What a chooser of folders holds: {folder, files}. Deeper folders are of other runs. */
-export function ofChosenFolder(files) {
+/** The folder and its files in a folder chooser: {folder, files}. Subfolders belong to other runs and are left out. */
+export function readChosenFolder(files) {
   const [folder = ""] = (files[0]?.webkitRelativePath ?? "").split("/");
   return { folder, files: [...files].filter((file) => isOfRun(file) && depthOf(file) === 2) };
 }
 
-/** The folder in a drop, if there is one and nothing else: a promise of {folder, files}, or null. */
-export function ofDroppedFolder(transfer) {
-  // what is dropped can be asked for only while the event lasts
+/** A promise of {folder, files} if a single folder was dropped, otherwise null. */
+export function readDroppedFolder(transfer) {
+  // the items can be read only during the drop event
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.());
   if (entries.length !== 1 || !entries[0]?.isDirectory) return null;
   return readFolder(entries[0]);
 }
 
-/** What a run is called whose files lie in a folder; MegEngine calls the files alike in each. */
+/** The proposed name of a run; it contains the folder, because MegEngine uses the same file names in every folder. */
 export function nameIn(folder, file) {
   return folder && file ? `${folder}/${file.name.replace(/\.[^.]*$/, "")}` : "";
 }
@@ -26,11 +26,11 @@ async function readFolder(entry) {
   const reader = entry.createReader();
   const files = [];
   for (;;) {
-    // a browser tells them by the hundred, and ends with none
-    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (!some.length) break;
-    const plain = some.filter((each) => each.isFile);
-    files.push(...(await Promise.all(plain.map((each) => new Promise((resolve, reject) => each.file(resolve, reject))))));
+    // browsers return entries in batches, and an empty batch at the end
+    const batch = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!batch.length) break;
+    const fileEntries = batch.filter((child) => child.isFile);
+    files.push(...(await Promise.all(fileEntries.map((child) => new Promise((resolve, reject) => child.file(resolve, reject))))));
   }
   return { folder: entry.name, files: files.filter(isOfRun) };
 }
@@ -38,7 +38,7 @@ async function readFolder(entry) {
 const isOfRun = (file) => OF_A_RUN.test(file.name);
 const depthOf = (file) => file.webkitRelativePath.split("/").length;
 
-/** Names without their ending, cut into texts and numbers. */
+/** Split a name without its suffix into alternating texts and numbers, for natural sorting. */
 function parts(name) {
   return name
     .replace(/(?<=.)\.[^.]*$/, "")
@@ -53,7 +53,7 @@ function compare(a, b) {
   return a.length - b.length;
 }
 
-/** What the names of one run's passes have in common: `p` of `p.json`, `p-2.json` and `p (3).json`. */
+/** The common name of the passes of one run: `p` of `p.json`, `p-2.json` and `p (3).json`. */
 function family(name) {
   return name
     .replace(/(?<=.)\.[^.]*$/, "")
@@ -61,13 +61,15 @@ function family(name) {
     .replace(/([-_. (]*#\)?)+$/, "");
 }
 
-/** Files in the order of their passes: names that differ in numbers alone in the order of these, profile.json before
- * profile-2.json; all else as it was chosen, since the first is what is shown. */
-export function inOrderOfPasses(files) {
+/**
+ * Sort files by pass: names that differ only in a number by this number, profile.json before
+ * profile-2.json. Otherwise the order of selection stays, because the first file is shown first.
+ */
+export function sortByPass(files) {
   const families = new Map();
   for (const file of files) {
-    const found = families.get(family(file.name)) ?? [];
-    families.set(family(file.name), [...found, [parts(file.name), file]]);
+    const members = families.get(family(file.name)) ?? [];
+    families.set(family(file.name), [...members, [parts(file.name), file]]);
   }
-  return [...families.values()].flatMap((named) => named.sort(([a], [b]) => compare(a, b)).map(([, file]) => file));
+  return [...families.values()].flatMap((members) => members.sort(([a], [b]) => compare(a, b)).map(([, file]) => file));
 }

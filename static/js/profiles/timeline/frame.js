@@ -1,13 +1,13 @@
-// The page's side of the frame that Perfetto draws in; `js/perfetto/bridge.js` is the other side.
+// The page's side of the iframe in which Perfetto draws; `js/perfetto/bridge.js` is the iframe's side.
 
 const PING_MS = 100;
 const READY_MS = 60_000;
 const DRAWN_MS = 300_000;
 
-/** The viewer did not come, or could not show the trace. */
-export class NotShown extends Error {}
+/** The viewer did not load, or could not show the trace. */
+export class ViewerError extends Error {}
 
-/** Put a frame into `stage`: {open(buffer, title), remove()}. */
+/** Put a viewer's iframe into `stage`. Returns {open(buffer, title), remove()}. */
 export function makeFrame(stage, { address, title }) {
   const frame = document.createElement("iframe");
   frame.className = "timeline__frame";
@@ -18,47 +18,47 @@ export function makeFrame(stage, { address, title }) {
   stage.replaceChildren(frame);
   let stop = () => {};
 
-  /** Resolves when `isAnswer` says so of what the frame tells. */
-  function heard(isAnswer, limitMs) {
+  /** Resolve with the first message from the frame for which `matches(message)` is true. */
+  function waitFor(matches, limitMs) {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => end(reject, new NotShown()), limitMs);
+      const timer = setTimeout(() => end(reject, new ViewerError()), limitMs);
       function end(settle, value) {
         clearTimeout(timer);
         removeEventListener("message", listen);
         settle(value);
       }
       function listen(event) {
-        // the viewer's page has an origin of its own, which is written "null"
+        // the viewer's page has an opaque origin, which events report as "null"
         if (event.source !== frame.contentWindow || event.origin !== "null") return;
-        if (event.data?.kind === "failed") end(reject, new NotShown());
-        else if (isAnswer(event.data)) end(resolve);
+        if (event.data?.kind === "failed") end(reject, new ViewerError());
+        else if (matches(event.data)) end(resolve);
       }
       addEventListener("message", listen);
-      stop = () => end(reject, new NotShown());
+      stop = () => end(reject, new ViewerError());
     });
   }
 
-  // no address names that origin; the policy of this page keeps all others out of the frame
-  const say = (message, transfer = []) => frame.contentWindow?.postMessage(message, "*", transfer);
+  // an opaque origin cannot be named as the target; this page's CSP allows only the viewer in the iframe
+  const post = (message, transfer = []) => frame.contentWindow?.postMessage(message, "*", transfer);
 
   async function ready() {
-    const pinging = setInterval(() => say("PING"), PING_MS);
+    const pinging = setInterval(() => post("PING"), PING_MS);
     try {
-      await heard((answer) => answer === "PONG", READY_MS);
+      await waitFor((message) => message === "PONG", READY_MS);
     } finally {
       clearInterval(pinging);
     }
   }
 
   const isReady = ready();
-  isReady.catch(() => {}); // whoever opens a trace hears of it
+  isReady.catch(() => {}); // `open` reports it
 
   return {
-    /** Show a trace; `buffer` is gone then. Throws NotShown. */
+    /** Show a trace. `buffer` is transferred to the frame and unusable afterwards. Throws ViewerError. */
     async open(buffer, name) {
       await isReady;
-      const drawn = heard((answer) => answer?.kind === "drawn", DRAWN_MS);
-      say({ perfetto: { buffer, title: name } }, [buffer]);
+      const drawn = waitFor((message) => message?.kind === "drawn", DRAWN_MS);
+      post({ perfetto: { buffer, title: name } }, [buffer]);
       await drawn;
     },
     remove() {

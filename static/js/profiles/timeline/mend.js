@@ -1,14 +1,14 @@
-// A trace that ends in the middle of its list, which Perfetto refuses to read.
+// Repair a truncated trace, which ends in the middle of its list of events and which Perfetto cannot read.
 
-/** events are smaller by far */
+/** The part that is searched for the last complete event; an event is far smaller. */
 const TAIL_BYTES = 1 << 20;
 const BETWEEN_EVENTS = /\}\s*,\s*\{/g;
 
-/** The bytes up to the last event that is whole, with the list closed; as they are if none is. */
-export function mended(buffer) {
+/** Cut a trace after its last complete event and close the list; without a complete event it is returned unchanged. */
+export function closeTrace(buffer) {
   const bytes = new Uint8Array(buffer);
   const from = Math.max(0, bytes.length - TAIL_BYTES);
-  // one letter for each byte, so that places in the text are places in the file
+  // Latin-1 has one character for each byte, so string indices are byte offsets
   const tail = new TextDecoder("latin1").decode(bytes.subarray(from));
   const last = [...tail.matchAll(BETWEEN_EVENTS)].at(-1);
   if (last === undefined) return buffer;

@@ -1,122 +1,123 @@
-// A trace on Perfetto's timeline: the page fetches it, or a part of it, and hands it to the frame.
+// A trace on Perfetto's timeline: the page fetches the trace, or a cut of it, and passes it to the frame.
 
 import { bytesize, fill } from "../../format.js";
-import { fetched, NotDrawn } from "../../graph/frame.js";
-import { answered, question, shortTime } from "./estimate.js";
-import { makeFrame, NotShown } from "./frame.js";
-import { mended } from "./mend.js";
+import { DrawError, fetchContent } from "../../graph/frame.js";
+import { queryToRange, rangeToQuery, shortTime } from "./estimate.js";
+import { makeFrame, ViewerError } from "./frame.js";
+import { closeTrace } from "./mend.js";
 import { makeOverview } from "./overview.js";
 
 const part = document.querySelector("#timeline");
 const { dataset } = part;
 const find = (name) => part.querySelector(`[data-timeline="${name}"]`);
-const [stage, status, again] = ["stage", "status", "again"].map(find);
-/** that of Perfetto's own lettering; it takes no other letters */
-const LATIN = /[^A-Za-z0-9.\-_ ]/g;
+const [stage, status, retryButton] = ["stage", "status", "again"].map(find);
+/** Characters that Perfetto does not accept in titles. */
+const NOT_IN_TITLES = /[^A-Za-z0-9.\-_ ]/g;
 
-/** Why there is nothing to see, in the reader's words; `mayHelp`: whether to try once more. */
-class Refused extends Error {
-  constructor(words, mayHelp) {
-    super(words);
-    this.mayHelp = mayHelp;
+/** The trace cannot be fetched. message: in the user's language; canRetry: whether a retry may help. */
+class FetchError extends Error {
+  constructor(message, canRetry) {
+    super(message);
+    this.canRetry = canRetry;
   }
 }
 
-/** What comes later takes the place of what is still on its way. */
-let turn = 0;
+/** The number of the last request; a later request replaces those in flight. */
+let requestNumber = 0;
 let frame = null;
-let latest = openFile;
+let retry = openFile;
 
-function say(text, kind = "") {
+function showStatus(text, kind = "") {
   status.textContent = text;
   status.dataset.kind = kind;
 }
 
-async function fromStorage(address) {
+async function fetchFromStorage(address) {
   let response = null;
   try {
     response = await fetch(address);
     if (response.ok) return await response.arrayBuffer();
   } catch {
-    throw new Refused(dataset.away, true);
+    throw new FetchError(dataset.away, true);
   }
   if (response.status === 401) location.reload();
-  if (response.status === 404) throw new Refused(dataset.missing, false);
-  throw new Refused(dataset.away, true);
+  if (response.status === 404) throw new FetchError(dataset.missing, false);
+  throw new FetchError(dataset.away, true);
 }
 
-/** The file as it was opened: {buffer, done}. */
-async function wholeFile() {
-  if (dataset.refused) throw new Refused(dataset.refused, false);
-  say(fill(dataset.loadingFile, { size: bytesize(Number(dataset.size)) }));
-  const buffer = await fromStorage(dataset.file);
-  return { buffer: "isCut" in dataset ? mended(buffer) : buffer, done: "" };
+/** Fetch the file: {buffer, done}, with `done` the status text afterwards. A truncated file is repaired. */
+async function fetchFile() {
+  if (dataset.refused) throw new FetchError(dataset.refused, false);
+  showStatus(fill(dataset.loadingFile, { size: bytesize(Number(dataset.size)) }));
+  const buffer = await fetchFromStorage(dataset.file);
+  return { buffer: "isCut" in dataset ? closeTrace(buffer) : buffer, done: "" };
 }
 
-/** A part of the trace, all of it for null. */
-async function cutOf(range) {
-  say(dataset.loadingCut);
-  return fetched(dataset.cut + question(range), async (response) => {
+/** Fetch a cut of the trace, or for null the whole trace: {buffer, done}. */
+async function fetchCut(range) {
+  showStatus(dataset.loadingCut);
+  return fetchContent(dataset.cut + rangeToQuery(range), async (response) => {
     const buffer = await response.arrayBuffer();
     if (range === null) return { buffer, done: "" };
     const events = response.headers.get("X-Trace-Events") ?? "";
-    const [begin, end] = [range.begin_s, range.end_s].map((at) =>
-      shortTime(at, range.end_s - range.begin_s),
+    const [begin, end] = [range.begin_s, range.end_s].map((time) =>
+      shortTime(time, range.end_s - range.begin_s),
     );
     return { buffer, done: fill(dataset.shown, { begin, end, events }) };
   });
 }
 
+/** Draw the trace that `load` fetches, and show the progress or the error. */
 async function draw(load) {
-  const mine = ++turn;
-  latest = () => draw(load);
+  const number = ++requestNumber;
+  retry = () => draw(load);
   part.dataset.state = "loading";
   part.setAttribute("aria-busy", "true");
-  again.hidden = true;
+  retryButton.hidden = true;
   frame?.remove();
   frame = makeFrame(stage, { address: dataset.viewer, title: dataset.title });
-  const own = frame;
+  const ownFrame = frame;
   try {
     const { buffer, done } = await load();
-    if (mine !== turn) return;
-    say(dataset.drawing);
-    await own.open(buffer, dataset.name.replace(LATIN, " "));
-    if (mine !== turn) return;
+    if (number !== requestNumber) return;
+    showStatus(dataset.drawing);
+    await ownFrame.open(buffer, dataset.name.replace(NOT_IN_TITLES, " "));
+    if (number !== requestNumber) return;
     part.dataset.state = "drawn";
-    say(done);
+    showStatus(done);
   } catch (error) {
-    if (mine !== turn) return;
-    own.remove();
+    if (number !== requestNumber) return;
+    ownFrame.remove();
     part.dataset.state = "failed";
-    if (error instanceof Refused) refuse(error.message, error.mayHelp);
-    else if (error instanceof NotDrawn) refuse(error.message || dataset.unanswered, true);
-    else if (error instanceof NotShown) refuse(dataset.failed, true);
+    if (error instanceof FetchError) showProblem(error.message, error.canRetry);
+    else if (error instanceof DrawError) showProblem(error.message || dataset.unanswered, true);
+    else if (error instanceof ViewerError) showProblem(dataset.failed, true);
     else throw error;
   } finally {
-    if (mine === turn) part.removeAttribute("aria-busy");
+    if (number === requestNumber) part.removeAttribute("aria-busy");
   }
 }
 
-function refuse(words, mayHelp) {
-  say(words, "problem");
-  again.hidden = !mayHelp;
+function showProblem(message, canRetry) {
+  showStatus(message, "problem");
+  retryButton.hidden = !canRetry;
 }
 
 function openFile() {
-  draw(wholeFile);
+  draw(fetchFile);
 }
 
 function openCut(range) {
-  history.replaceState(null, "", location.pathname + question(range));
-  draw(() => cutOf(range));
+  history.replaceState(null, "", location.pathname + rangeToQuery(range));
+  draw(() => fetchCut(range));
 }
 
-again.addEventListener("click", () => latest());
+retryButton.addEventListener("click", () => retry());
 const form = part.querySelector("#overview");
 if (form === null) {
   openFile();
 } else {
   const overview = makeOverview(form, { show: openCut, openFile });
-  const range = overview.begin(answered(location.search));
-  draw(() => cutOf(range));
+  const range = overview.begin(queryToRange(location.search));
+  draw(() => fetchCut(range));
 }
