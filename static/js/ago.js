@@ -1,15 +1,15 @@
-// "3 min. ago" where a moment is recent, as long as the page is open.
+// Relative times ("3 min. ago") and elapsed times, updated while the page is open.
 
 const DAY_S = 86_400;
-const EVERY_MS = 15_000;
+const INTERVAL_MS = 15_000;
 /**
- * Longest first: s, name as Intl knows it.
+ * Units, longest first: length in s, and the name that Intl.RelativeTimeFormat takes.
  * @type {[number, Intl.RelativeTimeFormatUnit][]}
  */
 const UNITS = [[3_600, "hour"], [60, "minute"], [1, "second"]];
 
-/** The words for a moment so many seconds ago; null for one that is better told by its date. */
-export function ago(seconds, language) {
+/** The text for a moment `seconds` ago; null if the date is shown instead (older than a day, or in the future). */
+export function relativeTime(seconds, language) {
   if (!(seconds >= -60) || seconds >= DAY_S) return null;
   const past = Math.max(0, seconds);
   const [length, unit] = UNITS.find(([least]) => past >= least) ?? UNITS.at(-1);
@@ -17,7 +17,7 @@ export function ago(seconds, language) {
   return words.format(-Math.floor(past / length), unit);
 }
 
-/** How long something lasts, as `moments.elapsed` of the server says it: "24 s", "3 min 12 s", "1 h 5 min". */
+/** A duration in the format of the server's `moments.elapsed`: "24 s", "3 min 12 s", "1 h 5 min". */
 export function elapsed(seconds) {
   const total = Math.max(0, Math.floor(seconds));
   const [hours, minutes] = [Math.floor(total / 3_600), Math.floor(total / 60) % 60];
@@ -25,27 +25,27 @@ export function elapsed(seconds) {
   return minutes ? `${minutes} min ${total % 60} s` : `${total} s`;
 }
 
-/** ms that the browser's clock is ahead of the server's: the least seen, which has the least delay */
+/** Offset of the browser's clock against the server's, ms: the minimum of all samples, which has the least network delay. */
 let aheadMs = Infinity;
 
-/** Write how long it is since the moments below `root` that ask for it, by the server's clock. */
-export function tellElapsed(root) {
+/** Update the elapsed times below `root` (`data-since`), measured by the server's clock. */
+export function updateElapsedTimes(root) {
   for (const element of root.querySelectorAll("[data-since]")) {
     if (element.dataset.now) aheadMs = Math.min(aheadMs, Date.now() - Date.parse(element.dataset.now));
-    // true only now; without it two answers that say the same are the same
+    // it was valid at the response only; without it, two responses with the same content are equal
     delete element.dataset.now;
     const text = elapsed((Date.now() - aheadMs - Date.parse(element.dataset.since)) / 1000);
     if (element.textContent !== text) element.textContent = text;
   }
 }
 
-/** Write these words into the times below `root` that ask for them; the date goes to the tooltip. */
-export function tellAgo(root) {
+/** Write relative times into the elements below `root` with `data-ago`; the date moves to the tooltip. */
+export function updateRelativeTimes(root) {
   const now = Date.now();
   for (const element of root.querySelectorAll("time[data-ago]")) {
-    // the date in the reader's zone, which `localizeTimes` wrote
+    // the date in the user's time zone, which `localizeTimes` wrote
     element.dataset.ago ||= element.textContent;
-    const words = ago((now - Date.parse(element.dateTime)) / 1000, document.documentElement.lang);
+    const words = relativeTime((now - Date.parse(element.dateTime)) / 1000, document.documentElement.lang);
     const text = words ?? element.dataset.ago;
     if (element.textContent !== text) element.textContent = text;
     const tooltip = [element.dataset.ago, ...element.title.split(" · ").slice(-1)].join(" · ");
@@ -53,10 +53,10 @@ export function tellAgo(root) {
   }
 }
 
-/** Keep the words true while the page is looked at. */
-export function keepAgo() {
-  tellAgo(document);
+/** Update relative times at an interval while the page is visible. */
+export function keepRelativeTimes() {
+  updateRelativeTimes(document);
   setInterval(() => {
-    if (document.visibilityState === "visible") tellAgo(document);
-  }, EVERY_MS);
+    if (document.visibilityState === "visible") updateRelativeTimes(document);
+  }, INTERVAL_MS);
 }

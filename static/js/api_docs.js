@@ -1,31 +1,31 @@
-/* The API's schema as a page. The bundle before this module defines SwaggerUIBundle. */
+// The API documentation page. The Swagger UI bundle, loaded before this module, defines SwaggerUIBundle.
 
-const place = document.getElementById("api-docs");
+const container = document.getElementById("api-docs");
 const root = document.documentElement;
-const system = matchMedia("(prefers-color-scheme: dark)");
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 
-/** Swagger's dark colours hang on a class; what the reader chose goes before the system's. */
+/** Set Swagger's class for dark colours; the user's theme takes precedence over the system's. */
 function showColours() {
   const { theme } = root.dataset;
-  root.classList.toggle("dark-mode", theme ? theme === "dark" : system.matches);
+  root.classList.toggle("dark-mode", theme ? theme === "dark" : darkScheme.matches);
 }
 
-/** The session's cookie goes along by itself; what changes something also needs its token. */
+/** Add the CSRF token, which requests that change data need besides the session cookie. */
 function withToken(request) {
   if (request.method && request.method !== "GET") {
-    request.headers["X-CSRFToken"] = place.dataset.csrf;
+    request.headers["X-CSRFToken"] = container.dataset.csrf;
   }
   return request;
 }
 
 window.SwaggerUIBundle({
-  url: place.dataset.schema,
-  domNode: place,
+  url: container.dataset.schema,
+  domNode: container,
   deepLinking: true,
   docExpansion: "none",
   defaultModelsExpandDepth: 0,
   validatorUrl: null,
-  // its red numbers on grey cannot be read by everybody
+  // the contrast of its red numbers on grey is too low
   syntaxHighlight: false,
   presets: [window.SwaggerUIBundle.presets.apis],
   layout: "BaseLayout",
@@ -33,7 +33,7 @@ window.SwaggerUIBundle({
 });
 
 showColours();
-system.addEventListener("change", showColours);
-// paper is light
+darkScheme.addEventListener("change", showColours);
+// print in light colours
 addEventListener("beforeprint", () => root.classList.remove("dark-mode"));
 addEventListener("afterprint", showColours);

@@ -1,9 +1,9 @@
-// Files dropped on a part of a page.
+// Drag and drop of files onto a part of a page.
 
 /**
- * Let files be dropped on `area`; a drop beside it must not open the file instead of the page.
+ * Accept files dropped on `area`.
  *
- * onTransfer: sees the drop first, and takes it by returning true
+ * onTransfer: called before onFiles; returns true if it has handled the drop
  * @param {(transfer: DataTransfer) => boolean} onTransfer
  */
 export function acceptDrops(area, onFiles, onTransfer = () => false) {

@@ -1,4 +1,4 @@
-// Numbers and times as the reader sees them; `profiles/presenters/quantities.py` does the same on the server.
+// Format numbers and times for display, as `profiles/presenters/quantities.py` does on the server.
 
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -13,21 +13,21 @@ export function bytesize(bytes) {
   return `${value.toFixed(step ? 1 : 0)} ${SIZES[step]}`;
 }
 
-/** A step of an axis up to `most` bytes that reads well in binary units. */
-export const binaryStep = (most) => 2 ** Math.ceil(Math.log2(Math.max(most, 1) / 5));
+/** The tick interval, a power of two, of an axis from 0 to `max` bytes. */
+export const binaryStep = (max) => 2 ** Math.ceil(Math.log2(Math.max(max, 1) / 5));
 
-/** Put values into the {places} of a text. */
+/** Replace the {placeholders} of a text; one without a value stays. */
 export function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (place, name) => (name in values ? String(values[name]) : place));
+  return text.replace(/\{(\w+)\}/g, (placeholder, name) => (name in values ? String(values[name]) : placeholder));
 }
 
-/** Join sentences: with a space between them, in Chinese without. Empty ones are left out. */
+/** Join the non-empty sentences with spaces, or without any in Chinese. */
 export function sentences(texts) {
   const isChinese = globalThis.document?.documentElement?.lang?.startsWith("zh");
   return texts.filter(Boolean).join(isChinese ? "" : " ");
 }
 
-/** Time in the reader's zone, as precise as the server's text: seconds only if it had them. */
+/** A time in the user's time zone, "2026-11-21 06:30" or with seconds. */
 export function localTime(iso, withSeconds, zone = chosenZone()) {
   const at = new Date(iso);
   const parts = new Intl.DateTimeFormat("en-GB", {
@@ -40,16 +40,17 @@ export function localTime(iso, withSeconds, zone = chosenZone()) {
     second: "2-digit",
     hourCycle: "h23",
   }).formatToParts(at);
-  const of = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
-  return `${of.year}-${of.month}-${of.day} ${of.hour}:${of.minute}${withSeconds ? `:${of.second}` : ""}`;
+  const fields = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
+  const { year, month, day, hour, minute, second } = fields;
+  return `${year}-${month}-${day} ${hour}:${minute}${withSeconds ? `:${second}` : ""}`;
 }
 
-/** The zone that the reader chose; undefined for the browser's own. */
+/** The time zone in the user's profile; undefined for the browser's own. */
 function chosenZone() {
   return globalThis.document?.documentElement?.dataset?.timeZone || undefined;
 }
 
-/** Turn the UTC texts that the server wrote into the reader's own time; the UTC stays as a tooltip. */
+/** Convert the server's UTC texts below `root` to the user's time zone; the UTC text becomes the tooltip. */
 export function localizeTimes(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     if (element.title) continue;
@@ -62,20 +63,20 @@ export function localizeTimes(root) {
 }
 
 /**
- * Units of time: length in s, name, and the decimals of it that a clock can tell.
+ * Units of time: length in s, name, and the number of decimals that a clock can resolve.
  * @type {[number, string, number][]}
  */
 const TIMES = [[1, "s", 9], [1e-3, "ms", 6], [1e-6, "µs", 3], [1e-9, "ns", 3]];
 
-/** The unit for times, s, that stand side by side: the one that fits the longest of them. */
+/** The common unit for times, s, that are shown side by side: the one that fits the longest. */
 export function timeUnit(values) {
-  let most = 0;
-  for (const value of values) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
-  if (most === 0) return TIMES[0];
-  return TIMES.find(([least]) => most >= least) ?? TIMES.at(-1);
+  let max = 0;
+  for (const value of values) if (Number.isFinite(value)) max = Math.max(max, Math.abs(value));
+  if (max === 0) return TIMES[0];
+  return TIMES.find(([length]) => max >= length) ?? TIMES.at(-1);
 }
 
-/** A time with four significant digits: "12.35 ms"; in the unit that fits, or that of the times beside it. */
+/** A time, s, with four significant digits: "12.35 ms". `unit`: from `timeUnit`, for times side by side. */
 export function seconds(value, unit = timeUnit([value])) {
   if (value === null || !Number.isFinite(value)) return "–";
   const [scale, name, decimals] = unit;
@@ -88,7 +89,7 @@ export function seconds(value, unit = timeUnit([value])) {
 
 const THOUSANDS = ["", "K", "M", "G", "T", "P"];
 
-/** A number of base 1000 with its unit: "72.98 GFLOP/s". */
+/** A number with an SI prefix and its unit: "72.98 GFLOP/s". */
 export function scaled(value, unit) {
   let step = 0;
   let rest = value;

@@ -1,8 +1,8 @@
-// The one notice about the connection, at the top of a page that updates itself.
+// The notice about the connection at the top of pages with live updates.
 
 const element = document.getElementById("connection");
 
-/** Show the text of that name: "lost", "failed" or "gone". */
+/** Show the notice `name`: "lost", "failed" or "gone", a data attribute of the element. */
 export function showNotice(name) {
   element.textContent = element.dataset[name];
   element.hidden = false;

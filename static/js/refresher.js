@@ -1,4 +1,4 @@
-// Fetches a fragment and swaps it in: one request at a time, at most one more after it.
+// Refresh a part of the page: one request at a time, and at most one more queued behind it.
 
 import { hideNotice, showNotice } from "./notice.js";
 import { getFragment } from "./requests.js";
@@ -7,18 +7,18 @@ import { swap } from "./swap.js";
 const RETRY_MS = 3_000;
 
 /**
- * Return a function that asks for a refresh of `element` from url(), `delayMs` later.
- * Calls in the meantime are folded into one. `onSwap` is told after each.
+ * Return a function that schedules a refresh of `element` from url() after `delayMs`.
+ * Calls that arrive before the refresh starts are merged into one. `onSwap` is called after each refresh.
  */
 export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} } = {}) {
   let timer = null;
   let running = false;
-  let again = false;
+  let isQueued = false;
 
   async function refresh() {
     timer = null;
     running = true;
-    again = false;
+    isQueued = false;
     element.setAttribute("aria-busy", "true");
     try {
       swap(element, await getFragment(url(), { login: element.dataset.login }));
@@ -30,15 +30,15 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} }
     } finally {
       running = false;
       element.removeAttribute("aria-busy");
-      if (again) ask();
+      if (isQueued) schedule();
     }
   }
 
-  function ask() {
-    again = running;
+  function schedule() {
+    isQueued = running;
     if (running || timer !== null) return;
     timer = window.setTimeout(refresh, delayMs);
   }
 
-  return ask;
+  return schedule;
 }

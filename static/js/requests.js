@@ -1,11 +1,11 @@
-// Requests to our own server: JSON out and in, and HTML fragments.
+// Requests to the site's own server: JSON in both directions, and HTML fragments.
 
 import { toJson } from "./numbers.js";
-import { lastHeaders, traceHeaders } from "./trace.js";
+import { finalTraceHeaders, traceHeaders } from "./trace.js";
 
 /**
- * What the server said no with, as problem details (RFC 9457): `code`, `message` in the reader's
- * language, `field` or empty; `errors` [{field, code, detail}] of single fields.
+ * The server rejected the request and answered with problem details (RFC 9457): `code`; `message` in
+ * the user's language; `field`, or an empty string; `errors`, [{field, code, detail}], for single fields.
  */
 export class Refusal extends Error {
   constructor(status, { code, detail, field = "", errors = [] }) {
@@ -14,15 +14,15 @@ export class Refusal extends Error {
     this.code = code;
     this.field = field;
     this.errors = errors;
-    /** Whether it is the answer to the submission of files that are all in storage. */
-    this.isOfSubmit = false;
+    /** Whether the rejected request was the final submit, sent after all files are in storage. */
+    this.isFromSubmit = false;
   }
 }
 
-/** The server did not answer, or not as itself. `status` is 0 if there was no answer at all. */
+/** The server sent no usable response. `status` is its HTTP status, or 0 without any response. */
 export class NoAnswer extends Error {
   constructor(status) {
-    super(`no answer (${status})`);
+    super(`no send (${status})`);
     this.status = status;
   }
 }
@@ -30,20 +30,20 @@ export class NoAnswer extends Error {
 export const FRAGMENT_TIMEOUT_MS = 15_000;
 const JSON_TIMEOUT_MS = 60_000;
 
-/** POST an object as JSON, return the answer's object. Throws Refusal or NoAnswer. */
+/** POST an object as JSON and return the object in the response. Throws Refusal or NoAnswer. */
 export async function postJson(url, body, { login }) {
-  const response = await answer(url, {
+  const response = await send(url, {
     method: "POST",
     headers: {
       "Content-Type": "application/json",
       Accept: "application/json",
       "X-CSRFToken": csrfToken(),
-      ...(/\/submit\/(\?|$)/.test(url) ? lastHeaders() : traceHeaders()),
+      ...(/\/submit\/(\?|$)/.test(url) ? finalTraceHeaders() : traceHeaders()),
     },
     body: toJson(body),
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
-  leaveIfLoggedOut(response, login);
+  checkLogin(response, login);
   const text = await response.text().catch(() => "");
   let data = null;
   try {
@@ -51,43 +51,47 @@ export async function postJson(url, body, { login }) {
   } catch {
     throw new NoAnswer(response.status);
   }
-  // the token is one of an earlier session
+  // the CSRF token belongs to an earlier session
   if (data?.code === "csrf_failed") endSession(login);
   if (!response.ok) throw data?.detail ? new Refusal(response.status, data) : new NoAnswer(response.status);
   return data;
 }
 
-/** DELETE what is at an address. Throws NoAnswer. */
+/** DELETE the resource at `url`. Throws NoAnswer. */
 export async function deleteAt(url, { login }) {
-  const response = await answer(url, {
+  const response = await send(url, {
     method: "DELETE",
     headers: { Accept: "application/json", "X-CSRFToken": csrfToken() },
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
-  leaveIfLoggedOut(response, login);
+  checkLogin(response, login);
   if (!response.ok) throw new NoAnswer(response.status);
 }
 
-/** GET an object; `cache` as in fetch, "no-cache" for what the server dates. Throws NoAnswer. */
+/**
+ * GET a JSON object. Throws NoAnswer.
+ *
+ * cache: as in fetch(); "no-cache" revalidates responses that have an ETag
+ */
 export async function getJson(url, { login, cache = "no-store" }) {
-  const response = await answer(url, {
+  const response = await send(url, {
     headers: { Accept: "application/json" },
     cache,
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
-  leaveIfLoggedOut(response, login);
+  checkLogin(response, login);
   if (!response.ok) throw new NoAnswer(response.status);
   return response.json();
 }
 
-/** GET a piece of HTML as a DocumentFragment; scripts in it never run. Throws NoAnswer. */
+/** GET HTML as a DocumentFragment, whose scripts never run. Throws NoAnswer. */
 export async function getFragment(url, { login }) {
-  const response = await answer(url, {
+  const response = await send(url, {
     headers: { Accept: "text/html" },
     cache: "no-store",
     signal: AbortSignal.timeout(FRAGMENT_TIMEOUT_MS),
   });
-  leaveIfLoggedOut(response, login);
+  checkLogin(response, login);
   if (!response.ok) throw new NoAnswer(response.status);
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   const fragment = document.createDocumentFragment();
@@ -95,29 +99,29 @@ export async function getFragment(url, { login }) {
   return fragment;
 }
 
-/** Go to the login page, and come back here afterwards. */
-export function toLogin(login) {
-  window.location.assign(loginAddress(login));
+/** Go to the login page, which returns to this page after the login. */
+export function goToLogin(login) {
+  window.location.assign(loginUrl(login));
 }
 
-/** The login page's address, from where a reader comes back here. */
-export function loginAddress(login) {
-  const here = window.location.pathname + window.location.search;
-  return `${login}?next=${encodeURIComponent(here)}`;
+/** The URL of the login page, with this page as `next`. */
+export function loginUrl(login) {
+  const page = window.location.pathname + window.location.search;
+  return `${login}?next=${encodeURIComponent(page)}`;
 }
 
-let whenSessionEnded = toLogin;
+let sessionEndHandler = goToLogin;
 
-/** What a page does when its session has ended, instead of leaving for the login page at once. */
-export function onSessionEnd(act) {
-  whenSessionEnded = act;
+/** Call `handler` when the session has ended, instead of going to the login page at once. */
+export function onSessionEnd(handler) {
+  sessionEndHandler = handler;
 }
 
 function csrfToken() {
   return document.querySelector("[name=csrfmiddlewaretoken]").value;
 }
 
-async function answer(url, options) {
+async function send(url, options) {
   try {
     return await fetch(url, { credentials: "same-origin", ...options });
   } catch {
@@ -125,12 +129,13 @@ async function answer(url, options) {
   }
 }
 
-function leaveIfLoggedOut(response, login) {
+/** End the session if the response is the login page or a 401. */
+function checkLogin(response, login) {
   const isLogin = response.redirected && new URL(response.url).pathname === login;
   if (isLogin || response.status === 401) endSession(login);
 }
 
 function endSession(login) {
-  whenSessionEnded(login);
+  sessionEndHandler(login);
   throw new NoAnswer(401);
 }

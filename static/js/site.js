@@ -1,12 +1,12 @@
-// On every page: the reader's own time, and a user menu that closes by itself.
+// The script of every page: times in the user's time zone, and menus that close on Escape and outside clicks.
 
-import { keepAgo } from "./ago.js";
+import { keepRelativeTimes } from "./ago.js";
 import { localizeTimes } from "./format.js";
-import { tellZone } from "./zone.js";
+import { storeTimeZone } from "./zone.js";
 
-tellZone();
+storeTimeZone();
 localizeTimes(document);
-keepAgo();
+keepRelativeTimes();
 
 for (const menu of document.querySelectorAll("[data-menu]")) {
   document.addEventListener("click", (event) => {

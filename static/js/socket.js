@@ -1,26 +1,27 @@
-// A WebSocket that comes back by itself: jittered waits of 0.5 to 30 s.
+// A WebSocket that reconnects by itself, with jittered exponential backoff of 0.5 to 30 s.
 
 const SHORTEST_MS = 500;
 const LONGEST_MS = 30_000;
-/** A connection that held this long was a good one: the next wait begins anew. */
-const GOOD_AFTER_MS = 10_000;
+/** A connection that lasted this long resets the backoff. */
+const STABLE_AFTER_MS = 10_000;
 
 export const CLOSED_NOT_LOGGED_IN = 4401;
 export const CLOSED_NOT_FOUND = 4404;
-const FINAL = new Set([CLOSED_NOT_LOGGED_IN, CLOSED_NOT_FOUND]);
+const FINAL_CODES = new Set([CLOSED_NOT_LOGGED_IN, CLOSED_NOT_FOUND]);
 
-/** The wait before try number `tries` (from 0): a random point in the upper half of a doubling window. */
+/** The wait before reconnect number `tries` (from 0), ms: random in the upper half of a doubling window. */
 export function waitMs(tries, random = Math.random) {
   const window = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** Math.min(tries + 1, 16));
   return window * (0.5 + random() / 2);
 }
 
 /**
- * Keep a connection to `path`.
+ * Connect to `path` and reconnect after each loss.
  *
- * hello(): the object to send after each connect (what was seen last), or null
- * onMessage(object), onUp(), onDown(): the last once for each loss
- * onEnd(code): the server closed for good; there will be no further try
+ * hello(): the object to send after each connect (the last event seen), or null
+ * onMessage(object): called for each message
+ * onUp(), onDown(): called once for each connect and each loss
+ * onEnd(code): the server closed the connection for good; it is not opened again
  */
 export function keepSocket(path, { hello, onMessage, onUp, onDown, onEnd }) {
   const url = new URL(path, window.location.href);
@@ -43,31 +44,32 @@ export function keepSocket(path, { hello, onMessage, onUp, onDown, onEnd }) {
     socket.addEventListener("message", (event) => onMessage(JSON.parse(event.data)));
     socket.addEventListener("close", (event) => {
       if (ended) return;
-      if (FINAL.has(event.code)) {
+      if (FINAL_CODES.has(event.code)) {
         ended = true;
         onEnd(event.code);
         return;
       }
-      if (openedAt !== null && performance.now() - openedAt > GOOD_AFTER_MS) tries = 0;
+      if (openedAt !== null && performance.now() - openedAt > STABLE_AFTER_MS) tries = 0;
       onDown();
       timer = window.setTimeout(connect, waitMs(tries));
       tries += 1;
     });
   }
 
-  function hurry() {
-    // back from sleep or from no network: no reason to sit out a long wait
+  /** Reconnect without the rest of a wait: the computer woke up, or the network is back. */
+  function reconnectNow() {
     if (timer === null || ended) return;
     window.clearTimeout(timer);
     tries = 0;
     connect();
   }
 
-  window.addEventListener("online", hurry);
+  window.addEventListener("online", reconnectNow);
   document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "visible") hurry();
+    if (document.visibilityState === "visible") reconnectNow();
   });
-  // a page that is left must not flash its notice, one that comes back from the cache must reconnect
+  // leaving the page must not show the notice of a lost connection; a page restored from the
+  // back/forward cache must reconnect
   window.addEventListener("pagehide", () => {
     ended = true;
     window.clearTimeout(timer);

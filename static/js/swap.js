@@ -1,13 +1,13 @@
-// Replace a part of the page by what the server rendered, without throwing the reader off.
+// Replace a part of the page by server-rendered HTML, and keep focus and scroll positions.
 
-import { tellAgo, tellElapsed } from "./ago.js";
+import { updateRelativeTimes, updateElapsedTimes } from "./ago.js";
 import { localizeTimes } from "./format.js";
 
-/** Put `fragment` into `element`; focus and sideways scrolling stay where they were. */
+/** Replace the content of `element` by `fragment`; keep focus and the scroll position of inner boxes. */
 export function swap(element, fragment) {
   localizeTimes(fragment);
-  tellAgo(fragment);
-  tellElapsed(fragment);
+  updateRelativeTimes(fragment);
+  updateElapsedTimes(fragment);
   if (sameContent(element, fragment)) return;
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
   const scrolled = new Map();
@@ -23,27 +23,27 @@ export function swap(element, fragment) {
   if (focused) refocus(element, focused);
 }
 
-/** Whether there is nothing to do: an unchanged page keeps selection and what a screen reader reads. */
+/** Whether the content is the same; then it stays, and so do the selection and the screen reader's place. */
 function sameContent(element, fragment) {
-  const now = document.createElement("div");
-  now.append(fragment.cloneNode(true));
-  const then = element.cloneNode(true);
-  for (const box of [now, then]) {
-    // a new one with each answer
+  const next = document.createElement("div");
+  next.append(fragment.cloneNode(true));
+  const current = element.cloneNode(true);
+  for (const box of [next, current]) {
+    // CSRF tokens differ in each response
     for (const token of box.querySelectorAll("[name=csrfmiddlewaretoken]")) token.remove();
   }
-  return now.innerHTML.trim() === then.innerHTML.trim();
+  return next.innerHTML.trim() === current.innerHTML.trim();
 }
 
 function refocus(element, focused) {
-  const same =
+  const replacement =
     (focused.id && element.querySelector(`#${CSS.escape(focused.id)}`)) ||
     (focused.dataset.scroll && element.querySelector(`[data-scroll="${CSS.escape(focused.dataset.scroll)}"]`));
-  if (same) {
-    same.focus({ preventScroll: true });
+  if (replacement) {
+    replacement.focus({ preventScroll: true });
     return;
   }
-  // what had the focus is gone (a button that makes no sense any more): stay near
+  // the focused element no longer exists: focus its container
   element.tabIndex = -1;
   element.focus({ preventScroll: true });
 }

@@ -1,18 +1,18 @@
-// One trace for one submit, where the site keeps traces: ids in W3C's form, and what the page did.
-// https://www.w3.org/TR/trace-context/
+// Distributed tracing of a task's submission, if the site collects traces: trace ids in the format of
+// W3C Trace Context (https://www.w3.org/TR/trace-context/), and the phases of the work in the page.
 
 let header = "";
 let began = 0;
 const phases = [];
 
-/** Begin a trace: from now on requests say that they are a part of it. */
+/** Begin a trace; later requests carry its id. */
 export function beginTrace() {
   header = `00-${randomHex(16)}-${randomHex(8)}-01`;
   began = Date.now();
   phases.length = 0;
 }
 
-/** Say that what was done since the last mark is this. */
+/** Record the time since the last mark as the phase `name`. */
 export function markPhase(name) {
   if (!header) return;
   const now = Date.now();
@@ -20,13 +20,13 @@ export function markPhase(name) {
   began = now;
 }
 
-/** The headers of a request to our own server; none without a trace. */
+/** The trace headers of a request to the site; empty without a trace. */
 export function traceHeaders() {
   return header ? { traceparent: header } : {};
 }
 
-/** The same of the request that confirms: it tells what the page did, the upload at last. */
-export function lastHeaders() {
+/** The trace headers of the final submit request, with the phases; records the upload as the last one. */
+export function finalTraceHeaders() {
   if (!header) return {};
   markPhase("upload");
   return { traceparent: header, "x-trace-phases": phases.join(",") };

@@ -1,8 +1,9 @@
-// Tells the server the browser's time zone, for dates of readers who chose none.
+// Store the browser's time zone in a cookie, for users without a time zone in their profile.
 
 const YEAR_S = 365 * 24 * 3600;
 
-export function tellZone(doc = document, zone = Intl.DateTimeFormat().resolvedOptions().timeZone) {
+/** Set the cookie `tz` unless it already has this value. */
+export function storeTimeZone(doc = document, zone = Intl.DateTimeFormat().resolvedOptions().timeZone) {
   if (!zone) return;
   const cookie = `tz=${encodeURIComponent(zone)}`;
   if (doc.cookie.split("; ").includes(cookie)) return;

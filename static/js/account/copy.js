@@ -1,4 +1,4 @@
-// Buttons that copy what stands beside them; they appear only where a browser lets them.
+// Buttons that copy a field; shown only where the browser has the clipboard API.
 
 for (const button of document.querySelectorAll("[data-copy]")) {
   const source = document.querySelector(button.dataset.copy);

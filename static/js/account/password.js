@@ -1,4 +1,4 @@
-// Says while a new password is typed what the server would say of it.
+// Validate a new password on the server while the user types it.
 
 const PAUSE_MS = 350;
 
@@ -11,54 +11,54 @@ function watch(field, form) {
   list.className = "password-check";
   list.setAttribute("role", "status");
   field.closest(".field").append(list);
-  const again = form.elements.password2;
+  const confirmation = form.elements.password2;
   const email = form.elements.email;
   let timer = 0;
-  let asked = 0;
+  let requestNumber = 0;
 
   const show = (problems) => {
     const texts = problems.length ? problems : [settings.good];
     list.replaceChildren(...texts.map((text) => line(text, problems.length > 0)));
   };
-  const ask = async () => {
-    const turn = (asked += 1);
-    const problems = await problemsOf(form, field.value, email?.value ?? "");
-    if (turn === asked && problems) show(problems);
+  const check = async () => {
+    const number = (requestNumber += 1);
+    const problems = await fetchProblems(form, field.value, email?.value ?? "");
+    if (number === requestNumber && problems) show(problems);
   };
-  const later = () => {
+  const schedule = () => {
     clearTimeout(timer);
-    if (field.value) timer = setTimeout(ask, PAUSE_MS);
+    if (field.value) timer = setTimeout(check, PAUSE_MS);
     else {
-      asked += 1;
+      requestNumber += 1;
       list.replaceChildren();
     }
   };
-  field.addEventListener("input", later);
-  // a password that is like the address is a weak one
-  email?.addEventListener("change", later);
-  for (const each of [field, again]) each?.addEventListener("input", () => compare(field, again));
+  field.addEventListener("input", schedule);
+  // the server rejects a password that is similar to the email address
+  email?.addEventListener("change", schedule);
+  for (const input of [field, confirmation]) input?.addEventListener("input", () => compare(field, confirmation));
 }
 
-/** Texts of what is wrong; null if the server cannot say now: it will say when the form is sent. */
-async function problemsOf(form, password, email) {
+/** The server's messages about a password; null without a response, since the form's submission checks it again. */
+async function fetchProblems(form, password, email) {
   const body = new URLSearchParams({ password, email });
   body.set("csrfmiddlewaretoken", form.elements.csrfmiddlewaretoken.value);
   try {
-    const answer = await fetch(settings.url, { method: "POST", body, credentials: "same-origin" });
-    return answer.ok ? (await answer.json()).problems : null;
+    const response = await fetch(settings.url, { method: "POST", body, credentials: "same-origin" });
+    return response.ok ? (await response.json()).problems : null;
   } catch {
     return null;
   }
 }
 
-function line(text, wrong) {
+function line(text, isProblem) {
   const item = document.createElement("li");
-  item.className = wrong ? "password-check__problem" : "password-check__good";
-  item.textContent = `${wrong ? "✗" : "✓"} ${text}`;
+  item.className = isProblem ? "password-check__problem" : "password-check__good";
+  item.textContent = `${isProblem ? "✗" : "✓"} ${text}`;
   return item;
 }
 
-function compare(field, again) {
-  const differs = again?.value && again.value !== field.value;
-  again?.setCustomValidity(differs ? settings.unequal : "");
+function compare(field, confirmation) {
+  const differs = confirmation?.value && confirmation.value !== field.value;
+  confirmation?.setCustomValidity(differs ? settings.unequal : "");
 }

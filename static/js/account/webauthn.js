@@ -1,13 +1,13 @@
-// Says what went wrong with a security key; the ceremony itself is allauth's.
+// Show errors of security keys; allauth's script runs the WebAuthn ceremony itself.
 
-const place = document.querySelector("#webauthn-problem");
+const problem = document.querySelector("#webauthn-problem");
 const supported = Boolean(window.isSecureContext && window.PublicKeyCredential);
 
 if (!supported) {
-  place.textContent = place.dataset.missing;
+  problem.textContent = problem.dataset.missing;
   for (const button of document.querySelectorAll("button[id^=mfa_webauthn]")) button.disabled = true;
 }
 document.addEventListener("allauth.error", (event) => {
   event.preventDefault();
-  place.textContent = place.dataset.failed;
+  problem.textContent = problem.dataset.failed;
 });

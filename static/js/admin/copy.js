@@ -1,4 +1,4 @@
-// Buttons that copy the line beside them, where the browser lets a page copy.
+// Buttons that copy the text beside them; shown only where the browser has the clipboard API.
 
 for (const box of document.querySelectorAll("[data-copy]")) {
   const button = box.querySelector("button");

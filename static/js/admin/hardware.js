@@ -1,5 +1,5 @@
-// The list of devices for administrators: cells are fetched again every 10 s while somebody looks.
-// Rows stay where they are and marks stay set; what appears or goes is there after a reload.
+// The admin's list of devices: cells are refreshed every 10 s while the page is visible. Rows keep their
+// place and their checkboxes; devices that were added or removed appear after a reload.
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 15_000;
@@ -10,9 +10,9 @@ async function refresh() {
   if (running || document.visibilityState !== "visible") return;
   running = true;
   try {
-    const answer = await fetch(location.href, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    const response = await fetch(location.href, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    show(new DOMParser().parseFromString(await response.text(), "text/html"));
     stale.hidden = true;
   } catch {
     stale.hidden = false;
@@ -23,21 +23,21 @@ async function refresh() {
 
 function show(page) {
   replace(document.getElementById("beats"), page.getElementById("beats"));
-  const fresh = new Map([...page.querySelectorAll(".action-select")].map((box) => [box.value, box.closest("tr")]));
+  const rows = new Map([...page.querySelectorAll(".action-select")].map((box) => [box.value, box.closest("tr")]));
   for (const box of document.querySelectorAll(".action-select")) {
-    const row = fresh.get(box.value);
+    const row = rows.get(box.value);
     if (!row) continue;
     const cells = box.closest("tr").cells;
-    for (const [place, cell] of [...row.cells].entries()) {
-      if (!cell.querySelector(".action-select")) replace(cells[place], cell);
+    for (const [column, cell] of [...row.cells].entries()) {
+      if (!cell.querySelector(".action-select")) replace(cells[column], cell);
     }
   }
 }
 
-/** Only what changed, so that focus, selection and what a screen reader says stay. */
-function replace(old, fresh) {
-  if (!old || !fresh || old.innerHTML === fresh.innerHTML) return;
-  old.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
+/** Replace an element's content only if it changed: focus, selection and screen readers keep their place. */
+function replace(current, next) {
+  if (!current || !next || current.innerHTML === next.innerHTML) return;
+  current.replaceChildren(...[...next.childNodes].map((node) => document.importNode(node, true)));
 }
 
 window.setInterval(refresh, INTERVAL_MS);

@@ -1,4 +1,4 @@
-// The colours that the reader chose in the profile, before anything is drawn; none: as the system.
+// Set the theme of the user's profile before the page is painted; without one the system decides.
 
-const chosen = document.querySelector("meta[name=reader-theme]").content;
-if (chosen) document.documentElement.dataset.theme = chosen;
+const theme = document.querySelector("meta[name=reader-theme]").content;
+if (theme) document.documentElement.dataset.theme = theme;

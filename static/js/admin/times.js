@@ -1,9 +1,9 @@
-// Times of the administration in the reader's zone, as on the other pages.
+// Times in the admin in the user's time zone, as on the other pages.
 
 import { localizeTimes } from "../format.js";
-import { tellZone } from "../zone.js";
+import { storeTimeZone } from "../zone.js";
 
-// Django writes the page's first tag, where other pages name the zone that the reader chose
+// Django renders the admin's <html> tag, where other pages have the time zone of the user's profile
 document.documentElement.dataset.timeZone = document.querySelector("meta[name=reader-zone]").content;
-tellZone();
+storeTimeZone();
 localizeTimes(document);

@@ -1,74 +1,74 @@
-// The list of tasks: a wake-up on the socket means that the rows are to be fetched again.
+// The list of tasks: a message on the socket triggers a refresh of the rows.
 
 import { fill } from "../format.js";
 import { hideNotice, showNotice } from "../notice.js";
 import { makeRefresher } from "../refresher.js";
-import { toLogin } from "../requests.js";
+import { goToLogin } from "../requests.js";
 import { CLOSED_NOT_LOGGED_IN, keepSocket } from "../socket.js";
 
 const rows = document.getElementById("task-rows");
 const bulk = document.getElementById("bulk");
 const count = document.getElementById("bulk-count");
-const acts = bulk.querySelectorAll("[data-bulk]");
-/** Numbers of the tasks that are ticked: rows are replaced, and a tick is not to be lost. */
-const ticked = new Set();
+const actionButtons = bulk.querySelectorAll("[data-bulk]");
+/** Numbers of the selected tasks, kept here because refreshes replace the rows. */
+const selectedTasks = new Set();
 
 const refresh = makeRefresher(rows, () => rows.dataset.url + window.location.search, {
-  onSwap: showTicks,
+  onSwap: showSelection,
 });
 
 function boxes() {
   return [...rows.querySelectorAll("input[name=task]")];
 }
 
-/** Bring the boxes, their number and the buttons in line with what is ticked. */
-function showTicks() {
-  const here = boxes();
-  const numbers = new Set(here.map((box) => box.value));
-  for (const number of ticked) if (!numbers.has(number)) ticked.delete(number);
-  for (const box of here) box.checked = ticked.has(box.value);
+/** Update checkboxes, count and buttons from the selection; drop tasks that left the list. */
+function showSelection() {
+  const listed = boxes();
+  const numbers = new Set(listed.map((box) => box.value));
+  for (const number of selectedTasks) if (!numbers.has(number)) selectedTasks.delete(number);
+  for (const box of listed) box.checked = selectedTasks.has(box.value);
   const all = document.getElementById("tick-all");
   if (all) {
     all.hidden = false;
-    all.checked = ticked.size > 0 && ticked.size === here.length;
-    all.indeterminate = ticked.size > 0 && !all.checked;
+    all.checked = selectedTasks.size > 0 && selectedTasks.size === listed.length;
+    all.indeterminate = selectedTasks.size > 0 && !all.checked;
   }
   const { none, some } = count.dataset;
-  const text = ticked.size ? fill(some, { count: ticked.size }) : none;
+  const text = selectedTasks.size ? fill(some, { count: selectedTasks.size }) : none;
   if (count.textContent !== text) count.textContent = text;
-  for (const button of acts) button.disabled = !canAct(button.dataset);
-  bulk.hidden = here.length === 0;
+  for (const button of actionButtons) button.disabled = !canAct(button.dataset);
+  bulk.hidden = listed.length === 0;
 }
 
-/** Whether a button can do something with what is ticked: so many tasks, in a status of its own. */
+/** Whether a button's action fits the selection: from `fewest` to `most` tasks, counting those in `status` if it has one. */
 function canAct({ fewest = 1, most = Infinity, status = "" }) {
   const statusOf = (number) => rows.querySelector(`[data-task="${number}"]`).dataset.status;
-  const count = [...ticked].filter((number) => !status || statusOf(number) === status).length;
+  const count = [...selectedTasks].filter((number) => !status || statusOf(number) === status).length;
   return count >= Number(fewest) && count <= Number(most);
 }
 
 rows.addEventListener("change", ({ target }) => {
   const changed = target.id === "tick-all" ? boxes() : [target];
   for (const box of changed) {
-    if (target.checked) ticked.add(box.value);
-    else ticked.delete(box.value);
+    if (target.checked) selectedTasks.add(box.value);
+    else selectedTasks.delete(box.value);
   }
-  showTicks();
+  showSelection();
 });
 
-// a browser that comes back to the page keeps boxes ticked
-for (const box of boxes()) if (box.checked) ticked.add(box.value);
-showTicks();
+// browsers restore checkboxes when the user returns to the page
+for (const box of boxes()) if (box.checked) selectedTasks.add(box.value);
+showSelection();
 
 keepSocket("/ws/tasks/", {
   hello: () => null,
   onUp: hideNotice,
   onDown: () => showNotice("lost"),
-  // the server says "changed" after each connect too, so nothing is missed in between
+  // the server also sends "changed" after each connect, so no change is missed while disconnected
   onMessage: (message) => {
     if (message.type === "changed") refresh();
   },
   onEnd: (code) => {
-    if (code === CLOSED_NOT_LOGGED_IN) toLogin(rows.dataset.login);
+    if (code === CLOSED_NOT_LOGGED_IN) goToLogin(rows.dataset.login);
   },
 });

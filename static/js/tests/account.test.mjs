@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { tellZone } from "../zone.js";
+import { storeTimeZone } from "../zone.js";
 import { localTime } from "../format.js";
 
 test("a time is told in the chosen zone, over midnight and in summer", () => {
@@ -20,11 +20,11 @@ test("the zone is told once, and again when it changes", () => {
       written.push(line);
     },
   };
-  tellZone(doc, "Asia/Shanghai");
-  tellZone(doc, "Asia/Shanghai");
+  storeTimeZone(doc, "Asia/Shanghai");
+  storeTimeZone(doc, "Asia/Shanghai");
   assert.deepEqual(written, ["tz=Asia%2FShanghai; Path=/; Max-Age=31536000; SameSite=Lax"]);
-  tellZone(doc, "Europe/Berlin");
+  storeTimeZone(doc, "Europe/Berlin");
   assert.equal(written.length, 2);
-  tellZone(doc, "");
+  storeTimeZone(doc, "");
   assert.equal(written.length, 2);
 });

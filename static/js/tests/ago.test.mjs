@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { ago, elapsed, tellElapsed } from "../ago.js";
+import { relativeTime, elapsed, updateElapsedTimes } from "../ago.js";
 
 test("a recent moment is told by how long ago it was, in the page's language", () => {
-  assert.equal(ago(5, "en"), "5 sec. ago");
-  assert.equal(ago(125, "en"), "2 min. ago");
-  assert.equal(ago(7_300, "en"), "2 hr. ago");
-  assert.equal(ago(125, "zh-hans"), "2分钟前");
+  assert.equal(relativeTime(5, "en"), "5 sec. ago");
+  assert.equal(relativeTime(125, "en"), "2 min. ago");
+  assert.equal(relativeTime(7_300, "en"), "2 hr. ago");
+  assert.equal(relativeTime(125, "zh-hans"), "2分钟前");
 });
 
 test("an old moment, one to come and none at all are told by their date", () => {
-  for (const seconds of [86_400, -3_600, NaN]) assert.equal(ago(seconds, "en"), null);
+  for (const seconds of [86_400, -3_600, NaN]) assert.equal(relativeTime(seconds, "en"), null);
 });
 
 test("a clock that is a little off says now, not the future", () => {
-  assert.equal(ago(-20, "en"), "0 sec. ago");
+  assert.equal(relativeTime(-20, "en"), "0 sec. ago");
 });
 
 test("a span is told in two units at most, and never as less than nothing", () => {
@@ -29,9 +29,9 @@ test("the time that has passed is the server's, whatever the browser's clock sho
   t.mock.timers.enable({ apis: ["Date"], now: Date.parse("2026-03-01T15:00:00Z") });
   const element = { dataset: { since: "2026-03-01T10:00:00Z", now: "2026-03-01T10:00:24Z" }, textContent: "24 s" };
   const root = { querySelectorAll: () => [element] };
-  tellElapsed(root);
+  updateElapsedTimes(root);
   assert.equal(element.textContent, "24 s");
   t.mock.timers.tick(3_000);
-  tellElapsed(root);
+  updateElapsedTimes(root);
   assert.equal(element.textContent, "27 s");
 });

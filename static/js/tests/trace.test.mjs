@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { beginTrace, lastHeaders, markPhase, traceHeaders } from "../trace.js";
+import { beginTrace, finalTraceHeaders, markPhase, traceHeaders } from "../trace.js";
 
 test("a page that keeps no trace says nothing of one", () => {
   markPhase("hash");
-  assert.deepEqual([traceHeaders(), lastHeaders()], [{}, {}]);
+  assert.deepEqual([traceHeaders(), finalTraceHeaders()], [{}, {}]);
 });
 
 test("requests of one submit name one trace, the last one also what the page did", () => {
@@ -14,7 +14,7 @@ test("requests of one submit name one trace, the last one also what the page did
   const { traceparent } = traceHeaders();
   assert.match(traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
   markPhase("hash");
-  const last = lastHeaders();
+  const last = finalTraceHeaders();
   assert.equal(last.traceparent, traceparent);
   const phases = last["x-trace-phases"].split(",").map((phase) => phase.split(";"));
   assert.deepEqual(phases.map(([name]) => name), ["hash", "upload"]);

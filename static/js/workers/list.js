@@ -1,4 +1,4 @@
-// The list of devices: fetched again every 10 s while somebody looks at it.
+// The list of devices, refreshed every 10 s while the page is visible.
 
 import { makeRefresher } from "../refresher.js";
 
@@ -7,9 +7,9 @@ const INTERVAL_MS = 10_000;
 const rows = document.getElementById("worker-rows");
 const refresh = makeRefresher(rows, () => rows.dataset.url + window.location.search, { delayMs: 0 });
 
-function refreshIfSeen() {
+function refreshIfVisible() {
   if (document.visibilityState === "visible") refresh();
 }
 
-window.setInterval(refreshIfSeen, INTERVAL_MS);
-document.addEventListener("visibilitychange", refreshIfSeen);
+window.setInterval(refreshIfVisible, INTERVAL_MS);
+document.addEventListener("visibilitychange", refreshIfVisible);

@@ -1,6 +1,6 @@
 // A task's page: events bring a fresh status, log lines come as they are written.
 
-import { tellElapsed } from "../../ago.js";
+import { updateElapsedTimes } from "../../ago.js";
 import { keepLive } from "../../live_page.js";
 import { makeRefresher } from "../../refresher.js";
 import { LogPane } from "./log_pane.js";
@@ -24,8 +24,8 @@ const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
 const follow = followRun(document.getElementById("task-status").dataset.status, task.dataset);
 
 const TICK_MS = 1_000;
-tellElapsed(task);
-window.setInterval(() => tellElapsed(task), TICK_MS);
+updateElapsedTimes(task);
+window.setInterval(() => updateElapsedTimes(task), TICK_MS);
 
 /** The form for the rest of an upload makes sense only while the task waits for its files. */
 function hideResume(state) {
