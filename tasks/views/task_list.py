@@ -68,7 +68,7 @@ def act(request: HttpRequest) -> HttpResponse:
         return redirect(url or back)
     if selection.tasks and action.is_final and not request.POST.get("sure"):
         context = {
-            "act": action,
+            "action": action,
             "tasks": selection.tasks,
             "query": request.POST.get("query", ""),
             "is_cut": len(selection.tasks) == MOST_IDS,
@@ -76,7 +76,7 @@ def act(request: HttpRequest) -> HttpResponse:
             # the language switch cannot return to this page, which is the response to a POST
             "language_next": back,
         }
-        return render(request, "tasks/sure.html", context)
+        return render(request, "tasks/confirm.html", context)
     add_messages(request, action, run_bulk_action(action, selection, by=user))
     return redirect(back)
 

@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[2]
 LOOK = """
 import { openAsBlob } from "node:fs";
 import { basename } from "node:path";
-import { lookAtData, lookAtModel } from "%(module)s";
+import { inspectData, inspectModel } from "%(module)s";
 const found = {};
 for (const [path, what] of JSON.parse(process.argv[1])) {
   const file = new File([await openAsBlob(path)], basename(path));
-  found[path] = what === "model" ? await lookAtModel(file, "wheel") : await lookAtData(file, what);
+  found[path] = what === "model" ? await inspectModel(file, "wheel") : await inspectData(file, what);
 }
 console.log(JSON.stringify(found));
 """

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { lookAtData, lookAtModel, lookAtProgram, readModel, readNpy } from "../tasks/new/file_heads.js";
+import { inspectData, inspectModel, inspectProgram, readModel, readNpy } from "../tasks/new/file_heads.js";
 
 const bytes = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
 
@@ -63,7 +63,7 @@ test("types of the Python package alone are refused for a compiled load_and_run"
 });
 
 test("what is no array is told by its first bytes", async () => {
-  const look = (name, content) => lookAtData(new File([content], name), "wheel");
+  const look = (name, content) => inspectData(new File([content], name), "wheel");
   assert.equal((await look("x.npy", "hello")).code, "input_not_npy");
   assert.equal((await look("x.npz", bytes("PK\x03\x04 ..."))).code, "input_zip");
   assert.equal((await look("x.npy", bytes("\x80\x04 ..."))).code, "input_pickled");
@@ -76,7 +76,7 @@ test("what is no array is told by its first bytes", async () => {
 });
 
 test("a model is known by its first bytes", async () => {
-  const look = async (content, kind = "wheel") => (await lookAtModel(new File([content], "x.mge"), kind)).code;
+  const look = async (content, kind = "wheel") => (await inspectModel(new File([content], "x.mge"), kind)).code;
   assert.equal(await look(bytes("\x0c\0\0\0\0\0\0\0mgv2aaaa")), undefined);
   assert.equal(await look(bytes("\xff\0\0\0\0\0\0\0mgv2aaaa")), "model_cut_short");
   for (const start of ["mgb0001", "mgb0000a", "MGBS", "MGBC", "packed_model"]) assert.equal(await look(start), undefined);
@@ -90,7 +90,7 @@ test("a model is known by its first bytes", async () => {
 });
 
 test("a program is known by its first bytes", async () => {
-  const look = async (name, content) => (await lookAtProgram(new File([content], name))).code;
+  const look = async (name, content) => (await inspectProgram(new File([content], name))).code;
   assert.equal(await look("a.py", "print('数据')"), undefined);
   assert.equal(await look("a.py", bytes("# coding: latin-1\nx = '\xe9'")), undefined);
   assert.equal(await look("a.py", bytes("\xe9\xff")), "script_not_text");

@@ -1,45 +1,45 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Pace, timeLeft } from "../transfer/row.js";
-import { PartsUpload, pauseMs } from "../transfer/upload_parts.js";
+import { TransferRate, formatRemaining } from "../transfer/row.js";
+import { PartsUpload, backoffMs } from "../transfer/upload_parts.js";
 
 test("pauses grow to half a minute and are spread over their second half", () => {
-  assert.deepEqual([0, 1, 2, 3].map((failures) => pauseMs(failures, () => 1)), [1_000, 2_000, 4_000, 8_000]);
-  assert.equal(pauseMs(3, () => 0), 4_000);
-  assert.equal(pauseMs(99, () => 1), 30_000);
+  assert.deepEqual([0, 1, 2, 3].map((failures) => backoffMs(failures, () => 1)), [1_000, 2_000, 4_000, 8_000]);
+  assert.equal(backoffMs(3, () => 0), 4_000);
+  assert.equal(backoffMs(99, () => 1), 30_000);
 });
 
-test("the speed is that of the last seconds, and unknown until there is one", () => {
-  const pace = new Pace();
-  assert.equal(pace.speed(), null);
-  pace.note(0, 0);
-  pace.note(10, 400);
-  assert.equal(pace.speed(), null);
-  pace.note(1_000, 1_000);
-  assert.equal(pace.speed(), 1_000);
-  for (let second = 2; second <= 30; second += 1) pace.note(1_000 + (second - 1) * 50, second * 1_000);
-  assert.equal(pace.speed(), 50);
-  pace.reset();
-  assert.equal(pace.speed(), null);
+test("the speed is averaged over the last seconds, and null before", () => {
+  const rate = new TransferRate();
+  assert.equal(rate.speed(), null);
+  rate.addSample(0, 0);
+  rate.addSample(10, 400);
+  assert.equal(rate.speed(), null);
+  rate.addSample(1_000, 1_000);
+  assert.equal(rate.speed(), 1_000);
+  for (let second = 2; second <= 30; second += 1) rate.addSample(1_000 + (second - 1) * 50, second * 1_000);
+  assert.equal(rate.speed(), 50);
+  rate.reset();
+  assert.equal(rate.speed(), null);
 });
 
 test("bytes that were lost on their way give no speed", () => {
-  const pace = new Pace();
-  pace.note(1_000, 0);
-  pace.note(500, 2_000);
-  assert.equal(pace.speed(), null);
+  const rate = new TransferRate();
+  rate.addSample(1_000, 0);
+  rate.addSample(500, 2_000);
+  assert.equal(rate.speed(), null);
 });
 
-test("the time that is left is told in the units that matter", () => {
-  assert.deepEqual([0.2, 8.1, 59.5, 61, 3_590, 4_790].map(timeLeft), [
+test("the remaining time has at most two units", () => {
+  assert.deepEqual([0.2, 8.1, 59.5, 61, 3_590, 4_790].map(formatRemaining), [
     "1 s", "9 s", "60 s", "2 min", "1 h 0 min", "1 h 20 min",
   ]);
 });
 
 const OWN = "0".repeat(32);
 
-/** A page whose storage answers `etag(url)`; collects which parts are summed by the page. */
+/** Replace XMLHttpRequest and Worker: storage returns `etag(url)`. Returns the sizes of the Blobs that the page hashes. */
 function page(t, etag) {
   const summed = [];
   const before = { window: globalThis.window, XMLHttpRequest: globalThis.XMLHttpRequest, Worker: globalThis.Worker };
@@ -71,22 +71,22 @@ function page(t, etag) {
 
 const addressOf = (number) => ({ number, url: String(number), headers: {} });
 
-/** Send 25 bytes in parts of 10; the sums that were told at the end. */
-async function joined(done, { known = [], asked = [] } = {}) {
-  let told = null;
+/** Send 25 bytes in parts of 10; returns the checksums of the final request. Part numbers go to `requested`. */
+async function joined(done, { known = [], requested = [] } = {}) {
+  let sums = null;
   const server = {
     addresses: (upload, numbers) => {
-      asked.push(...numbers);
+      requested.push(...numbers);
       return Promise.resolve({ parts: numbers.map(addressOf) });
     },
     join: (md5s) => {
-      told = md5s;
+      sums = md5s;
       return Promise.resolve({});
     },
   };
   const parts = { upload: 1, part_bytes: 10, count: 3, done, addresses: known.map(addressOf) };
   await new PartsUpload(new Blob(["x".repeat(25)]), parts, { server, hasher: "", onChange() {} }).run();
-  return told;
+  return sums;
 }
 
 const sumOf = (url) => url.repeat(32);
@@ -97,25 +97,25 @@ test("a part is called what storage calls it, and not read again", async (t) => 
   assert.deepEqual(summed, []);
 });
 
-test("what was told with the parts is not asked for again", async (t) => {
+test("addresses that came with the upload are not requested again", async (t) => {
   page(t, (url) => `"${sumOf(url)}"`);
-  const asked = [];
-  assert.deepEqual(await joined({}, { known: [1, 2], asked }), ["1", "2", "3"].map(sumOf));
-  assert.deepEqual(asked, [3]);
-  assert.deepEqual(await joined({}, { known: [1, 2, 3], asked }), ["1", "2", "3"].map(sumOf));
-  assert.deepEqual(asked, [3]);
+  const requested = [];
+  assert.deepEqual(await joined({}, { known: [1, 2], requested }), ["1", "2", "3"].map(sumOf));
+  assert.deepEqual(requested, [3]);
+  assert.deepEqual(await joined({}, { known: [1, 2, 3], requested }), ["1", "2", "3"].map(sumOf));
+  assert.deepEqual(requested, [3]);
 });
 
-test("further addresses are asked for while parts are on their way", async (t) => {
-  let put = 0;
+test("further addresses are requested while parts are being sent", async (t) => {
+  let uploads = 0;
   page(t, (url) => {
-    put += 1;
+    uploads += 1;
     return `"${"0".repeat(32 - url.length)}${url}"`;
   });
-  const questions = [];
+  const requests = [];
   const server = {
     addresses: async (upload, numbers) => {
-      questions.push({ numbers, put });
+      requests.push({ numbers, uploads });
       return { parts: numbers.map(addressOf) };
     },
     join: async () => ({}),
@@ -123,10 +123,10 @@ test("further addresses are asked for while parts are on their way", async (t) =
   const addresses = [1, 2, 3, 4, 5, 6, 7, 8].map(addressOf);
   const parts = { upload: 1, part_bytes: 10, count: 12, done: {}, addresses };
   await new PartsUpload(new Blob(["x".repeat(120)]), parts, { server, hasher: "", onChange() {} }).run();
-  assert.equal(put, 12);
-  assert.deepEqual(questions.map(({ numbers }) => numbers), [[9, 10, 11, 12]]);
+  assert.equal(uploads, 12);
+  assert.deepEqual(requests.map(({ numbers }) => numbers), [[9, 10, 11, 12]]);
   // before the eight whose addresses were known have arrived
-  assert.ok(questions[0].put < 8);
+  assert.ok(requests[0].uploads < 8);
 });
 
 test("where storage tells no MD5 of a part the page forms it", async (t) => {

@@ -1,19 +1,23 @@
-// Checksums in Web Workers: of whole files, and of the parts of large ones.
+// MD5 checksums, computed in Web Workers: of whole files, and of the parts of large files.
 
 import { UploadError } from "./upload.js";
 
-/** Workers that sum one piece after the other; each ends with `close`. */
+/** One Web Worker that hashes Blobs one after the other, until `close`. */
 export class Hasher {
   constructor(url) {
     this.worker = new Worker(url, { type: "module" });
     this.last = Promise.resolve();
   }
 
-  /** Return the MD5 of a Blob in hexadecimal. onProgress(part of 1). Throws UploadError unreadable, assembly. */
+  /**
+   * Return the MD5 of a Blob in hexadecimal. Throws UploadError of kind "unreadable" or "assembly".
+   *
+   * onProgress(fraction): the fraction that is hashed, 0 to 1
+   */
   sum(blob, onProgress = () => {}) {
-    const found = this.last.then(() => this.#sum(blob, onProgress));
-    this.last = found.catch(() => {});
-    return found;
+    const result = this.last.then(() => this.#sum(blob, onProgress));
+    this.last = result.catch(() => {});
+    return result;
   }
 
   close() {
@@ -22,12 +26,12 @@ export class Hasher {
 
   #sum(blob, onProgress) {
     return new Promise((resolve, reject) => {
-      const heard = new AbortController();
+      const listeners = new AbortController();
       const end = (settle, value) => {
-        heard.abort();
+        listeners.abort();
         settle(value);
       };
-      const options = { signal: heard.signal };
+      const options = { signal: listeners.signal };
       this.worker.addEventListener("error", () => end(reject, new UploadError("unreadable")), options);
       this.worker.addEventListener(
         "message",

@@ -1,15 +1,16 @@
-// Reads files and pieces of files and sums them, off the page's thread.
-// In: a Blob. Out: {done: bytes} now and then, at the end {md5}, or {failed: why}: "unreadable", or
-// "assembly" where the browser runs no WebAssembly.
-// MD5 is against damage on the way, not against malice. WebCrypto has none.
+// A Web Worker that computes the MD5 of Blobs.
+//
+// Message in: a Blob. Messages out: {done: bytes} as progress, then {md5}, or {failed: "unreadable"},
+// or {failed: "assembly"} if the browser does not run WebAssembly.
+// MD5 detects damage in transit; it does not protect against tampering. WebCrypto has no MD5.
 
 import "../../vendor/hash-wasm/md5.umd.min.js";
 
 const PIECE_BYTES = 4 * 1024 * 1024;
-const made = self.hashwasm.createMD5().catch(() => null);
+const hasher = self.hashwasm.createMD5().catch(() => null);
 
 self.addEventListener("message", async ({ data: blob }) => {
-  const sum = await made;
+  const sum = await hasher;
   if (sum === null) return self.postMessage({ failed: "assembly" });
   sum.init();
   try {
@@ -20,7 +21,7 @@ self.addEventListener("message", async ({ data: blob }) => {
     }
     return self.postMessage({ md5: sum.digest() });
   } catch {
-    // the file was changed, moved or deleted after the reader chose it
+    // the file was changed, moved or deleted after the user chose it
     return self.postMessage({ failed: "unreadable" });
   }
 });

@@ -1,49 +1,52 @@
-// Where the parts of one upload go: asked of the server ahead of need, several at once.
+// Presigned URLs for the parts of one upload, requested from the server in batches and ahead of need.
 
-/** Parts whose addresses are asked for at once. */
-const ASKED_AT_ONCE = 16;
+/** Parts per request to the server. */
+const BATCH_SIZE = 16;
 
 export class PartAddresses {
   /**
-   * known: [{number, url, headers}], told before anybody asked
-   * ask(numbers): promise of the same for these parts
-   * left(): numbers of the parts that nobody sends yet, in their order
-   * ahead: how many must be known while others are sent
+   * known: [{number, url, headers}], the addresses that came with the upload
+   * fetchAddresses(numbers): promise of the addresses of these parts
+   * remaining(): the numbers of the parts that are not being sent yet, in order
+   * ahead: request more when fewer than this many addresses are known
    */
-  constructor(known, { ask, left, ahead }) {
-    this.ask = ask;
-    this.left = left;
+  constructor(known, { fetchAddresses, remaining, ahead }) {
+    this.fetchAddresses = fetchAddresses;
+    this.remaining = remaining;
     this.ahead = ahead;
     this.known = new Map(known.map((part) => [part.number, part]));
-    this.asking = null;
+    this.pending = null;
   }
 
-  /** The address of a part, once: another try asks for a new one. Throws what `ask` throws. */
+  /**
+   * Return the address of a part and remove it; a retry gets a new one. Throws the errors of
+   * `fetchAddresses`.
+   */
   async take(number) {
     while (!this.known.has(number)) await this.#more(number);
     const address = this.known.get(number);
     this.known.delete(number);
-    // if that fails, who needs one asks again
+    // a failure is ignored: the next `take` without a known address requests again
     if (this.known.size < this.ahead) this.#more().catch(() => {});
     return address;
   }
 
-  /** They ran out: ask for all of them anew. */
-  forget() {
+  /** Drop all addresses, because they have expired. */
+  clear() {
     this.known.clear();
   }
 
   #more(...first) {
-    this.asking ??= this.#ask(first).finally(() => {
-      this.asking = null;
+    this.pending ??= this.#fetch(first).finally(() => {
+      this.pending = null;
     });
-    return this.asking;
+    return this.pending;
   }
 
-  async #ask(first) {
-    const others = this.left().filter((number) => !this.known.has(number));
-    const numbers = [...first, ...others].slice(0, ASKED_AT_ONCE);
+  async #fetch(first) {
+    const others = this.remaining().filter((number) => !this.known.has(number));
+    const numbers = [...first, ...others].slice(0, BATCH_SIZE);
     if (numbers.length === 0) return;
-    for (const part of await this.ask(numbers)) this.known.set(part.number, part);
+    for (const part of await this.fetchAddresses(numbers)) this.known.set(part.number, part);
   }
 }

@@ -1,28 +1,28 @@
-// One file in the panel of files on their way: what happens to it, how far it is, how fast it goes.
+// One file in the transfer panel: its state, progress and speed.
 
 import { bytesize, fill } from "../format.js";
 
-/** ms; the speed is that of the last so many */
+/** The time over which the speed is averaged. */
 const WINDOW_MS = 6_000;
 
-/** How fast a transfer goes, from what has arrived at which time. */
-export class Pace {
+/** The speed of a transfer, from samples of the bytes that have been sent. */
+export class TransferRate {
   constructor() {
     this.samples = [];
   }
 
-  /** Note how many bytes have arrived by now; they may have become fewer. */
-  note(bytes, now = performance.now()) {
+  /** Record the total bytes sent by `now`; the total may decrease. */
+  addSample(bytes, now = performance.now()) {
     this.samples.push({ bytes, now });
     while (this.samples.length > 2 && this.samples[0].now < now - WINDOW_MS) this.samples.shift();
   }
 
-  /** Forget what was before a pause. */
+  /** Drop the samples from before a pause. */
   reset() {
     this.samples = [];
   }
 
-  /** Bytes a second over the last seconds, null while nobody knows. */
+  /** Bytes per second over the window, null while there are too few samples. */
   speed() {
     const first = this.samples[0];
     const last = this.samples.at(-1);
@@ -31,8 +31,8 @@ export class Pace {
   }
 }
 
-/** A time that is left, s: "8 s", "3 min", "1 h 20 min". */
-export function timeLeft(seconds) {
+/** Format a remaining time, s: "8 s", "3 min", "1 h 20 min". */
+export function formatRemaining(seconds) {
   if (seconds < 60) return `${Math.max(1, Math.ceil(seconds))} s`;
   const minutes = Math.ceil(seconds / 60);
   if (minutes < 60) return `${minutes} min`;
@@ -40,11 +40,11 @@ export function timeLeft(seconds) {
 }
 
 export class TransferRow {
-  /** texts: the panel's words */
+  /** texts: the data attributes of the panel, with the messages in the user's language */
   constructor(file, texts) {
     this.file = file;
     this.texts = texts;
-    this.pace = new Pace();
+    this.rate = new TransferRate();
     this.safe = "";
     const template = document.getElementById("transfer-row");
     this.element = template.content.cloneNode(true).firstElementChild;
@@ -52,51 +52,51 @@ export class TransferRow {
     this.element.querySelector("progress").setAttribute("aria-label", file.name);
   }
 
-  show(text, part, state = "") {
+  show(text, fraction, state = "") {
     this.element.className = `transfer__file${state ? ` transfer__file--${state}` : ""}`;
     this.element.querySelector(".transfer__state").textContent = text;
-    this.element.querySelector("progress").value = part;
+    this.element.querySelector("progress").value = fraction;
   }
 
-  hashing(part) {
-    this.show(`${this.texts.hashing} ${percent(part)}`, part);
+  hashing(fraction) {
+    this.show(`${this.texts.hashing} ${percent(fraction)}`, fraction);
   }
 
-  /** So many bytes have arrived. */
+  /** Show that `bytes` of the file have been sent. */
   sending(bytes) {
-    const part = bytes / this.file.size;
-    this.show(`${this.texts.uploading} ${percent(part)}`, part);
-    this.pace.note(bytes);
-    const speed = this.pace.speed();
+    const fraction = bytes / this.file.size;
+    this.show(`${this.texts.uploading} ${percent(fraction)}`, fraction);
+    this.rate.addSample(bytes);
+    const speed = this.rate.speed();
     const amounts = [`${bytesize(bytes)} / ${bytesize(this.file.size)}`];
     if (speed !== null) {
       amounts.push(`${bytesize(speed)}/s`);
-      amounts.push(fill(this.texts.left, { time: timeLeft((this.file.size - bytes) / speed) }));
+      amounts.push(fill(this.texts.left, { time: formatRemaining((this.file.size - bytes) / speed) }));
     }
     this.#detail(amounts.join(" · "));
   }
 
-  /** What `PartsUpload` tells. */
+  /** Show a change that `PartsUpload` reported. */
   parts({ bytes, safe, count, state }) {
     this.safe = fill(this.texts.parts, { safe, count });
     if (state === "sending") {
       this.sending(bytes);
       return;
     }
-    this.pace.reset();
+    this.rate.reset();
     this.show(this.texts[state], bytes / this.file.size, state);
     this.#detail(this.safe);
   }
 
   retrying() {
-    this.pace.reset();
+    this.rate.reset();
     this.show(this.texts.retrying, 0);
   }
 
-  /** Parts that have arrived are not lost: the bar and the count of them stay. */
+  /** Show a failure; progress bar and count stay for parts that are already in storage. */
   failed() {
-    const part = this.safe ? this.element.querySelector("progress").value : 0;
-    this.show(this.texts.failed, part, "failed");
+    const fraction = this.safe ? this.element.querySelector("progress").value : 0;
+    this.show(this.texts.failed, fraction, "failed");
     this.#detail(this.safe);
   }
 
@@ -110,6 +110,6 @@ export class TransferRow {
   }
 }
 
-function percent(part) {
-  return `${Math.floor(part * 100)} %`;
+function percent(fraction) {
+  return `${Math.floor(fraction * 100)} %`;
 }

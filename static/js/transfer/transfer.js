@@ -1,4 +1,4 @@
-// The panel that shows files on their way: one row each, what went wrong, retry and abandon.
+// The transfer panel: one row for each file, error messages, pause, retry and abandon.
 
 import { NoAnswer, Refusal, deleteAt, postJson } from "../requests.js";
 import { Hasher } from "./hashing.js";
@@ -8,8 +8,8 @@ import { PartsUpload } from "./upload_parts.js";
 
 export class Transfer {
   /**
-   * files: File objects, in the order of the task's own files
-   * ids: the server's names of them, if it knows them already
+   * files: File objects, in the order of the files of the task or import
+   * ids: their ids on the server, if they exist there already
    */
   constructor(files, login, ids = null) {
     this.panel = document.getElementById("transfer");
@@ -24,24 +24,24 @@ export class Transfer {
     this.panel.hidden = false;
     this.pauseButton = document.getElementById("transfer-pause");
     this.pauseButton.disabled = true;
-    this.pauseButton.hidden = !files.some((file) => this.#comesInParts(file));
-    this.pauseButton.onclick = () => this.#turn();
+    this.pauseButton.hidden = !files.some((file) => this.#isMultipart(file));
+    this.pauseButton.onclick = () => this.#togglePause();
     this.warn = (event) => event.preventDefault();
     window.addEventListener("beforeunload", this.warn);
   }
 
-  /** From now on the page may be left without a question. */
+  /** Stop asking for confirmation when the user leaves the page. */
   release() {
     window.removeEventListener("beforeunload", this.warn);
   }
 
-  /** Return the checksums of all files; empty for large ones, whose parts are summed on their way. */
+  /** Return the MD5 of all files; empty for large files, whose parts are hashed during the upload. */
   async hashAll() {
     const hasher = new Hasher(this.texts.hasher);
     const sums = [];
     try {
       for (const [i, file] of this.files.entries()) {
-        sums.push(this.#comesInParts(file) ? "" : await this.#hash(i, file, hasher));
+        sums.push(this.#isMultipart(file) ? "" : await this.#hash(i, file, hasher));
         this.rows[i].show(this.texts.ready, 0);
       }
     } finally {
@@ -53,42 +53,42 @@ export class Transfer {
   async #hash(i, file, hasher) {
     this.rows[i].hashing(0);
     try {
-      return await hasher.sum(file, (part) => this.rows[i].hashing(part));
+      return await hasher.sum(file, (fraction) => this.rows[i].hashing(fraction));
     } catch (error) {
       this.rows[i].failed();
       throw error;
     }
   }
 
-  #comesInParts(file) {
-    const from = Number(this.texts.partsFrom);
-    return from > 0 && file.size >= from;
+  #isMultipart(file) {
+    const threshold = Number(this.texts.partsFrom);
+    return threshold > 0 && file.size >= threshold;
   }
 
   /**
-   * Send what is not stored yet, then submit the task; goes to its page, or throws.
+   * Send the files that are not stored yet, submit the task or import, and go to its page.
    *
-   * targets: where to send the files, in their order, or null to ask for it
+   * targets: upload targets in the order of the files, or null to fetch them
    * urls: {uploads, submit, files, page}
    */
   async sendAll(targets, urls) {
     this.problem(null);
     this.ids ??= targets.map((target) => target.file);
-    const fresh = async (i) => {
+    const fetchTarget = async (i) => {
       const { uploads } = await this.#post(urls.uploads);
       return uploads.find((target) => target.file === this.ids[i]) ?? null;
     };
     for (const [i, file] of this.files.entries()) {
       if (this.stored.has(i)) continue;
-      const target = targets?.[i] ?? (await fresh(i));
-      if (target?.parts) await this.#sendParts(i, file, target, { urls, fresh: () => fresh(i) });
-      else await this.#send(i, file, target, () => fresh(i));
+      const target = targets?.[i] ?? (await fetchTarget(i));
+      if (target?.parts) await this.#sendParts(i, file, target, { urls, fetchTarget: () => fetchTarget(i) });
+      else await this.#send(i, file, target, () => fetchTarget(i));
     }
     try {
       await this.#post(urls.submit);
     } catch (error) {
-      error.isOfSubmit = true;
-      // storage does not have what it said it had: send everything once more
+      error.isFromSubmit = true;
+      // storage lacks a file that it had acknowledged: send everything again
       if (error.code === "upload_missing" || error.code === "upload_damaged") this.stored.clear();
       throw error;
     }
@@ -97,11 +97,11 @@ export class Transfer {
   }
 
   /**
-   * Upload and confirm until it works; false if the reader gave up; then `urls.cancel` was asked, or
-   * what is at `urls.remove` was deleted.
+   * Upload and submit, with retries by the user. Returns false if the user abandons the upload; then
+   * `urls.cancel` has been posted, or the resource at `urls.remove` deleted.
    *
-   * isFinal(error): whether retrying cannot help; throws such errors. `error.isOfSubmit` is true for
-   * errors of `urls.submit`
+   * isFinal(error): whether a retry cannot help; such errors are thrown. `error.isFromSubmit` is true
+   * for errors of `urls.submit`
    * @param {(error: any) => boolean} isFinal
    */
   async run(targets, urls, isFinal = () => false) {
@@ -118,30 +118,30 @@ export class Transfer {
     }
   }
 
-  /** Offer retry and abandon; resolves to true for retry, after abandoning to false. */
+  /** Show the error and wait for the user: true for retry, false once the upload is abandoned. */
   decide(error, { cancel, remove }) {
     this.problem(this.cause(error));
-    // a file that cannot be an input will not get better, nor will one that is not the wanted one
-    const isWrong = error.code?.startsWith("input_") || error.kind === "other";
-    document.getElementById("transfer-retry").hidden = Boolean(isWrong);
-    const choice = (id) =>
+    // a retry cannot help if the file is not a valid input, or not the file of the first attempt
+    const isHopeless = error.code?.startsWith("input_") || error.kind === "other";
+    document.getElementById("transfer-retry").hidden = Boolean(isHopeless);
+    const clickOn = (id) =>
       new Promise((resolve) => {
         document.getElementById(id).addEventListener("click", resolve, { once: true });
       });
-    const abandon = choice("transfer-abandon").then(async () => {
+    const abandon = clickOn("transfer-abandon").then(async () => {
       try {
         if (remove) await deleteAt(remove, { login: this.login });
         else if (cancel) await this.#post(cancel);
       } catch {
-        // the task ends by itself when its time for uploading is over
+        // the server ends the task when its time limit for uploads is over
       }
       this.release();
       return false;
     });
-    return Promise.race([choice("transfer-retry").then(() => true), abandon]);
+    return Promise.race([clickOn("transfer-retry").then(() => true), abandon]);
   }
 
-  /** The sentence for an error. */
+  /** The message for an error; rethrows unexpected errors. */
   cause(error) {
     if (error instanceof UploadError) {
       return this.texts[error.kind] + (error.status ? ` (HTTP ${error.status})` : "");
@@ -152,7 +152,7 @@ export class Transfer {
     throw error;
   }
 
-  /** Show a problem, or none. */
+  /** Show a problem, or hide the last one for null. */
   problem(text) {
     document.getElementById("transfer-problem").hidden = text === null;
     document.getElementById("transfer-cause").textContent = text ?? "";
@@ -168,7 +168,7 @@ export class Transfer {
     return postJson(url, body, { login: this.login });
   }
 
-  async #send(i, file, target, freshTarget) {
+  async #send(i, file, target, fetchTarget) {
     const row = this.rows[i];
     if (target === null) {
       this.#end(i);
@@ -177,8 +177,8 @@ export class Transfer {
     row.sending(0);
     try {
       await sendFile(file, target, {
-        freshTarget,
-        onProgress: (part) => row.sending(file.size * part),
+        fetchTarget,
+        onProgress: (fraction) => row.sending(file.size * fraction),
         onRetry: () => row.retrying(),
       });
     } catch (error) {
@@ -188,13 +188,13 @@ export class Transfer {
     this.#end(i);
   }
 
-  async #sendParts(i, file, target, { urls, fresh }) {
-    const place = `${urls.files}${target.file}/`;
+  async #sendParts(i, file, target, { urls, fetchTarget }) {
+    const url = `${urls.files}${target.file}/`;
     const server = {
       addresses: (upload, numbers) =>
-        this.#post(`${place}parts/`, { upload, parts: numbers.map((number) => ({ number })) }),
-      join: (md5s) => this.#post(`${place}join/`, { md5s }),
-      renew: async () => (await fresh())?.parts ?? null,
+        this.#post(`${url}parts/`, { upload, parts: numbers.map((number) => ({ number })) }),
+      join: (md5s) => this.#post(`${url}join/`, { md5s }),
+      renew: async () => (await fetchTarget())?.parts ?? null,
     };
     const onChange = (change) => this.rows[i].parts(change);
     const { hasher } = this.texts;
@@ -217,8 +217,8 @@ export class Transfer {
     this.rows[i].stored();
   }
 
-  #turn() {
-    if (this.current.isPaused) this.current.goOn();
+  #togglePause() {
+    if (this.current.isPaused) this.current.resume();
     else this.current.pause();
     this.pauseButton.textContent = this.current.isPaused ? this.texts.goOn : this.texts.pause;
   }

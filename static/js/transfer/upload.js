@@ -1,6 +1,14 @@
-// Getting files to object storage: one PUT each to a presigned address.
+// Upload files to object storage, with one PUT request each to a presigned URL.
 
-/** Why a file did not arrive: `kind` is unreadable, assembly, network, refused or other; `status` storage's answer. */
+/**
+ * A failed upload. `status`: the HTTP status from storage, or 0. `kind`:
+ *
+ * - unreadable: the file changed, moved or was deleted after the user chose it
+ * - assembly: the browser does not run WebAssembly
+ * - network: no response, or one after which a retry may succeed
+ * - refused: storage rejected the upload
+ * - other: the parts in storage belong to another file
+ */
 export class UploadError extends Error {
   constructor(kind, status = 0) {
     super(kind);
@@ -9,49 +17,50 @@ export class UploadError extends Error {
   }
 }
 
-/** Tries after the first, with fresh addresses each. */
+/** Retries after the first attempt, each with a new presigned URL. */
 const RETRIES = 2;
 const RETRY_WAIT_MS = 1_500;
-/** No byte for this long: the connection is dead although nobody said so. */
+/** Abort a request without progress for this long, since a dead connection may report no error. */
 const STALLED_MS = 120_000;
 
 const MD5 = /^"?([0-9a-f]{32})"?$/;
 
 /**
- * PUT a Blob once. onProgress(bytes); `signal` breaks it off. Throws UploadError.
+ * PUT a Blob once, without retries. `signal` aborts the request. Throws UploadError.
  *
- * Resolves to the MD5 that storage formed (its ETag); to "" where it tells none, or not to this page.
+ * Resolves to the MD5 that storage computed (the ETag), or to "" if the ETag is not an MD5 or CORS
+ * hides it from the page.
  */
 export function putBlob(blob, { url, headers }, { onProgress, signal = null }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    const over = new AbortController();
+    const listeners = new AbortController();
     let stalled = null;
-    const watch = () => {
+    const restartTimer = () => {
       window.clearTimeout(stalled);
       stalled = window.setTimeout(() => request.abort(), STALLED_MS);
     };
     const end = (settle, value) => {
       window.clearTimeout(stalled);
-      over.abort();
+      listeners.abort();
       settle(value);
     };
     const fail = (kind, status) => end(reject, new UploadError(kind, status));
     request.open("PUT", url);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => {
-      watch();
+      restartTimer();
       onProgress(event.loaded);
     });
     request.addEventListener("load", () => {
       if (request.status >= 200 && request.status < 300) end(resolve, etagOf(request));
-      // 5xx passes, and an address that ran out is replaced by the next try
+      // 5xx and 429 are temporary, and after 403 (an expired URL) the retry gets a new URL
       else fail(request.status >= 500 || [403, 429].includes(request.status) ? "network" : "refused", request.status);
     });
     request.addEventListener("error", () => fail("network", 0));
     request.addEventListener("abort", () => fail("network", 0));
-    signal?.addEventListener("abort", () => request.abort(), { signal: over.signal });
-    watch();
+    signal?.addEventListener("abort", () => request.abort(), { signal: listeners.signal });
+    restartTimer();
     if (signal?.aborted) fail("network", 0);
     else request.send(blob);
   });
@@ -62,23 +71,24 @@ function etagOf(request) {
 }
 
 /**
- * PUT a file, again with a fresh address after a network error.
+ * PUT a file, and retry with a new target after network errors.
  *
  * target: {url, headers}, or null if it must be fetched first
- * freshTarget(): a promise of a new one, or of null if storage holds the file already
+ * fetchTarget(): a promise of a new target, or of null if storage already has the file
+ * onProgress(fraction): the fraction sent, 0 to 1
  */
-export async function sendFile(file, target, { freshTarget, onProgress, onRetry }) {
+export async function sendFile(file, target, { fetchTarget, onProgress, onRetry }) {
   let current = target;
   for (let retry = 0; ; retry += 1) {
-    current ??= await freshTarget();
+    current ??= await fetchTarget();
     if (!current) return;
     try {
-      // a Blob without a type: a File would bring a Content-Type that nobody signed
+      // a Blob without a type: a File would add a Content-Type that the signature does not cover
       const blob = file.slice(0, file.size, "");
       await putBlob(blob, current, { onProgress: (bytes) => onProgress(bytes / file.size) });
       return;
     } catch (error) {
-      if (error.kind !== "network" || retry >= RETRIES) throw await explained(error, file);
+      if (error.kind !== "network" || retry >= RETRIES) throw await classify(error, file);
     }
     onRetry();
     await new Promise((resolve) => window.setTimeout(resolve, RETRY_WAIT_MS * (retry + 1)));
@@ -86,15 +96,15 @@ export async function sendFile(file, target, { freshTarget, onProgress, onRetry 
   }
 }
 
-/** A browser reports a file that vanished as a network error: look. */
-async function explained(error, file) {
+/** Return the error with its real cause: browsers report an unreadable file as a network error. */
+async function classify(error, file) {
   if (error.kind !== "network") return error;
-  // an answer, and the same to fresh addresses: no matter of the network
+  // storage responded with the same error to new URLs: the network is not the cause
   if (error.status) return new UploadError("refused", error.status);
   return (await isReadable(file)) ? error : new UploadError("unreadable");
 }
 
-/** Whether a chosen file is still there. */
+/** Whether a chosen file still exists unchanged. */
 export async function isReadable(file) {
   try {
     await file.slice(0, 1).arrayBuffer();

@@ -1,6 +1,6 @@
-// A large file in parts: several on their way at once, and after a break only what is missing.
-// Storage answers the MD5 of what it got: only parts that it had before, or whose sum it does not
-// tell, are read a second time.
+// Multipart upload of a large file: several parts in parallel; an interrupted upload resumes with the
+// missing parts. Storage returns the MD5 of each part that it receives, so the page hashes only parts
+// that were stored before, and parts whose MD5 storage does not return.
 
 import { NoAnswer, Refusal } from "../requests.js";
 import { Hasher } from "./hashing.js";
@@ -8,25 +8,27 @@ import { PartAddresses } from "./part_addresses.js";
 import { UploadError, isReadable, putBlob } from "./upload.js";
 
 const PARALLEL = 4;
-/** Workers that form sums, where they are needed: one more would take the time of those that send. */
+/** Web Workers that hash parts; more of them would slow down the upload. */
 const HASHERS = 2;
-/** How often storage may lose everything before it is called broken. */
+/** How often the upload is restarted after storage has lost it. */
 const RESTARTS = 3;
-/** Answers in a row that are no success; without an answer there is no limit. */
-const MOST_REFUSALS = 12;
-/** Pauses before something is tried again. */
+/** Error responses in a row before the upload fails; requests without a response are retried forever. */
+const MAX_REFUSALS = 12;
+/** Limits of the exponential backoff. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
-/** Storage does not know the upload any more, or what it has is not what was sent. */
-class Lost extends Error {}
+/** Storage no longer has the upload, or has other bytes than were sent. */
+class UploadLost extends Error {}
 
 export class PartsUpload {
   /**
-   * parts: {upload, part_bytes, count, done, addresses}, as the server tells them
-   * server: {addresses(upload, numbers), join(md5s), renew()}, promises of its answers; `renew` of
-   *   new `parts`, or null if the file is whole
-   * onChange({bytes, safe, count, state}): state is sending, waiting, paused or joining
+   * parts: {upload, part_bytes, count, done, addresses}, from the server; `done` maps part numbers to MD5
+   * server: {addresses(upload, numbers), join(md5s), renew()}, which return promises of the server's
+   *   responses; `renew` resolves to new `parts`, or to null if the file is complete
+   * hasher: URL of the Web Worker that hashes parts
+   * onChange({bytes, safe, count, state}): `safe` of `count` parts are stored; `state` is hashing,
+   *   sending, waiting, paused or joining
    */
   constructor(file, parts, { server, hasher, onChange }) {
     this.file = file;
@@ -40,7 +42,7 @@ export class PartsUpload {
     this.#begin(parts);
   }
 
-  /** Send all parts and have them joined. Throws UploadError, Refusal or NoAnswer. */
+  /** Send all parts, then let the server join them. Throws UploadError, Refusal or NoAnswer. */
   async run() {
     try {
       for (let restarts = 0; ; restarts += 1) {
@@ -48,9 +50,9 @@ export class PartsUpload {
           await this.#sendAll();
           return;
         } catch (error) {
-          if (!(error instanceof Lost)) throw error;
+          if (!(error instanceof UploadLost)) throw error;
           if (restarts === RESTARTS) throw new UploadError("refused");
-          const parts = await this.#patiently(() => this.server.renew());
+          const parts = await this.#request(() => this.server.renew());
           if (parts === null) return;
           this.#begin(parts);
         }
@@ -62,30 +64,30 @@ export class PartsUpload {
 
   pause() {
     this.isPaused = true;
-    this.broken.abort();
-    this.#tell();
+    this.transfers.abort();
+    this.#report();
   }
 
-  goOn() {
+  resume() {
     this.isPaused = false;
-    this.broken = new AbortController();
+    this.transfers = new AbortController();
     this.failures = 0;
     this.wake();
-    this.#tell();
+    this.#report();
   }
 
   #begin(parts) {
     this.parts = parts;
     this.stored = new Set(Object.keys(parts.done).map(Number));
-    this.left = this.#numbers().filter((number) => !this.stored.has(number));
+    this.remaining = this.#numbers().filter((number) => !this.stored.has(number));
     this.addresses = new PartAddresses(parts.addresses ?? [], {
-      ask: async (numbers) => (await this.server.addresses(parts.upload, numbers)).parts,
-      left: () => this.left,
+      fetchAddresses: async (numbers) => (await this.server.addresses(parts.upload, numbers)).parts,
+      remaining: () => this.remaining,
       ahead: PARALLEL,
     });
-    this.flying = new Map();
+    this.inFlight = new Map();
     this.failures = 0;
-    this.broken = new AbortController();
+    this.transfers = new AbortController();
     this.state = "sending";
   }
 
@@ -99,158 +101,159 @@ export class PartsUpload {
 
   #blob(number) {
     const start = (number - 1) * this.parts.part_bytes;
-    // a Blob without a type: a File would bring a Content-Type that nobody signed
+    // a Blob without a type: a File would add a Content-Type that the signature does not cover
     return this.file.slice(start, start + this.#size(number), "");
   }
 
   async #sendAll() {
-    const ending = new AbortController();
-    this.ending = ending.signal;
-    await this.#checkDone();
-    this.#tell("sending");
-    const sending = Array.from({ length: PARALLEL }, () => this.#sendEach());
+    const stop = new AbortController();
+    this.stopSignal = stop.signal;
+    await this.#checkStored();
+    this.#report("sending");
+    const senders = Array.from({ length: PARALLEL }, () => this.#sendRemaining());
     try {
-      await Promise.all(sending);
+      await Promise.all(senders);
     } catch (error) {
-      ending.abort();
-      this.broken.abort();
-      // until then they change what the next try begins with
-      await Promise.allSettled(sending);
+      stop.abort();
+      this.transfers.abort();
+      // the senders change this object until they have stopped
+      await Promise.allSettled(senders);
       throw error;
     }
-    // a browser refuses to read what changed since it was chosen: so may the last part be no more
+    // detects a change of the file after its last part was sent: browsers refuse to read changed files
     if (!(await isReadable(this.file))) throw new UploadError("unreadable");
-    this.#tell("joining");
+    this.#report("joining");
     try {
-      await this.#patiently(() => this.server.join(this.#numbers().map((number) => this.sums.get(number))));
+      await this.#request(() => this.server.join(this.#numbers().map((number) => this.sums.get(number))));
     } catch (error) {
-      if (error.code === "upload_damaged" || error.code === "upload_missing") throw new Lost();
+      if (error.code === "upload_damaged" || error.code === "upload_missing") throw new UploadLost();
       throw error;
     }
   }
 
-  /** What is stored must be of this very file, or its parts would be mixed with another one's. */
-  async #checkDone() {
+  /** Compare the stored parts with this file, so that parts of two files are never mixed. Throws UploadError. */
+  async #checkStored() {
     const unknown = [...this.stored].filter((number) => this.sums.get(number) !== this.parts.done[number]);
-    if (unknown.length) this.#tell("hashing");
+    if (unknown.length) this.#report("hashing");
     await Promise.all(unknown.map((number) => this.#sum(number)));
     const isOther = (number) => this.parts.done[number] !== this.sums.get(number);
     if (unknown.some(isOther)) throw new UploadError("other");
   }
 
-  /** Read a part and form its sum. */
+  /** Read a part and store its MD5 in `sums`. */
   async #sum(number) {
-    const place = number % HASHERS;
-    this.hashers[place] ??= new Hasher(this.hasherUrl);
-    this.sums.set(number, await this.hashers[place].sum(this.#blob(number)));
+    const index = number % HASHERS;
+    this.hashers[index] ??= new Hasher(this.hasherUrl);
+    this.sums.set(number, await this.hashers[index].sum(this.#blob(number)));
   }
 
-  async #sendEach() {
-    while (!this.ending.aborted) {
-      await this.#untilGoing();
-      const number = this.left.shift();
+  /** Send remaining parts, one after the other, until none is left. */
+  async #sendRemaining() {
+    while (!this.stopSignal.aborted) {
+      await this.#waitWhilePaused();
+      const number = this.remaining.shift();
       if (number === undefined) return;
       try {
         await this.#send(number);
         this.failures = 0;
         this.stored.add(number);
-        this.flying.delete(number);
-        this.#tell();
+        this.inFlight.delete(number);
+        this.#report();
       } catch (error) {
-        // what storage had of it is lost
-        this.flying.delete(number);
-        this.left.push(number);
-        this.left.sort((a, b) => a - b);
-        if (!(await this.#mayTryAgain(error))) throw error;
+        // storage keeps nothing of an incomplete part
+        this.inFlight.delete(number);
+        this.remaining.push(number);
+        this.remaining.sort((a, b) => a - b);
+        if (!(await this.#waitForRetry(error))) throw error;
       }
     }
   }
 
   async #send(number) {
     const address = await this.addresses.take(number);
-    this.flying.set(number, 0);
+    this.inFlight.set(number, 0);
     const md5 = await putBlob(this.#blob(number), address, {
-      signal: this.broken.signal,
+      signal: this.transfers.signal,
       onProgress: (bytes) => {
-        this.flying.set(number, bytes);
-        this.#tell("sending");
+        this.inFlight.set(number, bytes);
+        this.#report("sending");
       },
     });
     if (md5) this.sums.set(number, md5);
     else await this.#sum(number);
   }
 
-  /** After a pause if it may pass; false if trying again is of no use. Throws Lost, UploadError. */
-  async #mayTryAgain(error) {
-    if (this.isPaused || this.ending.aborted) return true;
-    if (error.code === "parts_restarted" || error.status === 404) throw new Lost();
-    // 400 is also what S3 says to one that is too slow
-    const passes = error instanceof NoAnswer || error.kind === "network" || [400, 429].includes(error.status);
-    if (!passes || (error.status && this.failures > MOST_REFUSALS)) return false;
-    // an address that ran out is no sign of a bad network
-    if (error.status === 403) this.addresses.forget();
+  /** Wait before a retry and return true; return false if a retry cannot help. Throws UploadLost, UploadError. */
+  async #waitForRetry(error) {
+    if (this.isPaused || this.stopSignal.aborted) return true;
+    if (error.code === "parts_restarted" || error.status === 404) throw new UploadLost();
+    // S3 also responds with 400 (RequestTimeout) to slow clients
+    const isTemporary = error instanceof NoAnswer || error.kind === "network" || [400, 429].includes(error.status);
+    if (!isTemporary || (error.status && this.failures > MAX_REFUSALS)) return false;
+    // 403: the URLs have expired
+    if (error.status === 403) this.addresses.clear();
     if (error.status === 0 && !(await isReadable(this.file))) throw new UploadError("unreadable");
     this.failures += 1;
-    this.#tell("waiting");
-    await patience(this.failures, this.broken.signal);
+    this.#report("waiting");
+    await backoff(this.failures, this.transfers.signal);
     return true;
   }
 
-  /** Ask our own server, however long it takes until it answers. Throws Refusal. */
-  async #patiently(ask) {
+  /** Retry a request to the site's server until it responds. Throws Refusal, and NoAnswer when logged out. */
+  async #request(send) {
     for (let failures = 1; ; failures += 1) {
-      await this.#untilGoing();
+      await this.#waitWhilePaused();
       try {
-        return await ask();
+        return await send();
       } catch (error) {
-        const isFull = error instanceof Refusal && error.status === 429;
-        if (!isFull && (!(error instanceof NoAnswer) || error.status === 401)) throw error;
+        const isRateLimited = error instanceof Refusal && error.status === 429;
+        if (!isRateLimited && (!(error instanceof NoAnswer) || error.status === 401)) throw error;
       }
-      this.#tell("waiting");
-      await patience(failures, this.broken.signal);
+      this.#report("waiting");
+      await backoff(failures, this.transfers.signal);
     }
   }
 
-  async #untilGoing() {
+  async #waitWhilePaused() {
     while (this.isPaused) {
       await new Promise((resolve) => {
-        const before = this.wake;
+        const previous = this.wake;
         this.wake = () => {
-          before();
+          previous();
           resolve();
         };
       });
     }
   }
 
-  #tell(state = this.state) {
+  #report(state = this.state) {
     this.state = state;
     let bytes = 0;
     for (const number of this.stored) bytes += this.#size(number);
-    for (const [number, sent] of this.flying) if (!this.stored.has(number)) bytes += sent;
-    const shown = this.isPaused ? "paused" : state;
-    this.onChange({ bytes, safe: this.stored.size, count: this.parts.count, state: shown });
+    for (const [number, sent] of this.inFlight) if (!this.stored.has(number)) bytes += sent;
+    const { stored, parts } = this;
+    this.onChange({ bytes, safe: stored.size, count: parts.count, state: this.isPaused ? "paused" : state });
   }
 }
 
-/** Pauses that double, each spread over its second half, so that many browsers do not come back together. */
-export function pauseMs(failures, random = Math.random) {
+/** The wait after that many failures, ms: exponential backoff with jitter, so that browsers do not retry in step. */
+export function backoffMs(failures, random = Math.random) {
   const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 10));
   return longest * (0.5 + random() / 2);
 }
 
-/** Wait for that long, or until the browser says that the network is back; `signal` ends it at once. */
-export function patience(failures, signal) {
+/** Wait for `backoffMs`, or until the browser is back online, or until `signal` aborts the wait. */
+export function backoff(failures, signal) {
   return new Promise((resolve) => {
-    const over = new AbortController();
+    const listeners = new AbortController();
     const end = () => {
       window.clearTimeout(timer);
-      over.abort();
+      listeners.abort();
       resolve();
     };
-    const timer = window.setTimeout(end, pauseMs(failures));
-    window.addEventListener("online", end, { signal: over.signal });
-    signal?.addEventListener("abort", end, { signal: over.signal });
+    const timer = window.setTimeout(end, backoffMs(failures));
+    window.addEventListener("online", end, { signal: listeners.signal });
+    signal?.addEventListener("abort", end, { signal: listeners.signal });
     if (signal?.aborted) end();
   });
 }

@@ -1,29 +1,29 @@
-// What the form says of each file as soon as it is chosen: what it holds, or why it cannot be used.
+// Inspect each file when the user chooses it, and show its content or why it cannot be used.
 
 import { bytesize, fill } from "../../format.js";
-import { braces, lookAtData, lookAtModel, lookAtProgram } from "./file_heads.js";
+import { braces, inspectData, inspectModel, inspectProgram } from "./file_heads.js";
 import { readRows } from "./file_rows.js";
 import { runtimeKind } from "./where.js";
 
 const form = document.getElementById("new-task");
 const limits = document.getElementById("files").dataset;
-const { texts, looks } = JSON.parse(document.getElementById("file-words").textContent);
+const { texts, looks: typeNames } = JSON.parse(document.getElementById("file-words").textContent);
 
-const LOOKS = { model: lookAtModel, data: lookAtData, program: lookAtProgram };
-/** what was found in a File: a promise by purpose and kind of runtime */
-const seen = new WeakMap();
+const INSPECTORS = { model: inspectModel, data: inspectData, program: inspectProgram };
+/** Inspections by File: a Map from purpose and kind of runtime to the promised result. */
+const inspections = new WeakMap();
 
-/** Look at every file when it is chosen, and again when another runtime is. `onShown` is told. */
-export function setUpChosenFiles(onShown) {
+/** Inspect files when they are chosen, and again when the runtime changes. `onChecked` is called afterwards. */
+export function setUpChosenFiles(onChecked) {
   form.addEventListener("change", async ({ target }) => {
-    const isOfInterest = target.type === "file" || ["worker", "runtime", "where", "kind", "data-mode"].includes(target.name);
-    if (!isOfInterest && target !== form) return;
+    const isRelevant = target.type === "file" || ["worker", "runtime", "where", "kind", "data-mode"].includes(target.name);
+    if (!isRelevant && target !== form) return;
     await checkChosen();
-    onShown();
+    onChecked();
   });
 }
 
-/** Show what is known of all chosen files. Resolves when each has been looked at. */
+/** Inspect all chosen files and show the results. */
 export async function checkChosen() {
   const { model, program } = form.elements;
   const rows = readRows().filter(({ mode }) => mode === "file");
@@ -34,62 +34,63 @@ export async function checkChosen() {
   ]);
 }
 
-async function show(chooser, place, purpose) {
+async function show(chooser, message, purpose) {
   const file = chooser.files[0];
   if (file) delete chooser.dataset.again;
-  const { problem, note } = file ? await about(file, purpose) : { problem: "", note: askAgain(chooser) };
-  // another file was chosen meanwhile
+  const { problem, note } = file ? await describe(file, purpose) : { problem: "", note: chooseAgainNote(chooser) };
+  // the user has chosen another file in the meantime
   if (chooser.files[0] !== file) return;
-  place.textContent = problem || note;
-  place.hidden = !place.textContent;
-  place.classList.toggle("field__error", Boolean(problem));
-  place.classList.toggle("field__hint", !problem);
+  message.textContent = problem || note;
+  message.hidden = !message.textContent;
+  message.classList.toggle("field__error", Boolean(problem));
+  message.classList.toggle("field__hint", !problem);
   chooser.toggleAttribute("data-refused", Boolean(problem));
   if (problem) chooser.setAttribute("aria-invalid", "true");
   else chooser.removeAttribute("aria-invalid");
 }
 
-/** The words for a file that was chosen before the page was left. */
-function askAgain({ dataset }) {
+/** The note about a file that was chosen before the user left the page, and must be chosen again. */
+function chooseAgainNote({ dataset }) {
   return dataset.again ? fill(limits.again, { name: dataset.again }) : "";
 }
 
-/** What is to be said of a file: {problem, note}, both perhaps empty. */
-async function about(file, purpose) {
-  const problem = outside(file, purpose);
+/** The messages about a file: {problem, note}, either may be empty. */
+async function describe(file, purpose) {
+  const problem = sizeOrNameProblem(file, purpose);
   if (problem) return { problem, note: "" };
-  const found = await lookOnce(file, purpose);
-  if (!found.code) return { problem: "", note: noteOf(file, purpose, found) };
-  const values = { ...found, name: file.name, what: looks[found.what] ?? "", count: found.count ?? "" };
-  return { problem: fill(texts[found.code], values), note: "" };
+  const result = await inspectOnce(file, purpose);
+  if (!result.code) return { problem: "", note: noteOf(file, purpose, result) };
+  const values = { ...result, name: file.name, what: typeNames[result.what] ?? "", count: result.count ?? "" };
+  return { problem: fill(texts[result.code], values), note: "" };
 }
 
-/** What is wrong with a file's size or name. */
-function outside(file, purpose) {
+/** The message about a file's size or name, or "". */
+function sizeOrNameProblem(file, purpose) {
   const limit = Number(purpose === "data" ? limits.dataLimit : limits.modelLimit);
   if (file.size === 0) return fill(limits.empty, { name: file.name });
   if (file.size > limit) return fill(limits.large, { name: file.name, size: bytesize(file.size), limit: bytesize(limit) });
-  const isData = purpose === "data" && !/\.(npy|json|ppm|pgm)$/i.test(file.name);
-  if (!isData) return "";
-  // an archive of arrays and a pickle have better words than a wrong suffix
+  const hasWrongSuffix = purpose === "data" && !/\.(npy|json|ppm|pgm)$/i.test(file.name);
+  if (!hasWrongSuffix) return "";
+  // the inspection has more specific messages for archives of arrays and pickles
   return /\.(npz|pkl|pickle)$/i.test(file.name) ? "" : fill(limits.suffix, { name: file.name });
 }
 
-async function lookOnce(file, purpose) {
-  // a script's program is none of a runtime's business
+/** Inspect a file, or return the cached result. */
+async function inspectOnce(file, purpose) {
+  // the inspection of a script's program does not depend on the runtime
   const kind = purpose === "program" ? "" : runtimeKind();
   const key = `${purpose} ${kind}`;
-  if (!seen.has(file)) seen.set(file, new Map());
-  const known = seen.get(file);
-  if (!known.has(key)) known.set(key, LOOKS[purpose](file, kind).catch(() => ({ code: "unreadable" })));
-  const found = await known.get(key);
-  if (found.code === "unreadable") known.delete(key);
-  return found;
+  if (!inspections.has(file)) inspections.set(file, new Map());
+  const results = inspections.get(file);
+  if (!results.has(key)) results.set(key, INSPECTORS[purpose](file, kind).catch(() => ({ code: "unreadable" })));
+  const result = await results.get(key);
+  if (result.code === "unreadable") results.delete(key);
+  return result;
 }
 
 function noteOf(file, purpose, { arrays = [], isFortran }) {
   if (purpose === "program") return "";
   if (purpose === "model") return fill(texts.model, { size: bytesize(file.size) });
-  const words = arrays.map(({ name, dtype, shape }) => `${name} ${dtype} ${braces(shape)}`.trim()).join(", ");
-  return isFortran ? fill(texts.fortran, { arrays: words }) : words;
+  const list = arrays.map(({ name, dtype, shape }) => `${name} ${dtype} ${braces(shape)}`.trim()).join(", ");
+  return isFortran ? fill(texts.fortran, { arrays: list }) : list;
 }

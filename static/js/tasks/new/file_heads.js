@@ -1,16 +1,16 @@
-// What a file's first bytes say: the same rules as the server's (agent/protocol/inputs
-// and tasks/submission/contents.py), applied before anything is uploaded. Pure, but for `slice` of a File.
+// Inspect the first bytes of files before the upload, by the same rules as the server
+// (agent/protocol/inputs and tasks/submission/contents.py). No DOM.
 //
-// Each function returns {code, ...values} for a file that cannot be used, where `code` names the
-// server's refusal, or what the file holds: {arrays: [{name, dtype, shape}], isFortran}.
+// Each function returns {code, ...values} for a file that cannot be used, with the server's error code,
+// or the file's content: {arrays: [{name, dtype, shape}], isFortran}.
 
-/** bytes that are looked at; a JSON file is read as a whole */
+/** Bytes that are inspected; a JSON file is read as a whole. */
 const HEAD_BYTES = 64 * 1024;
 const JSON_LIMIT_BYTES = 8 * 1024 ** 2;
-const LONGEST_HEADER = 10_000;
-const MOST_AXES = 7;
-const MOST_JSON_INPUTS = 64;
-const LONGEST_NAME = 200;
+const MAX_HEADER_BYTES = 10_000;
+const MAX_AXES = 7;
+const MAX_JSON_INPUTS = 64;
+const MAX_NAME_LENGTH = 200;
 
 const BINARY_DTYPES = ["float32", "int32", "int16", "uint16", "int8", "uint8"];
 const ALL_DTYPES = [...BINARY_DTYPES, "float16", "int64", "uint32", "bool"];
@@ -20,7 +20,7 @@ const TEXT_KINDS = { S: "bytes", a: "bytes", U: "str", M: "datetime64", m: "time
 
 const MODEL_STARTS = ["mgb0001", "mgb0000a", "MGBS", "MGBC", "packed_model"];
 const TEST_CASE = "mgbtest0";
-/** what people choose by mistake, by its first bytes */
+/** Other file types that users choose by mistake, by their first bytes. */
 const OTHER_STARTS = [
   ["\x89PNG", "picture"],
   ["\xff\xd8\xff", "picture"],
@@ -36,8 +36,8 @@ const OTHER_STARTS = [
   ["{", "json"],
 ];
 
-/** Look at a data file. kind: "binary" for a compiled load_and_run, which reads fewer types. */
-export async function lookAtData(file, kind) {
+/** Inspect a data file. kind: "binary" for a compiled load_and_run, which reads fewer dtypes. */
+export async function inspectData(file, kind) {
   const suffix = /\.[^.]*$/.exec(file.name.toLowerCase())?.[0] ?? "";
   if (suffix === ".json") {
     if (file.size > JSON_LIMIT_BYTES) return { code: "input_json_large", limit_mib: JSON_LIMIT_BYTES / 1024 ** 2 };
@@ -48,19 +48,19 @@ export async function lookAtData(file, kind) {
   return readNpy(head, file.size, kind);
 }
 
-/** Look at a model. Returns {} for one; `kind` as for data. */
-export async function lookAtModel(file, kind) {
+/** Inspect a model. Returns {} if it is one. kind: "wheel", "binary", or "" if either may run it. */
+export async function inspectModel(file, kind) {
   return readModel(await bytesOf(file), file.size, kind);
 }
 
-/** Look at a script's program, a .py file or a .zip. Returns {} for one. */
-export async function lookAtProgram(file) {
+/** Inspect a script's program, a .py file or a .zip. Returns {} if it is one. */
+export async function inspectProgram(file) {
   return readProgram(file.name, await bytesOf(file));
 }
 
 // -- arrays -----------------------------------------------------------------------------------------
 
-/** head: the first bytes; size: of the whole file */
+/** Read the header of an .npy file. head: the first bytes; size: of the whole file, bytes. */
 export function readNpy(head, size, kind) {
   const start = latin(head.subarray(0, 8));
   if (!start.startsWith("\x93NUMPY")) {
@@ -75,13 +75,13 @@ export function readNpy(head, size, kind) {
   if (head.length < begin) return { code: "input_header" };
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   const length = width === 2 ? view.getUint16(8, true) : view.getUint32(8, true);
-  if (length > LONGEST_HEADER) return { code: "input_header_long", length, limit: LONGEST_HEADER };
+  if (length > MAX_HEADER_BYTES) return { code: "input_header_long", length, limit: MAX_HEADER_BYTES };
   if (head.length < begin + length) return { code: "input_header" };
   const header = readHeader(latin(head.subarray(begin, begin + length)));
-  return header === null ? { code: "input_header" } : judgeArray(header, begin + length, size, kind);
+  return header === null ? { code: "input_header" } : checkArray(header, begin + length, size, kind);
 }
 
-function judgeArray({ descr, fortran, shape }, offset, size, kind) {
+function checkArray({ descr, fortran, shape }, offset, size, kind) {
   const type = typeof descr === "string" ? readType(descr) : { code: "input_structured" };
   if (type === null) return { code: "input_header" };
   if (type.code) return type;
@@ -92,20 +92,20 @@ function judgeArray({ descr, fortran, shape }, offset, size, kind) {
   if (kind === "binary" && !BINARY_DTYPES.includes(dtype)) {
     return { code: "input_dtype_not_here", dtype, choices: BINARY_DTYPES.join(", ") };
   }
-  const wrong = judgeShape(shape) ?? judgeSize(`${dtype} ${braces(shape)}`, BigInt(offset) + product(shape) * BigInt(bytes), size);
-  return wrong ?? { arrays: [{ name: "", dtype, shape: shape.map(Number) }], isFortran: fortran && shape.length > 1 };
+  const problem = checkShape(shape) ?? checkSize(`${dtype} ${braces(shape)}`, BigInt(offset) + product(shape) * BigInt(bytes), size);
+  return problem ?? { arrays: [{ name: "", dtype, shape: shape.map(Number) }], isFortran: fortran && shape.length > 1 };
 }
 
-/** A header's fields {descr, fortran, shape}; shape of BigInt. Null if it is not what numpy writes. */
+/** Parse a header: {descr, fortran, shape}, shape as BigInts. Null if numpy would not write it. */
 function readHeader(text) {
   const fields = new Map();
   let rest = /^\s*\{([\s\S]*)\}\s*$/.exec(text)?.[1].trim();
   if (rest === undefined) return null;
   while (rest) {
-    const found = /^(['"])(\w+)\1\s*:\s*/.exec(rest);
-    const value = found && readValue(rest.slice(found[0].length));
+    const key = /^(['"])(\w+)\1\s*:\s*/.exec(rest);
+    const value = key && readValue(rest.slice(key[0].length));
     if (!value) return null;
-    fields.set(found[2], value.value);
+    fields.set(key[2], value.value);
     rest = value.rest.replace(/^\s*,?\s*/, "");
   }
   const shape = fields.get("shape");
@@ -114,7 +114,7 @@ function readHeader(text) {
   return { descr: fields.get("descr"), fortran, shape };
 }
 
-/** The value that a text of Python begins with: {value, rest}. A list is a structured type. */
+/** Parse the Python literal at the start of `text`: {value, rest}. A list is a structured dtype. */
 function readValue(text) {
   const string = /^(['"])((?:(?!\1)[^\\])*)\1/.exec(text);
   if (string) return { value: string[2], rest: text.slice(string[0].length) };
@@ -122,7 +122,7 @@ function readValue(text) {
   if (truth) return { value: truth[1] === "True", rest: text.slice(truth[0].length) };
   const tuple = /^\(\s*((?:\d+L?\s*,\s*)*(?:\d+L?)?)\s*\)/.exec(text);
   if (tuple && !/^\d+L?$/.test(tuple[1])) {
-    const numbers = tuple[1].split(",").map((each) => each.trim().replace("L", "")).filter(Boolean);
+    const numbers = tuple[1].split(",").map((number) => number.trim().replace("L", "")).filter(Boolean);
     return { value: numbers.map(BigInt), rest: text.slice(tuple[0].length) };
   }
   return text.startsWith("[") ? readList(text) : null;
@@ -138,7 +138,7 @@ function readList(text) {
   return null;
 }
 
-/** numpy's short name of a type, such as "<f4": {letter, dtype, bytes}, or {code} for no numbers. */
+/** Parse a dtype in numpy's short form, such as "<f4": {letter, dtype, bytes}, or {code} if it is not numeric. */
 function readType(descr) {
   const [, letter, digits] = /^[<>|=]?([a-zA-Z?])(\d*)(?:\[\w+\])?$/.exec(descr) ?? [];
   if (!letter) return null;
@@ -152,18 +152,18 @@ function readType(descr) {
 
 const textBits = (letter, bytes) => ("Mm".includes(letter) || !bytes ? "" : bytes * (letter === "U" ? 32 : 8));
 
-function judgeShape(shape) {
+function checkShape(shape) {
   if (!shape.length) return { code: "input_no_axes" };
-  if (shape.length > MOST_AXES) return { code: "input_many_axes", axes: shape.length, limit: MOST_AXES };
+  if (shape.length > MAX_AXES) return { code: "input_many_axes", axes: shape.length, limit: MAX_AXES };
   return shape.some((axis) => axis === 0n) ? { code: "input_no_numbers", shape: braces(shape) } : null;
 }
 
-function judgeSize(promise, wanted, size) {
-  if (BigInt(size) < wanted) return { code: "input_cut_short", promise, wanted: String(wanted), size };
-  return BigInt(size) > wanted ? { code: "input_trailing", promise, extra: String(BigInt(size) - wanted) } : null;
+function checkSize(promise, expected, size) {
+  if (BigInt(size) < expected) return { code: "input_cut_short", promise, wanted: String(expected), size };
+  return BigInt(size) > expected ? { code: "input_trailing", promise, extra: String(BigInt(size) - expected) } : null;
 }
 
-const product = (shape) => shape.reduce((all, axis) => all * axis, 1n);
+const product = (shape) => shape.reduce((size, axis) => size * axis, 1n);
 export const braces = (shape) => `{${shape.join(",")}}`;
 
 // -- pictures ---------------------------------------------------------------------------------------
@@ -172,20 +172,20 @@ const COMMENT = "#[^\\n\\r]*[\\n\\r]";
 const GAP = `(?:[ \\t\\n\\v\\f\\r]|${COMMENT})+`;
 const PICTURE = new RegExp(`^P([56])${GAP}(\\d{1,9})${GAP}(\\d{1,9})${GAP}(\\d{1,9})(?:${COMMENT}|[ \\t\\n\\v\\f\\r])`);
 
-/** A binary PPM or PGM of 8 bits, which load_and_run makes uint8 {1,h,w,c}. */
+/** Read the header of a binary PPM or PGM with 8 bits per sample, which load_and_run reads as uint8 {1,h,w,c}. */
 export function readPicture(head, size) {
-  const found = PICTURE.exec(latin(head));
-  if (!found) return { code: "input_picture" };
-  const [width, height, most] = found.slice(2).map(BigInt);
-  if (most < 1n || most > 255n) return { code: "input_picture_depth", most: Number(most) };
-  const shape = [1n, height, width, found[1] === "6" ? 3n : 1n];
-  const wrong = judgeShape(shape) ?? judgeSize(`uint8 ${braces(shape)}`, BigInt(found[0].length) + product(shape), size);
-  return wrong ?? { arrays: [{ name: "", dtype: "uint8", shape: shape.map(Number) }], isFortran: false };
+  const header = PICTURE.exec(latin(head));
+  if (!header) return { code: "input_picture" };
+  const [width, height, max] = header.slice(2).map(BigInt);
+  if (max < 1n || max > 255n) return { code: "input_picture_depth", most: Number(max) };
+  const shape = [1n, height, width, header[1] === "6" ? 3n : 1n];
+  const problem = checkShape(shape) ?? checkSize(`uint8 ${braces(shape)}`, BigInt(header[0].length) + product(shape), size);
+  return problem ?? { arrays: [{ name: "", dtype: "uint8", shape: shape.map(Number) }], isFortran: false };
 }
 
 // -- JSON -------------------------------------------------------------------------------------------
 
-/** load_and_run's JSON: for each input its name, with shape, type and raw. */
+/** Read load_and_run's JSON format: an object {shape, type, raw} for each input, by name. */
 export function readJson(text) {
   let inputs = null;
   try {
@@ -195,14 +195,14 @@ export function readJson(text) {
   }
   if (!isObject(inputs)) return { code: "input_json", problem: "Expected `object`" };
   const names = Object.keys(inputs);
-  if (!names.length || names.length > MOST_JSON_INPUTS) {
-    return { code: "input_json_count", count: names.length, limit: MOST_JSON_INPUTS };
+  if (!names.length || names.length > MAX_JSON_INPUTS) {
+    return { code: "input_json_count", count: names.length, limit: MAX_JSON_INPUTS };
   }
   const arrays = [];
   for (const name of names) {
-    const found = readEntry(name, inputs[name]);
-    if (found.code) return found;
-    arrays.push(found);
+    const array = readEntry(name, inputs[name]);
+    if (array.code) return array;
+    arrays.push(array);
   }
   return { arrays, isFortran: false };
 }
@@ -210,19 +210,19 @@ export function readJson(text) {
 function readEntry(name, entry) {
   const isEntry = isObject(entry) && Array.isArray(entry.shape) && typeof entry.type === "string" && "raw" in entry;
   if (!isEntry || !entry.shape.every(Number.isInteger)) return { code: "input_json", problem: `$.${name}` };
-  if (!name || name.length > LONGEST_NAME || /[:;\p{C}]/u.test(name)) {
-    return { code: "input_json_name", input: JSON.stringify(name.slice(0, 100)), limit: LONGEST_NAME };
+  if (!name || name.length > MAX_NAME_LENGTH || /[:;\p{C}]/u.test(name)) {
+    return { code: "input_json_name", input: JSON.stringify(name.slice(0, 100)), limit: MAX_NAME_LENGTH };
   }
   const dtype = JSON_DTYPES[entry.type];
   if (!dtype) {
     return { code: "input_json_type", input: name, type: entry.type.slice(0, 40), kinds: Object.keys(JSON_DTYPES).join(", ") };
   }
   if (entry.shape.some((axis) => axis < 0)) return { code: "input_header" };
-  const wrong = judgeShape(entry.shape.map(BigInt));
-  if (wrong) return wrong;
-  const wanted = entry.shape.reduce((all, axis) => all * axis, 1);
-  const isFlat = Array.isArray(entry.raw) && entry.raw.every((each) => typeof each === "number");
-  if (!isFlat || entry.raw.length !== wanted) return { code: "input_json_numbers", input: name, wanted };
+  const problem = checkShape(entry.shape.map(BigInt));
+  if (problem) return problem;
+  const expected = entry.shape.reduce((size, axis) => size * axis, 1);
+  const isFlat = Array.isArray(entry.raw) && entry.raw.every((number) => typeof number === "number");
+  if (!isFlat || entry.raw.length !== expected) return { code: "input_json_numbers", input: name, wanted: expected };
   return { name, dtype, shape: entry.shape };
 }
 
@@ -230,23 +230,23 @@ const isObject = (value) => typeof value === "object" && value !== null && !Arra
 
 // -- models and programs ----------------------------------------------------------------------------
 
-/** Returns {} for what begins as a model of MegEngine does. */
+/** Returns {} if the first bytes are those of a MegEngine model. */
 export function readModel(head, size, kind) {
   const start = latin(head.subarray(0, 32));
-  // with input data: only a compiled load_and_run takes it
+  // a model with input data, which only a compiled load_and_run accepts
   if (start.startsWith(TEST_CASE)) return kind === "wheel" ? { code: "model_test_case" } : {};
   if (isV2(start)) {
-    const promised = start.slice(8, 12) === "mgv2" ? new DataView(head.buffer, head.byteOffset).getUint32(0, true) + 4 : 0;
-    return promised > size ? { code: "model_cut_short", size, wanted: promised } : {};
+    const expected = start.slice(8, 12) === "mgv2" ? new DataView(head.buffer, head.byteOffset).getUint32(0, true) + 4 : 0;
+    return expected > size ? { code: "model_cut_short", size, wanted: expected } : {};
   }
-  if (MODEL_STARTS.some((each) => start.startsWith(each))) return {};
+  if (MODEL_STARTS.some((magic) => start.startsWith(magic))) return {};
   const [, what] = OTHER_STARTS.find(([magic]) => start.startsWith(magic)) ?? [];
   return what ? { code: "model_other", what } : { code: isText(head) ? "model_text" : "model_unknown" };
 }
 
 export function readProgram(name, head) {
   const start = latin(head.subarray(0, 32));
-  if (isV2(start) || [TEST_CASE, ...MODEL_STARTS].some((each) => start.startsWith(each))) return { code: "script_is_model" };
+  if (isV2(start) || [TEST_CASE, ...MODEL_STARTS].some((magic) => start.startsWith(magic))) return { code: "script_is_model" };
   if (/\.zip$/i.test(name)) {
     if (start.startsWith("PK\x05\x06")) return { code: "script_zip_empty" };
     return start.startsWith("PK\x03\x04") ? {} : { code: "script_not_zip" };
@@ -257,12 +257,12 @@ export function readProgram(name, head) {
 
 const isV2 = (start) => start.slice(4, 8) === "mgv2" || start.slice(8, 12) === "mgv2";
 
-/** Whether it can be a program's text: in UTF-8, or in the encoding that a first line names. */
+/** Whether the bytes can be Python source: UTF-8, or the encoding declared in the first two lines. */
 function isText(head) {
   if (head.includes(0)) return false;
   if (latin(head).split("\n", 2).some((line) => /^[ \t\f]*#.*?coding[:=][ \t]*[-_.a-zA-Z0-9]+/.test(line))) return true;
   try {
-    // the last character may be cut
+    // the last character may be incomplete
     new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: true });
     return true;
   } catch {

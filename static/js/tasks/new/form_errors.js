@@ -1,44 +1,44 @@
-// Messages at the fields of the new-task form.
+// Error messages at the fields of the new-task form.
 
 import { fill, sentences } from "../../format.js";
 
 const form = document.getElementById("new-task");
 
-/** What the server is asked about at every change; the rest is looked at when the form is sent. */
-const LIVE =
+/** The fields that the server validates at every change; all others are validated at submission. */
+const LIVE_FIELDS =
   "#options, #target, #measuring, #data-rows, [data-field=seed], [data-field=priority], [data-field=worker], " +
   "[data-field=runtime], #script [data-field=entry], #script [data-field=arguments], #script [data-field=formats], " +
   "#script [data-field=sample_rate], #script [data-field=time_limit_s]";
 
-/** Show `message` at the field of that name; at the form's end if there is none. */
+/** Show `message` at a field, or at the end of the form if the form has no such field. */
 export function showError(field, message) {
   const box = field ? boxOf(field) : null;
-  const place = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
-  place.textContent = message;
-  place.hidden = false;
+  const error = box ? [...box.querySelectorAll(":scope > .field__error")].at(-1) : document.getElementById("form-error");
+  error.textContent = message;
+  error.hidden = false;
   reveal(box);
-  // in a row for an input: what gives its values, not how they are given
+  // in a row for an input: the control with the values, not the select of their mode
   const control =
     box?.querySelector("[data-for]:not([hidden]) :is(input, textarea)") ??
     box?.querySelector("input:not([type=hidden]), select, textarea");
   if (control && field !== "data" && field !== "plan") control.setAttribute("aria-invalid", "true");
 }
 
-/** The shown part of the form with this field, by the names in its place: script.entry, inputs.0.shape. */
+/** The visible part of the form for a field path such as script.entry or inputs.0.shape; null if there is none. */
 function boxOf(field) {
   const parts = field.split(".");
   for (let end = parts.length; end > 0; end -= 1) {
     for (const name of [parts.slice(0, end).join("."), parts[end - 1]]) {
-      // a model's and a script's files have the same names: the part that is shown counts
+      // the files of models and of scripts have the same names: use the visible part
       const boxes = [...form.querySelectorAll(`[data-field="${CSS.escape(name)}"]`)];
-      const box = boxes.find((each) => !each.closest("[data-of][hidden]"));
+      const box = boxes.find((candidate) => !candidate.closest("[data-of][hidden]"));
       if (box) return box;
     }
   }
   return null;
 }
 
-/** Bring an option into sight that is folded away, or which a search left out. */
+/** Show an option that is in a closed group or filtered out by the search. */
 function reveal(box) {
   if (box) box.hidden = false;
   for (let fold = box?.closest("details"); fold; fold = fold.parentElement.closest("details")) {
@@ -51,53 +51,53 @@ function reveal(box) {
 export function showProblems(problems) {
   const texts = new Map();
   for (const { field, detail } of problems) texts.set(field, [...(texts.get(field) ?? []), detail]);
-  for (const [field, found] of texts) showError(field, sentences(found));
+  for (const [field, details] of texts) showError(field, sentences(details));
 }
 
-/** Say beside the button which options are set that the runtime cannot do. */
+/** List the set options that the runtime does not support, beside the submit button. */
 export function showImpossible(names) {
-  const place = document.getElementById("form-impossible");
-  place.hidden = names.length === 0;
-  place.textContent = fill(place.dataset.text, { number: names.length, names: names.join(", ") });
+  const note = document.getElementById("form-impossible");
+  note.hidden = names.length === 0;
+  note.textContent = fill(note.dataset.text, { number: names.length, names: names.join(", ") });
 }
 
 export function showRowError(row, message) {
-  const place = row.querySelector(".data-row__error");
-  place.textContent = message;
-  place.hidden = false;
+  const error = row.querySelector(".data-row__error");
+  error.textContent = message;
+  error.hidden = false;
   for (const control of row.querySelectorAll("input, textarea")) control.setAttribute("aria-invalid", "true");
 }
 
-/** Take all messages away; `scope` "live": only those that the server gives at every change. */
+/** Clear all messages; scope "live": only those of fields that the server validates at every change. */
 export function clearErrors(scope = "all") {
-  clearParts(scope === "live" ? form.querySelectorAll(LIVE) : [form]);
+  clearParts(scope === "live" ? form.querySelectorAll(LIVE_FIELDS) : [form]);
 }
 
-/** Take away the messages of these parts of the form. */
+/** Clear the messages in these parts of the form. */
 export function clearParts(parts) {
   for (const part of parts) {
-    // what is said of a chosen file holds as long as it is chosen
-    for (const place of part.querySelectorAll(".field__error:not([data-about]), #form-error")) {
-      place.hidden = true;
-      place.textContent = "";
+    // messages about a chosen file ([data-about]) stay as long as the file is chosen
+    for (const error of part.querySelectorAll(".field__error:not([data-about]), #form-error")) {
+      error.hidden = true;
+      error.textContent = "";
     }
     for (const control of part.querySelectorAll("[aria-invalid]:not([data-refused])")) control.removeAttribute("aria-invalid");
   }
 }
 
-/** Take the reader to the first message. Returns whether there is one. */
+/** Focus the first error and scroll to it. Returns whether there is one. */
 export function focusFirstError() {
-  const isShown = (each) => each.checkVisibility?.() ?? !each.closest("[hidden]");
-  const control = [...form.querySelectorAll("[aria-invalid]")].find(isShown);
-  const place = [...form.querySelectorAll(".field__error:not([hidden]), #form-error:not([hidden])")].find(isShown);
-  (control ?? place)?.focus({ preventScroll: true });
-  place?.scrollIntoView({ block: "center" });
-  return Boolean(place);
+  const isVisible = (element) => element.checkVisibility?.() ?? !element.closest("[hidden]");
+  const control = [...form.querySelectorAll("[aria-invalid]")].find(isVisible);
+  const error = [...form.querySelectorAll(".field__error:not([hidden]), #form-error:not([hidden])")].find(isVisible);
+  (control ?? error)?.focus({ preventScroll: true });
+  error?.scrollIntoView({ block: "center" });
+  return Boolean(error);
 }
 
 /**
- * Show why the server refused the request after its files were uploaded: at the row of the file
- * that the message names, else at its field.
+ * Show why the server rejected the request: at the row of the file that the message names, otherwise
+ * at its field.
  */
 export function showRefusal({ field, message, errors }, rows) {
   if (errors.length) {
@@ -109,22 +109,23 @@ export function showRefusal({ field, message, errors }, rows) {
   else showError(field, message);
 }
 
-/** What is missing in the part with the files, and wrong with their variables; shows it. */
+/** Validate the model, the number of inputs and their rows, and show the errors. */
 export function checkFiles(model, rows) {
   const texts = document.getElementById("files").dataset;
   if (!model && !form.elements.model.dataset.taken) showError("model", texts.noModel);
   if (rows.length > Number(texts.filesLimit)) {
     showError("data", fill(texts.many, { limit: texts.filesLimit }));
   }
-  const seen = new Set();
+  const inputs = new Set();
   for (const row of rows) {
-    const text = rowError(row, seen, texts);
+    const text = rowError(row, inputs, texts);
     if (text) showRowError(row.row, text);
-    if (row.input) seen.add(row.input);
+    if (row.input) inputs.add(row.input);
   }
 }
 
-function rowError({ mode, name, input, inFile, numbers }, seen, texts) {
+/** The error of a row, or null. inputs: the names of the variables in the rows before it. */
+function rowError({ mode, name, input, inFile, numbers }, inputs, texts) {
   if (mode === "file") {
     if (!name) return texts.noFile;
     if (inFile) return null;
@@ -132,5 +133,5 @@ function rowError({ mode, name, input, inFile, numbers }, seen, texts) {
   if (mode === "numbers" && !numbers) return texts.noNumbers;
   if (!input) return texts.noInput;
   if (/[:;]/.test(input)) return texts.badInput;
-  return seen.has(input) ? texts.twice : null;
+  return inputs.has(input) ? texts.twice : null;
 }

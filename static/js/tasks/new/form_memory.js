@@ -1,57 +1,59 @@
-// What the new-task form holds, kept in this tab: for who comes back to it, and after a login.
+// Save the new-task form in the tab's session storage, and restore it when the user returns or logs in.
 //
-// A browser keeps no rows that a script made, and no files: these are asked for again.
+// Browsers restore neither rows that a script added nor chosen files; the user must choose these again.
 
 import { fill } from "../../format.js";
-import { addRow, readRows, take, takeModel } from "./file_rows.js";
-import { besideFiles, takeBeside, takeProgram } from "./script_form.js";
+import { addRow, readRows, setStored, setStoredModel } from "./file_rows.js";
+import { addStoredExtraFile, listExtraFiles, setStoredProgram } from "./script_form.js";
 
 const form = document.getElementById("new-task");
 const key = () => `new-task ${window.location.search}`;
-const NO_TEXT = ["file", "hidden", "submit", "button", "fieldset", "output"];
-/** these decide what others can hold, in this order */
+/** Types of controls that have no value to save. */
+const NO_VALUE = ["file", "hidden", "submit", "button", "fieldset", "output"];
+/** Controls that determine the choices of others; they are restored first, in this order. */
 const FIRST = ["kind", "where", "worker", "runtime"];
-const TEXTS = ["mode", "input", "numbers", "shape", "dtype"];
+const ROW_FIELDS = ["mode", "input", "numbers", "shape", "dtype"];
 
-let isWanted = false;
+let restoreOnNextVisit = false;
 let draft = "";
 
-/** Restore the form when this page is opened the next time, also by a link: after a login, in another language. */
-export function bringBack() {
-  isWanted = true;
-  remember();
+/** Save the form and restore it on the next visit, even by a link: after a login, or in another language. */
+export function saveForNextVisit() {
+  restoreOnNextVisit = true;
+  saveForm();
 }
 
-/** Note the page of the task whose files are being uploaded; empty if none is. */
-export function noteDraft(address) {
-  draft = address;
+/** Set the URL of the page of the task whose files are being uploaded; empty without an upload. */
+export function setDraft(url) {
+  draft = url;
 }
 
-export function remember() {
-  const kept = { reader: form.dataset.reader, isWanted, draft, copiedFrom: form.dataset.copiedFrom, ...readForm() };
+export function saveForm() {
+  const { reader, copiedFrom } = form.dataset;
+  const saved = { reader, isWanted: restoreOnNextVisit, draft, copiedFrom, ...readForm() };
   try {
-    window.sessionStorage.setItem(key(), JSON.stringify(kept));
+    window.sessionStorage.setItem(key(), JSON.stringify(saved));
   } catch {
-    // storage is full or shut: the form works without
+    // session storage is full or blocked: the form works without it
   }
 }
 
-export function forget() {
+function removeSavedForm() {
   window.sessionStorage.removeItem(key());
 }
 
-/** What was kept for this visit, or null: a form that a link opened begins empty. */
-export function recall() {
-  let kept = null;
+/** The saved form to restore on this visit, or null: a form opened by a link starts empty. */
+export function loadSavedForm() {
+  let saved = null;
   try {
-    kept = JSON.parse(window.sessionStorage.getItem(key()));
+    saved = JSON.parse(window.sessionStorage.getItem(key()));
   } catch {
     return null;
   }
   const [visit] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
   const isBack = ["back_forward", "reload"].includes(visit?.type);
-  if (kept && kept.reader === form.dataset.reader && (isBack || kept.isWanted)) return kept;
-  forget();
+  if (saved && saved.reader === form.dataset.reader && (isBack || saved.isWanted)) return saved;
+  removeSavedForm();
   return null;
 }
 
@@ -60,16 +62,16 @@ function readForm() {
   const fileOf = (chooser) => chooser.files[0]?.name ?? chooser.dataset.again ?? "";
   return {
     values: controls().map((control) => [nameOf(control), isBox(control) ? control.checked : control.value]),
-    rows: readRows().map(({ row, taken, name }) => ({
-      ...Object.fromEntries(TEXTS.map((text) => [text, row.querySelector(`[name=data-${text}]`).value])),
+    rows: readRows().map(({ row, storedId, name }) => ({
+      ...Object.fromEntries(ROW_FIELDS.map((field) => [field, row.querySelector(`[name=data-${field}]`).value])),
       file: fileOf(row.querySelector("[name=data-file]")),
-      taken: taken ? { id: taken, name } : null,
+      taken: storedId ? { id: storedId, name } : null,
     })),
     model: fileOf(model),
-    takenModel: takenOf(model),
+    takenModel: storedFileOf(model),
     program: fileOf(program),
-    takenProgram: takenOf(program),
-    beside: besideFiles(),
+    takenProgram: storedFileOf(program),
+    beside: listExtraFiles(),
     optionFiles: optionChoosers()
       .map((chooser) => chooser.files[0]?.name)
       .filter(Boolean),
@@ -78,42 +80,42 @@ function readForm() {
 }
 
 const optionChoosers = () => [...form.querySelectorAll("[data-option] [type=file]")];
-const takenOf = ({ dataset }) => (dataset.taken ? { id: Number(dataset.taken), name: dataset.takenName } : null);
+const storedFileOf = ({ dataset }) => (dataset.taken ? { id: Number(dataset.taken), name: dataset.takenName } : null);
 const isBox = ({ type }) => type === "checkbox" || type === "radio";
 const nameOf = (control) => (isBox(control) ? `${control.name}=${control.value}` : control.name || control.id);
 
 function controls() {
-  const isOurs = (control) => (control.name || control.id) && !NO_TEXT.includes(control.type) && !control.closest(".data-row");
-  return [...form.elements].filter((control) => isOurs(control) && control.id !== "option-search");
+  const isSaved = (control) => (control.name || control.id) && !NO_VALUE.includes(control.type) && !control.closest(".data-row");
+  return [...form.elements].filter((control) => isSaved(control) && control.id !== "option-search");
 }
 
-/** Fill the form with what was kept. Tells which files are to be chosen again. */
-export function restore(kept) {
-  if (kept.copiedFrom) form.dataset.copiedFrom = kept.copiedFrom;
-  for (const [option, taken] of kept.takenOptions) takeSource(option, taken);
-  const values = new Map(kept.values);
-  for (const name of FIRST) controls().filter((control) => control.name === name).forEach((control) => put(control, values));
-  for (const control of controls()) if (!FIRST.includes(control.name)) put(control, values);
-  if (kept.takenModel) takeModel(kept.takenModel);
-  if (kept.takenProgram) takeProgram(kept.takenProgram);
-  for (const { taken } of kept.beside) if (taken) takeBeside(taken);
-  for (const row of kept.rows) addKeptRow(row);
+/** Fill the form with its saved content, and list the files that must be chosen again. */
+export function restoreForm(saved) {
+  if (saved.copiedFrom) form.dataset.copiedFrom = saved.copiedFrom;
+  for (const [option, fileId] of saved.takenOptions) offerStoredFile(option, fileId);
+  const values = new Map(saved.values);
+  for (const name of FIRST) controls().filter((control) => control.name === name).forEach((control) => setValue(control, values));
+  for (const control of controls()) if (!FIRST.includes(control.name)) setValue(control, values);
+  if (saved.takenModel) setStoredModel(saved.takenModel);
+  if (saved.takenProgram) setStoredProgram(saved.takenProgram);
+  for (const { taken: stored } of saved.beside) if (stored) addStoredExtraFile(stored);
+  for (const row of saved.rows) addSavedRow(row);
   const { model, program } = form.elements;
-  if (!model.files.length && kept.model) model.dataset.again = kept.model;
-  if (!program.files.length && kept.program) program.dataset.again = kept.program;
-  tell(kept, lostFiles(kept));
+  if (!model.files.length && saved.model) model.dataset.again = saved.model;
+  if (!program.files.length && saved.program) program.dataset.again = saved.program;
+  showRestored(saved, lostFiles(saved));
   form.dispatchEvent(new Event("change"));
 }
 
-function put(control, values) {
+function setValue(control, values) {
   const value = values.get(nameOf(control));
   if (value === undefined) return;
   if (isBox(control)) {
     if (control.checked === value) return;
     control.checked = value;
   } else {
-    const option = control.options && [...control.options].find((each) => each.value === value);
-    // a library is offered only once the server has told of it
+    const option = control.options && [...control.options].find((candidate) => candidate.value === value);
+    // libraries are offered only after the server's first response
     if (control.dataset.kind === "library" && !option) control.add(new Option(value, value));
     else if (control.options && (!option || option.disabled)) return;
     control.value = value;
@@ -121,43 +123,46 @@ function put(control, values) {
   control.dispatchEvent(new Event("change"));
 }
 
-function takeSource(option, taken) {
+/** Offer the stored file of an earlier task as the source of an option. */
+function offerStoredFile(option, fileId) {
   const source = form.querySelector(`[data-source="${CSS.escape(option)}"]`);
   const choice = source?.querySelector("[value=taken]");
   if (!choice) return;
   choice.hidden = choice.disabled = false;
-  source.dataset.taken = taken;
+  source.dataset.taken = fileId;
 }
 
-function addKeptRow(kept) {
+function addSavedRow(saved) {
   const row = addRow();
-  const at = (text) => row.querySelector(`[name=data-${text}]`);
-  at("mode").value = kept.mode;
-  if (kept.taken) take(row, kept.taken, kept.input);
-  else if (kept.file) at("file").dataset.again = kept.file;
-  for (const text of TEXTS) at(text).value = kept[text];
-  at("mode").dispatchEvent(new Event("change"));
+  const control = (field) => row.querySelector(`[name=data-${field}]`);
+  control("mode").value = saved.mode;
+  if (saved.taken) setStored(row, saved.taken, saved.input);
+  else if (saved.file) control("file").dataset.again = saved.file;
+  for (const field of ROW_FIELDS) control(field).value = saved[field];
+  control("mode").dispatchEvent(new Event("change"));
 }
 
-function lostFiles(kept) {
+/** The names of files that the browser could not restore. */
+function lostFiles(saved) {
   const { model, program } = form.elements;
   const isScript = form.elements.kind.value === "script";
-  const ofModel = [model.dataset.again, ...kept.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
-  const ofScript = [program.dataset.again, ...kept.beside.filter(({ taken }) => !taken).map(({ name }) => name)];
-  const here = optionChoosers().some((chooser) => chooser.files.length);
-  return (isScript ? ofScript : [...ofModel, ...(here ? [] : kept.optionFiles)]).filter(Boolean);
+  const ofModel = [model.dataset.again, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
+  const ofScript = [program.dataset.again, ...saved.beside.filter(({ taken }) => !taken).map(({ name }) => name)];
+  const hasOptionFiles = optionChoosers().some((chooser) => chooser.files.length);
+  return (isScript ? ofScript : [...ofModel, ...(hasOptionFiles ? [] : saved.optionFiles)]).filter(Boolean);
 }
 
-function tell(kept, lost) {
-  const place = document.getElementById("remembered");
-  place.hidden = false;
-  document.getElementById("remembered-files").textContent = lost.length ? fill(place.dataset.files, { names: lost.join(", ") }) : "";
+/** Show the notice about the restored form, with the names of lost files and a link to an unfinished upload. */
+function showRestored(saved, lost) {
+  const notice = document.getElementById("remembered");
+  notice.hidden = false;
+  document.getElementById("remembered-files").textContent = lost.length ? fill(notice.dataset.files, { names: lost.join(", ") }) : "";
   const link = document.getElementById("remembered-upload");
-  link.hidden = !kept.draft;
-  if (kept.draft) link.href = kept.draft;
+  link.hidden = !saved.draft;
+  if (saved.draft) link.href = saved.draft;
   document.getElementById("forget-form").addEventListener("click", () => {
-    window.removeEventListener("pagehide", remember);
-    forget();
+    window.removeEventListener("pagehide", saveForm);
+    removeSavedForm();
     window.location.assign(window.location.href);
   });
 }

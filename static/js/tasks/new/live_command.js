@@ -1,4 +1,4 @@
-// The command line under the form: asked of the server, which knows the rules, at every change.
+// The command lines below the form: the server validates the request and builds them at every change.
 
 import { fill } from "../../format.js";
 import { toJson } from "../../numbers.js";
@@ -7,113 +7,116 @@ import { clearErrors, showImpossible, showProblems } from "./form_errors.js";
 import { showUnavailable } from "./option_form.js";
 
 const WAIT_MS = 200;
-/** until a question that the server did not answer is asked again */
-const AGAIN_MS = 10_000;
-/** how long a request that the server found right is not asked about again when it is sent */
-const FRESH_MS = 60_000;
+/** Wait before a request without a response is repeated. */
+const RETRY_MS = 10_000;
+/** How long a successful validation counts at submission. */
+const VALID_MS = 60_000;
 
 export class LiveCommand {
-  /** read: returns the draft of the task, as the server takes it; onAnswer: told after each check */
-  constructor(read, { login, onAnswer }) {
+  /**
+   * readDraft(): returns the draft of the task in the API's format
+   * onChecked(): called after each validation
+   */
+  constructor(readDraft, { login, onChecked }) {
     this.box = document.getElementById("command");
     this.lines = document.getElementById("command-lines");
-    this.read = read;
+    this.readDraft = readDraft;
     this.login = login;
-    this.onAnswer = onAnswer;
+    this.onChecked = onChecked;
     this.timer = null;
-    this.asked = 0;
+    this.requestNumber = 0;
     this.latest = null;
-    /** the last request in which nothing was wrong, {text, until}; null if something is */
-    this.right = null;
-    /** why the last question has no answer; empty if it has one */
+    /** The request of the last validation, {text, until}, if it had no problems; otherwise null. */
+    this.lastValid = null;
+    /** Why the last validation failed; empty if it succeeded. */
     this.failure = "";
-    window.addEventListener("online", () => this.ask());
+    window.addEventListener("online", () => this.schedule());
   }
 
-  /** Ask soon; several changes in a row become one question. */
-  ask() {
+  /** Validate soon; several changes in a row become one request. */
+  schedule() {
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.check(), WAIT_MS);
   }
 
-  /** Ask now and show the answer. Returns whether the server found nothing wrong. */
+  /** Validate now and show the result. Returns whether the request has no problems. */
   check() {
     window.clearTimeout(this.timer);
-    this.asked += 1;
-    this.latest = this.#check(this.asked);
+    this.requestNumber += 1;
+    this.latest = this.#check(this.requestNumber);
     return this.latest;
   }
 
-  /** As `check`, without a question if the server has just found this very request right. */
+  /** Like `check`, but without a request if the server has just validated the same draft. */
   async confirm() {
-    const { text, until } = this.right ?? {};
-    if (text !== toJson(this.read()) || Date.now() > until) return this.check();
+    const { text, until } = this.lastValid ?? {};
+    if (text !== toJson(this.readDraft()) || Date.now() > until) return this.check();
     window.clearTimeout(this.timer);
-    // what is still on its way must not change what the form says from now on
-    this.asked += 1;
+    // discard the responses of requests in flight, which would change the form
+    this.requestNumber += 1;
     this.latest = Promise.resolve(true);
     return this.latest;
   }
 
   async #check(number) {
-    const draft = this.read();
-    let answer;
+    const draft = this.readDraft();
+    let result;
     try {
-      answer = await postJson(this.box.dataset.url, draft, { login: this.login });
+      result = await postJson(this.box.dataset.url, draft, { login: this.login });
     } catch (error) {
-      return number === this.asked ? this.#fail(error) : this.latest;
+      return number === this.requestNumber ? this.#fail(error) : this.latest;
     }
-    // a later question was asked meanwhile, and its answer counts
-    if (number !== this.asked) return this.latest;
-    this.#say("");
-    if (answer.refusal?.code === "invalid") return this.#tellUnread(answer.problems);
-    const impossible = showUnavailable(answer.unavailable, answer.libraries);
-    const told = new Set(answer.problems.map(({ field }) => field));
-    const problems = [...answer.problems, ...impossible.filter(({ field }) => !told.has(field))];
+    // a later request was sent in the meantime, and its response counts
+    if (number !== this.requestNumber) return this.latest;
+    this.#showFailure("");
+    if (result.refusal?.code === "invalid") return this.#showInvalid(result.problems);
+    const impossible = showUnavailable(result.unavailable, result.libraries);
+    const fields = new Set(result.problems.map(({ field }) => field));
+    const problems = [...result.problems, ...impossible.filter(({ field }) => !fields.has(field))];
     showImpossible(impossible.map(({ field }) => field));
-    this.#show(answer.commands);
-    this.right = problems.length ? null : { text: toJson(draft), until: Date.now() + FRESH_MS };
-    return this.#tell(problems);
+    this.#showCommands(result.commands);
+    this.lastValid = problems.length ? null : { text: toJson(draft), until: Date.now() + VALID_MS };
+    return this.#showProblems(problems);
   }
 
-  /** Show what is wrong, each at its field. Returns whether nothing is. */
-  #tell(problems) {
+  /** Show each problem at its field. Returns whether there is none. */
+  #showProblems(problems) {
     clearErrors("live");
     showProblems(problems);
     document.getElementById("command-wrong").hidden = problems.length === 0;
-    this.onAnswer();
+    this.onChecked();
     return problems.length === 0;
   }
 
-  /** Show which fields cannot be read; of the rest nothing is known. Returns false. */
-  #tellUnread(problems) {
-    this.right = null;
-    this.#show([]);
-    return this.#tell(problems);
+  /** Show which fields the server could not parse; it has not validated the others. Returns false. */
+  #showInvalid(problems) {
+    this.lastValid = null;
+    this.#showCommands([]);
+    return this.#showProblems(problems);
   }
 
-  /** Show that nobody knows whether the request is right. Returns false. */
+  /** Show that the validation itself failed. Returns false. */
   #fail(error) {
-    this.right = null;
-    if (error instanceof Refusal) this.#say(error.message);
+    this.lastValid = null;
+    if (error instanceof Refusal) this.#showFailure(error.message);
     else if (error instanceof NoAnswer) {
-      this.#say(this.box.dataset.unchecked);
-      this.timer = window.setTimeout(() => this.check(), AGAIN_MS);
+      this.#showFailure(this.box.dataset.unchecked);
+      this.timer = window.setTimeout(() => this.check(), RETRY_MS);
     } else throw error;
-    this.#show([]);
+    this.#showCommands([]);
     document.getElementById("command-wrong").hidden = true;
-    this.onAnswer();
+    this.onChecked();
     return false;
   }
 
-  #say(failure) {
-    const place = document.getElementById("command-failed");
+  #showFailure(failure) {
+    const message = document.getElementById("command-failed");
     this.failure = failure;
-    place.textContent = failure;
-    place.hidden = !failure;
+    message.textContent = failure;
+    message.hidden = !failure;
   }
 
-  #show(commands) {
+  #showCommands(commands) {
     this.lines.replaceChildren(
       ...commands.map(({ title, processes, line }) => {
         const pass = document.getElementById("command-line").content.cloneNode(true).firstElementChild;

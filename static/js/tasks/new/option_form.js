@@ -1,4 +1,4 @@
-// The options in the form: their values, which of them cannot be chosen, and the search.
+// The options in the form: their values, which of them are unavailable, and the search.
 
 import { fill } from "../../format.js";
 import { readNumber } from "../../numbers.js";
@@ -10,10 +10,11 @@ const groups = [...part.querySelectorAll("details[data-group]")];
 const count = document.getElementById("option-found");
 
 /**
- * What is set: `options` by name, `files` [{option, file, stored}], and the names of options whose
- * file is `missing`. `stored`: where else than from `file` it comes, as the server takes it.
+ * Read the options: `options`, values by name; `files`, [{option, file, stored}]; `missing`, the names of
+ * options whose file is not chosen. `stored`: the reference to a stored file in the API's format, or null.
  *
- * What the runtime cannot do is among them as long as it is set: the server refuses it in words.
+ * Options that the runtime does not support are included while they are set; the server rejects them
+ * with a message.
  */
 export function readOptions() {
   const options = {};
@@ -43,8 +44,8 @@ function readFiles() {
   return { files, missing };
 }
 
-/** Set an option as an earlier task had it: a value, or its stored file {id, name}. */
-export function takeOption(name, value) {
+/** Set an option to its value in an earlier task: a value, or its stored file {id, name}. */
+export function setOption(name, value) {
   const source = part.querySelector(`[data-source="${CSS.escape(name)}"]`);
   if (typeof value === "object") {
     const choice = source.querySelector("[value=taken]");
@@ -54,7 +55,7 @@ export function takeOption(name, value) {
     return;
   }
   const control = part.querySelector(`[data-kind][name="${CSS.escape(name)}"]`);
-  // what only a file sets has no control of its own
+  // options that are set by a file alone have no control
   if (!control) return;
   if (control.type === "checkbox") control.checked = value;
   else {
@@ -64,88 +65,88 @@ export function takeOption(name, value) {
 }
 
 /**
- * Let only those be chosen that the runtime can do. unavailable: {option: why}.
+ * Disable the options that the runtime does not support. unavailable: {option: reason}.
  *
- * One that is set stays as it is, so that it can be switched off. Returns those, as problems:
+ * Options that are set stay enabled, so that the user can unset them. Returns them as problems:
  * [{field, detail}].
  */
 export function showUnavailable(unavailable, libraries) {
   const problems = [];
   for (const box of boxes) {
     const name = box.dataset.option;
-    const why = unavailable[name] ?? "";
-    const kept = Boolean(why) && isWanted(box);
+    const reason = unavailable[name] ?? "";
+    const isConflict = Boolean(reason) && isSet(box);
     const library = box.querySelector("[data-kind=library]");
-    const isOffered = !library || offer(library, libraries);
-    showReason(box, why, kept);
-    box.classList.toggle("option--wrong", kept || !isOffered);
-    if (kept) problems.push({ field: name, detail: why });
+    const isOffered = !library || offerLibraries(library, libraries);
+    showReason(box, reason, isConflict);
+    box.classList.toggle("option--invalid", isConflict || !isOffered);
+    if (isConflict) problems.push({ field: name, detail: reason });
     else if (!isOffered) problems.push({ field: name, detail: fill(part.dataset.noLibrary, { name: library.value }) });
   }
   showCounts();
   return problems;
 }
 
-/** Say why an option cannot be chosen; one that is set says it as its problem. */
-function showReason(box, why, kept) {
-  const place = box.querySelector(".option__why");
-  place.textContent = kept ? "" : why;
-  place.hidden = kept || !why;
-  box.classList.toggle("option--off", Boolean(why) && !kept);
+/** Show why an option is unavailable; for an option that is set, the reason is shown as a problem instead. */
+function showReason(box, reason, isConflict) {
+  const note = box.querySelector(".option__reason");
+  note.textContent = isConflict ? "" : reason;
+  note.hidden = isConflict || !reason;
+  box.classList.toggle("option--unavailable", Boolean(reason) && !isConflict);
   for (const control of box.querySelectorAll("input, select")) {
-    // who just switched it off with the keyboard keeps their place
-    control.disabled = Boolean(why) && !kept && control !== document.activeElement;
+    // disabling the focused control would lose the keyboard focus
+    control.disabled = Boolean(reason) && !isConflict && control !== document.activeElement;
   }
 }
 
-/** Whether load_and_run would be asked for it. */
-function isWanted(box) {
+/** Whether the option is set. */
+function isSet(box) {
   return [...box.querySelectorAll("[data-kind], [data-source]")].some((control) =>
     control.type === "checkbox" ? control.checked : control.value.trim(),
   );
 }
 
-/** Offer the device's libraries. Returns whether what was chosen, and stays chosen, is among them. */
-function offer(select, names) {
-  const chosen = select.value;
-  const offered = !chosen || names.includes(chosen);
-  const options = [...names, ...(offered ? [] : [chosen])].map(
-    (name) => new Option(name, name, false, name === chosen),
+/** List the device's libraries; the selected one stays. Returns whether the device has the selected one. */
+function offerLibraries(select, names) {
+  const selected = select.value;
+  const isOffered = !selected || names.includes(selected);
+  const options = [...names, ...(isOffered ? [] : [selected])].map(
+    (name) => new Option(name, name, false, name === selected),
   );
   select.replaceChildren(select.options[0], ...options);
-  return offered;
+  return isOffered;
 }
 
 function chooserOf(source) {
   return source.parentElement.querySelector("[type=file]");
 }
 
-/** How many options are set in all and in each group, beside the title. */
+/** Show the number of options that are set, in total and for each group. */
 function showCounts() {
   showCount(part, document.getElementById("options-set"));
   for (const group of groups) showCount(group, group.querySelector(".option-group__set"));
 }
 
-function showCount(group, mark) {
-  const switches = [...group.querySelectorAll("[data-kind][type=checkbox]")];
-  const checked = switches.filter((c) => c.checked !== c.defaultChecked).length;
-  const filled = [...group.querySelectorAll("[data-kind]:not([type=checkbox])")].filter((c) => c.value.trim());
+function showCount(group, badge) {
+  const checkboxes = [...group.querySelectorAll("[data-kind][type=checkbox]")];
+  const changed = checkboxes.filter((checkbox) => checkbox.checked !== checkbox.defaultChecked);
+  const filled = [...group.querySelectorAll("[data-kind]:not([type=checkbox])")].filter((control) => control.value.trim());
   const files = [...group.querySelectorAll("[data-source]")].filter((source) => source.value);
-  const set = checked + filled.length + files.length;
-  mark.hidden = set === 0;
-  mark.classList.toggle("option-group__set--wrong", Boolean(group.querySelector(".option--wrong")));
-  mark.textContent = fill(part.dataset.set, { number: set });
+  const number = changed.length + filled.length + files.length;
+  badge.hidden = number === 0;
+  badge.classList.toggle("option-group__set--invalid", Boolean(group.querySelector(".option--invalid")));
+  badge.textContent = fill(part.dataset.set, { number });
 }
 
-/** Show the options whose name or help, in any language, has every word of the query. */
+/** Show the options whose name or help text, in any language, contains every word of the query. */
 function filter() {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  let found = 0;
+  let matchCount = 0;
   for (const box of boxes) {
     const matches = words.every((word) => box.dataset.search.includes(word));
-    // a problem is never out of sight
+    // options with a problem are never hidden
     box.hidden = !matches && !box.querySelector(".field__error:not([hidden])");
-    found += matches ? 1 : 0;
+    matchCount += matches ? 1 : 0;
   }
   for (const group of groups) {
     group.dataset.was ??= group.open ? "open" : "closed";
@@ -153,13 +154,13 @@ function filter() {
     group.open = words.length ? true : group.dataset.was === "open";
     if (!words.length) delete group.dataset.was;
   }
-  count.textContent = words.length ? fill(part.dataset.found, { number: found, all: boxes.length }) : "";
-  document.getElementById("option-none").hidden = found > 0;
+  count.textContent = words.length ? fill(part.dataset.found, { number: matchCount, all: boxes.length }) : "";
+  document.getElementById("option-none").hidden = matchCount > 0;
 }
 
 export function setUpOptions() {
   search.addEventListener("input", filter);
-  // Enter in the search must not send the form
+  // Enter in the search field must not submit the form
   search.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
   part.addEventListener("input", showCounts);
   for (const source of part.querySelectorAll("[data-source]")) {

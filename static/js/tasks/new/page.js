@@ -1,13 +1,13 @@
-// The form for a new task: choices that fit each other, checks, then the way to the queue.
+// The new-task page: sets up the parts of the form, validates it, creates the task and uploads its files.
 
 import { acceptDrops } from "../../drops.js";
-import { NoAnswer, Refusal, loginAddress, onSessionEnd, postJson } from "../../requests.js";
+import { NoAnswer, Refusal, loginUrl, onSessionEnd, postJson } from "../../requests.js";
 import { beginTrace, markPhase } from "../../trace.js";
 import { Transfer } from "../../transfer/transfer.js";
 import { checkChosen, setUpChosenFiles } from "./chosen_files.js";
-import { addFiles, addRow, give, readRows } from "./file_rows.js";
+import { addFiles, addRow, readRows, setFile } from "./file_rows.js";
 import { checkFiles, clearErrors, clearParts, focusFirstError, showError, showRefusal } from "./form_errors.js";
-import { bringBack, noteDraft, recall, remember, restore } from "./form_memory.js";
+import { loadSavedForm, restoreForm, saveForNextVisit, saveForm, setDraft } from "./form_memory.js";
 import { LiveCommand } from "./live_command.js";
 import { readOptions, setUpOptions } from "./option_form.js";
 import { prefill } from "./prefill.js";
@@ -17,7 +17,7 @@ import { readDraft, readTask, readUploads } from "./task_request.js";
 import { setUpWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
-/** the files that are on their way, or were the last time */
+/** The current or last upload. */
 let transfer = null;
 
 function setUpFiles() {
@@ -27,18 +27,18 @@ function setUpFiles() {
     const file = model.files[0];
     note.textContent = file && !/\.mge$/i.test(file.name) ? note.dataset.unusual : "";
   });
-  // that none was chosen is not true any more
+  // clear the message that no file was chosen
   for (const chooser of [model, form.elements.program]) {
     chooser.addEventListener("change", () => clearParts([chooser.closest("[data-field]")]));
   }
-  acceptDrops(form.querySelector("[data-drop=model]"), (files) => give(model, files[0]));
-  const several = document.getElementById("data-files");
-  several.addEventListener("change", () => {
-    addFiles([...several.files]);
-    several.value = "";
+  acceptDrops(form.querySelector("[data-drop=model]"), (files) => setFile(model, files[0]));
+  const multiChooser = document.getElementById("data-files");
+  multiChooser.addEventListener("change", () => {
+    addFiles([...multiChooser.files]);
+    multiChooser.value = "";
   });
   acceptDrops(form.querySelector("[data-drop=data]"), addFiles);
-  // a file dropped beside the mark would replace the page
+  // the browser would open a file that is dropped elsewhere on the page
   for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
   document.getElementById("add-data").addEventListener("click", () => {
     addRow().querySelector("[name=data-file]").focus();
@@ -53,12 +53,12 @@ function setUpPlan() {
   show();
 }
 
-/** Ask for the command line whenever something changes, also what a browser restores by itself. */
+/** Update the command lines at every change, and once now, because browsers restore field values without events. */
 function setUpCommand() {
-  const live = new LiveCommand(readDraft, { login: form.dataset.login, onAnswer: () => showState(live) });
+  const live = new LiveCommand(readDraft, { login: form.dataset.login, onChecked: () => showState(live) });
   for (const name of ["input", "change"]) {
     form.addEventListener(name, (event) => {
-      if (event.target.id !== "option-search") live.ask();
+      if (event.target.id !== "option-search") live.schedule();
     });
   }
   live.check();
@@ -71,12 +71,12 @@ function checkOptionFiles() {
   }
 }
 
-/** Create the task on the server. Returns its answer, or null after showing why not. */
+/** Create the task on the server. Returns the response, a NoAnswer, or null after showing why it was rejected. */
 async function create(request) {
   try {
     return await postJson(form.dataset.tasks, request, { login: form.dataset.login });
   } catch (error) {
-    // the task that the form was filled from was deleted meanwhile: no reason against this one
+    // the task that this form was copied from has been deleted: create the task without the reference
     if (error.field === "copied_from") return create({ ...request, copied_from: null });
     if (error instanceof Refusal) showRefusal(error, readRows());
     else if (error instanceof NoAnswer) return error;
@@ -85,7 +85,8 @@ async function create(request) {
   }
 }
 
-async function start() {
+/** Hash the files, create the task and upload the files. */
+async function createAndUpload() {
   const uploads = readUploads();
   transfer = new Transfer(uploads.map(({ file }) => file), form.dataset.login);
   freeze(true);
@@ -96,83 +97,84 @@ async function start() {
     request = readTask(uploads, await transfer.hashAll());
   } catch (error) {
     showError(null, transfer.cause(error));
-    return back();
+    return returnToForm();
   }
   markPhase("hash");
-  const made = await create(request);
-  if (made === null) return back();
-  if (made instanceof NoAnswer) {
-    showError(null, transfer.cause(made));
-    return back();
+  const task = await create(request);
+  if (task === null) return returnToForm();
+  if (task instanceof NoAnswer) {
+    showError(null, transfer.cause(task));
+    return returnToForm();
   }
-  return send(made);
+  return upload(task);
 }
 
-async function send(made) {
-  const task = `${form.dataset.tasks}${made.id}/`;
+async function upload(task) {
+  const url = `${form.dataset.tasks}${task.id}/`;
   const urls = {
-    files: `${task}files/`,
-    uploads: `${task}uploads/`,
-    submit: `${task}submit/?discard=true`,
-    cancel: `${task}cancel/`,
-    page: `${form.dataset.pages}${made.id}/`,
+    files: `${url}files/`,
+    uploads: `${url}uploads/`,
+    submit: `${url}submit/?discard=true`,
+    cancel: `${url}cancel/`,
+    page: `${form.dataset.pages}${task.id}/`,
   };
-  noteDraft(urls.page);
-  // what cannot be met is corrected in the form: the server has removed the task. A 422 of an
-  // upload leaves the task as it is, and can be retried
-  const isFinal = (error) => error instanceof Refusal && error.status === 422 && error.isOfSubmit;
+  setDraft(urls.page);
+  // after a 422 of the submit request the server has removed the task, and the user corrects the form;
+  // a 422 of an upload leaves the task as it is, and the upload can be retried
+  const isFinal = (error) => error instanceof Refusal && error.status === 422 && error.isFromSubmit;
   try {
-    if (await transfer.run(made.uploads, urls, isFinal)) return noteDraft("");
+    if (await transfer.run(task.uploads, urls, isFinal)) return setDraft("");
   } catch (error) {
     if (!isFinal(error)) throw error;
     showRefusal(error, readRows());
   }
-  noteDraft("");
-  back();
+  setDraft("");
+  returnToForm();
 }
 
-function back() {
+function returnToForm() {
   transfer.hide();
   freeze(false);
   focusFirstError();
 }
 
-/** A session that ended: what was entered survives the login, and so nothing is lost by asking. */
+/** When the session ends, save the form, and ask the user to log in again. */
 function setUpSessionEnd() {
   const dialog = document.getElementById("session-ended");
-  document.getElementById("log-in-again").href = loginAddress(form.dataset.login);
+  document.getElementById("log-in-again").href = loginUrl(form.dataset.login);
   onSessionEnd(() => {
     transfer?.release();
-    bringBack();
+    saveForNextVisit();
     if (!dialog.open) dialog.showModal();
   });
 }
 
-/** Who comes back finds the form as it was, and ready to be sent again. */
+/** Save the form when the user leaves the page, and reset its state when the user returns. */
 function setUpReturn(live) {
-  window.addEventListener("pagehide", remember);
-  // the page in the other language is this page again
-  for (const form of document.querySelectorAll("form.language")) form.addEventListener("submit", bringBack);
+  window.addEventListener("pagehide", saveForm);
+  // a change of the language loads this page again
+  for (const form of document.querySelectorAll("form.language")) form.addEventListener("submit", saveForNextVisit);
   window.addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;
     transfer?.hide();
-    noteDraft("");
+    setDraft("");
     freeze(false);
-    live.ask();
+    live.schedule();
   });
 }
 
-function fillIn() {
-  const kept = recall();
+/** Fill the form: with its saved content, or with the request of the task that it is copied from. */
+function fillForm() {
+  const saved = loadSavedForm();
   const origin = document.getElementById("origin-request");
-  if (kept) restore(kept);
+  if (saved) restoreForm(saved);
   else if (origin) prefill(JSON.parse(origin.textContent));
 }
 
 async function submit(live) {
   clearErrors();
-  // before minutes go into checksums; an answer takes away what was said at options and inputs
-  const isRight = await live.confirm();
+  // validate before checksums, which may take minutes; the response also clears messages at options and inputs
+  const isValid = await live.confirm();
   await checkChosen();
   if (isScript()) await checkScript(showError);
   else {
@@ -181,7 +183,7 @@ async function submit(live) {
   }
   if (live.failure) showError(null, live.failure);
   showState(live);
-  if (!focusFirstError() && isRight) start();
+  if (!focusFirstError() && isValid) createAndUpload();
 }
 
 if (form) {
@@ -195,17 +197,17 @@ if (form) {
   setUpChosenFiles(() => showState(live));
   setUpReturn(live);
   form.addEventListener("change", () => showState(live));
-  fillIn();
-  let isAsking = false;
+  fillForm();
+  let isSubmitting = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    // a second press meanwhile must not make a second task
-    if (isAsking) return;
-    isAsking = true;
+    // a second click must not create a second task
+    if (isSubmitting) return;
+    isSubmitting = true;
     try {
       await submit(live);
     } finally {
-      isAsking = false;
+      isSubmitting = false;
     }
   });
 }

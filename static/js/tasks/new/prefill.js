@@ -1,29 +1,29 @@
-// The form filled with the request of an earlier task, whose files are taken over unless replaced.
+// Fill the form with the request of an earlier task; its stored files are used again unless replaced.
 
 import { fill, sentences } from "../../format.js";
-import { addRow, take, takeModel } from "./file_rows.js";
-import { takeOption } from "./option_form.js";
-import { isScript, takeBeside, takeProgram, takeScript } from "./script_form.js";
-import { takeTarget } from "./where.js";
+import { addRow, setStored, setStoredModel } from "./file_rows.js";
+import { setOption } from "./option_form.js";
+import { addStoredExtraFile, isScript, setScript, setStoredProgram } from "./script_form.js";
+import { setTarget } from "./where.js";
 
 const form = document.getElementById("new-task");
 
-/** Show the request that the form starts from, as the page holds it. */
-export function prefill(asked) {
-  form.dataset.copiedFrom = asked.id;
-  form.elements.kind.value = asked.kind;
+/** Fill the form with `request`, the JSON in the page's #origin-request. */
+export function prefill(request) {
+  form.dataset.copiedFrom = request.id;
+  form.elements.kind.value = request.kind;
   form.querySelector("[name=kind]:checked").dispatchEvent(new Event("change"));
-  if (asked.script) takeScript(asked.script);
-  const moved = asked.target ? !takeTarget(asked.target) : !chooseDevice(asked);
-  form.elements.priority.value = String(asked.priority);
-  form.elements.title.value = asked.title;
-  for (const [name, value] of Object.entries(asked.options)) takeOption(name, value);
-  choosePlan(asked.plan);
-  form.elements.seed.value = String(asked.seed);
-  form.elements.model_time_limit_s.value = asked.time_limit_s || "";
-  const gone = asked.files.filter((file) => !takeFile(file)).map((file) => file.name);
-  for (const given of asked.inputs) addGiven(given);
-  tell(moved, gone);
+  if (request.script) setScript(request.script);
+  const moved = request.target ? !setTarget(request.target) : !chooseDevice(request);
+  form.elements.priority.value = String(request.priority);
+  form.elements.title.value = request.title;
+  for (const [name, value] of Object.entries(request.options)) setOption(name, value);
+  choosePlan(request.plan);
+  form.elements.seed.value = String(request.seed);
+  form.elements.model_time_limit_s.value = request.time_limit_s || "";
+  const missing = request.files.filter((file) => !reuseFile(file)).map((file) => file.name);
+  for (const input of request.inputs) addInput(input);
+  showNotes(moved, missing);
   form.dispatchEvent(new Event("change"));
 }
 
@@ -50,35 +50,37 @@ function choosePlan(plan) {
   form.querySelector(`[name=preset][value="${CSS.escape(plan.preset)}"]`)?.dispatchEvent(new Event("change"));
 }
 
-/** Returns whether storage still holds the file. */
-function takeFile(file) {
+/** Use a file of the earlier task again. Returns false if it is no longer in storage. */
+function reuseFile(file) {
   if (!file.is_stored) return false;
   const stored = { id: file.id, name: file.name };
   if (isScript()) {
-    (file.kind === "model" ? takeProgram : takeBeside)(stored);
+    (file.kind === "model" ? setStoredProgram : addStoredExtraFile)(stored);
     return true;
   }
-  if (file.kind === "model") takeModel(stored);
-  else if (file.kind === "data") take(addRow(), stored, file.input);
-  else takeOption(file.option, stored);
+  if (file.kind === "model") setStoredModel(stored);
+  else if (file.kind === "data") setStored(addRow(), stored, file.input);
+  else setOption(file.option, stored);
   return true;
 }
 
-function addGiven({ name, literal, shape, dtype }) {
+/** Add a row for an input without a file: numbers, or random values. */
+function addInput({ name, literal, shape, dtype }) {
   const row = addRow();
-  const put = (field, value) => {
+  const setField = (field, value) => {
     row.querySelector(`[name=data-${field}]`).value = value;
   };
-  put("mode", literal ? "numbers" : "random");
-  put("input", name);
-  put("numbers", literal);
-  put("shape", (shape ?? []).join(","));
-  put("dtype", dtype);
+  setField("mode", literal ? "numbers" : "random");
+  setField("input", name);
+  setField("numbers", literal);
+  setField("shape", (shape ?? []).join(","));
+  setField("dtype", dtype);
   row.querySelector("[name=data-mode]").dispatchEvent(new Event("change"));
 }
 
-function tell(moved, gone) {
+/** Show whether the device had to be changed (`moved`), and which files are missing. */
+function showNotes(moved, missing) {
   const texts = document.getElementById("origin").dataset;
-  const notes = [moved ? texts.moved : "", gone.length ? fill(texts.gone, { names: gone.join(", ") }) : ""];
+  const notes = [moved ? texts.moved : "", missing.length ? fill(texts.gone, { names: missing.join(", ") }) : ""];
   document.getElementById("origin-note").textContent = sentences(notes);
 }

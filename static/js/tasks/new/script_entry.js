@@ -1,63 +1,63 @@
-// The program within a .zip that is started: found in its list of files, or asked for.
+// The entry point in a .zip program: proposed from the archive's file names, or entered by the user.
 
 import { fill, sentences } from "../../format.js";
 import { entryOf, namesOf, programsOf } from "./zip_names.js";
 
-/** programs that a sentence names; the field offers more */
-const NAMED = 8;
-const OFFERED = 100;
+/** Programs listed in a message, and suggested at the field. */
+const MAX_LISTED = 8;
+const MAX_SUGGESTED = 100;
 
 const entry = document.getElementById("entry");
-const found = document.getElementById("entry-found");
-const offered = document.getElementById("entry-offered");
+const hint = document.getElementById("entry-found");
+const suggestions = document.getElementById("entry-offered");
 
-/** What the chosen archive holds: a promise of {name, names}, or of null where nothing is known. */
+/** The chosen archive: a promise of {name, names}, or of null if it cannot be read. */
 let archive = Promise.resolve(null);
-/** what was written here by us, and may be replaced */
+/** The last proposed entry point; the field is replaced only while it still has this value. */
 let proposed = "";
 
-/** Look into each program that is chosen. */
+/** Read the file names of each archive that the user chooses, and propose an entry point. */
 export function setUpEntry(chooser) {
   chooser.addEventListener("change", () => {
     const file = chooser.files[0];
-    const looking = look(file).catch(() => null);
-    archive = looking;
-    looking.then((known) => {
-      if (archive === looking) propose(known);
+    const promise = readArchive(file).catch(() => null);
+    archive = promise;
+    promise.then((contents) => {
+      if (archive === promise) propose(contents);
     });
   });
 }
 
-/** What is wrong with the entry point of the zip that is chosen: calls `tell` with words. */
-export async function checkEntry(texts, tell) {
-  const known = await archive;
-  const wanted = entry.value.trim();
-  const programs = known ? programsOf(known.names) : null;
-  if (programs && !programs.length) tell(fill(texts.noPrograms, { name: known.name }));
-  else if (!wanted) tell(sentences([texts.noEntry, programs && fill(found.dataset.names, { names: listed(programs) })]));
-  else if (known && !known.names.includes(wanted)) {
-    tell(fill(texts.entryGone, { entry: wanted, name: known.name, names: listed(programs) }));
+/** Validate the entry point against the chosen zip; calls `showProblem` with the message. */
+export async function checkEntry(texts, showProblem) {
+  const contents = await archive;
+  const path = entry.value.trim();
+  const programs = contents ? programsOf(contents.names) : null;
+  if (programs && !programs.length) showProblem(fill(texts.noPrograms, { name: contents.name }));
+  else if (!path) showProblem(sentences([texts.noEntry, programs && fill(hint.dataset.names, { names: join(programs) })]));
+  else if (contents && !contents.names.includes(path)) {
+    showProblem(fill(texts.entryGone, { entry: path, name: contents.name, names: join(programs) }));
   }
 }
 
-async function look(file) {
+async function readArchive(file) {
   if (!file || !/\.zip$/i.test(file.name)) return null;
   const names = await namesOf(file);
   return names && { name: file.name, names };
 }
 
-function propose(known) {
-  const programs = known ? programsOf(known.names) : [];
-  const best = known ? entryOf(known.names) : "";
-  offered.replaceChildren(...programs.slice(0, OFFERED).map((name) => new Option("", name)));
+function propose(contents) {
+  const programs = contents ? programsOf(contents.names) : [];
+  const best = contents ? entryOf(contents.names) : "";
+  suggestions.replaceChildren(...programs.slice(0, MAX_SUGGESTED).map((name) => new Option("", name)));
   if (entry.value.trim() === proposed) {
     proposed = entry.value = best;
     entry.dispatchEvent(new Event("input", { bubbles: true }));
   }
-  const text = best && entry.value === best ? found.dataset.taken : found.dataset.names;
-  found.textContent = programs.length ? fill(text, { entry: best, names: listed(programs) }) : "";
+  const text = best && entry.value === best ? hint.dataset.taken : hint.dataset.names;
+  hint.textContent = programs.length ? fill(text, { entry: best, names: join(programs) }) : "";
 }
 
-function listed(programs) {
-  return programs.slice(0, NAMED).join(", ") + (programs.length > NAMED ? ", …" : "");
+function join(programs) {
+  return programs.slice(0, MAX_LISTED).join(", ") + (programs.length > MAX_LISTED ? ", …" : "");
 }

@@ -1,9 +1,9 @@
-// The form's part for a script: its program, how it is called, and the files beside it.
+// The form's part for a script: its program, its arguments, and the extra files in its folder.
 
 import { acceptDrops } from "../../drops.js";
 import { fill, bytesize } from "../../format.js";
 import { readNumber } from "../../numbers.js";
-import { give } from "./file_rows.js";
+import { setFile } from "./file_rows.js";
 import { checkEntry, setUpEntry } from "./script_entry.js";
 
 const form = document.getElementById("new-task");
@@ -12,13 +12,13 @@ const list = document.getElementById("beside-list");
 
 export const isScript = () => form.elements.kind.value === "script";
 
-/** What lies beside the program: [{file, taken, name}]; `file` a File, or `taken` a stored one's id. */
-let beside = [];
+/** The extra files: [{file, storedId, name}]; `file`: a chosen File, or null; `storedId`: the id of a stored file, or null. */
+let extraFiles = [];
 
-/** What a run records, by the boxes' values. */
+/** Names of the profile files that a run writes, by the values of the checkboxes. */
 const FILES = { timeline: "chrome_timeline.json", memory: "memory_flow.svg" };
 
-/** How the program is called, as the server takes it. */
+/** Read the script in the API's format. */
 export function readScript() {
   const { entry, arguments: line, sample_rate, profile_device, time_limit_s } = form.elements;
   return {
@@ -31,51 +31,51 @@ export function readScript() {
   };
 }
 
-/** The files of a script that is still being described. */
+/** The files of a script for the draft, by name only. */
 export function scriptDraft() {
   const name = programName();
-  return [...(name ? [{ kind: "model", name }] : []), ...beside.map((each) => ({ kind: "data", name: each.name }))];
+  return [...(name ? [{ kind: "model", name }] : []), ...extraFiles.map((extra) => ({ kind: "data", name: extra.name }))];
 }
 
-/** Those that go to storage, and those that storage holds: {uploads, taken}. */
+/** The files to upload, and the files that are already stored: {uploads, stored}. */
 export function scriptFiles() {
   const { program } = form.elements;
   const file = program.files[0];
-  const stored = program.dataset.taken;
+  const programId = program.dataset.taken;
   return {
     uploads: [
       ...(file ? [{ file, kind: "model", input: "", option: "" }] : []),
-      ...beside.filter((each) => each.file).map((each) => ({ file: each.file, kind: "data", input: "", option: "" })),
+      ...extraFiles.filter((extra) => extra.file).map((extra) => ({ file: extra.file, kind: "data", input: "", option: "" })),
     ],
-    taken: [
-      ...(stored ? [{ kind: "model", from_file: Number(stored) }] : []),
-      ...beside.filter((each) => each.taken).map((each) => ({ kind: "data", from_file: each.taken })),
+    stored: [
+      ...(programId ? [{ kind: "model", from_file: Number(programId) }] : []),
+      ...extraFiles.filter((extra) => extra.storedId).map((extra) => ({ kind: "data", from_file: extra.storedId })),
     ],
   };
 }
 
-/** The files beside the program: [{name, taken}], `taken` {id, name} of one that is stored. */
-export function besideFiles() {
-  return beside.map(({ name, taken }) => ({ name, taken: taken ? { id: taken, name } : null }));
+/** The extra files: [{name, taken}]; `taken`: {id, name} of a stored file, or null. */
+export function listExtraFiles() {
+  return extraFiles.map(({ name, storedId }) => ({ name, taken: storedId ? { id: storedId, name } : null }));
 }
 
-/** What is wrong with the files before the server is asked: calls `tell` with field and words. */
-export async function checkScript(tell) {
+/** Validate the script's files; calls `showProblem` with field and message. */
+export async function checkScript(showProblem) {
   const texts = part.dataset;
   const name = programName();
-  if (!name) tell("model", texts.noProgram);
-  else if (/\.mg[eb]$/i.test(name)) tell("model", fill(texts.model, { name }));
-  else if (!/\.(py|zip)$/i.test(name)) tell("model", fill(texts.suffix, { name }));
-  if (/\.zip$/i.test(name)) await checkEntry(texts, (text) => tell("entry", text));
-  if (!chosenFormats().length) tell("formats", texts.noFormat);
-  if (beside.length > Number(texts.filesLimit)) tell("data", fill(texts.many, { limit: texts.filesLimit }));
-  for (const each of beside) {
-    if (each.file) tellSize(each.file, Number(texts.dataLimit), (text) => tell("data", text));
+  if (!name) showProblem("model", texts.noProgram);
+  else if (/\.mg[eb]$/i.test(name)) showProblem("model", fill(texts.model, { name }));
+  else if (!/\.(py|zip)$/i.test(name)) showProblem("model", fill(texts.suffix, { name }));
+  if (/\.zip$/i.test(name)) await checkEntry(texts, (text) => showProblem("entry", text));
+  if (!chosenFormats().length) showProblem("formats", texts.noFormat);
+  if (extraFiles.length > Number(texts.filesLimit)) showProblem("data", fill(texts.many, { limit: texts.filesLimit }));
+  for (const { file } of extraFiles) {
+    if (file) checkSize(file, Number(texts.dataLimit), (text) => showProblem("data", text));
   }
 }
 
-/** Fill the part with the script of an earlier task, arguments as one line. */
-export function takeScript({ entry, arguments: line, formats, sample_rate, profile_device, time_limit_s }) {
+/** Fill this part with the script of an earlier task, whose arguments are one line. */
+export function setScript({ entry, arguments: line, formats, sample_rate, profile_device, time_limit_s }) {
   const { elements } = form;
   elements.entry.value = entry ?? "";
   elements.arguments.value = line;
@@ -87,36 +87,36 @@ export function takeScript({ entry, arguments: line, formats, sample_rate, profi
   }
 }
 
-/** Let a stored file {id, name} be the program, until another one is chosen. */
-export function takeProgram({ id, name }) {
+/** Use a stored file, {id, name}, as the program, until the user chooses another one. */
+export function setStoredProgram({ id, name }) {
   const { program } = form.elements;
-  const place = document.getElementById("program-taken");
+  const note = document.getElementById("program-taken");
   program.dataset.taken = id;
   program.dataset.takenName = name;
-  place.textContent = fill(place.dataset.text, { name });
+  note.textContent = fill(note.dataset.text, { name });
   program.addEventListener("change", () => {
     delete program.dataset.taken;
     delete program.dataset.takenName;
-    place.textContent = "";
+    note.textContent = "";
   });
 }
 
-/** Let a stored file {id, name} lie beside the program. */
-export function takeBeside({ id, name }) {
-  add({ file: null, taken: id, name });
+/** Add a stored file, {id, name}, to the extra files. */
+export function addStoredExtraFile({ id, name }) {
+  add({ file: null, storedId: id, name });
 }
 
-/** `onKind` is called when the reader chooses the other kind. */
+/** Set up the part. `onKind` is called when the user changes the kind of the task. */
 export function setUpScript(onKind) {
   const chooser = document.getElementById("beside");
   setUpEntry(form.elements.program);
-  const addAll = (files) => files.forEach((file) => add({ file, taken: null, name: file.name }));
+  const addAll = (files) => files.forEach((file) => add({ file, storedId: null, name: file.name }));
   chooser.addEventListener("change", () => {
     addAll([...chooser.files]);
     chooser.value = "";
   });
   acceptDrops(form.querySelector("[data-drop=beside]"), addAll);
-  acceptDrops(form.querySelector("[data-drop=program]"), (files) => give(form.elements.program, files[0]));
+  acceptDrops(form.querySelector("[data-drop=program]"), (files) => setFile(form.elements.program, files[0]));
   for (const choice of form.elements.kind) {
     choice.addEventListener("change", () => {
       showKind();
@@ -126,9 +126,9 @@ export function setUpScript(onKind) {
   showKind();
 }
 
-/** Show the parts of what is profiled, and hide those of the other kind, or what no device takes. */
+/** Show the parts for this kind of task, and hide those of the other kind; without a device for scripts, hide the rest. */
 export function showKind() {
-  for (const each of form.querySelectorAll("[data-of]")) each.hidden = each.dataset.of !== form.elements.kind.value;
+  for (const section of form.querySelectorAll("[data-of]")) section.hidden = section.dataset.of !== form.elements.kind.value;
   const isImpossible = isScript() && document.getElementById("script-rest").hidden;
   for (const id of ["where", "command"]) document.getElementById(id).hidden = isImpossible;
 }
@@ -137,38 +137,38 @@ function chosenFormats() {
   return [...form.elements.formats].filter((box) => box.checked).map((box) => box.value);
 }
 
-/** The program's name, empty while none is chosen. */
+/** The name of the program; empty if none is chosen. */
 export function programName() {
   const { program } = form.elements;
   return program.files[0]?.name ?? program.dataset.takenName ?? "";
 }
 
-/** A file of the same name takes the place of the one before. */
-function add(found) {
-  beside = [...beside.filter((each) => each.name !== found.name), found];
-  showBeside();
+/** Add an extra file; it replaces one of the same name. */
+function add(extra) {
+  extraFiles = [...extraFiles.filter(({ name }) => name !== extra.name), extra];
+  showExtraFiles();
 }
 
-function showBeside() {
-  list.hidden = beside.length === 0;
+function showExtraFiles() {
+  list.hidden = extraFiles.length === 0;
   list.replaceChildren(
-    ...beside.map((each) => {
+    ...extraFiles.map((extra) => {
       const row = document.createElement("li");
       const name = document.createElement("bdi");
       const size = document.createElement("span");
       const remove = document.createElement("button");
-      row.className = "wanted__file";
-      name.className = "wanted__name hostile";
-      name.textContent = each.name;
-      size.className = "wanted__size";
-      size.textContent = each.file ? bytesize(each.file.size) : "";
+      row.className = "file-list__item";
+      name.className = "file-list__name hostile";
+      name.textContent = extra.name;
+      size.className = "file-list__size";
+      size.textContent = extra.file ? bytesize(extra.file.size) : "";
       remove.className = "button button--small";
       remove.type = "button";
       remove.textContent = part.dataset.remove;
-      remove.setAttribute("aria-label", `${part.dataset.remove}: ${each.name}`);
+      remove.setAttribute("aria-label", `${part.dataset.remove}: ${extra.name}`);
       remove.addEventListener("click", () => {
-        beside = beside.filter((other) => other !== each);
-        showBeside();
+        extraFiles = extraFiles.filter((other) => other !== extra);
+        showExtraFiles();
         document.getElementById("beside").focus();
       });
       row.append(name, size, remove);
@@ -178,10 +178,10 @@ function showBeside() {
   list.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-function tellSize(file, limit, tell) {
+function checkSize(file, limit, showProblem) {
   const texts = part.dataset;
-  if (file.size === 0) tell(fill(texts.empty, { name: file.name }));
+  if (file.size === 0) showProblem(fill(texts.empty, { name: file.name }));
   else if (file.size > limit) {
-    tell(fill(texts.large, { name: file.name, size: bytesize(file.size), limit: bytesize(limit) }));
+    showProblem(fill(texts.large, { name: file.name, size: bytesize(file.size), limit: bytesize(limit) }));
   }
 }

@@ -1,4 +1,4 @@
-// The bar that stays in sight below the form: the button, and whether the form can be sent.
+// The sticky bar below the form: the submit button, and whether the form can be submitted.
 
 import { fill } from "../../format.js";
 import { programName, isScript } from "./script_form.js";
@@ -7,23 +7,23 @@ import { isForAny } from "./where.js";
 const form = document.getElementById("new-task");
 const bar = document.getElementById("submit-bar");
 const button = document.getElementById("submit");
-const place = document.getElementById("submit-state");
+const status = document.getElementById("submit-state");
 const texts = bar.dataset;
 
 let isFrozen = false;
 
-/** Close the form while its files are sent, or open it again. */
+/** Disable the form during the upload, or enable it again. */
 export function freeze(frozen) {
   isFrozen = frozen;
   for (const part of form.querySelectorAll("fieldset")) part.disabled = frozen;
   showState();
 }
 
-/** live: what the server last said of the request */
+/** Show whether the form can be submitted. live: the LiveCommand with the last validation, or null. */
 export function showState(live = null) {
   const [text, state] = stateOf(live);
-  // a screen reader hears of changes alone
-  if (place.textContent !== text) place.textContent = text;
+  // screen readers announce each assignment, so assign changes only
+  if (status.textContent !== text) status.textContent = text;
   bar.dataset.state = state;
   button.disabled = isFrozen || state === "impossible";
 }
@@ -32,22 +32,23 @@ function stateOf(live) {
   if (isFrozen) return [texts.sending, "sending"];
   if (isScript() && document.getElementById("script-rest").hidden) return [texts.noScripts, "impossible"];
   if (!isForAny() && !form.elements.worker.value) return [texts.noDevice, "impossible"];
-  const problems = [...form.querySelectorAll(".field__error:not([hidden])")].filter((each) => !each.closest("[data-of][hidden]"));
+  const problems = [...form.querySelectorAll(".field__error:not([hidden])")].filter((error) => !error.closest("[data-of][hidden]"));
   if (problems.length) return [fill(texts.problems, { number: problems.length }), "wrong"];
   if (live?.failure) return [texts.unchecked, "wrong"];
-  const name = nameOfWhat();
+  const name = chosenName();
   if (!name) return [isScript() ? texts.noProgram : texts.noModel, "incomplete"];
   const device = isForAny() ? texts.any : deviceName();
   return [fill(texts.ready, { name, device }), "ready"];
 }
 
-function nameOfWhat() {
+/** The name of the chosen program or model; empty if there is none. */
+function chosenName() {
   if (isScript()) return programName();
   const { model } = form.elements;
   return model.files[0]?.name ?? model.dataset.takenName ?? "";
 }
 
-/** The device's name without the state of its queue, which its entry in the list has as well. */
+/** Device and version; the text of the device's option also contains the state of its queue. */
 function deviceName() {
   const { worker, runtime } = form.elements;
   return `${worker.selectedOptions[0].dataset.name}, MegEngine ${runtime.value}`;

@@ -1,4 +1,4 @@
-// What the form asks for, as the server takes it.
+// Build the API request from the form.
 
 import { readNumber } from "../../numbers.js";
 import { readRows } from "./file_rows.js";
@@ -8,7 +8,7 @@ import { readWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
 
-/** A task that is still being described: rows without a name or a value are left out. */
+/** The draft of the task for validation: incomplete rows are left out. */
 export function readDraft() {
   if (isScript()) return { ...readWhere(), script: readScript(), files: scriptDraft() };
   const rows = readRows().filter(isComplete);
@@ -24,9 +24,9 @@ export function readDraft() {
   };
 }
 
-/** The task itself. uploads: [{file, kind, input, option}], sums: their checksums in that order. */
+/** The task. uploads: [{file, kind, input, option}]; sums: their MD5 checksums in the same order. */
 export function readTask(uploads, sums) {
-  const copied = { copied_from: form.dataset.copiedFrom ? Number(form.dataset.copiedFrom) : null };
+  const origin = { copied_from: form.dataset.copiedFrom ? Number(form.dataset.copiedFrom) : null };
   const sent = uploads.map(({ file, kind, input, option }, i) => ({
     kind,
     name: file.name,
@@ -36,22 +36,22 @@ export function readTask(uploads, sums) {
     option,
   }));
   if (isScript()) {
-    return { ...readWhere(), ...copied, script: readScript(), files: [...sent, ...scriptFiles().taken] };
+    return { ...readWhere(), ...origin, script: readScript(), files: [...sent, ...scriptFiles().stored] };
   }
   const { options, files } = readOptions();
   return {
     ...common(options),
-    ...copied,
+    ...origin,
     inputs: markInputs(readRows()),
     files: [
       ...sent,
-      ...takenOver(),
+      ...storedFiles(),
       ...files.filter(({ stored }) => stored).map(({ option, stored }) => ({ kind: "option", option, ...stored })),
     ],
   };
 }
 
-/** The files that go to storage, in the order in which the server lists them. */
+/** The files to upload, in the order in which the server returns their upload targets. */
 export function readUploads() {
   if (isScript()) return scriptFiles().uploads;
   const model = form.elements.model.files[0];
@@ -64,13 +64,13 @@ export function readUploads() {
   ];
 }
 
-/** The model and the data of an earlier task that nothing replaced. */
-function takenOver() {
+/** References to the model and data files of an earlier task that are used again. */
+function storedFiles() {
   const model = form.elements.model.dataset.taken;
-  const data = readRows().filter((row) => row.mode === "file" && !row.file && row.taken);
+  const data = readRows().filter((row) => row.mode === "file" && !row.file && row.storedId);
   return [
     ...(model ? [{ kind: "model", from_file: Number(model) }] : []),
-    ...data.map(({ taken, input }) => ({ kind: "data", from_file: taken, input })),
+    ...data.map(({ storedId, input }) => ({ kind: "data", from_file: storedId, input })),
   ];
 }
 
@@ -99,7 +99,7 @@ function isComplete({ mode, name, input, numbers, inFile }) {
   return Boolean(input) && (mode === "random" || Boolean(numbers));
 }
 
-/** The inputs without a file; marks their rows by the names that the server gives them. */
+/** The inputs without a file; sets the field path of their rows, so that the server's errors find them. */
 function markInputs(rows) {
   for (const { row } of readRows()) delete row.dataset.field;
   return rows

@@ -1,4 +1,4 @@
-// Where a task is to run: one device and version, or any device that matches; and its queue now.
+// The target of the task: one device and MegEngine version, or any matching device; and its queue.
 
 import { readNumber } from "../../numbers.js";
 import { makeRefresher } from "../../refresher.js";
@@ -15,7 +15,7 @@ export function runtimeKind() {
   return isForAny() ? "" : (form.elements.runtime.selectedOptions[0]?.dataset.kind ?? "");
 }
 
-/** What any device must have, as the server takes it. */
+/** The requirements for "any device", in the API's format. */
 export function readTarget() {
   const target = { labels: {}, pool: form.elements.pool?.value ?? "", versions: form.elements.versions.value.trim() };
   for (const select of labelSelects()) {
@@ -35,8 +35,8 @@ export function readWhere() {
   };
 }
 
-/** Choose what an earlier task asked for. Returns whether it can be had here. */
-export function takeTarget(target) {
+/** Select the target of an earlier task. Returns false if the form does not offer some of its labels or its pool. */
+export function setTarget(target) {
   form.elements.where.value = "any";
   const labels = { ...target.labels };
   for (const select of labelSelects()) {
@@ -50,25 +50,25 @@ export function takeTarget(target) {
   return hasPool && Object.keys(labels).length === 0;
 }
 
-/** Returns a function that shows anew what can be chosen, for when something else is profiled. */
+/** Set up the part. Returns a function that updates the choices after a change of the kind of the task. */
 export function setUpWhere() {
   const showDevices = setUpDevices();
   const outlook = document.getElementById("outlook");
-  const ask = makeRefresher(outlook, outlookUrl, { delayMs: 250 });
+  const refreshOutlook = makeRefresher(outlook, outlookUrl, { delayMs: 250 });
   for (const choice of form.elements.where) choice.addEventListener("change", show);
   for (const name of ["input", "change"]) {
     document.getElementById("where").addEventListener(name, (event) => {
-      if (event.target.id !== "title") ask();
+      if (event.target.id !== "title") refreshOutlook();
     });
   }
-  // when it was filled with the request of an earlier task, no field tells
-  form.addEventListener("change", (event) => event.target === form && ask());
-  window.setInterval(() => document.visibilityState === "visible" && ask(), INTERVAL_MS);
+  // `prefill` and `restoreForm` set the fields without events, then dispatch one on the form
+  form.addEventListener("change", (event) => event.target === form && refreshOutlook());
+  window.setInterval(() => document.visibilityState === "visible" && refreshOutlook(), INTERVAL_MS);
   show();
-  ask();
+  refreshOutlook();
   return () => {
     showDevices();
-    ask();
+    refreshOutlook();
   };
 }
 
@@ -82,56 +82,57 @@ function labelSelects() {
 }
 
 function outlookUrl() {
-  const asked = new URLSearchParams({ priority: form.elements.priority.value.trim() });
-  if (isScript()) asked.set("script", "1");
+  const params = new URLSearchParams({ priority: form.elements.priority.value.trim() });
+  if (isScript()) params.set("script", "1");
   if (isForAny()) {
     const { labels, pool, versions } = readTarget();
-    asked.set("any", "1");
-    asked.set("pool", pool);
-    asked.set("versions", versions);
-    for (const [name, value] of Object.entries(labels)) asked.append("labels", `${name}=${value}`);
+    params.set("any", "1");
+    params.set("pool", pool);
+    params.set("versions", versions);
+    for (const [name, value] of Object.entries(labels)) params.append("labels", `${name}=${value}`);
   } else {
-    asked.set("worker", form.elements.worker.value);
-    asked.set("runtime", form.elements.runtime.value);
+    params.set("worker", form.elements.worker.value);
+    params.set("runtime", form.elements.runtime.value);
   }
-  return `${document.getElementById("where").dataset.outlook}?${asked}`;
+  return `${document.getElementById("where").dataset.outlook}?${params}`;
 }
 
-/** Versions of one device; the select holds only those of the chosen one. Returns what shows it all anew. */
+/** Set up the selects of device and version: the latter lists the versions of the selected device. Returns a function that updates both. */
 function setUpDevices() {
   const { worker, runtime } = form.elements;
   const all = [...runtime.options];
-  // what the server does not offer stays shut, whatever is profiled
-  const shut = new Set([...worker.options, ...all].filter((option) => option.disabled));
+  // options that the server rendered as disabled stay disabled for every kind of task
+  const disabled = new Set([...worker.options, ...all].filter((option) => option.disabled));
   const texts = new Map([...worker.options].map((option) => [option, option.textContent]));
-  const of = (id) => all.filter((option) => option.dataset.worker === id);
-  const usable = (id) => of(id).filter((option) => !option.disabled);
+  const runtimesOf = (id) => all.filter((option) => option.dataset.worker === id);
+  const usable = (id) => runtimesOf(id).filter((option) => !option.disabled);
 
-  const whyNot = (option) => {
-    if (shut.has(option)) return "";
-    if (of(option.value).every((each) => shut.has(each))) return worker.dataset.withoutRuntime;
+  /** Why a device is unavailable, or "". */
+  const unavailableReason = (option) => {
+    if (disabled.has(option)) return "";
+    if (runtimesOf(option.value).every((runtime) => disabled.has(runtime))) return worker.dataset.withoutRuntime;
     if (isScript() && option.dataset.noScripts) return option.dataset.noScripts;
     return usable(option.value).length ? "" : worker.dataset.withoutWheel;
   };
   const showDevices = () => {
-    for (const option of all) option.disabled = shut.has(option) || (isScript() && option.dataset.kind !== "wheel");
+    for (const option of all) option.disabled = disabled.has(option) || (isScript() && option.dataset.kind !== "wheel");
     for (const option of worker.options) {
-      const why = whyNot(option);
-      option.disabled = shut.has(option) || Boolean(why);
-      option.textContent = texts.get(option) + (why ? ` (${why})` : "");
+      const reason = unavailableReason(option);
+      option.disabled = disabled.has(option) || Boolean(reason);
+      option.textContent = texts.get(option) + (reason ? ` (${reason})` : "");
     }
     const enabled = [...worker.options].filter((option) => !option.disabled);
-    const kept = enabled.find((option) => option.value === worker.value);
-    const first = kept ?? enabled.find((option) => option.defaultSelected) ?? enabled[0];
-    worker.value = first?.value ?? "";
-    document.getElementById("no-device").hidden = Boolean(first) || isScript();
+    const current = enabled.find((option) => option.value === worker.value);
+    const device = current ?? enabled.find((option) => option.defaultSelected) ?? enabled[0];
+    worker.value = device?.value ?? "";
+    document.getElementById("no-device").hidden = Boolean(device) || isScript();
     showVersions(runtime.selectedOptions[0]);
   };
-  const showVersions = (kept = null) => {
-    runtime.replaceChildren(...of(worker.value));
-    const found = usable(worker.value);
-    // the newest that works
-    runtime.value = (found.find((option) => option === kept) ?? found.at(-1))?.value ?? "";
+  const showVersions = (preferred = null) => {
+    runtime.replaceChildren(...runtimesOf(worker.value));
+    const runtimes = usable(worker.value);
+    // by default the newest version that works
+    runtime.value = (runtimes.find((option) => option === preferred) ?? runtimes.at(-1))?.value ?? "";
     document.getElementById("worker-hint").textContent = worker.selectedOptions[0]?.dataset.hint ?? "";
     showRuntime();
   };

@@ -1,38 +1,38 @@
-// What a zip holds, read from the list at its end; nothing is unpacked. Pure, but for `slice`.
+// Read the file names of a zip from the central directory at its end, without unpacking anything. No DOM.
 
 const END = 0x06054b50;
 const ENTRY = 0x02014b50;
-/** the end's own 22 bytes and the longest comment behind them */
-const MOST_END_BYTES = 22 + 0xffff;
-/** some 40,000 entries; as the device, which takes no longer list */
-const MOST_LIST_BYTES = 4 * 1024 ** 2;
+/** The end-of-central-directory record, 22 bytes, and the longest comment after it. */
+const MAX_END_BYTES = 22 + 0xffff;
+/** The limit of the device's agent too: about 40,000 entries. */
+const MAX_LIST_BYTES = 4 * 1024 ** 2;
 
 /**
- * The names in a File or Blob; null if they cannot be told here: a damaged zip, a larger kind
- * (zip64), a list that is too long, or names in an encoding that the zip does not tell.
+ * The file names in a zip, a File or Blob. Null if they cannot be read: the zip is damaged, is in zip64
+ * format, has a directory over the limit, or has non-ASCII names that are not marked as UTF-8.
  */
 export async function namesOf(file) {
-  const tail = await bytesOf(file, Math.max(file.size - MOST_END_BYTES, 0), file.size);
+  const tail = await bytesOf(file, Math.max(file.size - MAX_END_BYTES, 0), file.size);
   const end = endOf(tail);
   if (end < 0) return null;
   const listBytes = tail.getUint32(end + 12, true);
   const begin = file.size - tail.byteLength + end - listBytes;
-  if (listBytes > MOST_LIST_BYTES || begin < 0) return null;
+  if (listBytes > MAX_LIST_BYTES || begin < 0) return null;
   return readList(await bytesOf(file, begin, begin + listBytes));
 }
 
-/** The programs among the names: what a run could begin with. */
+/** The names of Python programs, the possible entry points. */
 export function programsOf(names) {
   return names.filter((name) => name.endsWith(".py") && !name.startsWith("__MACOSX/"));
 }
 
-/** The one program that is meant for sure: the only one, or the outermost main.py or __main__.py. */
+/** The obvious entry point: the only program, or the outermost main.py or __main__.py. Empty if there is none. */
 export function entryOf(names) {
   const programs = programsOf(names);
   if (programs.length === 1) return programs[0];
   const mains = programs.filter((name) => /(^|\/)(main|__main__)\.py$/.test(name));
-  const least = Math.min(...mains.map(depthOf));
-  const outermost = mains.filter((name) => depthOf(name) === least);
+  const depth = Math.min(...mains.map(depthOf));
+  const outermost = mains.filter((name) => depthOf(name) === depth);
   return outermost.length === 1 ? outermost[0] : "";
 }
 
