@@ -169,13 +169,13 @@ class UserAdmin(ActionsAdmin):
                 tell = messages.success if count else messages.info
                 tell(request, grant_words(count, adds=adds))
                 return None
-        act = "grant_workers" if adds else "ungrant_workers"
+        action = "grant_workers" if adds else "ungrant_workers"
         title = _("Give private devices") if adds else _("Take private devices away")
         context = {
             "title": title,
             "form": form,
             "rows": users,
-            "act": act,
+            "action": action,
             "adds": adds,
             "checkbox": ACTION_CHECKBOX_NAME,
         }

@@ -55,7 +55,7 @@ class ActionsAdmin(AuditedAdmin):
         """Return the actions that apply to a row, with their URLs."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_act"
         return [
-            {"act": action, "url": reverse(name, args=[row.pk, action.name])}
+            {"action": action, "url": reverse(name, args=[row.pk, action.name])}
             for action in self.get_admin_actions()
             if action.fits(row)
         ]
@@ -108,12 +108,12 @@ class ActionsAdmin(AuditedAdmin):
     def _confirm(self, request: HttpRequest, action: AdminAction, rows: list[Any]) -> HttpResponse:
         context = {
             "title": action.label,
-            "act": action,
+            "action": action,
             "rows": rows,
             "of_oneself": action.of_oneself if reader_of(request) in rows else "",
             "checkbox": ACTION_CHECKBOX_NAME,
         }
-        return self.page_below(request, "admin/confirm_act.html", context)
+        return self.page_below(request, "admin/confirm_action.html", context)
 
 
 def _action_of(

@@ -84,6 +84,6 @@ def test_a_reader_whose_zone_nobody_knows_gets_utc(client, root):
     page = client.get("/admin/accounts/auditentry/").content.decode()
     assert f'<time datetime="{AT.isoformat()}">{UTC}</time>' in page
     (tooltip,) = re.findall(
-        r'beat__ago".*?title="(.*?)"', client.get("/admin/workers/worker/").content.decode()
+        r'heartbeat__time".*?title="(.*?)"', client.get("/admin/workers/worker/").content.decode()
     )
     assert re.fullmatch(r"[\d-]+ [\d:]+ UTC", tooltip)

@@ -39,13 +39,13 @@ def heartbeat(worker: Worker) -> SafeString | str:
     beat = beat_of(worker)
     at = worker.last_seen_at
     return format_html(
-        '<span class="beat beat--{}"><span aria-hidden="true">{}</span> '
-        '<span class="beat__word">{}</span>{}</span>',
+        '<span class="heartbeat heartbeat--{}"><span aria-hidden="true">{}</span> '
+        '<span class="heartbeat__state">{}</span>{}</span>',
         beat.value,
         _SHAPES[beat],
         beat.label,
         format_html(
-            ' <time class="beat__ago" datetime="{}" title="{}">{}</time>',
+            ' <time class="heartbeat__time" datetime="{}" title="{}">{}</time>',
             at.isoformat(),
             " · ".join(dict.fromkeys(local_and_utc_text(at))),
             ago(at),

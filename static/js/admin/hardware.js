@@ -3,7 +3,7 @@
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 15_000;
-const stale = document.getElementById("beats-stale");
+const stale = document.getElementById("heartbeats-stale");
 let running = false;
 
 async function refresh() {
@@ -22,7 +22,7 @@ async function refresh() {
 }
 
 function show(page) {
-  replace(document.getElementById("beats"), page.getElementById("beats"));
+  replace(document.getElementById("heartbeats"), page.getElementById("heartbeats"));
   const rows = new Map([...page.querySelectorAll(".action-select")].map((box) => [box.value, box.closest("tr")]));
   for (const box of document.querySelectorAll(".action-select")) {
     const row = rows.get(box.value);
