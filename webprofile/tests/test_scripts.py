@@ -15,12 +15,13 @@ LOOK = """
 import { openAsBlob } from "node:fs";
 import { basename } from "node:path";
 import { inspectData, inspectModel } from "%(module)s";
-const found = {};
-for (const [path, what] of JSON.parse(process.argv[1])) {
+const results = {};
+for (const [path, kind] of JSON.parse(process.argv[1])) {
   const file = new File([await openAsBlob(path)], basename(path));
-  found[path] = what === "model" ? await inspectModel(file, "wheel") : await inspectData(file, what);
+  const isModel = kind === "model";
+  results[path] = await (isModel ? inspectModel(file, "wheel") : inspectData(file, kind));
 }
-console.log(JSON.stringify(found));
+console.log(JSON.stringify(results));
 """
 
 

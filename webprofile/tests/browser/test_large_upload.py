@@ -158,9 +158,10 @@ def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(page, cut
     cuts.end_all()
     page.come_back()
     cuts.slow_s = 0
-    page.until(lambda: page.text(".file-list__progress"), "what is here")
+    progress = ".file-list__progress"
+    page.until(lambda: page.text(progress), "what is here")
     done = arrived()
-    assert page.text(".file-list__progress") == f"{len(done) * 8}.0 MiB of 72.0 MiB are here already"
+    assert page.text(progress) == f"{len(done) * 8}.0 MiB of 72.0 MiB are here already"
     page.check_width()
     other = tmp_path / "other" / file.name
     other.parent.mkdir()
