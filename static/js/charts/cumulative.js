@@ -66,7 +66,7 @@ export function cumulativePicture({ data, operators, words, chart }) {
       ...describeOperator(operators, rows[rank], words),
       fill(words.rank, { number: rank + 1, share: percent(share[rank]) }),
     ],
-    places: (rank) => {
+    rectsOf: (rank) => {
       const [x, y] = pixel(rank);
       return [[x - 5, y - 5, 10, 10]];
     },

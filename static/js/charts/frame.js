@@ -4,7 +4,7 @@
 //   length            number of items, in the order of the arrow keys
 //   option(colours)   the option object for ECharts
 //   describe(item)    description of an item, as lines of text
-//   places(item)      current rectangles of an item in pixels: [left, top, width, height]
+//   rectsOf(item)     current rectangles of an item in pixels: [left, top, width, height]
 //   rowOf(item)       row of the operator of an item, or null
 //   find(row)         the items of an operator
 //   fromEvent(event)  the item at an ECharts event, or fromPoint(x, y); -1 for none
@@ -143,7 +143,7 @@ export class Frame {
         return line;
       }),
     );
-    const [left = 0, top = 0, width = 0] = this.picture.places(item)[0] ?? [];
+    const [left = 0, top = 0, width = 0] = this.picture.rectsOf(item)[0] ?? [];
     const x = pointer?.x ?? left + width / 2;
     const y = pointer?.y ?? top;
     const room = stage.clientWidth - tip.offsetWidth;
@@ -186,10 +186,10 @@ export class Frame {
 
   /** Put marks over items; they are elements above the canvas, so the chart is not redrawn. */
   showMarks(layer, items) {
-    const places = items.flatMap((item) => this.picture.places(item));
-    while (layer.childElementCount > places.length) layer.lastElementChild.remove();
-    while (layer.childElementCount < places.length) layer.append(document.createElement("i"));
-    places.forEach(([left, top, width, height], number) => {
+    const rects = items.flatMap((item) => this.picture.rectsOf(item));
+    while (layer.childElementCount > rects.length) layer.lastElementChild.remove();
+    while (layer.childElementCount < rects.length) layer.append(document.createElement("i"));
+    rects.forEach(([left, top, width, height], number) => {
       const wide = Math.max(width, MIN_MARK_PX);
       const high = Math.max(height, MIN_MARK_PX);
       const { style } = layer.children[number];

@@ -92,7 +92,7 @@ export function memoryPicture({ data, operators, words, chart, parts }) {
         estimated: bytesize(data.estimated[step]),
       }),
     ],
-    places: (step) => {
+    rectsOf: (step) => {
       const x = chart.convertToPixel({ xAxisIndex: 0 }, step + 1);
       return [[x - 1, GRID.top, 2, chart.getHeight() - GRID.top - GRID.bottom]];
     },

@@ -113,7 +113,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
       ...describeOperator(operators, data.rows[order[item]], words),
       fill(words.point, { intensity: scaled(pointOf(item)[0], "FLOP/byte"), speed: scaled(pointOf(item)[1], "FLOP/s") }),
     ],
-    places: (item) => {
+    rectsOf: (item) => {
       const [x, y] = chart.convertToPixel({ xAxisIndex: 0, yAxisIndex: 0 }, pointOf(item));
       const size = diameter(data.us[order[item]], longest) + 4;
       return [[x - size / 2, y - size / 2, size, size]];

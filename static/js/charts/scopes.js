@@ -1,6 +1,6 @@
 // Time by name scope: a treemap whose areas are times and whose leaves are operators.
 //
-// ECharts has no public API for the position of a leaf; `placeOf` reads it from the internal model of
+// ECharts has no public API for the position of a leaf; `rectOf` reads it from the internal model of
 // the pinned version (6.1.0), which a browser test checks.
 
 import { fill, percent } from "../format.js";
@@ -67,7 +67,7 @@ export function depthFor(nodes, max = MAX_NODES) {
 const isDrawn = (layout) => Boolean(layout && !layout.invisible && layout.isInView);
 
 /** The rectangle of a node or, if it is too small to be drawn, of the scope around it; null if none is drawn. */
-function placeOf(chart, id) {
+function rectOf(chart, id) {
   const series = chart.getModel().getSeriesByIndex(0);
   const root = rootOf(chart);
   let node = root.getNodeById(id);
@@ -138,16 +138,16 @@ export function scopesPicture({ data, operators, words, chart }) {
         ? [name, `${micro(value)}, ${percent(value / operators.total)}`]
         : describeOperator(operators, rows[0], words);
     },
-    places: (item) => {
-      const place = placeOf(chart, leaves[item].id);
-      return place ? [place] : [];
+    rectsOf: (item) => {
+      const rect = rectOf(chart, leaves[item].id);
+      return rect ? [rect] : [];
     },
     rowOf: (item) => (leaves[item].rows.length > 1 ? null : leaves[item].rows[0]),
     find: (row) => (items.has(row) ? [items.get(row)] : []),
     fromEvent: ({ componentType, data: node }) =>
       componentType === "series" && node?.rows ? items.get(node.rows[0]) : -1,
     show: (item) => {
-      if (isOpened(chart) && !placeOf(chart, leaves[item].id)) open(chart, rootOf(chart).getId());
+      if (isOpened(chart) && !rectOf(chart, leaves[item].id)) open(chart, rootOf(chart).getId());
     },
     *tableRows() {
       for (const { scope, time, number } of scopeRows(data.tree)) {

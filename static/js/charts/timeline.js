@@ -147,7 +147,7 @@ class Timeline {
     return event.componentType === "series" ? event.dataIndex : -1;
   }
 
-  places(bar) {
+  rectsOf(bar) {
     const { data, chart } = this;
     const right = chart.getWidth() - RIGHT_PX;
     const y = chart.convertToPixel({ yAxisIndex: 0 }, data.lane[bar]);

@@ -73,7 +73,7 @@ export function typesPicture({ data, operators, words, chart }) {
         number: bars[bar].operators,
       }),
     ],
-    places: (bar) => {
+    rectsOf: (bar) => {
       const y = chart.convertToPixel({ yAxisIndex: 0 }, bar);
       const x = chart.convertToPixel({ xAxisIndex: 0 }, bars[bar].us);
       return [[left(), y - BAR_PX * 0.4, x - left(), BAR_PX * 0.8]];

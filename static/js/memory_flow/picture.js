@@ -106,8 +106,8 @@ export class FlowPicture {
   rectangles(colours) {
     const { data } = this;
     const line = this.peakLine(colours, "");
-    const breaks = data.regions.filter(([place]) => place > 0).map(([place]) => ({
-      yAxis: place,
+    const breaks = data.regions.filter(([address]) => address > 0).map(([address]) => ({
+      yAxis: address,
       lineStyle: { color: colours.strong, type: "dashed" },
       label: { show: false },
     }));
@@ -182,7 +182,7 @@ export class FlowPicture {
     return event.seriesId === "tensors" && event.componentType === "series" ? event.dataIndex : -1;
   }
 
-  places(item) {
+  rectsOf(item) {
     const { chart, data } = this;
     const at = (x, y) => chart.convertToPixel({ xAxisIndex: 1, yAxisIndex: 1 }, [x, y]);
     const [left, bottom] = at(this.data.start[item], data.place[item]);

@@ -104,12 +104,12 @@ class StaticMemory {
     const { data, words } = this;
     const low = data.low[item];
     const name = data.name[item] ? clean(data.name[item]) : fill(words.unnamed, { id: data.id[item] });
-    const place = (code, at) => ({ name: clean(data.names[code], 60), place: at });
+    const operator = (code, step) => ({ name: clean(data.names[code], 60), place: step });
     return [
       name,
       fill(words.size, { size: bytesize(data.size[item]), from: low, to: low + data.size[item] }),
-      fill(words.written, place(data.first[item], data.from[item] + 1 - data.in_place[item])),
-      fill(words.read, place(data.last[item], data.to[item])),
+      fill(words.written, operator(data.first[item], data.from[item] + 1 - data.in_place[item])),
+      fill(words.read, operator(data.last[item], data.to[item])),
       ...(data.in_place[item] ? [words.in_place] : []),
       ...(data.at_peak[item] ? [words.at_peak] : []),
     ];
@@ -129,7 +129,7 @@ class StaticMemory {
     return itemAt(this.data, Math.floor(step), address);
   }
 
-  places(item) {
+  rectsOf(item) {
     const { data, chart } = this;
     const at = (step, address) => chart.convertToPixel({ gridIndex: 0 }, [step, address]);
     const [left, top] = at(data.from[item], data.low[item] + data.size[item]);

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { queryToRange, estimate, roundOutward, rangeToQuery, shortTime } from "../profiles/timeline/estimate.js";
-import { closeTrace } from "../profiles/timeline/mend.js";
+import { repairTrace } from "../profiles/timeline/repair.js";
 
 const bytes = (text) => new TextEncoder().encode(text).buffer;
 const text = (buffer) => new TextDecoder().decode(buffer);
 
 test("a list that was cut ends after its last whole event", () => {
   const cut = '{"traceEvents": [{"name": "é", "args": {"a": 1}},\n{"name": "b", "args": {"x": {}}},\n{"na';
-  assert.deepEqual(JSON.parse(text(closeTrace(bytes(cut)))), {
+  assert.deepEqual(JSON.parse(text(repairTrace(bytes(cut)))), {
     traceEvents: [
       { name: "é", args: { a: 1 } },
       { name: "b", args: { x: {} } },
@@ -18,12 +18,12 @@ test("a list that was cut ends after its last whole event", () => {
 });
 
 test("a bare list is closed as one", () => {
-  assert.deepEqual(JSON.parse(text(closeTrace(bytes('[{"name": "a"}, {"name": "b"')))), [{ name: "a" }]);
+  assert.deepEqual(JSON.parse(text(repairTrace(bytes('[{"name": "a"}, {"name": "b"')))), [{ name: "a" }]);
 });
 
 test("what has no event that is whole stays as it is", () => {
   const file = bytes('{"traceEvents": [{"na');
-  assert.equal(closeTrace(file), file);
+  assert.equal(repairTrace(file), file);
 });
 
 const OVERVIEW = {

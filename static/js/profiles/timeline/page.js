@@ -4,7 +4,7 @@ import { bytesize, fill } from "../../format.js";
 import { DrawError, fetchContent } from "../../graph/frame.js";
 import { queryToRange, rangeToQuery, shortTime } from "./estimate.js";
 import { makeFrame, ViewerError } from "./frame.js";
-import { closeTrace } from "./mend.js";
+import { repairTrace } from "./repair.js";
 import { makeOverview } from "./overview.js";
 
 const part = document.querySelector("#timeline");
@@ -50,7 +50,7 @@ async function fetchFile() {
   if (dataset.refused) throw new FetchError(dataset.refused, false);
   showStatus(fill(dataset.loadingFile, { size: bytesize(Number(dataset.size)) }));
   const buffer = await fetchFromStorage(dataset.file);
-  return { buffer: "isCut" in dataset ? closeTrace(buffer) : buffer, done: "" };
+  return { buffer: "isCut" in dataset ? repairTrace(buffer) : buffer, done: "" };
 }
 
 /** Fetch a cut of the trace, or for null the whole trace: {buffer, done}. */

@@ -5,7 +5,7 @@ const TAIL_BYTES = 1 << 20;
 const BETWEEN_EVENTS = /\}\s*,\s*\{/g;
 
 /** Cut a trace after its last complete event and close the list; without a complete event it is returned unchanged. */
-export function closeTrace(buffer) {
+export function repairTrace(buffer) {
   const bytes = new Uint8Array(buffer);
   const from = Math.max(0, bytes.length - TAIL_BYTES);
   // Latin-1 has one character for each byte, so string indices are byte offsets
