@@ -15,22 +15,22 @@ _HEAD = """\
 # Permissions
 
 Users see their own tasks and results, public devices, and private devices that they have a grant
-for. Administrators see everything. A request for anything else gets the answer of a thing that does
-not exist.
+for. Administrators see everything. For objects that a user may not see, the response is the same as
+for objects that do not exist.
 
 `webprofile/tests/test_permissions.py` sends a request to every route and socket as each of these
-people and compares the answer with this table.
+users and compares the response with this table.
 """
 _ROUTES = """\
-The first row that names a route applies. Routes are named as in `urls.py`, a route without a name
-by its pattern. `*` matches any text. A name after a method (`POST tasks:list`) applies to that
-method alone.
+The first row that matches a route applies. Routes are listed by their names in `urls.py`, routes
+without a name by their pattern. `*` matches any text. A row with a method (`POST tasks:list`) applies
+to that method only.
 """
 _TAIL = """\
 Pages accept GET, HEAD and POST, resources of the API the methods of its schema. Every other method
-is answered with 405 before permissions are checked. Pages of another site can neither open a socket
-nor change anything with the session of their reader. An access token with the right to read sees
-what an ordinary user sees, also if it belongs to an administrator.
+returns 405 before permissions are checked. Pages of other sites can neither open a socket nor change
+data with the user's session. An access token with the scope `read` has the rights of an ordinary
+user, also if it belongs to an administrator, unless it has the scope `admin`.
 """
 
 
@@ -75,8 +75,8 @@ def permissions() -> str:
     ]
     parts = [
         _HEAD,
-        markdown_table(["person", "description"], table.people.items()),
-        markdown_table(["answer", "meaning"], table.words.items()),
+        markdown_table(["user", "description"], table.people.items()),
+        markdown_table(["response", "meaning"], table.words.items()),
         _ROUTES,
         markdown_table(["routes", *table.people], routes),
         _TAIL,
