@@ -1,9 +1,9 @@
-"""Make a small residual network with MegEngine, and data for it, to try the site with.
+"""Create a small residual network with MegEngine, and data for it, to try the site.
 
     <python with megengine> examples/make_resnet.py OUT
 
 writes OUT/resnet.mge (one input, `data`, float32 {1,3,96,96}; a score for each of 10 classes) and
-OUT/data.npy. The weights are random but always the same: what is measured is time, not accuracy.
+OUT/data.npy. The weights are random but always the same: only time is measured, not accuracy.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""Where does the time of an inference go? Both profilers of MegEngine, files for this site.
+"""Profile an inference with both profilers of MegEngine, and write files for this site.
 
     <python with megengine> examples/profile_inference.py OUT
 
-writes three files of one network; drop them on the page "Profiles", together or each by itself:
+writes three files of one network; upload them on the page "Profiles", together or one by one:
 
 - OUT/static.json: the compiled graph, as load_and_run would run it (`trace(profiling=True)`);
-- OUT/<process>.chrome_timeline.json: the same calls one by one, as Python makes them (`Profiler`);
-- OUT/<process>.memory_flow.svg: which tensor lay where in memory meanwhile.
+- OUT/<process>.chrome_timeline.json: the same calls executed one by one by Python (`Profiler`);
+- OUT/<process>.memory_flow.svg: the tensors in memory over time.
 
 The page /profiles/guide/ of the site explains both profilers.
 """
@@ -21,12 +21,12 @@ from make_resnet import SEED, SIZE, ResNet
 from megengine.jit import trace
 from megengine.utils.profiler import Profiler
 
-#: a network's first calls choose algorithms and take memory: they say nothing of the later ones
+#: the first calls of a network choose algorithms and allocate memory, so they are not measured
 WARM_UP = 3
 
 
 def profile_static(net, data, path):
-    """Write the profile of the compiled graph: of its last call."""
+    """Write the profile of the last call of the compiled graph."""
     run = trace(net, symbolic=True, capture_as_const=True, profiling=True)
     for _ in range(WARM_UP + 1):
         run(data).numpy()
@@ -35,7 +35,7 @@ def profile_static(net, data, path):
 
 
 def profile_dynamic(net, data, folder, kind):
-    """Write a file below `folder`; two formats of one Profiler crash MegEngine 1.13."""
+    """Write a file to `folder`. One format per run, because two crash MegEngine 1.13."""
     for _ in range(WARM_UP):
         net(data).numpy()
     with Profiler(path=folder, format=kind, sample_rate=10):

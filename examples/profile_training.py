@@ -1,13 +1,13 @@
-"""Where does the time of a training step go? Both profilers of MegEngine, files for this site.
+"""Profile a training step with both profilers of MegEngine, and write files for this site.
 
     <python with megengine> examples/profile_training.py OUT
 
-writes three files of one step; drop them on the page "Profiles", together or each by itself:
+writes three files of one step; upload them on the page "Profiles", together or one by one:
 
 - OUT/static.json: forward, backward and the update as one compiled graph (`trace(profiling=True)`);
-- OUT/<process>.chrome_timeline.json: the same step as Python makes it (`Profiler`), with a look at
-  the loss in every step, which waits for the device: the site shows what that costs;
-- OUT/<process>.memory_flow.svg: which tensor lay where in memory meanwhile.
+- OUT/<process>.chrome_timeline.json: the same step executed by Python (`Profiler`). Each step reads
+  the loss, which waits for the device: the site shows the cost;
+- OUT/<process>.memory_flow.svg: the tensors in memory over time.
 
 The page /profiles/guide/ of the site explains both profilers.
 """
