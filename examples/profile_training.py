@@ -30,7 +30,7 @@ STEPS = 3
 
 
 class Trainer:
-    """A network with all that a step needs."""
+    """A network with its optimizer and gradient manager."""
 
     def __init__(self):
         self.net = ResNet()
@@ -47,7 +47,7 @@ class Trainer:
 
 
 def profile_static(data, label, path):
-    """Write the profile of the compiled step: of its last call."""
+    """Write the profile of the last call of the compiled step."""
     run = trace(Trainer().step, symbolic=True, profiling=True)
     for _ in range(STEPS):
         run(data, label).numpy()
@@ -56,9 +56,9 @@ def profile_static(data, label, path):
 
 
 def profile_dynamic(data, label, folder, kind):
-    """Write a file below `folder`; two formats of one Profiler crash MegEngine 1.13."""
+    """Write a file to `folder`. One format per run, because two crash MegEngine 1.13."""
     trainer = Trainer()
-    trainer.step(data, label).numpy()  # the first step takes memory: it says nothing of later ones
+    trainer.step(data, label).numpy()  # the first step allocates memory
     with Profiler(path=folder, format=kind, sample_rate=10):
         for _ in range(STEPS):
             print("loss", trainer.step(data, label).item())
