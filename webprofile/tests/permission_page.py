@@ -23,14 +23,14 @@ users and compares the response with this table.
 """
 _ROUTES = """\
 The first row that matches a route applies. Routes are listed by their names in `urls.py`, routes
-without a name by their pattern. `*` matches any text. A row with a method (`POST tasks:list`) applies
-to that method only.
+without a name by their pattern. `*` matches any text. A row with a method (`POST tasks:list`)
+applies to that method only.
 """
 _TAIL = """\
 Pages accept GET, HEAD and POST, resources of the API the methods of its schema. Every other method
-returns 405 before permissions are checked. Pages of other sites can neither open a socket nor change
-data with the user's session. An access token with the scope `read` has the rights of an ordinary
-user, also if it belongs to an administrator, unless it has the scope `admin`.
+returns 405 before permissions are checked. Pages of other sites can neither open a socket nor
+change data with the user's session. An access token with the scope `read` has the rights of an
+ordinary user, also if it belongs to an administrator, unless it has the scope `admin`.
 """
 
 
