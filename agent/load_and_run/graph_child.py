@@ -12,13 +12,14 @@ import sys
 
 from load_and_run.errors import Failure
 
-#: what the child may be asked to do: name -> module that has `work(job)`
+#: kinds of jobs: name -> (module, function that takes the job)
 WORK = {
-    "passes": "load_and_run.graph_passes",
-    "range": "load_and_run.graph_range",
-    "operators": "load_and_run.graph_operators",
+    "passes": ("load_and_run.graph_passes", "work"),
+    "range": ("load_and_run.graph_range", "work"),
+    "operators": ("load_and_run.graph_passes", "write_operator_types"),
 }
-# Neither the working folder nor this one may hide installed modules: so not -m, and at the end.
+# Not -m, and this folder last on sys.path: neither the working folder nor this one may hide
+# installed modules.
 _LAUNCH = (
     "import sys; sys.path[:1] = []; sys.path.append(sys.argv[1]); "
     "from load_and_run.graph_child import main; main(sys.argv[2], sys.argv[3])"
@@ -61,7 +62,8 @@ def main(name, path):
     try:
         with open(path, encoding="utf-8") as file:
             job = json.load(file)
-        importlib.import_module(WORK[name]).work(job)
+        module, function = WORK[name]
+        getattr(importlib.import_module(module), function)(job)
     except Failure as failure:
         answer = {"kind": failure.kind, "text": str(failure)}
     except MemoryError:

@@ -46,7 +46,7 @@ class GraphNetwork(object):
         self._cache = self._open_cache()
         self._path = path
         self._graph, self._loaded = api.load(self._library, path, flags)
-        if graph_passes.optimizes_here(flags):
+        if graph_passes.optimizes_with_mdl(flags):
             self._loaded = api.optimize(self._library, self._loaded, flags)
         self._choose_algorithms(self._loaded)
         self._inputs = api.model_inputs(self._library, self._loaded)
@@ -162,7 +162,7 @@ class GraphNetwork(object):
         if not (flags.get("model_dump") or flags.get("get_static_mem_info")):
             return
         _, outputs = api.load(self._library, self._path, flags)
-        if graph_passes.optimizes_here(flags):
+        if graph_passes.optimizes_with_mdl(flags):
             outputs = api.optimize(self._library, outputs, flags)
         shapes = {name: array.shape for name, array in self._arrays.items()}
         graph_passes.write_files(self._library, outputs, self._path, flags, shapes)

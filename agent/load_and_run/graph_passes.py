@@ -1,15 +1,19 @@
-"""Passes over the graph before the run: optimize_for_inference, model_dump, get_static_mem_info.
+"""Inspect and transform the model's graph before the run, in a child process.
 
-megenginelite has none of these. So a child loads the model with MegEngine, applies what was asked
-for and writes a plain model, which is then run as any other.
+The child loads the model with MegEngine's graph API, which can do what megenginelite cannot: list
+the operators, optimize the graph (optimize_for_inference), write it (model_dump), and compute its
+static memory plan (get_static_mem_info). It writes the transformed graph as a plain model, which is
+then run like any other.
 
 In load_and_run the layout, fusion and dtype flags act when the graph is compiled, unless
-optimize_for_inference is given too. The wheel has them in optimize_for_inference only, so asking
-for one of `ONLY_PASSES` also folds BatchNorm and constants.
+optimize_for_inference is given too. The wheel supports them in optimize_for_inference only, so
+each of `ONLY_PASSES` also folds BatchNorm and constants.
 """
 
+import json
 import os
 import shutil
+import tempfile
 
 from load_and_run import graph_child
 from load_and_run import graph_library as api
@@ -27,25 +31,56 @@ ONLY_PASSES = (
 _WRITTEN = ("model_dump", "get_static_mem_info")
 
 
+def operator_types(model):
+    """Return the sorted types of the model's operators, e.g. "ConvolutionForward".
+
+    Most model formats store numbers instead of type names, so the model must be loaded. Raises
+    Failure.
+    """
+    folder = tempfile.mkdtemp(prefix="load_and_run-")
+    try:
+        path = os.path.join(folder, "types.json")
+        graph_child.run("operators", {"model": model, "path": path}, folder)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise Failure("cannot tell which operators the model has: {}".format(error))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_operator_types(job):
+    """In the child: write the operator types of the model to the file `path` of the job."""
+    # on the CPU the library can load any model, whatever the device of the run
+    library = api.Library({"cpu": True})
+    _, outputs = api.load(library, job["model"], {})
+    types = sorted({operator.type for operator in api.call(library.tools.get_oprs_seq, outputs)})
+    try:
+        with open(job["path"], "w", encoding="utf-8") as file:
+            json.dump(types, file)
+    except OSError as error:
+        raise Failure("cannot write {}: {}".format(job["path"], error))
+
+
 def optimizes(flags):
-    """Whether optimize_for_inference has to be run before megenginelite gets the model."""
-    # one of two layouts is no reason: both are ignored
+    """Return whether optimize_for_inference must run before megenginelite gets the model."""
+    # if two layouts are set, both are ignored
     ignored = () if api.layout(flags) == "enable_chwn4" else ("enable_chwn4",)
     return any(flags.get(flag) for flag in ONLY_PASSES if flag not in ignored)
 
 
-def optimizes_here(flags):
-    """Whether --mdl has to run optimize_for_inference: it has no other way to a layout."""
+def optimizes_with_mdl(flags):
+    """Return whether --mdl must run optimize_for_inference, its only way to change the layout."""
     return optimizes(flags) or bool(api.layout(flags) or flags.get("enable_fuse_preprocess"))
 
 
 def needed(flags):
-    """Whether anything in `flags` (name -> value) asks for a pass before the run."""
+    """Return whether `flags` (name -> value) require `transform` before the run."""
     return optimizes(flags) or any(flags.get(flag) for flag in _WRITTEN)
 
 
 def absorbed(flags):
-    """The flags that `transform` applies, so that the run itself need not apply them again."""
+    """Return the names of the flags that `transform` applies; the run must not apply them again."""
     if not optimizes(flags):
         return frozenset(flag for flag in _WRITTEN if flags.get(flag))
     names = set(ONLY_PASSES) | set(_WRITTEN) | set(api.FUSIONS) | set(api.LAYOUTS)
@@ -53,10 +88,11 @@ def absorbed(flags):
 
 
 def transform(model, flags, folder, shapes=None):
-    """Run the passes in a child; returns the path of the model to run, in `folder` if changed.
+    """Transform the model in a child process; return the path of the model to run.
 
-    `shapes` (input name -> shape) are those of the run, if they are not the model's; static memory
-    is told for them. Raises Failure.
+    A changed model is written to `folder`. `shapes` (input name -> shape) are the input shapes of
+    the run where they differ from the model's; the static memory plan is made for them. Raises
+    Failure.
     """
     path = os.path.join(folder, "transformed.mge") if optimizes(flags) else ""
     job = {
@@ -70,7 +106,7 @@ def transform(model, flags, folder, shapes=None):
 
 
 def work(job):
-    """In the child: load, optimize, write what was asked for. `job` is that of `transform`."""
+    """In the child: load, optimize and write the model. `job` is described in `transform`."""
     flags = job["flags"]
     library = api.Library(flags)
     _, outputs = api.load(library, job["model"], flags)
@@ -82,7 +118,7 @@ def work(job):
 
 
 def write_files(library, outputs, model, flags, shapes):
-    """Write what model_dump and get_static_mem_info ask for. The outputs are used up."""
+    """Write the files of model_dump and get_static_mem_info; `outputs` are unusable afterwards."""
     if flags.get("model_dump"):
         dump(library, outputs, model, flags["model_dump"])
     if flags.get("get_static_mem_info"):
@@ -90,13 +126,13 @@ def write_files(library, outputs, model, flags, shapes):
 
 
 def dump(library, outputs, model, path):
-    """Write the graph as a plain model, in the format of the file it came from."""
+    """Write the graph as a plain model, in the format of the file `model`."""
     with open(model, "rb") as file:
         start = file.read(24)
-    # the newer format is told by bytes 8 to 11, behind the header of test cases if there is one
+    # bytes 8 to 11 mark the newer format; a header of test cases may precede it
     newer = b"mgv2" in (start[8:12], start[20:24])
     for name, var in api.model_inputs(library, outputs).items():
-        var.owner.name = name  # the file takes the operator's name, and loading names the variable
+        var.owner.name = name  # the file stores the operator's name; loading names the variable
     data, _ = api.call(library.graph.dump_graph, outputs, dump_format="FBS_V2" if newer else "FBS")
     try:
         with open(path, "wb") as file:
@@ -108,8 +144,8 @@ def dump(library, outputs, model, path):
 def write_static_memory(library, outputs, flags, shapes):
     """Write StaticMemoryInfo.json and graph.json of the graph that load_and_run would compile.
 
-    Inputs stay what they are in the model (with nodes that can be set there would be other chunks)
-    and nothing is computed: the plan is made in a first run that only pretends.
+    The input operators of the model are kept, because `InputNode`s would change the memory chunks.
+    Nothing is computed: the memory plan is made in a fake execution (`fake_next_exec`).
     """
     folder = flags["get_static_mem_info"].strip("/")
     pairs = [
@@ -121,7 +157,7 @@ def write_static_memory(library, outputs, flags, shapes):
     graph = outputs[0].graph
     graph.options.fake_next_exec = True
     function = api.call(graph.compile, outputs)
-    # the library keeps only the first part of a longer name; so it writes to a folder of its own
+    # the library uses only the first component of a path, so it writes to a temporary folder
     scratch = "staticmemory{}".format(os.getpid())
     try:
         os.makedirs(folder, exist_ok=True)

@@ -13,7 +13,7 @@ import numpy as np
 from load_and_run import graph_child
 from load_and_run import graph_library as api
 from load_and_run.errors import Failure
-from load_and_run.graph_passes import optimizes_here
+from load_and_run.graph_passes import optimizes_with_mdl
 
 KIND = "mgb::NumRangeCheckerError"
 
@@ -42,7 +42,7 @@ def work(job):
     arrays = {name: np.load(file, allow_pickle=False) for name, file in job["files"].items()}
     library = api.Library(flags)
     _, outputs = api.load(library, job["model"], flags)
-    if flags.get("mdl") and optimizes_here(flags):
+    if flags.get("mdl") and optimizes_with_mdl(flags):
         outputs = api.optimize(library, outputs, flags)
     for described, array in _run(library, outputs, arrays):
         text = _out_of_range(array, limit)

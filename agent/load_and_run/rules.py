@@ -6,7 +6,7 @@ Every refusal is one line, before the library is loaded and before a file is tou
 import os
 import re
 
-from load_and_run import algo_cache, devices, graph_operators
+from load_and_run import algo_cache, devices, graph_passes
 from load_and_run.errors import Failure, FlagError
 from load_and_run.flags import (
     COMPILED_ONLY,
@@ -69,7 +69,7 @@ def check_operators(model, flags):
             "--layout_transform=cpu hangs MegEngine on AMD CPUs if the model has convolutions, "
             "which cannot be told of a packed model; give the plain one, or use an Intel CPU"
         )
-    for name in graph_operators.operator_types(model):
+    for name in graph_passes.operator_types(model):
         if "Conv" in name:
             _refuse(
                 "--layout_transform=cpu hangs MegEngine on AMD CPUs if the model has convolutions "

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from load_and_run import devices, graph_operators, rules
+from load_and_run import devices, graph_passes, rules
 from load_and_run.errors import FlagError
 from load_and_run.flags import COMPILED_ONLY, FLAGS, parse
 
@@ -144,7 +144,7 @@ def test_an_amd_cpu_is_kept_from_the_layout_transform_of_convolutions_only(
     plain.write_bytes(b"x" * 20)
     packed.write_bytes(b"packed_model" + b"\0" * 20)
     types = ["Elemwise", "ConvBiasForward"]
-    monkeypatch.setattr(graph_operators, "operator_types", lambda _: types)
+    monkeypatch.setattr(graph_passes, "operator_types", lambda _: types)
     transform = parse(["--layout_transform=cpu"])[0]
     rules.check_operators(str(plain), transform)
     monkeypatch.setattr(devices, "is_amd", lambda: True)
