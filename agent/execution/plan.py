@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocol import Start
-from agent.protocol.option import Capabilities, Group
-from agent.protocol.option_table import OPTIONS
+from agent.protocol.option_table import OPTIONS, Capabilities, Group
 from agent.protocol.options import (
     Value,
     build_arguments,

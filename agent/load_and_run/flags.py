@@ -15,7 +15,7 @@ _TABLE = os.path.join(
 with open(_TABLE, "rb") as _file:
     _CONTENT = json.loads(_file.read().decode("utf-8"))
 
-#: name -> row; `agent/protocol/option.py` says what its keys mean
+#: name -> row; `agent/protocol/option_table.py` says what its keys mean
 OPTIONS = {row["name"]: row for row in _CONTENT["options"]}
 #: (names, names, why none of the first goes with any other of the second)
 CONFLICTS = [

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.protocol.option import Value
+from agent.protocol.option_table import Value
 from agent.protocol.plan import Plan
 from agent.protocol.script import Script
 

@@ -12,8 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 from agent.protocol.artifacts import artifact_of
-from agent.protocol.option import Capabilities, Option, Value
-from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, OPTIONS
+from agent.protocol.option_table import (
+    DISTURBING,
+    KEPT_BY_FITTING,
+    ONCE,
+    OPTIONS,
+    Capabilities,
+    Option,
+    Value,
+)
 from agent.protocol.plan import Plan
 
 #: with `fake_first` the first warm-up computes nothing, so a second one is needed

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import translation
 
-from agent.protocol.option import Group, Option
+from agent.protocol.option_table import Group, Option
 from agent.protocol.options import OPTIONS
 from tasks.options.help import OPTION_HELP
 from tasks.options.words import (

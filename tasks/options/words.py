@@ -10,8 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import artifact_of
-from agent.protocol.option import Group, Option
-from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS
+from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS, Group, Option
 
 GROUP_TITLES: dict[Group, Any] = {
     Group.MODEL: _("Model interface"),

@@ -10,7 +10,7 @@ from django.conf import settings
 from accounts.models import User
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.input_rules import BINARY_DTYPES
-from agent.protocol.option import Capabilities
+from agent.protocol.option_table import Capabilities
 from agent.protocol.options import OptionError, Value, check_options, find_problems
 from agent.protocol.plan import PRESETS, Plan
 from tasks.models import Purpose, Task

@@ -6,7 +6,7 @@ import re
 import pytest
 from django.utils import translation
 
-from agent.protocol.option import Capabilities
+from agent.protocol.option_table import Capabilities
 from agent.protocol.options import OPTIONS, unavailable
 from tasks.models import Task
 from tasks.options.help import OPTION_HELP

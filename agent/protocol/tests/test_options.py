@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from agent.protocol import option_table
 from agent.protocol.artifacts import artifact_of, limit_of
-from agent.protocol.option import Option
-from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE
+from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, Option
 from agent.protocol.options import (
     OPTIONS,
     Capabilities,
