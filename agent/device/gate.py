@@ -8,6 +8,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
+from agent.config import GateLimits
 from agent.device.gpu import GpuReader
 from agent.device.state import (
     WINDOW_S,
@@ -17,7 +18,6 @@ from agent.device.state import (
     read_counters,
     take_snapshot,
 )
-from agent.tables import GateLimits
 
 #: older counters are not used
 _MOST_WINDOW_S = 3.0

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from agent.config import GateLimits
 from agent.device.gate import GateResult, cool_down, wait_until_calm
 from agent.device.gpu import GpuReader
 from agent.device.observe import Observation, Observer
 from agent.device.state import Counters
 from agent.link.heartbeat import HeartbeatProcess
-from agent.tables import GateLimits
 
 
 @dataclass

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import ConfigError, load_config
-from agent.tables import GateLimits, RunLimits
+from agent.config import ConfigError, GateLimits, RunLimits, load_config
 
 GOOD = 'server = "https://profile.example.org/"\ntoken = "mgw_secret"\nspool = "spool"\n'
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from agent.config import RunLimits
 from agent.protocol import AttemptStarted, Cancel, EndReason
-from agent.tables import RunLimits
 from agent.tests.fakes import TOKEN, survivors
 from agent.tests.scripted import Scripted, allow_scripts
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from agent.config import GateLimits
 from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan, RuntimeInfo
 from agent.protocol.manifest import Manifest
 from agent.protocol.measurement import Measurement
-from agent.tables import GateLimits
 from agent.tests.fakes import npy_bytes
 
 #: prints as load_and_run does, honours what the agent asks for, and takes 2 ms an iteration

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent.config import Config, RuntimeEntry
+from agent.config import Config, RunLimits, RuntimeEntry
 from agent.device.cores import Cores
 from agent.device.facts import read_facts
 from agent.execution.runner import choose_limits
@@ -17,7 +17,6 @@ from agent.inventory import take_inventory
 from agent.link.outbox import Outbox
 from agent.link.retries import Policies, Policy, is_transport, may_pass
 from agent.protocol import AttemptLog, Facts, Gpu
-from agent.tables import RunLimits
 
 
 def test_facts_describe_this_machine():

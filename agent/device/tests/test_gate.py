@@ -5,11 +5,11 @@ import time
 
 import pytest
 
+from agent.config import GateLimits
 from agent.device import gate
 from agent.device.gate import cool_down, unrest, wait_until_calm
 from agent.device.state import WINDOW_S, Counters, OtherProcess, read_counters
 from agent.device.tests.make import snapshot
-from agent.tables import GateLimits
 
 CALM = GateLimits(max_load=1000.0, max_temperature_c=1000.0, min_memory_bytes=0)
 

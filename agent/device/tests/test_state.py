@@ -12,6 +12,7 @@ from types import SimpleNamespace as Answer
 import pynvml
 import pytest
 
+from agent.config import GateLimits
 from agent.device import gpu, sensors
 from agent.device.contamination import Code
 from agent.device.gate import wait_until_calm
@@ -20,7 +21,6 @@ from agent.device.observe import Observer
 from agent.device.state import heavy_processes, read_counters, sample_now
 from agent.device.table import descendants, read_row, read_table, read_tree, task_count
 from agent.protocol import Gpu
-from agent.tables import GateLimits
 
 SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
 
