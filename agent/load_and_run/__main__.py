@@ -5,14 +5,14 @@ import os
 import sys
 
 if not __package__:
-    # Started by path: the folder itself is on sys.path, where flags.py and the like could hide
-    # installed modules. Take it off, and add the folder above at the end, for the same reason.
+    # Started by path: Python put this folder first on sys.path, where modules such as flags.py
+    # could hide installed ones. Replace it with the parent folder, at the end of sys.path.
     _folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _folder]
     sys.path.append(os.path.dirname(_folder))
 
 from load_and_run.errors import NoMegEngine, die
-from load_and_run.prestarted import WAIT, wait_for_arguments  # first: it notes the folder
+from load_and_run.prestarted import WAIT, wait_for_arguments  # first: it stores the working folder
 
 try:
     from load_and_run.program import main
@@ -21,14 +21,14 @@ except ImportError as error:  # an interpreter without MegEngine often has no nu
 
 
 def leave(code):
-    """End the process at once, with all written.
+    """Flush all output and exit without running destructors.
 
-    A usual end takes MegEngine's parts down, which may abort a run that went well ("Handle is
-    destructed before opr gets destructed": rare, seen with --thread=3 on 1.13.0).
+    MegEngine's destructors may abort a successful run ("Handle is destructed before opr gets
+    destructed": rare, seen with --thread=3 on 1.13.0).
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # what the library printed
+    ctypes.CDLL(None).fflush(None)  # output of the C++ library
     os._exit(code)
 
 

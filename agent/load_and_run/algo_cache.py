@@ -1,6 +1,7 @@
-"""The cache file of fast-run, looked at before the library reads it: a broken one would crash it.
+"""Validate the cache file of fast-run before MegEngine reads it, as a broken file crashes it.
 
-file := u32 categories, each: text, u32 entries, each: text key, text value
+file := u32 number of categories; per category: text, u32 number of entries; per entry: text key,
+text value
 text := u32 length, bytes
 """
 
@@ -29,23 +30,23 @@ def check(path):
 
 def _is_cache(content):
     try:
-        categories, at = _number(content, 0)
+        categories, offset = _read_u32(content, 0)
         for _ in range(categories):
-            at = _skip(content, at)
-            entries, at = _number(content, at)
+            offset = _skip_text(content, offset)
+            entries, offset = _read_u32(content, offset)
             for _ in range(2 * entries):
-                at = _skip(content, at)
+                offset = _skip_text(content, offset)
     except struct.error:
         return False
-    return at == len(content)
+    return offset == len(content)
 
 
-def _number(content, at):
-    return struct.unpack_from("<I", content, at)[0], at + 4
+def _read_u32(content, offset):
+    return struct.unpack_from("<I", content, offset)[0], offset + 4
 
 
-def _skip(content, at):
-    length, at = _number(content, at)
-    if at + length > len(content):
+def _skip_text(content, offset):
+    length, offset = _read_u32(content, offset)
+    if offset + length > len(content):
         raise struct.error
-    return at + length
+    return offset + length

@@ -1,4 +1,4 @@
-"""Where a model runs: the CPU in its kinds, or CUDA."""
+"""Configure the device that a model runs on: CPU modes, threads and their cores, or CUDA."""
 
 import ctypes
 import os
@@ -11,21 +11,21 @@ _AFFINITY = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
 
 def is_amd():
-    """Whether this CPU is made by AMD, on which MegEngine's MKL-DNN kernels fail."""
+    """Return whether the CPU is made by AMD: MegEngine's MKL-DNN kernels fail there."""
     try:
         with open("/proc/cpuinfo", "rb") as file:
             return re.search(rb"vendor_id\s*:\s*AuthenticAMD", file.read(1 << 16)) is not None
-    except OSError:  # no Linux: nothing is known, nothing is refused
+    except OSError:  # not Linux: the vendor is unknown
         return False
 
 
 def threads(flags):
-    """The number of threads asked for, 0 if none."""
+    """Return the requested number of threads, 0 if none is requested."""
     return max(flags["multithread"], flags["multithread_default"], 0)
 
 
 def core_ids(flags):
-    """The cores of --multi_thread_core_ids, in the order of the threads. Raises FlagError."""
+    """Return the cores of --multi_thread_core_ids, one per thread. Raises FlagError."""
     text = flags["multi_thread_core_ids"]
     if not text:
         return []
@@ -54,7 +54,7 @@ def core_ids(flags):
 
 
 def announce(flags):
-    """Log the device as load_and_run does."""
+    """Log the device in load_and_run's words."""
     if flags["cuda"]:
         log("using cuda device\n")
     elif flags["cpu_default"]:
@@ -64,17 +64,17 @@ def announce(flags):
     elif flags["multithread_default"] > 0:
         log("using multithread default(threads number:{}) device\n".format(threads(flags)))
     elif flags["cpu"] or not (flags["mdl"] or flags["disable_mem_opt"]):
-        log("using cpu device\n")  # the graph interface takes the device that the model names
+        log("using cpu device\n")  # the graph interface uses the device that the model names
 
 
 def config(lite, options, flags):
-    """The LiteConfig of these flags, with `options` (LiteOptions)."""
+    """Return the LiteConfig for these flags, with `options` (LiteOptions)."""
     kind = lite.LiteDeviceType
     return lite.LiteConfig(kind.LITE_CUDA if flags["cuda"] else kind.LITE_CPU, options)
 
 
 def before_load(network, flags):
-    """Set the kind of CPU; megenginelite takes it only before the model is loaded."""
+    """Set the CPU mode; megenginelite accepts it only before the model is loaded."""
     if flags["cpu_default"] or flags["multithread_default"] > 0:
         network.enable_cpu_inplace_mode()
     if threads(flags):
@@ -82,17 +82,20 @@ def before_load(network, flags):
 
 
 def pin_threads(network, flags):
-    """Bind each thread to its core, once loaded. Returns what must live as long as `network`."""
+    """Bind each thread of a loaded network to its core.
+
+    Return a callback that the caller must keep referenced while `network` is in use, or None.
+    """
     cores = core_ids(flags)
     if not cores:
         return None
     log("set multi thread core ids:{}\n".format(",".join(str(core) for core in cores)))
 
     def pin(thread):
-        os.sched_setaffinity(0, [cores[thread]])  # 0: the thread that calls this
+        os.sched_setaffinity(0, [cores[thread]])  # 0: the calling thread
 
     callback = _AFFINITY(pin)
-    function = network._api.LITE_set_runtime_thread_affinity  # the wheel declares no types for it
+    function = network._api.LITE_set_runtime_thread_affinity  # the wheel does not declare its types
     function.argtypes = [ctypes.c_void_p, _AFFINITY]
     function.restype = ctypes.c_int
     if function(network._network, callback):

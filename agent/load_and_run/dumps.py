@@ -1,4 +1,4 @@
-"""Files that a run leaves besides its profile: folders made, paths tried, tensors written."""
+"""Write the files of a run other than the profile: check their paths, dump tensors."""
 
 import os
 import struct
@@ -11,7 +11,7 @@ from load_and_run.errors import Failure, FlagError, ModelError
 from load_and_run.flags import FILES, FOLDERS
 from load_and_run.log import log
 
-#: numpy's name -> number in a binary tensor file
+#: numpy dtype -> number of the dtype in a binary tensor file
 _TYPES = {
     "float32": 0,
     "uint8": 1,
@@ -25,7 +25,7 @@ _MOST_AXES = 7
 
 
 def prepare(flags):
-    """Make missing folders and try each path. Raises FlagError if one cannot be written."""
+    """Create missing folders and check that each path is writable. Raises FlagError if not."""
     for name in FILES + FOLDERS:
         path = flags[name]
         if not path:
@@ -49,18 +49,18 @@ def _try_file(path):
     with open(path, "ab"):
         pass
     if new:
-        os.unlink(path)  # an empty file is no cache
+        os.unlink(path)  # an empty file is not a valid cache
 
 
 class IODump(object):
-    """The dump of every variable that the flags ask for, from `attach` to `close`."""
+    """The dump of all variables, if a flag requests one: `attach` before the runs, then `close`."""
 
     def __init__(self, flags):
         self._flags = flags
         self._pipe = None
 
     def attach(self, network):
-        """Have a loaded Network dump what its operators read and make, in each run."""
+        """Make a loaded network dump the inputs and outputs of its operators in each run."""
         flags = self._flags
         if flags["io_dump"]:
             log("enable text io dump")
@@ -80,15 +80,16 @@ class IODump(object):
         return self._pipe.path
 
     def close(self):
-        """Call once the network is gone: only then has the library written all."""
+        """Finish the dump. Call it after the network is deleted, as that flushes the dump."""
         if self._pipe:
             self._pipe.close()
 
 
 class _Pipe(object):
-    """A path that the library can open; what it writes there goes to `stream`.
+    """A path for the library to write to, whose content is copied to `stream`.
 
-    Opening /dev/stdout would cut off a file that stdout was sent to, and write from its start.
+    The library must not open /dev/stdout itself: if stdout is redirected to a file, that would
+    truncate the file.
     """
 
     def __init__(self, stream):
@@ -102,10 +103,10 @@ class _Pipe(object):
     def _copy(self, stream):
         with os.fdopen(self._source, "rb", 0) as source:
             while True:
-                piece = source.read(65536)
-                if not piece:
+                chunk = source.read(65536)
+                if not chunk:
                     return
-                stream.buffer.write(piece)
+                stream.buffer.write(chunk)
                 stream.flush()
 
     def close(self):
@@ -114,14 +115,14 @@ class _Pipe(object):
 
 
 class OutputDump(object):
-    """Writes the outputs after each run, warm-ups too: files `run<k>-var<id>`."""
+    """Writes the outputs after each run, warm-ups included, to files `run<k>-var<id>`."""
 
     def __init__(self, folder):
         self._folder = folder
         self._runs = 0
 
     def write(self, outputs):
-        """`outputs`: (variable's id, name, array) each."""
+        """Write the outputs of one run: tuples of (variable's id, name, array)."""
         for number, name, array in outputs:
             path = os.path.join(self._folder, "run{}-var{}".format(self._runs, number))
             try:
@@ -133,7 +134,7 @@ class OutputDump(object):
 
 
 def tensor_bytes(name, array):
-    """A tensor in MegEngine's binary form, as megengine.tools.compare_binary_iodump reads it."""
+    """Encode a tensor in the format that megengine.tools.compare_binary_iodump reads."""
     kind = _TYPES.get(array.dtype.name)
     if kind is None or array.ndim > _MOST_AXES:
         raise Failure('output "{}" of type {} has no binary form'.format(name, array.dtype.name))
@@ -151,17 +152,17 @@ print(json.dumps([[var.name, var.id] for var in graph.load_graph(sys.argv[1]).ou
 
 
 def output_ids(model):
-    """The id of each output variable by its name, which megenginelite does not tell."""
+    """Return the id of each output variable by its name; megenginelite does not provide ids."""
     import json
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _IDS, model],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     try:
-        return dict(json.loads(done.stdout.decode("utf-8")))
+        return dict(json.loads(process.stdout.decode("utf-8")))
     except ValueError:
-        why = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        why = process.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
         raise ModelError("the ids of the outputs cannot be read: {}".format(why))

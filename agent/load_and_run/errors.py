@@ -1,13 +1,13 @@
-"""How a run fails: load_and_run's two lines on stderr, then death by SIGABRT.
+"""Failures of a run: reported like load_and_run's, with two lines on stderr and a SIGABRT.
 
-Classes of our own, which a reader of the log may rely on:
+Error classes that load_and_run does not have; parsers of the log may rely on their names:
 
-    lar::InputError    what --input says or holds does not fit the model, or cannot be read
-    lar::ModelError    the model file is missing, empty, cut short, or no MegEngine model
-    lar::ProfileError  the run was fine, but its profile cannot be written or is unusable
+    lar::InputError    the value or the files of --input do not fit the model or are unreadable
+    lar::ModelError    the model file is missing, empty, truncated, or not a MegEngine model
+    lar::ProfileError  the run succeeded, but its profile cannot be written or is unusable
     lar::NoMegEngine   this interpreter cannot import megenginelite
 
-A failure inside the library keeps the name that load_and_run itself would print
+A failure inside the library keeps the class name that load_and_run itself prints
 (`mgb::AssertionError`, `lite::Error`, ...).
 """
 
@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-#: why MegEngine fails at, or leaves empty, the profile of a run that was fine
+#: the reason why MegEngine fails to write the profile of a successful run, or leaves it empty
 NOT_ASCII = (
     "MegEngine cannot write a profile of this model: an operator, variable or input has a name "
     "that is not ASCII; dump the model with ASCII names"
@@ -23,7 +23,7 @@ NOT_ASCII = (
 
 
 class Failure(Exception):
-    """Ends the run. `kind` is the C++ class that load_and_run would name."""
+    """Ends the run. `kind` is the C++ exception class that load_and_run would print."""
 
     kind = "std::runtime_error"
 
@@ -50,13 +50,13 @@ class NoMegEngine(Failure):
 
 
 class FlagError(Exception):
-    """gflags would refuse this command line: one line, exit code 1."""
+    """An invalid command line: as with gflags, one line on stderr and exit code 1."""
 
 
 def library_failure(text):
-    """The failure that load_and_run would die of, from the text of megenginelite's RuntimeError."""
+    """Convert the text of megenginelite's RuntimeError to the Failure that load_and_run reports."""
     text = text.strip() or "the library gave no reason"
-    if "/json.cpp:" in text:  # the writer of profiles takes no byte above 127
+    if "/json.cpp:" in text:  # MegEngine's JSON writer rejects bytes above 127
         return ProfileError("{}\nextra message: {}".format(NOT_ASCII, text))
     if text.startswith(("Assert", "Error: Assert", "LITE", "[LITE")):
         return Failure(text, "lite::Error")
@@ -79,7 +79,7 @@ def die(failure):
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core of a large model fills the disk
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a large core dump would fill the disk
     except (ImportError, ValueError, OSError):
         pass
     signal.signal(signal.SIGABRT, signal.SIG_DFL)

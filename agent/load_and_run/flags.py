@@ -1,6 +1,6 @@
-"""The 74 flags of load_and_run 1.13, and its command line, read as gflags reads it.
+"""Parse the command line as gflags does, with the 74 flags of load_and_run 1.13.
 
-The table is that of the options, which agent and server read, too.
+The table of flags is the table of options that agent and server use (`options.json`).
 """
 
 import json
@@ -15,14 +15,15 @@ _TABLE = os.path.join(
 with open(_TABLE, "rb") as _file:
     _CONTENT = json.loads(_file.read().decode("utf-8"))
 
-#: name -> row; `agent/protocol/option_table.py` says what its keys mean
+#: name -> row; `agent/protocol/option_table.py` documents the keys
 OPTIONS = {row["name"]: row for row in _CONTENT["options"]}
-#: (names, names, why none of the first goes with any other of the second)
+#: (names, other names, reason): no name of the first list can be combined with another one of the
+#: second list
 CONFLICTS = [
     (conflict["options"], conflict.get("others", conflict["options"]), conflict["why"])
     for conflict in _CONTENT["conflicts"]
 ]
-#: name -> (type, default, what it does), as load_and_run itself has them
+#: name -> (type, default, help), as in load_and_run itself
 FLAGS = {
     name: (
         row.get("type", "bool"),
@@ -33,27 +34,27 @@ FLAGS = {
 }
 FLAGS["help"] = ("bool", False, "show help on all flags")
 FLAGS["version"] = ("bool", False, "show version and exit")
-#: heading of the help -> names
+#: heading in the help -> names
 GROUPS = {heading: [] for heading in _CONTENT["groups"].values()}
 for _row in _CONTENT["options"]:
     GROUPS[_CONTENT["groups"][_row["group"]]].append(_row["name"])
 GROUPS["gflags"] = ["help", "version"]
 
-#: what the library in the wheel has no way in for
+#: flags that the library in the wheel does not support
 COMPILED_ONLY = [name for name, row in OPTIONS.items() if not row.get("wheel", True)]
 _WRITTEN = {name: row["file"] for name, row in OPTIONS.items() if row["kind"] == "artifact"}
 LAYOUTS = [name for name, row in OPTIONS.items() if row["group"] == "layout"]
-#: what a run writes besides its profile: files and folders
+#: flags whose value is a file or folder that the run writes (except the profile)
 FILES = [name for name, file in _WRITTEN.items() if not file.endswith("/")]
 FOLDERS = [name for name, file in _WRITTEN.items() if file.endswith("/")]
-#: dumps of every variable
+#: flags that dump all variables
 VARIABLE_DUMPS = [
     name for name, row in OPTIONS.items() if row.get("disturbs") and name != "bin_out_dump"
 ]
-#: of `workspace_limit`: no limit
+#: value of `workspace_limit` for no limit
 NO_LIMIT = FLAGS["workspace_limit"][1]
 
-#: a negative count of runs would never end in load_and_run
+#: with a negative count of runs load_and_run would never end
 _NOT_NEGATIVE = frozenset(["iter", "warmup_iter"])
 #: integer type -> smallest and largest value
 _LIMITS = {"int32": (-(2**31), 2**31 - 1), "uint64": (0, 2**64 - 1)}
@@ -70,8 +71,9 @@ _DOUBLE = re.compile(
 def parse(arguments):
     """Return (flags by name, positional arguments). Raises FlagError with gflags' own message.
 
-    `arguments` has no program name. As in gflags the last one wins, dashes and underscores are the
-    same, a bool never takes the next argument, and `--` ends the flags.
+    `arguments` does not include the program's name. As in gflags, the last occurrence of a flag
+    wins, dashes equal underscores, a bool flag never consumes the next argument, and `--` ends the
+    flags.
     """
     values = {name: default for name, (_, default, _) in FLAGS.items()}
     positional = []
@@ -99,7 +101,7 @@ def parse(arguments):
 
 
 def _find(name, text):
-    """The flag that `name` means and the text of its value; None if the next argument holds it."""
+    """Return the flag `name` and its value as text, None if the next argument is the value."""
     flag = name.replace("-", "_")
     if flag in FLAGS:
         return flag, "true" if text is None and FLAGS[flag][0] == "bool" else text
@@ -140,7 +142,7 @@ def _illegal(flag, text):
 
 
 def usage(full):
-    """The text that goes to stdout without arguments (short) or with --help (full)."""
+    """Return the text for stdout: the short form without arguments, the full form for --help."""
     lines = ["usage: ", "load_and_run: load_and_run <model_path> [options Flags...]", ""]
     for group, flags in GROUPS.items():
         lines.append("  Flags of {}:".format(group))

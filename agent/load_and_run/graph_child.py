@@ -1,7 +1,8 @@
-"""Work by the graph API in a process of its own, so that MegEngine and megenginelite never meet.
+"""Run jobs of MegEngine's graph API in a child process.
 
-A crash of the library ends the child only, and the run says what died. The child is in the
-process group of its parent and ends with it.
+MegEngine and megenginelite must not be used in the same process (see graph_library). A crash of
+the library ends only the child, and the run reports it. The child belongs to the process group of
+its parent and ends with it.
 """
 
 import json
@@ -27,9 +28,10 @@ _LAUNCH = (
 
 
 def run(name, job, folder):
-    """Do `job` (JSON values) in a child; its working folder is ours, its notes are in `folder`.
+    """Run a job (a dict of JSON values) in a child process.
 
-    Raises the Failure that the child died of.
+    The child's working folder is that of this process; job and answer are exchanged by files in
+    `folder`. Raises the Failure that ended the child.
     """
     path = os.path.join(folder, "graph_{}.json".format(name))
     answer = path + ".answer"
@@ -47,15 +49,15 @@ def run(name, job, folder):
     except OSError as error:
         raise Failure("cannot start the process for the graph {}: {}".format(name, error))
     finally:
-        for left in (path, answer):
-            if os.path.exists(left):
-                os.remove(left)
+        for file in (path, answer):
+            if os.path.exists(file):
+                os.remove(file)
     if failure:
         raise failure
 
 
 def main(name, path):
-    """The child: do the job of the file `path` and write beside it how it ended."""
+    """Entry point of the child: run the job in the file `path`, write an answer file beside it."""
     import importlib
 
     answer = {}
@@ -69,7 +71,7 @@ def main(name, path):
     except MemoryError:
         answer = {"kind": "std::bad_alloc", "text": "std::bad_alloc"}
     _write(path + ".answer", answer)
-    # MegEngine's threads may crash while the interpreter is taken down; all is written
+    # without finalization of the interpreter, during which MegEngine's threads may crash
     sys.stderr.flush()
     os._exit(0)
 
@@ -87,18 +89,18 @@ def _write(path, value):
 
 
 def _read_answer(path, name, code):
-    """The Failure of a child, or None if it did its work."""
+    """Return the Failure of a child, None if the job succeeded."""
     try:
         with open(path, encoding="utf-8") as file:
             answer = json.load(file)
     except (OSError, ValueError):
-        return Failure(_how_it_died(name, code))
+        return Failure(_describe_exit(name, code))
     if answer:
         return Failure(answer["text"], answer["kind"])
     return None
 
 
-def _how_it_died(name, code):
+def _describe_exit(name, code):
     what = "the process for the graph {} ".format(name)
     if code >= 0:
         return what + "ended with exit code {} and no result".format(code)

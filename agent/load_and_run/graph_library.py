@@ -1,8 +1,8 @@
-"""What the graph parts share of MegEngine's graph API: loading, passes, inputs.
+"""Functions on MegEngine's graph API: load a model, optimize it, replace its inputs.
 
-MegEngine itself is imported here and nowhere else. Once megenginelite has *run* in a process,
-MegEngine's cache of fast-run results stays unused in it, so the two are never run in one process:
-with --mdl there is no megenginelite network, and the passes run in a child (graph_child).
+MegEngine itself is imported only here. Once megenginelite has *run* in a process, MegEngine does
+not use its cache of fast-run results there. So the two never run in the same process: with --mdl
+no megenginelite network is created, and the passes run in a child (graph_child).
 """
 
 import os
@@ -11,9 +11,9 @@ import numpy as np
 from load_and_run.errors import Failure, NoMegEngine, library_failure
 from load_and_run.flags import LAYOUTS as LAYOUT_FLAGS
 
-#: flag -> keyword of optimize_for_inference; at most one counts
+#: flag -> keyword of optimize_for_inference; it applies one layout at most
 LAYOUTS = {name: name[len("enable_") :].upper() for name in LAYOUT_FLAGS}
-#: flag -> field of GraphOptimizeOptions; all are off unless asked for, fuse_grain too
+#: flag -> field of GraphOptimizeOptions; all are off by default, fuse_grain included
 FUSIONS = {
     "enable_ioc16": "f16_io_comp",
     "enable_fuse_preprocess": "fuse_preprocess",
@@ -25,7 +25,7 @@ _TEST_CASES = b"mgbtest0"
 
 
 class Library(object):
-    """The modules of MegEngine that are needed. Raises NoMegEngine if it cannot be imported."""
+    """The imported modules of MegEngine. Raises NoMegEngine if it cannot be imported."""
 
     def __init__(self, flags):
         _set_environment(flags)
@@ -35,7 +35,7 @@ class Library(object):
             from megengine.core.ops.builtin import Convolution
             from megengine.core.tensor import megbrain_graph
             from megengine.utils import comp_graph_tools
-        except Exception as error:  # its import runs checks that raise whatever they like
+        except Exception as error:  # checks at import raise exceptions of any class
             raise NoMegEngine("this Python cannot import MegEngine: {}".format(error))
         self.engine = megengine
         self.runtime = _imperative_rt
@@ -47,20 +47,20 @@ class Library(object):
 
 
 def xpu(library):
-    """What a model's "xpu" is on this machine: "cpu" or "gpu"."""
+    """Return the device that "xpu" in a model means on this machine: "cpu" or "gpu"."""
     return "cpu" if str(library.runtime.what_is_xpu()).lower().endswith("cpu") else "gpu"
 
 
 def _set_environment(flags):
-    """Settings that MegEngine reads when it is imported or at its first use of a device."""
+    """Set environment variables that MegEngine reads at import or at the first use of a device."""
     os.environ.setdefault("MGE_FASTRUN_CACHE_TYPE", "MEMORY")  # no files in the user's home
     if flags.get("cpu"):
-        # a model's comp node is "a GPU if there is one"; the graph API cannot name another
+        # models use a GPU if the machine has one, and the graph API cannot choose another device
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def call(function, *arguments, **named):
-    """Call into the library; what it raises becomes a Failure with its own words."""
+    """Call a function of the library; convert exceptions to a Failure with the library's text."""
     try:
         return function(*arguments, **named)
     except MemoryError:
@@ -72,11 +72,11 @@ def call(function, *arguments, **named):
 
 
 def load(library, path, flags):
-    """(computing graph, its output variables) of the model file, with the options of `flags`."""
+    """Load a model file with the options of `flags`; return (computing graph, output variables)."""
     try:
         with open(path, "rb") as file:
             if file.read(len(_TEST_CASES)) == _TEST_CASES:
-                file.read(4)  # the number of test cases; the plain model follows
+                file.read(4)  # number of test cases; the plain model follows
             else:
                 file.seek(0)
             loaded = call(library.graph.load_graph, file)
@@ -88,7 +88,7 @@ def load(library, path, flags):
 
 def _set_options(graph, flags):
     options = graph.options
-    # as load_and_run does: with a higher level the compiler changes the graph on its own
+    # as in load_and_run: at higher levels the compiler applies further optimizations
     options.graph_opt_level = 0
     if flags.get("no_sanity_check"):
         options.var_sanity_check_first_run = False
@@ -104,13 +104,13 @@ def _set_options(graph, flags):
 
 
 def layout(flags):
-    """The layout flag that counts, or None. Two at once are ignored, as load_and_run does."""
+    """Return the layout flag in effect, or None; like load_and_run, ignore two at once."""
     layouts = [flag for flag in LAYOUTS if flags.get(flag)]
     return layouts[0] if len(layouts) == 1 else None
 
 
 def optimize(library, outputs, flags):
-    """The outputs after optimize_for_inference with what `flags` ask for and nothing else."""
+    """Run optimize_for_inference with the optimizations in `flags` only; return the new outputs."""
     options = library.runtime.GraphOptimizeOptions()
     chosen = layout(flags)
     if chosen:
@@ -124,7 +124,7 @@ def optimize(library, outputs, flags):
 
 
 def keep_names(old, new):
-    """Give each new output the name of the old one, unless it is an input itself."""
+    """Copy the names of the old outputs to the new ones, except to outputs that are inputs."""
     for index, before in enumerate(old):
         after = new[index]
         if after.name != before.name and after.owner.type != "Host2DeviceCopy":
@@ -132,7 +132,7 @@ def keep_names(old, new):
 
 
 def model_inputs(library, outputs):
-    """The input variables, by name, in the order of the model."""
+    """Return the input variables by name, in the order of the model."""
     inputs = {}
     for var in library.tools.get_dep_vars(outputs, "Host2DeviceCopy"):
         if var.id == var.owner.outputs[0].id:
@@ -141,7 +141,7 @@ def model_inputs(library, outputs):
 
 
 def shape_of(var):
-    """The shape that the model was made for; empty if it is not known before the run."""
+    """Return the shape stored in the model; empty if it is unknown before the run."""
     try:
         return tuple(var.shape or ())
     except RuntimeError:
@@ -149,19 +149,20 @@ def shape_of(var):
 
 
 def replace(library, outputs, pairs):
-    """The outputs of the graph in which each (old, new) variable of `pairs` is exchanged."""
+    """Replace variables by others, given as pairs (old, new); return the new outputs."""
     replaced = call(library.tools.replace_vars, outputs, list(pairs)) if pairs else outputs
     for index, before in enumerate(outputs):
         after = replaced[index]
-        if not any(after.id == new.id for _, new in pairs):  # an output may be an input
+        if not any(after.id == new.id for _, new in pairs):  # an output that is an input
             after.name = before.name
     return replaced
 
 
 def with_input_nodes(library, outputs, shapes):
-    """(outputs, name -> InputNode): inputs that can be set, of the model's or the given shape.
+    """Replace the inputs by InputNodes, which can be set; return (outputs, name -> InputNode).
 
-    The shapes are static: with dynamic ones there is no memory plan, and runs take a third longer.
+    `shapes` (input name -> shape) override the model's shapes. Shapes are static: with dynamic
+    shapes there is no memory plan, and runs take a third longer.
     """
     nodes, pairs = {}, []
     for name, var in model_inputs(library, outputs).items():
@@ -180,11 +181,11 @@ def with_input_nodes(library, outputs, shapes):
 
 
 def device_tensor(library, array, node):
-    """The array where the input wants it."""
+    """Return the array as a tensor on the device of the input node, with its dtype."""
     tensor = call(library.engine.Tensor, array, dtype=node.dtype, device=node.device)
     return call(tensor._dev_tensor)
 
 
 def zeros(node, shape):
-    """What an input holds that nobody has set."""
+    """Return the value of an input that is not given."""
     return np.zeros(shape, node.dtype)

@@ -1,7 +1,7 @@
-"""--mdl: a model run by the graph API, the same C++ graph that `load_and_run --mdl` runs.
+"""Implement --mdl: run a model with the graph API, like `load_and_run --mdl`.
 
-Never in a process in which megenginelite has run a model (see graph_library). The graph is that of
-load_and_run plus one operator for each input and output, and has the same speed.
+The graph is that of load_and_run plus one operator for each input and output, at the same speed.
+Do not use it in a process in which megenginelite has run a model (see graph_library).
 """
 
 import time
@@ -14,7 +14,7 @@ from load_and_run.inputs import TensorSpec
 from load_and_run.log import log
 
 #: flag -> line in the log
-_LINES = {
+_LOG_LINES = {
     "no_sanity_check": "disable var sanity check optimization",
     "disable_mem_opt": "disable memory optimization",
     "fast_run": "enable fast-run strategy for algo profile",
@@ -26,16 +26,16 @@ _LINES = {
 
 
 class GraphNetwork(object):
-    """A loaded model. Every call may raise Failure with the library's own words.
+    """A loaded model. Every method may raise Failure with the library's text.
 
-    All that `flags` (name -> value) ask of the graph happens here, model_dump and
-    get_static_mem_info too. Call `finish` after the last run: it writes the profile and the cache
-    of algorithms, which would cost time within a run.
+    It applies all `flags` (name -> value) that concern the graph, including model_dump and
+    get_static_mem_info. Call `finish` after the last run: it writes the profile and the cache of
+    algorithms, which takes time.
     """
 
     def __init__(self, path, flags):
         log("creat mdl model use XPU as default comp node")
-        for flag, line in _LINES.items():
+        for flag, line in _LOG_LINES.items():
             if flags.get(flag):
                 log(line)
         self._flags = flags
@@ -59,21 +59,21 @@ class GraphNetwork(object):
         self._values = []
 
     def inputs(self):
-        """What the model wants, one TensorSpec for each input."""
+        """Return a TensorSpec for each input of the model."""
         return [
             TensorSpec(name, np.dtype(var.dtype).name, api.shape_of(var))
             for name, var in self._inputs.items()
         ]
 
     def results(self):
-        """What the outputs are, one TensorSpec each."""
+        """Return a TensorSpec for each output of the model."""
         return [
             TensorSpec(var.name, np.dtype(var.dtype).name, api.shape_of(var))
             for var in self._loaded
         ]
 
     def put(self, name, array):
-        """Set the input `name`; another shape than before makes the next run compile anew."""
+        """Set the input `name`; if its shape changes, the next run compiles the graph again."""
         if name not in self._inputs:
             raise Failure("can't find tensor named {}".format(name), "mgb::AssertionError")
         old = self._arrays.get(name)
@@ -83,12 +83,12 @@ class GraphNetwork(object):
         self._tensors.pop(name, None)
 
     def profile_to(self, path):
-        """Profile all runs from now on; `finish` writes the last one to `path`."""
+        """Profile all following runs; `finish` writes the profile of the last one to `path`."""
         self._profile = path
         self._function = None
 
     def prepare(self):
-        """Compile the graph for the shapes of the inputs; `forward` does so too if it was not."""
+        """Compile the graph for the input shapes, unless it is compiled; `forward` calls this."""
         if self._function is None:
             self._write_files()
             self._compile()
@@ -103,16 +103,16 @@ class GraphNetwork(object):
         """Start a run."""
         if self._function is None or len(self._tensors) < len(self._inputs):
             self.prepare()
-        self._values = []  # the library may use their memory again
+        self._values = []  # the library may reuse their memory
         for name, node in self._nodes.items():
             node.set_value(self._tensors[name])
         api.call(self._function.execute)
 
     def wait(self):
-        """Wait for the run's end, return when that was, a time.perf_counter()."""
+        """Wait for the end of the run; return its time, by time.perf_counter()."""
         api.call(self._function.wait)
         ended = time.perf_counter()
-        # an output that is not taken makes the next run fail
+        # the next run fails if an output has not been read
         self._values = [api.call(node.get_value) for node in self._watched]
         if self._flags.get("copy_to_host"):
             self._values = [api.call(value.numpy) for value in self._values]
@@ -120,7 +120,7 @@ class GraphNetwork(object):
         return ended
 
     def outputs(self):
-        """(number of the variable in the graph, name, array) of each output of the last run."""
+        """Return the outputs of the last run: (variable's id in the graph, name, array)."""
         outputs = []
         for index, value in enumerate(self._values):
             var = self._loaded[index]
@@ -129,7 +129,7 @@ class GraphNetwork(object):
         return outputs
 
     def finish(self):
-        """Write the profile and fast-run's cache. To be called after the last run."""
+        """Write the profile and the cache of fast-run. Call it after the last run."""
         if self._profile and self._profiler is not None:
             text = api.call(self._profiler.get)
             try:
@@ -140,11 +140,11 @@ class GraphNetwork(object):
                     "cannot write the profile {}: {}".format(self._profile, error.strerror)
                 )
         if self._cache is not None:
-            api.call(self._cache.get, "load_and_run", "")  # one never read has no file open
+            api.call(self._cache.get, "load_and_run", "")  # the first read opens the file
             api.call(self._cache.flush)
 
     def _compile(self):
-        self._profiler = None  # two of them on one graph would both count
+        self._profiler = None  # two profilers on one graph would both record
         shapes = {name: array.shape for name, array in self._arrays.items()}
         outputs, self._nodes = api.with_input_nodes(self._library, self._loaded, shapes)
         self._watched = [api.call(self._library.graph.OutputNode, var) for var in outputs]
@@ -154,7 +154,7 @@ class GraphNetwork(object):
         self._function = api.call(self._graph.compile, [node.outputs[0] for node in self._watched])
 
     def _write_files(self):
-        """model_dump and get_static_mem_info, once, on a graph of its own."""
+        """Write the files of model_dump and get_static_mem_info once, from a second graph."""
         if self._files_written:
             return
         self._files_written = True
@@ -174,7 +174,7 @@ class GraphNetwork(object):
         elif flags.get("fast_run"):
             chosen = strategy.PROFILE | strategy.OPTIMIZED
         elif flags.get("fast_run_algo_policy"):
-            chosen = strategy.PROFILE | strategy.HEURISTIC  # what the cache knows, else a guess
+            chosen = strategy.PROFILE | strategy.HEURISTIC  # from the cache, else by heuristics
         else:
             chosen = strategy.HEURISTIC
         if flags.get("reproducible"):
@@ -182,12 +182,12 @@ class GraphNetwork(object):
         api.call(self._library.runtime.modify_opr_algo_strategy_inplace, outputs, chosen)
 
     def _open_cache(self):
-        """fast-run's results, kept in the file of fast_run_algo_policy; None without it."""
+        """Open the cache of fast-run in the file of fast_run_algo_policy; None without the flag."""
         path = self._flags.get("fast_run_algo_policy")
         if not path:
             return None
         try:
-            with open(path, "ab"):  # the library opens files that exist only
+            with open(path, "ab"):  # the library opens existing files only
                 pass
         except OSError as error:
             raise Failure("cannot write the cache {}: {}".format(path, error.strerror))

@@ -1,8 +1,8 @@
-"""--range: no number of the graph may be as large as a limit, or NaN.
+"""Implement --range: check that no value of the graph reaches a limit or is NaN.
 
-load_and_run has a plugin for this that the wheel does not offer. Here every variable of floats
-that something reads (weights too) is made an output, and one run is looked at. It needs memory for
-all variables at once.
+load_and_run does this with a plugin that the wheel lacks. Here every float variable that an
+operator reads (weights included) becomes an output, and the values of one run are checked. This
+needs memory for all variables at once.
 """
 
 import os
@@ -19,10 +19,10 @@ KIND = "mgb::NumRangeCheckerError"
 
 
 def check_range(path, flags, arrays, limit):
-    """Run the model once with `arrays` (pairs of name, array) and raise Failure beyond `limit`.
+    """Run the model once with `arrays` (pairs of name, array); raise Failure at a value >= `limit`.
 
-    With --mdl the passes that `flags` ask for are applied; without, `path` is run as it is, since
-    it went through graph_passes.transform. An input that is not given is zero.
+    With --mdl the passes in `flags` are applied; without it, the model is run as it is, since
+    graph_passes.transform has already applied them. Inputs that are not given are zero.
     """
     folder = tempfile.mkdtemp(prefix="range-", dir=os.getcwd())
     try:
@@ -37,24 +37,24 @@ def check_range(path, flags, arrays, limit):
 
 
 def work(job):
-    """In the child: raise the Failure for the first variable out of range."""
+    """In the child: raise a Failure for the first variable out of range."""
     flags, limit = job["flags"], job["limit"]
     arrays = {name: np.load(file, allow_pickle=False) for name, file in job["files"].items()}
     library = api.Library(flags)
     _, outputs = api.load(library, job["model"], flags)
     if flags.get("mdl") and optimizes_with_mdl(flags):
         outputs = api.optimize(library, outputs, flags)
-    for described, array in _run(library, outputs, arrays):
+    for template, array in _run(library, outputs, arrays):
         text = _out_of_range(array, limit)
         if text:
-            words = described.format(layout=_layout(array))
-            raise Failure("float value out of range: var: {}\n {}".format(words, text), KIND)
+            variable = template.format(layout=_layout(array))
+            raise Failure("float value out of range: var: {}\n {}".format(variable, text), KIND)
 
 
 def _run(library, outputs, arrays):
-    """Run once; yields (description, array) of each variable of floats, in order."""
+    """Run the model once; yield (description, array) of each float variable, in order."""
     loaded = api.model_inputs(library, outputs)
-    described = {name: _describe(library, var) for name, var in loaded.items()}
+    descriptions = {name: _describe(library, var) for name, var in loaded.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
     outputs, nodes = api.with_input_nodes(library, outputs, shapes)
     variables = _float_variables(library, outputs)
@@ -67,16 +67,16 @@ def _run(library, outputs, arrays):
         node.set_value(api.device_tensor(library, array, node))
     api.call(function.execute)
     api.call(function.wait)
-    of_input = {node.outputs[0].id: described[name] for name, node in nodes.items()}
+    of_input = {node.outputs[0].id: descriptions[name] for name, node in nodes.items()}
     for index, var in enumerate(variables):
         array = api.call(api.call(watched[index].get_value).numpy)
         yield of_input.get(var.id) or _describe(library, var), array
 
 
 def _float_variables(library, outputs):
-    """The variables of floats that something reads, inputs first, then in order of making.
+    """Return the float variables that an operator reads: inputs first, then by id.
 
-    Operators may have outputs that nobody reads; their memory is never written.
+    Outputs that no operator reads are left out, because their memory is never written.
     """
     variables = {}
     for var in library.tools.get_dep_vars(outputs):
@@ -86,7 +86,7 @@ def _float_variables(library, outputs):
 
 
 def _describe(library, var):
-    """load_and_run's words for a variable; its layout is to be filled in."""
+    """Return load_and_run's description of a variable, with a placeholder for its layout."""
     owner = var.owner
     slot = [output.id for output in owner.outputs].index(var.id)
     logical = str(var.comp_node)
@@ -104,7 +104,7 @@ def _type_name(dtype):
 
 
 def _layout(array):
-    """Such as {1(150528),3(50176),224(224),224(1) Float32}: lengths and strides, in elements."""
+    """Format lengths and strides (in elements): {1(150528),3(50176),224(224),224(1) Float32}."""
     axes, step = [], 1
     for length in reversed(array.shape):
         axes.insert(0, "{}({})".format(length, step))
@@ -113,7 +113,7 @@ def _layout(array):
 
 
 def _out_of_range(array, limit):
-    """The words for the first element that is not below the limit, or None."""
+    """Describe the first element whose magnitude is not below the limit; None if there is none."""
     with np.errstate(invalid="ignore"):
         wrong = ~(np.abs(np.asarray(array, np.float32)) < np.float32(limit))
     if not wrong.any():

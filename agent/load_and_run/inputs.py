@@ -1,8 +1,8 @@
-"""--input: npy files for the model's inputs, and whether the model can take them.
+"""Parse --input and match its npy files with the inputs of the model.
 
 input := item (";" item)*        item := name ":" path of an npy file
 
-The agent makes such a file of whatever it is given (`agent/inputs`), for every kind of runtime.
+The agent converts all inputs of a task to npy files (`agent/inputs`), for every kind of runtime.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from load_and_run.errors import InputError
 
 
 class TensorSpec(object):
-    """What the model wants of one of its inputs."""
+    """Name, dtype and shape of an input or output of the model."""
 
     def __init__(self, name, dtype, shape):
         self.name = name
@@ -22,7 +22,7 @@ class TensorSpec(object):
 
 
 class InputEntry(object):
-    """An array for one input; its values are not read before `read` is called."""
+    """An array for one input; its values are read by `read` only."""
 
     def __init__(self, name, array):
         self.name = name
@@ -31,13 +31,13 @@ class InputEntry(object):
         self._array = array
 
     def read(self):
-        """The array in memory, in C order and this machine's byte order."""
-        # a copy, so that no part of the file is read while a run is timed
+        """Return the array in memory, in C order and native byte order."""
+        # a copy, so that the file is not read while a run is timed
         return np.array(self._array, dtype=self._array.dtype.newbyteorder("="), order="C")
 
 
 def parse_input(text):
-    """The items of --input as InputEntry, in order; files' headers are read. Raises InputError."""
+    """Return the items of --input in order, and read the files' headers. Raises InputError."""
     entries = []
     for item in text.split(";") if text else []:
         name, _, path = item.partition(":")
@@ -50,7 +50,7 @@ def parse_input(text):
 
 
 def _map_array(path):
-    """The array of an npy file, mapped into memory; nothing is unpickled."""
+    """Map the array of an npy file into memory; never unpickle."""
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
@@ -67,36 +67,36 @@ def _map_array(path):
 
 
 def match(entries, tensors):
-    """Pairs (InputEntry, TensorSpec) for the run, and warnings, without reading an array yet.
+    """Return pairs (InputEntry, TensorSpec) and a list of warnings, without reading the arrays.
 
-    Raises InputError if a name or a type does not fit. A shape may differ from the model's:
-    MegEngine runs it if the operators can.
+    Raises InputError if a name or a dtype does not fit. A shape may differ from the model's, as
+    MegEngine accepts it if the operators do.
     """
-    by_name = {want.name: want for want in tensors}
+    by_name = {tensor.name: tensor for tensor in tensors}
     pairs, warnings, seen = [], [], set()
-    for item in entries:
-        want = by_name.get(item.name)
-        if want is None:
-            raise InputError(_no_such_input(item.name, tensors))
-        if item.name in seen:
-            warnings.append('input "{}" is given twice; the first counts'.format(item.name))
+    for entry in entries:
+        tensor = by_name.get(entry.name)
+        if tensor is None:
+            raise InputError(_no_such_input(entry.name, tensors))
+        if entry.name in seen:
+            warnings.append('input "{}" is given twice; the first counts'.format(entry.name))
             continue
-        seen.add(item.name)
-        if item.dtype != want.dtype:
-            raise InputError(_other_type(item, want))
-        if item.shape != want.shape:
+        seen.add(entry.name)
+        if entry.dtype != tensor.dtype:
+            raise InputError(_other_type(entry, tensor))
+        if entry.shape != tensor.shape:
             warnings.append(
                 'input "{}" is {}, the model was made for {}'.format(
-                    item.name, braces(item.shape), braces(want.shape)
+                    entry.name, braces(entry.shape), braces(tensor.shape)
                 )
             )
-        pairs.append((item, want))
+        pairs.append((entry, tensor))
     warnings.extend(
         'input "{}" ({} {}) is not given: the run takes what its memory holds'.format(
-            want.name, want.dtype, braces(want.shape)
+            tensor.name, tensor.dtype, braces(tensor.shape)
         )
-        for want in tensors
-        if want.name not in seen
+        for tensor in tensors
+        if tensor.name not in seen
     )
     return pairs, warnings
 
@@ -105,18 +105,18 @@ def _no_such_input(name, tensors):
     if not tensors:
         return 'input "{}" is given, but the model has no inputs'.format(name)
     return 'input "{}" is not an input of the model; its inputs are: {}'.format(
-        name, ", ".join(str(want) for want in tensors)
+        name, ", ".join(str(tensor) for tensor in tensors)
     )
 
 
-def _other_type(item, want):
+def _other_type(entry, tensor):
     return 'input "{}" is given as {} {}, but the model wants {} {}'.format(
-        item.name, item.dtype, braces(item.shape), want.dtype, braces(want.shape)
+        entry.name, entry.dtype, braces(entry.shape), tensor.dtype, braces(tensor.shape)
     )
 
 
 def not_finite(array):
-    """How many NaN and how many infinities `array` holds."""
+    """Return the number of NaNs and the number of infinities in `array`."""
     if array.dtype.kind != "f":
         return 0, 0
     nan = int(np.isnan(array).sum())
@@ -124,5 +124,5 @@ def not_finite(array):
 
 
 def braces(shape):
-    """A shape as MegEngine writes it: {2,3,32,32}."""
+    """Format a shape as MegEngine does: {2,3,32,32}."""
     return "{" + ",".join(str(length) for length in shape) + "}"

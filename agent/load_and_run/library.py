@@ -1,4 +1,4 @@
-"""The one part that touches megenginelite."""
+"""Load and run a model with megenginelite, which only this module imports."""
 
 import ctypes
 import logging
@@ -12,23 +12,23 @@ from load_and_run.errors import ModelError, NoMegEngine, library_failure
 from load_and_run.flags import FLAGS
 from load_and_run.inputs import TensorSpec
 
-# Algorithms that fast-run would find stay in this process: no files in the user's home.
+# Keep the algorithms that fast-run selects in memory: no files in the user's home.
 os.environ.setdefault("MGE_FASTRUN_CACHE_TYPE", "MEMORY")
-# megenginelite logs each error before it raises it; the failure is printed once, by errors.die.
+# megenginelite logs each error before it raises it; errors.die prints the failure.
 logging.getLogger().addHandler(logging.NullHandler())
 
 
 def import_library():
-    """megenginelite. Raises NoMegEngine with the reason if this interpreter has none."""
+    """Return the module megenginelite. Raises NoMegEngine, with the reason, if it is missing."""
     try:
         import megenginelite
-    except Exception as error:  # its import runs checks that raise whatever they like
+    except Exception as error:  # checks at import raise exceptions of any class
         raise NoMegEngine("this Python cannot import MegEngine: {}".format(error))
     return megenginelite
 
 
 def call(function, *arguments):
-    """What `function` returns; an error of the library becomes the Failure that it means."""
+    """Call a function of the library; convert its RuntimeError to a Failure."""
     try:
         return function(*arguments)
     except RuntimeError as error:
@@ -36,12 +36,12 @@ def call(function, *arguments):
 
 
 class ModelMemory(object):
-    """A model file in memory, which every network loaded from it uses in place."""
+    """A model file mapped into memory, shared by all networks that are loaded from it."""
 
     def __init__(self, path):
         try:
             with open(path, "rb") as file:
-                # a private copy of the pages that are written to, none of the others
+                # copy-on-write: only pages that are modified are copied
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except OSError as error:
             raise ModelError("failed to open {}: {}".format(path, error.strerror))
@@ -50,13 +50,13 @@ class ModelMemory(object):
 
 
 class Network(object):
-    """A loaded model. Every call may raise Failure with the library's own words."""
+    """A loaded model. Every method may raise Failure with the library's text."""
 
     def __init__(self, path, flags=None, memory=None):
         self._lite = import_library()
         flags = flags or {name: default for name, (_, default, _) in FLAGS.items()}
         self._ids = {}
-        self._memory = memory  # outlives the network, which reads parameters there
+        self._memory = memory  # must outlive the network, which reads its parameters there
         self._network = self._call(settings.make_network, self._lite, flags)
         api, handle = self._network._api, self._network._network
         if memory:
@@ -65,28 +65,28 @@ class Network(object):
                 api.LITE_load_model_from_mem, handle, ctypes.addressof(memory.bytes), memory.length
             )
         else:
-            # by path, since LiteNetwork.load holds the file's bytes three times over
+            # by path, because LiteNetwork.load keeps three copies of the file in memory
             self._call(api.LITE_load_model_from_path, handle, os.fsencode(path))
-        self._kept = self._callback = None
-        self._ended = []  # when the run ended, once the library says so itself
+        self._affinity_callback = self._finish_callback = None
+        self._end_times = []  # end of the run, if the library reports it
         if flags["bin_out_dump"]:
             self._ids = output_ids(path)
 
     def configure(self, flags):
-        """Set what megenginelite takes only once the model is loaded."""
-        self._kept = self._call(settings.after_load, self._lite, self._network, flags)
+        """Apply the flags that megenginelite accepts only after the model is loaded."""
+        self._affinity_callback = self._call(settings.after_load, self._lite, self._network, flags)
 
     def inputs(self):
-        """What the model wants, one TensorSpec for each input."""
+        """Return a TensorSpec for each input of the model."""
         names = self._call(self._network.get_all_input_name) or []
-        return [self._wanted(name, self._tensor(name)) for name in names]
+        return [self._spec(name, self._tensor(name)) for name in names]
 
     def results(self):
-        """What the outputs are so far, one TensorSpec each; shapes may be unknown before a run."""
-        return [self._wanted(name, tensor) for name, tensor in self._output_tensors()]
+        """Return a TensorSpec for each output; shapes may be unknown before the first run."""
+        return [self._spec(name, tensor) for name, tensor in self._output_tensors()]
 
     def outputs(self):
-        """(variable's id, name, array) of each output of the last run."""
+        """Return the outputs of the last run: (variable's id, name, array)."""
         return [
             (self._ids.get(name, 0), name, self._call(tensor.to_numpy))
             for name, tensor in self._output_tensors()
@@ -98,22 +98,22 @@ class Network(object):
         return [(name, self._call(self._network.get_io_tensor, name, phase)) for name in names]
 
     @staticmethod
-    def _wanted(name, tensor):
+    def _spec(name, tensor):
         layout = tensor.layout
         return TensorSpec(name, layout.dtype.__name__, layout.shapes)
 
     def _tensor(self, name):
         from megenginelite import tensor
 
-        # The wheel's table has no float16, which LiteTensor needs for nothing but its width.
+        # The wheel's table lacks float16; LiteTensor needs only the width of the type.
         half = self._lite.LiteDataType.LITE_HALF
         tensor._lite_dtypes_to_ctype.setdefault(half, tensor.c_ushort)
         return self._call(self._network.get_io_tensor, name, self._lite.LiteTensorPhase.LITE_INPUT)
 
     def put(self, name, array):
-        """Copy `array` (C order, the input's own type) into the input `name`."""
+        """Copy `array` (C order, dtype of the input) into the input `name`."""
         target = self._tensor(name)
-        # LiteLayout takes the type from its number: from an array's dtype it knows no float16.
+        # by the number of the dtype, because LiteLayout does not recognize numpy's float16
         kind = self._lite.LiteDataType(target.layout.data_type)
         layout = self._lite.LiteLayout(array.shape, kind)
         target.layout = layout
@@ -124,48 +124,50 @@ class Network(object):
         self._call(target.copy_from, source)
 
     def dump_text_to(self, path):
-        """Write what every operator reads and makes to `path`, in each run."""
+        """Write the inputs and outputs of all operators to the file `path`, in each run."""
         self._call(self._network.io_txt_dump, path)
 
     def dump_binary_to(self, folder):
-        """Write every variable to a file in `folder`, in each run."""
+        """Write each variable to a file of its own in `folder`, in each run."""
         self._call(self._network.io_bin_dump, folder)
 
     def profile_to(self, path):
-        """Write a profile to `path` after each run (the last one stays).
+        """Write a profile to `path` after each run; each run overwrites it.
 
-        `wait` writes it, which takes as long as the run of a small model: so the library's own
-        word that the run has ended is noted, and the writing belongs to no iteration.
+        The library writes it in `wait`, which takes as long as a run of a small model. So a
+        callback records the end of the run, and the time for writing counts for no iteration.
         """
         from megenginelite.network import LiteFinishCallback
 
-        ended = self._ended  # not self: the network goes as soon as nobody else holds it
+        end_times = self._end_times  # the callback must not keep a reference to self
 
-        def note_end(*_):
-            ended.append(time.perf_counter())
+        def record_end(*_):
+            end_times.append(time.perf_counter())
             return 0
 
         self._call(self._network.enable_profile_performance, path)
-        self._callback = LiteFinishCallback(note_end)  # the library keeps no reference
+        self._finish_callback = LiteFinishCallback(record_end)  # the library keeps no reference
         self._call(
-            self._network._api.LITE_set_finish_callback, self._network._network, self._callback
+            self._network._api.LITE_set_finish_callback,
+            self._network._network,
+            self._finish_callback,
         )
 
     def prepare(self):
-        """Nothing: the graph is compiled by then."""
+        """Do nothing: the graph is compiled in the first run. See GraphNetwork."""
 
     def finish(self):
-        """Nothing: the profile is written with each run."""
+        """Do nothing: the profile is written in each run. See GraphNetwork."""
 
     def forward(self):
-        """Start a run; on CPU in place this is the whole run."""
-        del self._ended[:]
+        """Start a run; in CPU in-place mode this executes the whole run."""
+        del self._end_times[:]
         self._call(self._network.forward)
 
     def wait(self):
-        """Wait for the end of the run; return when that was, a time.perf_counter()."""
+        """Wait for the end of the run; return its time, by time.perf_counter()."""
         self._call(self._network.wait)
-        return self._ended[-1] if self._ended else time.perf_counter()
+        return self._end_times[-1] if self._end_times else time.perf_counter()
 
     @staticmethod
     def _call(function, *arguments):

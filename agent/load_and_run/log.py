@@ -1,16 +1,16 @@
-"""Lines on stderr in the form of load_and_run's own log."""
+"""Write log lines to stderr in load_and_run's format."""
 
 import os
 import sys
 import threading
 import time
 
-#: copies of a model that run at once must not write into each other's lines
+#: keeps lines whole when several copies of a model run at once
 _LOCK = threading.Lock()
 
 
 def log(text, level=""):
-    """One line: `[DD HH:MM:SS function@file:line] text`; a level goes right after the bracket."""
+    """Write one line, `[DD HH:MM:SS function@file:line] text`; a level follows the bracket."""
     caller = sys._getframe(1)
     line = "[{} {}@{}:{}]{} {}\n".format(
         time.strftime("%d %H:%M:%S"),

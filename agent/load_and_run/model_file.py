@@ -1,4 +1,4 @@
-"""What a model file says about itself in its first bytes, before the library sees it."""
+"""Check a model file by its first bytes before the library loads it."""
 
 import mmap
 import os
@@ -7,15 +7,15 @@ import struct
 
 from load_and_run.errors import ModelError
 
-#: dumped by MegEngine (`trace.dump`), all of its formats so far; the last is of 1.13
+#: magic bytes of all formats of `trace.dump` up to MegEngine 1.13, except `_V2`
 _PLAIN = (b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC")
-_V2 = b"mgv2"  # at byte 8, after the size that a FlatBuffers file may begin with
-_PACKED = b"packed_model"  # made by load_and_run's --packed_model_dump
+_V2 = b"mgv2"  # at byte 8, after the size field of a FlatBuffers file
+_PACKED = b"packed_model"  # written by load_and_run's --packed_model_dump
 _TEST_CASE = b"mgbtest0"
 _SHORTEST = 16
 
-#: what people upload by mistake
-_OTHERS = (
+#: magic bytes of files that are often uploaded by mistake
+_OTHER_FORMATS = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
     (b"PK\x03\x04", "a zip archive (PyTorch and npz files are such)"),
@@ -32,20 +32,20 @@ _OTHERS = (
 
 
 def is_packed(path):
-    """Whether `path` is a packed model, which only megenginelite can run."""
+    """Return whether `path` is a packed model, which only megenginelite can run."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_PACKED)) == _PACKED
     except OSError:
-        return False  # check_model tells why
+        return False  # check_model reports the reason
 
 
 def mentions(path, name):
-    """Whether the bytes `name` occur in the file `path`, as the names of its operators do."""
+    """Return whether the bytes `name` occur in the file `path`, e.g. the name of an operator."""
     try:
         with open(path, "rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError):  # check_model tells why
+    except (OSError, ValueError):  # check_model reports the reason
         return False
     try:
         return content.find(name) >= 0
@@ -54,7 +54,7 @@ def mentions(path, name):
 
 
 def check_model(path):
-    """Raise ModelError unless `path` may be a model; tells what is wrong with it."""
+    """Raise ModelError, with the reason, if `path` cannot be a model."""
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
@@ -80,16 +80,16 @@ def check_model(path):
 
 
 def _check_length(head, size):
-    """The newest format begins with its own length; bytes after its end do no harm."""
-    (promised,) = struct.unpack("<I", head[:4])
-    if promised + 4 > size:
+    """Compare the file's size with the length in its header; extra bytes at the end are allowed."""
+    (length,) = struct.unpack("<I", head[:4])
+    if length + 4 > size:
         raise ModelError(
-            "the model file is cut short: it has {} of {} bytes".format(size, promised + 4)
+            "the model file is cut short: it has {} of {} bytes".format(size, length + 4)
         )
 
 
 def _looks_like(head):
-    for magic, what in _OTHERS:
+    for magic, what in _OTHER_FORMATS:
         if head.startswith(magic):
             return "the file looks like {}".format(what)
     return "the file begins with the bytes {}".format(

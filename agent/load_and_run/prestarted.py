@@ -1,7 +1,8 @@
-"""A process that is started before its arguments are known, so that they need not wait for it.
+"""Wait for the arguments of a run in a process that was started in advance.
 
-The agent keeps one while the device idles. Until the arguments come nothing is done that a run
-could see: the library is imported, no model is looked at.
+The agent keeps such a process ready while the device is idle, so that an attempt does not wait for
+the import of the library. Before the arguments arrive, the process only imports the library, which
+has no effect on the run.
 """
 
 import json
@@ -10,25 +11,25 @@ import os
 from load_and_run.errors import NoMegEngine
 
 
-def _here():
+def _working_folder():
     try:
         return os.getcwd()
     except OSError:  # removed
         return ""
 
 
-#: taken before numpy is imported, since the folder may be renamed at any time
-_STARTED_IN = _here()
-#: the only argument of such a process; no flag, hence not in the help
+#: read before numpy is imported, because the agent may rename the folder at any time
+_STARTED_IN = _working_folder()
+#: the only argument of a prestarted process; not a flag of load_and_run, hence not in its help
 WAIT = "--wait-for-arguments"
 
 
 def wait_for_arguments():
     """Import the library, then read the arguments: one line on stdin, a JSON list of strings.
 
-    Returns None if stdin ends before; then whoever started this process is gone. Afterwards the
-    process is as if it had been started with these arguments: stdin is empty, and variables that
-    named its folder name it by the path that the folder has by now.
+    Return None if stdin ends before that, i.e. if the parent process is gone. Afterwards the
+    process is in the same state as one started with these arguments: stdin is empty, and
+    environment variables that held the path of the working folder hold its current path.
     """
     from load_and_run.library import import_library
 
@@ -36,7 +37,7 @@ def wait_for_arguments():
         import_library()
         from megenginelite import tensor  # noqa: F401
     except (NoMegEngine, ImportError):
-        pass  # a run says so itself
+        pass  # the run reports it
     with os.fdopen(os.dup(0), "rb") as source:
         line = source.readline()
     if not line.endswith(b"\n"):

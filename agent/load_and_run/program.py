@@ -1,4 +1,4 @@
-"""One run of load_and_run, from its command line to its exit code."""
+"""The program: parse the command line, check it, run the model, return the exit code."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ from load_and_run.flags import FLAGS, parse, usage
 from load_and_run.library import call, import_library
 from load_and_run.log import log
 from load_and_run.model_file import check_model
-from load_and_run.runs import Plan, run_all
+from load_and_run.runs import RunSetup, run_all
 
 
 def main(argv):
-    """Run load_and_run with `argv` (its first item is the program); returns the exit code.
+    """Run load_and_run with `argv` (its first item is the program); return the exit code.
 
-    A failure of the run does not return: the process dies of SIGABRT, as load_and_run does.
+    If the run fails, the function does not return: the process ends by SIGABRT like load_and_run.
     """
     if len(argv) < 2:
         sys.stdout.write(usage(full=False))
@@ -86,7 +86,7 @@ def _run(lite, model, flags, entries):
         lite.set_log_level(lite.LiteLogLevel.DEBUG)
     devices.announce(flags)
     if rules.uses_graph(flags):
-        run_all(Plan(model, flags, entries))  # with its passes and caches
+        run_all(RunSetup(model, flags, entries))  # applies passes and caches itself
     else:
         _run_lite(lite, model, flags, entries)
     if profile:
@@ -103,12 +103,12 @@ def _run_lite(lite, model, flags, entries):
             for name in FLAGS:
                 if name in absorbed:
                     log("enable {}".format(name.replace("enable_", "")))
-            # static memory is told for the shapes of the run
-            shapes = {item.name: item.shape for item in entries}
+            # the static memory plan is made for the shapes of the run
+            shapes = {entry.name: entry.shape for entry in entries}
             model = graph_passes.transform(model, flags, folder, shapes)
             flags = {n: FLAGS[n][1] if n in absorbed else value for n, value in flags.items()}
         log("creat lite model use CPU as default comp node")
-        run_all(Plan(model, flags, entries))
+        run_all(RunSetup(model, flags, entries))
     finally:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
@@ -127,7 +127,7 @@ def _plain(text):
 
 
 def _open_profile(path):
-    """Make the file empty: what is in it after the run is of this run."""
+    """Empty the file, so that afterwards it holds the profile of this run or nothing."""
     try:
         with open(path, "wb"):
             pass

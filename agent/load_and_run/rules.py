@@ -1,6 +1,6 @@
-"""Which flags go together: what load_and_run forbids, ignores, crashes or hangs on is refused.
+"""Reject flags and combinations of flags that load_and_run forbids, ignores, crashes or hangs on.
 
-Every refusal is one line, before the library is loaded and before a file is touched.
+Each rejection is one line, written before the library is loaded and before a file is written.
 """
 
 import os
@@ -19,14 +19,14 @@ from load_and_run.flags import (
 )
 from load_and_run.model_file import is_packed, mentions
 
-#: 0 of these only asks what the model is
+#: both 0: the run only prints information about the model
 _COUNTS = ("iter", "warmup_iter")
 _RECORDS = ("record_comp_seq", "record_comp_seq2")
 _STATIC_MEM_NAME = re.compile(r"[0-9a-zA-Z]+(/+[0-9a-zA-Z]+)*/?\Z")
 
 
 def check(flags):
-    """Raise FlagError unless these flags can all have their effect in one run."""
+    """Raise FlagError unless all these flags take effect together in one run."""
     for name in COMPILED_ONLY:
         if given(flags, name):
             _refuse("--{} needs a compiled load_and_run; the wheel has no way to do it", name)
@@ -38,7 +38,7 @@ def check(flags):
 
 
 def check_model(model, flags):
-    """Raise FlagError if the model is packed, or is one of the files that the run would write."""
+    """Raise FlagError if the flags do not fit the model or would overwrite its file."""
     if is_packed(model):
         if flags["mdl"]:
             _refuse("--mdl cannot run a packed model; leave it out")
@@ -58,9 +58,9 @@ def check_model(model, flags):
 
 
 def check_operators(model, flags):
-    """Raise FlagError if an operator of the model would hang this CPU; the model is a valid file.
+    """Raise FlagError if an operator of the (valid) model hangs MegEngine on this CPU.
 
-    Loads the model in a process of its own, but only where that can matter.
+    The model is loaded in a child process, and only if the flags and the CPU require the check.
     """
     if flags["layout_transform"] != "cpu" or not devices.is_amd():
         return
@@ -79,12 +79,12 @@ def check_operators(model, flags):
 
 
 def given(flags, name):
-    """Whether a flag has another value than its default."""
+    """Return whether the value of a flag differs from its default."""
     return flags[name] != FLAGS[name][1]
 
 
 def uses_graph(flags):
-    """Whether the run itself goes through the graph interface instead of megenginelite."""
+    """Return whether the run uses the graph interface instead of megenginelite."""
     return flags["mdl"] or flags["disable_mem_opt"]
 
 
@@ -99,7 +99,7 @@ def _set(flags, names):
 def _values(flags):
     for name in _set(flags, OPTIONS):
         smallest, choices = OPTIONS[name].get("minimum"), OPTIONS[name].get("choices")
-        # `not`: NaN is not at least anything
+        # `not ... >=` rejects NaN, too
         if smallest is not None and name not in _COUNTS and not flags[name] >= smallest:
             _refuse("--{}={}: it must be at least {}", name, flags[name], smallest)
         if choices and flags[name] not in choices:
@@ -146,7 +146,7 @@ def _recording(flags):
 
 
 def _wheel(flags):
-    """What would crash, hang, or have no effect on this machine."""
+    """Reject flags that crash, hang, or have no effect on this machine."""
     target = flags["layout_transform"]
     if target and (target == "cuda") != flags["cuda"]:
         _refuse(
@@ -171,12 +171,12 @@ def _modes(flags):
 
 
 def _lite(flags, when):
-    """Refuse what load_and_run dies of in its lite mode, or takes without any effect."""
+    """Reject flags that abort load_and_run in lite mode or have no effect there."""
     for name in _set(flags, OPTIONS):
         effect = OPTIONS[name].get("lite", "ok")
         if effect == "abort":
             _refuse("--{} is not supported {}", name, when)
-        # the copy to the host is made in any case
+        # lite mode always copies to the host
         if effect == "no-op" and name != "copy_to_host":
             _refuse("--{} has no effect {}", name, when)
 
@@ -185,9 +185,9 @@ def _same_file(path, other):
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-#: what to do about failures that a flag causes:
-#: (words of the library, flags one of which must be set, advice)
-_HINTS = (
+#: advice for failures that a flag causes:
+#: (part of the library's message, flags one of which must be set, advice)
+_ADVICE = (
     (
         "to be 4 dim",
         LAYOUTS,
@@ -219,8 +219,8 @@ _HINTS = (
 
 
 def explain(failure, flags):
-    """The failure, with advice if one of the flags is known to cause it."""
-    for words, names, advice in _HINTS:
-        if words in str(failure) and any(given(flags, name) for name in names):
+    """Return the failure, with advice added if one of the flags is known to cause it."""
+    for message, names, advice in _ADVICE:
+        if message in str(failure) and any(given(flags, name) for name in names):
             return Failure("{}\n({})".format(advice, failure), failure.kind)
     return failure

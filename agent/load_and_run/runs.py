@@ -1,4 +1,4 @@
-"""Load a model, run it, and time the runs; in several threads, if asked for, each with a copy."""
+"""Load a model and time its runs; with --thread, load and run a copy in each of several threads."""
 
 import math
 import threading
@@ -13,8 +13,8 @@ _TITLE = "Runtime Model Info"
 _HEAD = ("type", "name", "shape", "dtype")
 
 
-class Plan(object):
-    """What all copies of a model have in common: `given` are the parsed items of --input."""
+class RunSetup(object):
+    """Data shared by all copies of a model. `entries` are the parsed items of --input."""
 
     def __init__(self, model, flags, entries):
         self.model = model
@@ -26,14 +26,14 @@ class Plan(object):
             log("enable share param memory")
 
 
-def run_all(plan):
-    """Run as many copies as --thread says, at once. Raises the first failure of any."""
-    count = plan.flags["thread"]
+def run_all(setup):
+    """Run --thread copies of the model at once. Raises the first failure."""
+    count = setup.flags["thread"]
     if count == 1:
-        return run_copy(plan, True)
+        return run_copy(setup, True)
     failures = []
     copies = [
-        threading.Thread(target=_run_in_thread, args=(plan, not number, failures))
+        threading.Thread(target=_run_in_thread, args=(setup, not number, failures))
         for number in range(count)
     ]
     for copy in copies:
@@ -45,65 +45,65 @@ def run_all(plan):
     return None
 
 
-def _run_in_thread(plan, first, failures):
+def _run_in_thread(setup, first, failures):
     try:
-        run_copy(plan, first)
+        run_copy(setup, first)
     except Failure as failure:
         failures.append(failure)
     except MemoryError:
         failures.append(Failure("std::bad_alloc", "std::bad_alloc"))
 
 
-def run_copy(plan, first):
-    """Load and run one copy; only the `first` is profiled, since there is one file."""
-    flags = plan.flags
+def run_copy(setup, first):
+    """Load and run one copy; only the `first` one is profiled, since there is one profile file."""
+    flags = setup.flags
     started = time.perf_counter()
-    network = _load(plan)
+    network = _load(setup)
     log("load model: {:.3f}ms\n".format(ms_since(started)))
     dump = dumps.IODump(flags)
     dump.attach(network)
-    arrays = _arrays(plan.entries, network, flags["iter"] + flags["warmup_iter"] > 0)
-    if plan.profile and first:
-        network.profile_to(plan.profile)
+    arrays = _arrays(setup.entries, network, flags["iter"] + flags["warmup_iter"] > 0)
+    if setup.profile and first:
+        network.profile_to(setup.profile)
     if flags["model_info"]:
         log("enable display model information")
         _show_info(network)
     if flags["range"] and first:
-        _check_range(plan, arrays)
-    out = dumps.OutputDump(flags["bin_out_dump"]) if flags["bin_out_dump"] else None
-    _time_runs(network, arrays, flags, out)
+        _check_range(setup, arrays)
+    output_dump = dumps.OutputDump(flags["bin_out_dump"]) if flags["bin_out_dump"] else None
+    _time_runs(network, arrays, flags, output_dump)
     network.finish()
     if flags["model_info"]:
         _show_info(network)
-    del network  # the library writes the rest of a text dump when the network goes
+    del network  # deleting the network flushes a text dump
     dump.close()
 
 
-def _load(plan):
-    if rules.uses_graph(plan.flags):
+def _load(setup):
+    if rules.uses_graph(setup.flags):
         from load_and_run.graph_network import GraphNetwork
 
-        return GraphNetwork(plan.model, plan.flags)
-    network = Network(plan.model, plan.flags, plan.memory)
-    network.configure(plan.flags)
+        return GraphNetwork(setup.model, setup.flags)
+    network = Network(setup.model, setup.flags, setup.memory)
+    network.configure(setup.flags)
     return network
 
 
-def _check_range(plan, arrays):
+def _check_range(setup, arrays):
     from load_and_run.graph_range import check_range
 
     log("enable number range check")
-    check_range(plan.model, plan.flags, arrays, plan.flags["range"])
+    check_range(setup.model, setup.flags, arrays, setup.flags["range"])
 
 
 def _show_info(network):
     log("\n" + info_table(network.inputs(), network.results()) + "\n")
 
 
-def info_table(input_tensors, made):
+def info_table(input_tensors, output_tensors):
     """Format the table of --model_info as load_and_run prints it; rows are TensorSpecs."""
     rows = [_HEAD]
-    for kind, tensors in (("INPUT", input_tensors), ("OUTPUT", made)):
+    for kind, tensors in (("INPUT", input_tensors), ("OUTPUT", output_tensors)):
         rows += [
             (kind, tensor.name, inputs.braces(tensor.shape), str(tensor.dtype))
             for tensor in tensors
@@ -112,40 +112,41 @@ def info_table(input_tensors, made):
     border = "+" + "+".join("-" * width for width in widths) + "+"
     lines = ["+" + _TITLE + border[len(_TITLE) + 1 :]]
     for row in rows:
-        cells = [_middle(row[column], widths[column]) for column in range(len(row))]
+        cells = [_centre(row[column], widths[column]) for column in range(len(row))]
         lines += ["|" + "|".join(cells) + "|", border]
     return "\n".join(lines)
 
 
-def _middle(text, width):
+def _centre(text, width):
     left = (width - len(text)) // 2
     return " " * left + text + " " * (width - len(text) - left)
 
 
 def _arrays(entries, network, computes):
-    """(name, array) for each input, checked against what the model wants.
+    """Return (name, array) for each input, checked against the model.
 
-    Without a run there is nothing to warn of: it is only asked what the model is.
+    `computes` is false if the run only prints information about the model; then mismatches are not
+    logged.
     """
     pairs, warnings = inputs.match(entries, network.inputs())
     for warning in warnings if computes else ():
         log(warning, "WARN")
     arrays = []
-    for item, want in pairs:
-        array = item.read()
+    for entry, tensor in pairs:
+        array = entry.read()
         nan, infinite = inputs.not_finite(array)
         if nan or infinite:
             log(
                 'input "{}" holds {} NaN and {} infinite of {} numbers'.format(
-                    want.name, nan, infinite, array.size
+                    tensor.name, nan, infinite, array.size
                 ),
                 "WARN",
             )
-        arrays.append((want.name, array))
+        arrays.append((tensor.name, array))
     return arrays
 
 
-def _time_runs(network, arrays, flags, out):
+def _time_runs(network, arrays, flags, output_dump):
     log("run testcase: 0 ")
     started = time.perf_counter()
     for name, array in arrays:
@@ -154,12 +155,12 @@ def _time_runs(network, arrays, flags, out):
     prepare_ms = ms_since(started)
     for number in range(flags["warmup_iter"]):
         log("=== prepare: {:.3f}ms; going to warmup".format(0.0 if number else prepare_ms))
-        whole_ms, _ = _run(network, flags["copy_to_host"], out)
+        whole_ms, _ = _run(network, flags["copy_to_host"], output_dump)
         log("warm up {}  {:.3f}ms".format(number, whole_ms))
     times = []
     iterations = flags["iter"]
     for number in range(iterations):
-        whole_ms, host_ms = _run(network, flags["copy_to_host"], out)
+        whole_ms, host_ms = _run(network, flags["copy_to_host"], output_dump)
         times.append(whole_ms)
         log(
             "iter {}/{}: e2e={:.3f} ms (host={:.3f} ms)".format(
@@ -171,8 +172,8 @@ def _time_runs(network, arrays, flags, out):
     log("=== total time: {:.3f}ms\n".format(math.fsum(times)))
 
 
-def _run(network, copy, out):
-    """Milliseconds of one run: whole, and until the host was free."""
+def _run(network, copy, output_dump):
+    """Execute one run; return its whole time and the time until the host was free, in ms."""
     started = time.perf_counter()
     network.forward()
     host_ms = ms_since(started)
@@ -181,13 +182,13 @@ def _run(network, copy, out):
         copying = time.perf_counter()
         network.outputs()
         whole_ms += ms_since(copying)
-    if out:
-        out.write(network.outputs())
+    if output_dump:
+        output_dump.write(network.outputs())
     return whole_ms, host_ms
 
 
 def _finished_line(times):
-    """The summary of the timed runs; the deviation of a single one is 0/0, which C++ calls -nan."""
+    """Format the summary of the timed runs; the deviation of a single run is -nan, as in C++."""
     average = math.fsum(times) / len(times)
     deviation = "-nan"
     if len(times) > 1:
@@ -202,5 +203,5 @@ def _finished_line(times):
 
 
 def ms_since(started):
-    """Milliseconds since `started`, a time.perf_counter()."""
+    """Return the milliseconds since `started`, a value of time.perf_counter()."""
     return (time.perf_counter() - started) * 1000.0

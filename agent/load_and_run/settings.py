@@ -1,4 +1,4 @@
-"""What is set on a megenginelite network before and after its model is loaded."""
+"""Apply flags to a megenginelite network, before and after its model is loaded."""
 
 import ctypes
 import os
@@ -21,14 +21,14 @@ _OPTIONS = {
 
 
 def make_network(lite, flags):
-    """A LiteNetwork with all that must be set before it loads a model."""
+    """Create a LiteNetwork and apply the flags that must be set before it loads a model."""
     options = lite.LiteOptions()
     for flag, (field, value, line) in _OPTIONS.items():
         if flags[flag]:
             log(line)
             setattr(options, field, value)
     for flag in LAYOUTS:
-        # the pass for chwn4 is in the graph interface only
+        # only the graph interface supports chwn4
         if flags[flag] and flag != "enable_chwn4":
             log("using {} layout\n".format(flag[len("enable_") :].replace("_", "-")))
             setattr(options, flag, 1)
@@ -44,7 +44,10 @@ def make_network(lite, flags):
 
 
 def after_load(lite, network, flags):
-    """Set the rest. Returns what must live as long as the network."""
+    """Apply the other flags to a loaded network.
+
+    Return a callback that the caller must keep referenced while the network is in use, or None.
+    """
     if flags["workspace_limit"] < NO_LIMIT:
         log("set workspace limit to {}".format(flags["workspace_limit"]))
         network.set_network_algo_workspace_limit(flags["workspace_limit"])
@@ -56,7 +59,7 @@ def after_load(lite, network, flags):
 
 
 def _choose_algorithms(lite, network, flags):
-    """The strategy by which an operator chooses among its algorithms."""
+    """Set the strategy by which operators choose among their algorithms."""
     kind = lite.LiteAlgoSelectStrategy
     cache = flags["fast_run_algo_policy"]
     policy = kind.LITE_ALGO_HEURISTIC
@@ -66,7 +69,7 @@ def _choose_algorithms(lite, network, flags):
     elif flags["fast_run"]:
         log("enable fast-run strategy for algo profile")
         policy = kind.LITE_ALGO_PROFILE | kind.LITE_ALGO_OPTIMIZED
-    elif cache:  # what the cache knows, heuristics for the rest
+    elif cache:  # from the cache, else by heuristics
         policy = kind.LITE_ALGO_PROFILE | kind.LITE_ALGO_HEURISTIC
     equal, batch = flags["binary_equal_between_batch"], flags["fast_run_shared_batch_size"]
     if equal or flags["reproducible"]:
@@ -81,7 +84,7 @@ def _choose_algorithms(lite, network, flags):
 
 
 def set_caches(lite, flags):
-    """Open the caches and libraries that all networks of this process share; before any loads."""
+    """Open the caches and libraries shared by all networks; call it before a model is loaded."""
     if flags["c_opr_lib"]:
         lite.LiteGlobal.set_loader_lib_path(os.path.abspath(flags["c_opr_lib"]))
         log("loaded C opr library: {}".format(flags["c_opr_lib"]))
@@ -89,7 +92,7 @@ def set_caches(lite, flags):
     if cache:
         lite.LiteGlobal.set_persistent_cache(cache, not os.path.exists(cache))
     if flags["tensorrt_cache"]:
-        # LiteGlobal.set_tensorrt_cache asks the library for a name that it does not have
+        # LiteGlobal.set_tensorrt_cache calls a function that the library does not export
         function = lite.LiteGlobal._api.LITE_set_tensor_rt_cache
         function.argtypes, function.restype = [ctypes.c_char_p], ctypes.c_int
         if function(os.fsencode(flags["tensorrt_cache"])):
@@ -97,7 +100,7 @@ def set_caches(lite, flags):
 
 
 def write_caches(lite, flags):
-    """Write them after the runs."""
+    """Write the caches to their files after the runs."""
     if flags["fast_run_algo_policy"]:
         lite.LiteGlobal.dump_persistent_cache(flags["fast_run_algo_policy"])
     if flags["tensorrt_cache"]:
