@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent.protocol.contents import MAX_LABELS, Labels
-from agent.runtimes.config_file import Record, read_checks
+from agent.runtimes.config_file import CheckRecord, read_checks
 
 LOG_LIMIT_BYTES = 1 << 20
 
@@ -133,7 +133,7 @@ class Config:
     c_opr_libs: Mapping[str, Path] = field(default_factory=dict)
     secret_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
-    checks: Mapping[str, Record] = field(default_factory=dict)
+    checks: Mapping[str, CheckRecord] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     update: bool = False
     allow_scripts: bool = False
@@ -149,7 +149,7 @@ class Config:
         return (self.spool, *(folder for folder in self.hide if folder.is_dir()))
 
 
-class _File(BaseModel):
+class _ConfigFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     server: str
@@ -218,7 +218,7 @@ def server_address(text: str) -> str:
     return text.rstrip("/")
 
 
-def _parse(path: Path) -> _File:
+def _parse(path: Path) -> _ConfigFile:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as exc:
@@ -226,7 +226,7 @@ def _parse(path: Path) -> _File:
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
     try:
-        return _File.model_validate(tomllib.loads(text))
+        return _ConfigFile.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not TOML: {exc}") from exc
     except ValidationError as exc:
@@ -244,7 +244,7 @@ def _explain(error: ErrorDetails) -> str:
     return f"key {key!r}: {error['msg']}"
 
 
-def _token(path: Path, parsed: _File, folder: Path) -> tuple[str, Path, tuple[str, ...]]:
+def _token(path: Path, parsed: _ConfigFile, folder: Path) -> tuple[str, Path, tuple[str, ...]]:
     if bool(parsed.token) == bool(parsed.token_file):
         raise ConfigError(f"{path}: give exactly one of 'token' and 'token_file'")
     source = folder / parsed.token_file if parsed.token_file else path.resolve()

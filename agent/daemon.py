@@ -12,7 +12,7 @@ from agent.config import Config, ConfigError
 from agent.device.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.device.facts import read_facts
 from agent.device.gpu import find_gpus
-from agent.device.quiet import Bench
+from agent.device.quiet import QuietMode
 from agent.execution.attempt import Tools
 from agent.execution.manager import Attempts
 from agent.execution.process_pool import WarmPool
@@ -23,7 +23,7 @@ from agent.execution.script_switch import ScriptSwitch
 from agent.execution.spool import Spool
 from agent.install import update
 from agent.install.update import UpdateFailed, Updater
-from agent.inventory import Runtime, take_inventory
+from agent.inventory import LocalRuntime, take_inventory
 from agent.link.cache import ContentCache
 from agent.link.heartbeat import HeartbeatProcess
 from agent.link.outbox import Outbox
@@ -57,7 +57,7 @@ async def serve(config: Config) -> None:
 async def work(
     config: Config,
     policies: Policies,
-    runtimes: dict[str, Runtime],
+    runtimes: dict[str, LocalRuntime],
     sandbox: Sandbox | None = None,
 ) -> None:
     """Work for the server until cancelled. Raises SessionRefused, SpoolBusy, OSError, Replaced.
@@ -80,7 +80,7 @@ async def work(
             policies=policies,
             runtimes=runtimes,
             warm=WarmPool(spool, runtimes if config.warm else {}, limits, sandbox),
-            bench=Bench(config.gate, heartbeat, cores.measured),
+            quiet_mode=QuietMode(config.gate, heartbeat, cores.measured),
             facts=facts,
             libraries={name: str(path) for name, path in config.c_opr_libs.items()},
             limits=limits,
@@ -120,7 +120,7 @@ async def _find_sandbox(config: Config) -> Sandbox:
 
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:
     attempts = Attempts(tools)
-    tools.bench.held = attempts.held
+    tools.quiet_mode.held = attempts.held
     attempts.recover()
 
     def greet() -> Hello:
@@ -162,7 +162,7 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
         await tools.warm.close()
 
 
-def _features(scripts: ScriptRules, runtimes: Iterable[Runtime]) -> frozenset[str]:
+def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozenset[str]:
     """What this agent can do beyond the protocol's first version."""
     features = {FEATURE_PARTS, FEATURE_PLANS}
     problem = scripts.problem(runtimes)

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ValidationError
 from agent.config import Config, ConfigError, load_config
 from agent.device.cores import CoresUnavailable, as_list, choose_cores
 from agent.device.gpu import GpuReader
-from agent.device.state import sample_now
+from agent.device.state import snapshot_now
 from agent.enrol import explain_refusal, not_ours, unreachable
 from agent.execution.sandbox import Sandbox, find_sandbox
 from agent.execution.script_rules import ScriptRules
-from agent.inventory import Runtime, take_inventory
+from agent.inventory import LocalRuntime, take_inventory
 from agent.link.session import CLOCK_SLACK_S, ENROL_AGAIN
 from agent.protocol import PROTOCOL_VERSION
 
@@ -35,7 +35,7 @@ class Check:
     text: str
 
 
-class _Answer(BaseModel):
+class _CheckResponse(BaseModel):
     worker: str
     server_time: float
     protocol: int
@@ -89,7 +89,7 @@ def _check_server(config: Config) -> Iterator[Check]:
         yield Check("problem", "token", f"{refusal}: {ENROL_AGAIN}")
         return
     try:
-        answer = _Answer.model_validate_json(response.content)
+        answer = _CheckResponse.model_validate_json(response.content)
     except ValidationError:
         yield Check("problem", "server", not_ours(config.server, response.status_code))
         return
@@ -109,7 +109,7 @@ def _compare_clocks(ahead_s: float) -> Check:
     return Check("note", "clock", text)
 
 
-def _check_runtimes(runtimes: dict[str, Runtime]) -> Iterator[Check]:
+def _check_runtimes(runtimes: dict[str, LocalRuntime]) -> Iterator[Check]:
     if not runtimes:
         yield Check("problem", "runtime", "none: add a [[runtime]] to the configuration")
     for version, runtime in runtimes.items():
@@ -148,7 +148,7 @@ def _check_sandbox(config: Config, sandbox: Sandbox) -> Check:
     return Check("note", "sandbox", f"models run without one. {sandbox.problem}")
 
 
-def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, Runtime]) -> Check:
+def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRuntime]) -> Check:
     if not config.allow_scripts:
         text = "not allowed: tasks may run models only. To allow them write `allow = true` below "
         text += f"[scripts] in {config.file}: a running agent takes it up between two tasks"
@@ -192,7 +192,7 @@ def _check_measuring(config: Config) -> Iterator[Check]:
 
 def _check_sight() -> Check:
     """What this device tells of itself while a run lasts."""
-    snapshot = sample_now()
+    snapshot = snapshot_now()
     seen = {
         "clocks": bool(snapshot.clocks),
         "temperature": snapshot.temperature_c is not None,

@@ -36,12 +36,12 @@ class Enrolment:
     update: bool = False
 
 
-class _Granted(BaseModel):
+class _EnrolResponse(BaseModel):
     worker: str
     token: str
 
 
-class _Refused(BaseModel):
+class _ErrorResponse(BaseModel):
     error: str
     message: str
 
@@ -72,7 +72,7 @@ def enrol_device(enrolment: Enrolment) -> str:
     return granted.worker
 
 
-def _redeem(server: str, code: str) -> _Granted:
+def _redeem(server: str, code: str) -> _EnrolResponse:
     try:
         response = httpx2.post(
             f"{server}/api/agent/enrol/",
@@ -83,7 +83,7 @@ def _redeem(server: str, code: str) -> _Granted:
         raise EnrolError(unreachable(server, exc)) from exc
     if response.is_success:
         try:
-            return _Granted.model_validate_json(response.content)
+            return _EnrolResponse.model_validate_json(response.content)
         except ValidationError as exc:
             raise EnrolError(not_ours(server, response.status_code)) from exc
     raise EnrolError(explain_refusal(server, response))
@@ -92,7 +92,7 @@ def _redeem(server: str, code: str) -> _Granted:
 def explain_refusal(server: str, response: httpx2.Response) -> str:
     """The cause and the next step, from the server's own words if it is ours."""
     try:
-        refused = _Refused.model_validate_json(response.content)
+        refused = _ErrorResponse.model_validate_json(response.content)
     except ValidationError:
         return not_ours(server, response.status_code)
     step = _NEXT.get(refused.error, "")

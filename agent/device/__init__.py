@@ -1,4 +1,5 @@
-"""The device's state around a run: what it was, what disturbed the run, and waiting for calm.
+"""The device's state around a run: snapshots, disturbances, and waiting until the device is idle.
 
-`observe.Observer` looks before, during and after a run; `gate.wait_until_calm` waits before it.
+`gate.wait_until_calm` waits before a run. `observe.Observer` observes the device before, during and
+after it.
 """

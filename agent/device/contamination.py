@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from agent.device.gpu import GpuState
-from agent.device.state import Moment, OtherProcess, Snapshot
+from agent.device.state import DeviceSample, OtherProcess, Snapshot
 from agent.protocol.measurement import Contamination
 
 #: throttling reasons that are disturbances; idling, fixed clocks and the power limit are not
@@ -23,8 +23,8 @@ _MOST_SWAPPED_BYTES = 1 << 20
 _AT_WORK_CORES = 0.5
 
 
-class Code(StrEnum):
-    """The kinds of disturbance."""
+class ContaminationCode(StrEnum):
+    """Kinds of disturbance."""
 
     OTHER_LOAD = "other_load"
     STOLEN = "stolen"
@@ -39,7 +39,7 @@ class Code(StrEnum):
 
 def contaminations(
     before: Snapshot,
-    during: Sequence[Moment],
+    during: Sequence[DeviceSample],
     after: Snapshot,
 ) -> list[Contamination]:
     """Return the disturbances of the run, one per kind."""
@@ -56,16 +56,16 @@ def contaminations(
 def gate_gave_up(reasons: Sequence[str], waited_s: float) -> Contamination:
     """Return the contamination of a run that started although the device was not idle."""
     text = f"not calm after {waited_s:.0f} s: {'; '.join(reasons)}"
-    return _told(Code.GATE_GAVE_UP, text)
+    return _contamination(ContaminationCode.GATE_GAVE_UP, text)
 
 
-def _told(code: Code, detail: str) -> Contamination:
+def _contamination(code: ContaminationCode, detail: str) -> Contamination:
     return Contamination(code=code.value, detail=detail[:500])
 
 
 def _loads(
     before: Snapshot,
-    during: Sequence[Moment],
+    during: Sequence[DeviceSample],
     after: Snapshot,
 ) -> Iterator[Contamination]:
     elapsed_s = after.at - before.at
@@ -73,91 +73,100 @@ def _loads(
         return  # the clock was set meanwhile
     others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
     percent = 100 * (others_s - _COUNTING_SLACK_S) / elapsed_s
-    # a short disturbance of a long run is seen by the glances only
-    peak = max((100 * moment.other_cores for moment in during), default=0.0)
+    # only the samples show a short disturbance of a long run
+    peak = max((100 * sample.other_cores for sample in during), default=0.0)
     if percent > OTHER_PERCENT or peak > OTHER_PERCENT:
         others_percent = max(100 * others_s / elapsed_s, 0.0)
         most = max(peak, others_percent)
         text = f"other processes used {others_percent:.0f} % of a core, at most {most:.0f} %"
-        yield _told(Code.OTHER_LOAD, text + _names(during, after))
+        yield _contamination(ContaminationCode.OTHER_LOAD, text + _names(during, after))
     stolen = 100 * (after.stolen_s - before.stolen_s) / elapsed_s
     if stolen > _STOLEN_PERCENT:
         text = f"the host gave {stolen:.0f} % of a core to other machines"
-        yield _told(Code.STOLEN, text)
+        yield _contamination(ContaminationCode.STOLEN, text)
 
 
-def _names(during: Sequence[Moment], after: Snapshot) -> str:
-    """Who it was, the heaviest first, each name once with the most it used."""
-    seen: list[OtherProcess] = [*after.processes]
-    for moment in during:
-        seen += moment.processes
+def _names(during: Sequence[DeviceSample], after: Snapshot) -> str:
+    """Format the three processes with the highest load, each name once with its maximum."""
+    processes: list[OtherProcess] = [*after.processes]
+    for sample in during:
+        processes += sample.processes
     most: dict[str, float] = {}
-    for process in seen:
+    for process in processes:
         most[process.name] = max(most.get(process.name, 0.0), process.cpu_percent)
-    # one that only holds much memory is no load
-    named = sorted(((used, name) for name, used in most.items() if used >= 1), reverse=True)[:3]
-    return ": " + ", ".join(f"{name} ({used:.0f} %)" for used, name in named) if named else ""
+    # leave out processes that are listed for their memory only
+    top = sorted(((percent, name) for name, percent in most.items() if percent >= 1), reverse=True)
+    text = ", ".join(f"{name} ({percent:.0f} %)" for percent, name in top[:3])
+    return f": {text}" if text else ""
 
 
 def _throttling(
-    before: Snapshot, during: Sequence[Moment], after: Snapshot
+    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
 ) -> Iterator[Contamination]:
     parts = []
     for kind, count in after.throttle_counts.items():
         rose = count - before.throttle_counts.get(kind, count)
         if rose > 0:
             parts.append(f"the CPU slowed down {rose} times to cool ({kind})")
-    glances = (after.gpus, *(moment.gpus for moment in during))
-    reasons = {reason for gpus in glances for gpu in gpus for reason in gpu.throttle_reasons}
+    gpu_states = (after.gpus, *(sample.gpus for sample in during))
+    reasons = {reason for gpus in gpu_states for gpu in gpus for reason in gpu.throttle_reasons}
     if faults := sorted(reasons & _GPU_FAULTS):
         parts.append(f"the GPU slowed down ({', '.join(faults)})")
     if parts:
-        yield _told(Code.THROTTLED, "; ".join(parts))
+        yield _contamination(ContaminationCode.THROTTLED, "; ".join(parts))
 
 
-def _clocks(during: Sequence[Moment]) -> Iterator[Contamination]:
+def _clocks(during: Sequence[DeviceSample]) -> Iterator[Contamination]:
     clocks = [
-        moment.max_clock_mhz
-        for moment in during
-        if moment.max_clock_mhz and moment.own_cores >= _AT_WORK_CORES
+        sample.max_clock_mhz
+        for sample in during
+        if sample.max_clock_mhz and sample.own_cores >= _AT_WORK_CORES
     ]
     if not clocks:
         return
     drop = 100 * (1 - min(clocks) / max(clocks))
     if drop > _CLOCK_DROP_PERCENT:
         text = f"the CPU's clock fell from {max(clocks):.0f} to {min(clocks):.0f} MHz"
-        yield _told(Code.CLOCK_DROPPED, text)
+        yield _contamination(ContaminationCode.CLOCK_DROPPED, text)
 
 
-def _heat(before: Snapshot, during: Sequence[Moment], after: Snapshot) -> Iterator[Contamination]:
-    seen = [before.temperature_c, after.temperature_c, *(m.temperature_c for m in during)]
-    cpu = max((value for value in seen if value is not None), default=None)
+def _heat(
+    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
+) -> Iterator[Contamination]:
+    values = [before.temperature_c, after.temperature_c, *(s.temperature_c for s in during)]
+    cpu = max((value for value in values if value is not None), default=None)
     if cpu is not None and cpu >= _HOT_C:
-        yield _told(Code.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
+        yield _contamination(ContaminationCode.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
 
 
-def _memory(before: Snapshot, during: Sequence[Moment], after: Snapshot) -> Iterator[Contamination]:
-    seen = [
+def _memory(
+    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
+) -> Iterator[Contamination]:
+    values = [
         before.memory_available_bytes,
         after.memory_available_bytes,
-        *(moment.memory_available_bytes for moment in during),
+        *(sample.memory_available_bytes for sample in during),
     ]
-    least = min((value for value in seen if value is not None), default=None)
+    least = min((value for value in values if value is not None), default=None)
     if least is not None and least < _LEAST_MEMORY_BYTES:
-        yield _told(Code.MEMORY_LOW, f"only {least >> 20} MiB of memory were left")
+        yield _contamination(
+            ContaminationCode.MEMORY_LOW, f"only {least >> 20} MiB of memory were left"
+        )
     if before.swapped_bytes is None or after.swapped_bytes is None:
         return
     moved = after.swapped_bytes - before.swapped_bytes
     if moved > _MOST_SWAPPED_BYTES:
         text = f"{moved >> 20} MiB were moved between memory and swap"
-        yield _told(Code.SWAPPED, text)
+        yield _contamination(ContaminationCode.SWAPPED, text)
 
 
 def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
-    counts = [_strangers(before.gpus), _strangers(after.gpus)]
+    counts = [_other_processes(before.gpus), _other_processes(after.gpus)]
     if max(counts) > 0:
-        yield _told(Code.GPU_SHARED, f"{max(counts)} other processes used a GPU")
+        yield _contamination(
+            ContaminationCode.GPU_SHARED, f"{max(counts)} other processes used a GPU"
+        )
 
 
-def _strangers(gpus: Sequence[GpuState]) -> int:
+def _other_processes(gpus: Sequence[GpuState]) -> int:
     return sum(gpu.other_processes or 0 for gpu in gpus)

@@ -43,10 +43,10 @@ def available_cores() -> frozenset[int]:
 def choose_cores(
     config: Literal["auto"] | tuple[int, ...], available: Iterable[int] | None = None
 ) -> Cores:
-    """Share the cores out. Raises CoresUnavailable.
+    """Divide the cores between runs and the agent. Raises CoresUnavailable.
 
-    With "auto" the last one is the agent's. If the configuration names all cores as measured the
-    agent stays unbound.
+    With "auto" the agent gets the last core. If the configuration assigns all cores to runs, the
+    agent is not bound.
     """
     offered = sorted(available_cores() if available is None else available)
     if config == "auto":
@@ -64,9 +64,10 @@ def choose_cores(
 
 
 def oversubscription(options: Mapping[str, Value], cores: Iterable[int] = ()) -> tuple[str, ...]:
-    """A note for the reader if a run has more threads than cores, else nothing.
+    """Return a note for the result if a run has more threads than cores, else an empty tuple.
 
-    options: of load_and_run; cores: those that the run is bound to, empty for all available ones
+    `options` are load_and_run's. `cores` are the cores that the run is bound to, empty for all
+    available ones.
     """
     offered = len(tuple(cores) or available_cores())
     # copies of the model, and the threads that each of them computes with
@@ -81,9 +82,9 @@ def oversubscription(options: Mapping[str, Value], cores: Iterable[int] = ()) ->
 
 
 def pin_self(own: Iterable[int]) -> None:
-    """Bind every thread of this process; threads and processes started later inherit it.
+    """Bind all threads of this process; threads and processes that it starts later inherit that.
 
-    So what is started for a run must be bound itself. Without `own` nothing changes.
+    Processes of a run must therefore be bound to their own cores. If `own` is empty, do nothing.
     """
     allowed = frozenset(own)
     if not allowed or not hasattr(os, "sched_setaffinity"):
@@ -92,7 +93,7 @@ def pin_self(own: Iterable[int]) -> None:
         try:
             os.sched_setaffinity(thread, allowed)
         except ProcessLookupError:
-            continue  # it ended meanwhile
+            continue  # the thread has ended
 
 
 def pin_process(pid: int, cores: Iterable[int]) -> None:
@@ -103,7 +104,7 @@ def pin_process(pid: int, cores: Iterable[int]) -> None:
 
 
 def as_list(cores: Iterable[int]) -> str:
-    """As taskset(1) wants them: `0,1,2`."""
+    """Format cores for taskset(1): `0,1,2`."""
     return ",".join(map(str, cores))
 
 

@@ -13,7 +13,7 @@ MOST_DEPTH = 64
 
 
 @dataclass(frozen=True)
-class Held:
+class DiskUsage:
     """Disk usage of a folder. `bytes` are allocated bytes: fewer than the size for sparse files.
 
     `unseen` is the reason why a part could not be measured, empty if everything was.
@@ -25,7 +25,7 @@ class Held:
     unseen: str = ""
 
 
-def measure_folder(folder: Path) -> Held:
+def measure_folder(folder: Path) -> DiskUsage:
     """Return the disk usage of a folder; counting stops above `MOST_FILES`."""
     total = files = largest = 0
     unseen: list[str] = []
@@ -39,7 +39,7 @@ def measure_folder(folder: Path) -> Held:
         largest = max(largest, status.st_size)
         if files > MOST_FILES:
             break
-    return Held(total, files, largest, unseen[0] if unseen else "")
+    return DiskUsage(total, files, largest, unseen[0] if unseen else "")
 
 
 def sizes_of_files(folder: Path) -> Iterator[tuple[Path, int]]:

@@ -1,4 +1,4 @@
-"""What the device is, read once at the agent's start."""
+"""Read the device's hardware and system facts, once when the agent starts."""
 
 import os
 import platform
@@ -14,7 +14,10 @@ from agent.protocol import Facts
 
 
 def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) -> Facts:
-    """Look at the device. `server` decides which of its addresses is told; `labels` are given."""
+    """Return the facts of this device.
+
+    `ip` is the address that the device uses towards `server`. `labels` come from the configuration.
+    """
     return Facts(
         hostname=socket.gethostname()[:255],
         ip=_address_towards(server),
@@ -34,7 +37,10 @@ def memory_bytes() -> int:
 
 
 def _address_towards(server: str) -> str:
-    """The device's own address on the way to the server; connecting a UDP socket sends nothing."""
+    """Return the device's own address on the route to the server.
+
+    Connecting a UDP socket sends no packet.
+    """
     parts = urlsplit(server)
     try:
         family, kind, _, _, address = socket.getaddrinfo(
@@ -48,7 +54,7 @@ def _address_towards(server: str) -> str:
 
 
 def _cpu_model() -> str:
-    """x86 says `model name`; ARM boards say it in the device tree, or not at all."""
+    """Return the CPU's name: from /proc/cpuinfo, else (ARM boards) from the device tree."""
     text = _read("/proc/cpuinfo")
     for key in ("model name", "Hardware", "cpu model"):
         match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)

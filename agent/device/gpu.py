@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through the driver's own library (NVML); nothing where there is no driver."""
+"""Read the state of NVIDIA GPUs with NVML, the driver's library. Without a driver: no GPUs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agent.protocol import Gpu
 
-#: bits of NVML's clock event reasons, by the names we use on the wire
+#: bit of NVML's clock event reasons -> name in our records
 REASONS = {
     0x1: "gpu_idle",
     0x2: "clocks_setting",
@@ -23,7 +23,7 @@ REASONS = {
 
 
 class GpuState(BaseModel):
-    """One GPU now. What its driver does not tell is None."""
+    """The current state of one GPU. Values that its driver does not provide are None."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,7 +41,7 @@ class GpuState(BaseModel):
 
 
 class GpuReader:
-    """Keeps the library open, since opening it takes long. `problem` says why there is no GPU."""
+    """Keeps NVML open, since opening it is slow. `problem` is the reason if there is no GPU."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -57,32 +57,32 @@ class GpuReader:
         return len(self._handles)
 
     def read(self, own: frozenset[int] = frozenset()) -> tuple[GpuState, ...]:
-        """All of each GPU's state; `own` are the processes that are not others'."""
+        """Return the full state of each GPU. Processes in `own` do not count as other processes."""
         return tuple(_read_all(handle, own) for handle in self._handles)
 
-    def glance(self) -> tuple[GpuState, ...]:
-        """What changes while a run lasts, and what may spoil it."""
-        return tuple(_glance(handle) for handle in self._handles)
+    def sample(self) -> tuple[GpuState, ...]:
+        """Return the values that may change during a run; the others stay unset."""
+        return tuple(_sample(handle) for handle in self._handles)
 
     def describe(self) -> tuple[Gpu, ...]:
-        """Name, memory and driver of each."""
-        driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))[:100]
-        memories = [_ask(pynvml.nvmlDeviceGetMemoryInfo, handle) for handle in self._handles[:64]]
-        names = [_text(_ask(pynvml.nvmlDeviceGetName, handle))[:200] for handle in self._handles]
+        """Return name, memory and driver of each GPU."""
+        driver = _text(_query(pynvml.nvmlSystemGetDriverVersion))[:100]
+        memories = [_query(pynvml.nvmlDeviceGetMemoryInfo, handle) for handle in self._handles[:64]]
+        names = [_text(_query(pynvml.nvmlDeviceGetName, handle))[:200] for handle in self._handles]
         return tuple(
             Gpu(name=name, memory_bytes=memory.total if memory else None, driver=driver)
             for name, memory in zip(names, memories, strict=False)
         )
 
     def close(self) -> None:
-        """Let go of the library; a reader without a GPU has nothing to let go of."""
+        """Shut NVML down, unless there is no GPU."""
         if self._handles:
             self._handles = []
-            _ask(pynvml.nvmlShutdown)
+            _query(pynvml.nvmlShutdown)
 
 
 def find_gpus() -> tuple[Gpu, ...]:
-    """The GPUs of this device as the server is told of them; none without a driver."""
+    """Return the GPUs of this device as reported to the server; none without a driver."""
     reader = GpuReader()
     try:
         return reader.describe()
@@ -90,14 +90,14 @@ def find_gpus() -> tuple[Gpu, ...]:
         reader.close()
 
 
-def _glance(handle: Any) -> GpuState:
-    power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-    utilisation = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    bits = _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
+def _sample(handle: Any) -> GpuState:
+    power = _query(pynvml.nvmlDeviceGetPowerUsage, handle)
+    utilisation = _query(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _query(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    bits = _query(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
     return GpuState(
-        sm_clock_mhz=_ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        temperature_c=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        sm_clock_mhz=_query(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        temperature_c=_query(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         power_w=None if power is None else power / 1000,
         utilisation_percent=None if utilisation is None else utilisation.gpu,
         memory_used_bytes=None if memory is None else memory.used,
@@ -106,25 +106,25 @@ def _glance(handle: Any) -> GpuState:
 
 
 def _read_all(handle: Any, own: frozenset[int]) -> GpuState:
-    limit = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-    processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    limit = _query(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    processes = _query(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
     more = {
-        "name": _text(_ask(pynvml.nvmlDeviceGetName, handle)),
-        "memory_clock_mhz": _ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        "max_sm_clock_mhz": _ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        "name": _text(_query(pynvml.nvmlDeviceGetName, handle)),
+        "memory_clock_mhz": _query(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        "max_sm_clock_mhz": _query(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
         "power_limit_w": None if limit is None else limit / 1000,
         "other_processes": None if processes is None else sum(p.pid not in own for p in processes),
     }
-    return _glance(handle).model_copy(update=more)
+    return _sample(handle).model_copy(update=more)
 
 
 def _text(value: str | bytes | None) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
-    """A board answers some questions with "not supported"; then None."""
+def _query(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call an NVML function; return None if the board does not support it."""
     try:
-        return question(*arguments)
+        return function(*arguments)
     except pynvml.NVMLError:
         return None

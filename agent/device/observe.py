@@ -20,18 +20,18 @@ from agent.device.gate import GateResult
 from agent.device.gpu import GpuReader
 from agent.device.state import (
     Counters,
-    Moment,
+    DeviceSample,
     Snapshot,
-    glance,
     heavy_processes,
     other_cores,
     read_counters,
+    take_sample,
     take_snapshot,
 )
 from agent.protocol.measurement import Contamination
 
 #: most samples of a run; beyond that, every second one is dropped and the interval is doubled
-_MOST_GLANCES = 600
+_MOST_SAMPLES = 600
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Observation:
     """The observation of one run. `watch_cpu_s` is the CPU time that the samples took."""
 
     before: Snapshot
-    during: tuple[Moment, ...]
+    during: tuple[DeviceSample, ...]
     after: Snapshot
     contaminations: tuple[Contamination, ...]
     watch_cpu_s: float = 0.0
@@ -48,7 +48,7 @@ class Observation:
         """Return the data for `Measurement.device`, i.e. without `contaminations`."""
         return {
             "before": self.before.to_json(),
-            "during": [moment.model_dump(mode="json", exclude_none=True) for moment in self.during],
+            "during": [sample.model_dump(mode="json", exclude_none=True) for sample in self.during],
             "after": self.after.to_json(),
             "watch_cpu_s": self.watch_cpu_s,
         }
@@ -64,57 +64,57 @@ class Observer:
         every_s: float = 2.0,
     ) -> None:
         self._gpus, self._cores, self.every_s = gpus, cores, every_s
-        self._moments: list[Moment] = []
+        self._samples: list[DeviceSample] = []
         self._watch_cpu_s = 0.0
-        self._watching: asyncio.Task[None] | None = None
+        self._sampling: asyncio.Task[None] | None = None
 
     def begin(self, gate: GateResult | None = None, since: Counters | None = None) -> None:
-        """Look at the device, or take over what the gate saw last, and begin to glance.
+        """Take the snapshot before the run, or the one of the gate, and start sampling.
 
-        `since`: counters that were read earlier, so that there is a window to speak of.
+        `since` are counters that were read earlier; loads are computed for the time since then.
         """
         self._gate = gate or GateResult()
         self._begin = self._gate.counters or read_counters()
-        self._rows = self._begin
+        self._processes = self._begin
         self._before = self._gate.before or take_snapshot(since, self._begin, self._gpus)
-        self._watching = asyncio.create_task(self._watch())
+        self._sampling = asyncio.create_task(self._sample_repeatedly())
 
     async def end(self) -> Observation:
-        """Stop looking, judge. Takes a few milliseconds, most of them in a thread."""
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
-        # what is told of the time since the begin is the run's own
+        """Stop sampling and detect disturbances. Takes a few milliseconds, mostly in a thread."""
+        if self._sampling is not None:
+            self._sampling.cancel()
+            self._sampling = None
+        # the loads of the snapshot after the run are means over the whole run
         after = await asyncio.to_thread(
             lambda: take_snapshot(self._begin, read_counters(), self._gpus)
         )
-        findings = contaminations(self._before, self._moments, after)
+        findings = contaminations(self._before, self._samples, after)
         if not self._gate.passed:
             findings.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
         return Observation(
-            self._before, tuple(self._moments), after, tuple(findings), self._watch_cpu_s
+            self._before, tuple(self._samples), after, tuple(findings), self._watch_cpu_s
         )
 
-    async def _watch(self) -> None:
+    async def _sample_repeatedly(self) -> None:
         last = self._begin
         while True:
             await asyncio.sleep(self.every_s)
             begin_s = time.thread_time()
-            last = self._glance(last)
-            if len(self._moments) >= _MOST_GLANCES:
-                self._moments = self._moments[::2]
+            last = self._sample(last)
+            if len(self._samples) >= _MOST_SAMPLES:
+                self._samples = self._samples[::2]
                 self.every_s *= 2
             self._watch_cpu_s += time.thread_time() - begin_s
 
-    def _glance(self, last: Counters) -> Counters:
+    def _sample(self, last: Counters) -> Counters:
         now = read_counters(processes=False)
         changes: dict[str, Any] = {}
         if 100 * other_cores(last, now) > OTHER_PERCENT:
-            # who it is: compared with the last such look, or with the run's begin
+            # since the last time that processes were read, or since the begin of the run
             now = read_counters()
-            changes["processes"] = heavy_processes(self._rows, now)
-            self._rows = now
+            changes["processes"] = heavy_processes(self._processes, now)
+            self._processes = now
         if self._gpus:
-            changes["gpus"] = self._gpus.glance()
-        self._moments.append(glance(last, now, self._cores).model_copy(update=changes))
+            changes["gpus"] = self._gpus.sample()
+        self._samples.append(take_sample(last, now, self._cores).model_copy(update=changes))
         return now

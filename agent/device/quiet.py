@@ -20,8 +20,8 @@ from agent.link.heartbeat import HeartbeatProcess
 
 
 @dataclass
-class Watch:
-    """The measurement of one attempt. `observation` is set when it has ended."""
+class QuietPeriod:
+    """The time in which one attempt is measured. `observation` is set when it has ended."""
 
     gate: GateResult
     observer: Observer
@@ -37,13 +37,15 @@ class Watch:
         }
 
 
-class Bench:
-    """Tracks the measurements of the agent; several may run at once if the server allows it."""
+class QuietMode:
+    """Tracks the attempts that are being measured; the server may start several at once."""
 
-    def __init__(self, limits: GateLimits, heart: HeartbeatProcess, cores: tuple[int, ...]) -> None:
+    def __init__(
+        self, limits: GateLimits, heartbeat: HeartbeatProcess, cores: tuple[int, ...]
+    ) -> None:
         self.heartbeat_s = 5.0
         self.held: Callable[[], frozenset[UUID]] = frozenset
-        self._limits, self._heart, self._cores = limits, heart, cores
+        self._limits, self._heartbeat, self._cores = limits, heartbeat, cores
         self._gpus = GpuReader()
         self._measured = 0
         self._ended_s: float | None = None
@@ -51,14 +53,14 @@ class Bench:
     @property
     def is_quiet(self) -> bool:
         """Whether an attempt is measured and the heartbeat process renews its lease."""
-        return self._measured > 0 and self._heart.is_well
+        return self._measured > 0 and self._heartbeat.is_well
 
     def renew(self) -> None:
         """Tell the heartbeat process that `held()` or the heartbeat interval has changed."""
         if self._measured:
-            self._heart.beat(self.held(), self.heartbeat_s)
+            self._heartbeat.beat(self.held(), self.heartbeat_s)
 
-    async def begin(self, halted: asyncio.Event, since: Counters | None = None) -> Watch:
+    async def begin(self, halted: asyncio.Event, since: Counters | None = None) -> QuietPeriod:
         """Wait until the device is idle, then start observing it. Returns early if `halted` is set.
 
         `since` are counters that were read before, so that an idle device causes no delay.
@@ -69,12 +71,12 @@ class Bench:
         observer.begin(gate, since)
         self._measured += 1
         self.renew()
-        return Watch(gate, observer, rested_s)
+        return QuietPeriod(gate, observer, rested_s)
 
-    async def end(self, watch: Watch) -> None:
+    async def end(self, period: QuietPeriod) -> None:
         """Finish the observation, and let the agent send heartbeats itself again."""
         self._measured -= 1
         self._ended_s = time.monotonic()
         if not self._measured:
-            self._heart.rest()
-        watch.observation = await watch.observer.end()
+            self._heartbeat.rest()
+        period.observation = await period.observer.end()

@@ -1,6 +1,6 @@
-"""Clocks, temperatures and throttling counters as Linux's /sys shows them; empty where it does not.
+"""Read clocks, temperatures and throttling counters from /sys; empty where Linux has none.
 
-The files' names are looked up once: finding them costs more than reading them.
+The paths are looked up once and cached, because that takes longer than reading the files.
 """
 
 import functools
@@ -20,17 +20,17 @@ _MOST_CORES = 8
 
 
 def read_temperature_c() -> float | None:
-    """The hottest of the CPU's sensors."""
+    """Return the highest temperature of the CPU's sensors."""
     degrees = [
         value / 1000 for path in _temperature_files() if (value := _number(path)) is not None
     ]
-    # a sensor that is not connected shows nonsense
+    # sensors that are not connected return arbitrary values
     plausible = [value for value in degrees if -50 < value < 150]
     return max(plausible) if plausible else None
 
 
 def read_throttle_counts() -> dict[str, int]:
-    """How often the hardware slowed down since boot: `core` over all cores, `package` likewise."""
+    """Return how often the hardware throttled since boot: totals over all cores and packages."""
     counts: dict[str, int] = {}
     for kind in ("core", "package"):
         values = [_number(path) for path in _throttle_files(kind)]
@@ -41,13 +41,13 @@ def read_throttle_counts() -> dict[str, int]:
 
 
 def read_governor() -> str:
-    """How the kernel chooses the clock, such as `performance`; empty if it is not known."""
+    """Return the kernel's clock governor, e.g. `performance`; empty if it is unknown."""
     names = {_text(path) for path in _clock_files("scaling_governor")}
     return ",".join(sorted(names - {""}))
 
 
 def read_max_clock_mhz(cores: Sequence[int] = ()) -> float | None:
-    """The highest clock among `cores` (all, if empty), of which a few are looked at."""
+    """Return the highest clock of the first few of `cores` (of all cores if it is empty)."""
     files = _clock_files("scaling_cur_freq", tuple(cores))[:_MOST_CORES]
     values = [value for path in files if (value := _number(path)) is not None]
     return max(values) / 1000 if values else None

@@ -1,7 +1,8 @@
-"""What the device is doing: a full snapshot before and after a run, a glance while it lasts.
+"""The device's state: a full snapshot before and after a run, short samples during it.
 
-"Others" are all processes but the agent and its descendants, to which the attempt belongs, also one
-that left the tree but carries the attempt's mark. Load is told in cores: 1.0 is one core busy.
+"Other" processes are all but those of the agent, which are: the agent, its descendants, and
+processes that left this tree but have an attempt's environment variable. Loads are in cores: 1.0 is
+one busy core.
 """
 
 import os
@@ -14,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from agent.device import sensors
 from agent.device.gpu import GpuReader, GpuState
-from agent.device.table import (
-    Row,
+from agent.device.process_table import (
+    ProcessStat,
     descendants,
     read_environment,
     read_table,
@@ -24,42 +25,43 @@ from agent.device.table import (
 )
 from agent.execution.processes import ATTEMPT_VARIABLE
 
-#: a shorter window says little: the kernel counts in steps of 10 ms
+#: a shorter window is inaccurate, because the kernel counts in steps of 10 ms
 WINDOW_S = 0.1
-#: in a shorter one, one step of the kernel's would look like a load
+#: in a shorter window, a single step of the kernel would look like a load
 _LEAST_WINDOW_S = 0.05
 _MOST_PROCESSES = 5
-#: what uses less of a core, and less memory, is not worth naming
+#: processes below both limits are not listed
 _HEAVY_PERCENT = 1.0
 _HEAVY_BYTES = 1 << 30
 _MARK = ATTEMPT_VARIABLE.encode() + b"="
 
 
-class _Part(BaseModel):
+class _StateModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class OtherProcess(_Part):
-    """A process that is none of ours. `cpu_percent`: of one core, over the window."""
+class OtherProcess(_StateModel):
+    """A process not of the agent. `cpu_percent` is in percent of one core, over the window."""
 
     name: str
     cpu_percent: float
     memory_bytes: int
 
 
-class CoreClock(_Part):
-    """One core's clock; None where the platform does not tell."""
+class CoreClock(_StateModel):
+    """The clock of one core; None where the platform does not provide it."""
 
     current_mhz: float
     min_mhz: float | None = None
     max_mhz: float | None = None
 
 
-class Snapshot(_Part):
-    """The device over the last `window_s` seconds before `at` (UTC, seconds since the epoch).
+class Snapshot(_StateModel):
+    """The device's state in the `window_s` seconds before `at` (UTC, seconds since the epoch).
 
-    `busy_s`, `own_s` and `stolen_s` count CPU seconds since boot over all cores: by anybody, by the
-    agent with its attempt, and by other machines on the same host. `swapped_bytes` counts too.
+    `busy_s`, `own_s` and `stolen_s` are CPU seconds of all cores since boot: of all processes, of
+    the agent and its attempts, and of other virtual machines on the same host. `swapped_bytes` is
+    also a total since boot.
     """
 
     at: float
@@ -83,12 +85,12 @@ class Snapshot(_Part):
     gpus: tuple[GpuState, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Without what the platform does not tell."""
+        """Return a JSON object without the values that the platform does not provide."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
-class Moment(_Part):
-    """A glance during a run; loads are means since the glance before."""
+class DeviceSample(_StateModel):
+    """A sample during a run; loads are means since the previous sample."""
 
     at: float
     other_cores: float
@@ -104,16 +106,16 @@ class Moment(_Part):
 
 @dataclass(frozen=True)
 class Counters:
-    """The kernel's counters at one point in time. `core_busy_s` holds one number for each core.
+    """The kernel's counters at one point in time. `core_busy_s` has one value per core.
 
-    `others` are the rows of other processes; None if they were not read.
+    `others` are the other processes by pid, None if they were not read.
     """
 
     monotonic_s: float
     core_busy_s: tuple[float, ...]
     stolen_s: float
     own_s: float
-    others: dict[int, Row] | None = field(default=None, repr=False)
+    others: dict[int, ProcessStat] | None = field(default=None, repr=False)
 
     @property
     def busy_s(self) -> float:
@@ -121,7 +123,7 @@ class Counters:
 
 
 def read_counters(*, processes: bool = True) -> Counters:
-    """Read the counters. `processes`: with a row for each process, for which all are read."""
+    """Read the counters; if `processes` is true, also those of each other process (slower)."""
     others, own = None, read_tree(os.getpid())
     if processes:
         table = read_table()
@@ -138,9 +140,9 @@ def read_counters(*, processes: bool = True) -> Counters:
 
 
 def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None = None) -> Snapshot:
-    """Describe the device between two readings, and all else as it is.
+    """Return loads between two readings of the counters, and the current state of the rest.
 
-    Without `since` there is no window, and so neither loads nor processes.
+    If `since` is None, the snapshot has neither loads nor processes.
     """
     window_s = now.monotonic_s - since.monotonic_s if since else 0.0
     percents: tuple[float, ...] = ()
@@ -171,17 +173,17 @@ def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None 
     )
 
 
-def sample_now() -> Snapshot:
-    """Look at the device for `WINDOW_S`; blocks as long."""
+def snapshot_now() -> Snapshot:
+    """Return a snapshot over `WINDOW_S`; blocks for that time."""
     since = read_counters()
     time.sleep(WINDOW_S)
     return take_snapshot(since, read_counters())
 
 
-def glance(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> Moment:
-    """What can be told without touching any other process: about a millisecond."""
+def take_sample(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> DeviceSample:
+    """Return a sample without reading other processes; takes about a millisecond."""
     window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
-    return Moment(
+    return DeviceSample(
         at=time.time(),
         other_cores=other_cores(since, now),
         own_cores=max(0.0, now.own_s - since.own_s) / window_s,
@@ -194,37 +196,37 @@ def glance(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> Momen
 
 
 def other_cores(since: Counters, now: Counters) -> float:
-    """The mean load by others: all that was busy but for our own."""
+    """Return the mean load of other processes: the total load minus our own."""
     window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
     return max(0.0, (now.busy_s - since.busy_s) - (now.own_s - since.own_s)) / window_s
 
 
 def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
-    """The heaviest of the others, by CPU and then by memory; empty if no rows were read."""
+    """Return the other processes with the highest load, ties by memory; empty if none were read."""
     if since.others is None or now.others is None:
         return ()
     window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
     processes = []
     for pid, row in now.others.items():
-        known = since.others.get(pid)
-        before_s = known.cpu_s if known and known.start_ticks == row.start_ticks else 0.0
+        earlier = since.others.get(pid)
+        before_s = earlier.cpu_s if earlier and earlier.start_ticks == row.start_ticks else 0.0
         percent = 100 * max(0.0, row.cpu_s - before_s) / window_s
         if percent >= _HEAVY_PERCENT or row.resident_bytes >= _HEAVY_BYTES:
             processes.append((percent, row))
     processes.sort(key=lambda pair: (pair[0], pair[1].resident_bytes), reverse=True)
-    strangers = (pair for pair in processes if not _is_marked(pair[1].pid))
+    others = (pair for pair in processes if not _is_marked(pair[1].pid))
     return tuple(
         OtherProcess(name=row.name, cpu_percent=percent, memory_bytes=row.resident_bytes)
-        for (percent, row), _ in zip(strangers, range(_MOST_PROCESSES), strict=False)
+        for (percent, row), _ in zip(others, range(_MOST_PROCESSES), strict=False)
     )
 
 
 def _is_marked(pid: int) -> bool:
-    """A process of an attempt that left the agent's tree."""
+    """Return whether the process has an attempt's environment variable."""
     try:
         return any(part.startswith(_MARK) for part in read_environment(pid))
     except OSError:
-        return False  # gone, or another user's
+        return False  # the process has ended or belongs to another user
 
 
 def _busy_s(core: Any) -> float:
@@ -241,7 +243,7 @@ def _clocks() -> tuple[CoreClock, ...]:
     try:
         clocks = psutil.cpu_freq(percpu=True)
     except (OSError, NotImplementedError, ValueError):
-        return ()  # boards whose driver stands but cannot be read
+        return ()  # boards whose clock driver cannot be read
     return tuple(
         CoreClock(current_mhz=clock.current, min_mhz=clock.min or None, max_mhz=clock.max or None)
         for clock in clocks or ()

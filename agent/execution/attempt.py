@@ -14,12 +14,12 @@ from uuid import UUID
 
 from agent.device.cores import oversubscription
 from agent.device.disk_usage import measure_folder
-from agent.device.quiet import Bench
+from agent.device.quiet import QuietMode
 from agent.device.state import read_counters
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
 from agent.execution.measure import KnownInputs, Measuring, PassFailed
-from agent.execution.plan import Recipe
+from agent.execution.plan import PassBuilder
 from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
 from agent.execution.report import Report
 from agent.execution.runner import Limits, RunResult, build_environment
@@ -28,8 +28,8 @@ from agent.execution.script_rules import NOT_ALLOWED, ScriptRules
 from agent.execution.script_runs import ScriptRuns
 from agent.execution.spool import Folder, Spool
 from agent.execution.watchdog import LimitCode, Watchdog, signal_name
-from agent.inputs.files import Feeding
-from agent.inventory import Runtime
+from agent.inputs.files import InputPreparer
+from agent.inventory import LocalRuntime
 from agent.link.downloads import TransferError
 from agent.link.outbox import Outbox, fit_end
 from agent.link.progress import Progress
@@ -70,9 +70,9 @@ class Tools:
     spool: Spool
     transfer: Transfer
     policies: Policies
-    runtimes: dict[str, Runtime]
+    runtimes: dict[str, LocalRuntime]
     warm: WarmPool
-    bench: Bench
+    quiet_mode: QuietMode
     facts: Facts
     known: KnownInputs = field(default_factory=KnownInputs)
     libraries: dict[str, str] = field(default_factory=dict)
@@ -194,7 +194,7 @@ class Attempt:
         folder = self._folder = self._make_folder(warm)
         opening = asyncio.create_task(self._open(folder))
         try:
-            runtime, recipe = self._prepare()
+            runtime, builder = self._prepare()
             box = tools.scripts.sandbox if order.script else tools.sandbox
             since = read_counters()
             limits = tools.limits.for_task(order.timeout_s)
@@ -210,19 +210,19 @@ class Attempt:
         launcher.offer(warm)
         progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
         measuring: Measuring | ScriptRuns
-        if recipe is None:
+        if builder is None:
             measuring = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
         else:
-            report.options = recipe.options
-            measuring = Measuring(order, recipe, folder, tools.known, runtime)
-            measuring.done.notes += oversubscription(recipe.options, limits.cores)
+            report.options = builder.options
+            measuring = Measuring(order, builder, folder, tools.known, runtime)
+            measuring.done.notes += oversubscription(builder.options, limits.cores)
         report.passes = measuring.done
-        feeding = Feeding(order, folder.work, runtime.info.kind, report)
-        watch = report.watch = await tools.bench.begin(self._halted, since)
+        preparer = InputPreparer(order, folder.work, runtime.info.kind, report)
+        period = report.quiet_period = await tools.quiet_mode.begin(self._halted, since)
         try:
-            end = await self._measure(measuring, launcher, progress, feeding)
+            end = await self._measure(measuring, launcher, progress, preparer)
         finally:
-            await tools.bench.end(watch)
+            await tools.quiet_mode.end(period)
             progress.pause()
         self._is_measured = True
         await progress.finish(measuring.done.kept)
@@ -233,7 +233,7 @@ class Attempt:
         measuring: Measuring | ScriptRuns,
         launcher: Launcher,
         progress: Progress,
-        feeding: Feeding,
+        preparer: InputPreparer,
     ) -> AttemptFinished:
         """Run all passes and return the end of the attempt; after a failure, results are kept."""
         folder, limits = launcher.folder, self._tools.limits
@@ -265,7 +265,7 @@ class Attempt:
             return result
 
         try:
-            await measuring.run(run, feeding.feed)
+            await measuring.run(run, preparer.prepare)
         except PassFailed as failure:
             return self._failed(failure, measuring.done.run_s)
         except InputError as error:
@@ -331,8 +331,8 @@ class Attempt:
         report.download_s = time.monotonic() - begin
         return report.download_s
 
-    def _prepare(self) -> tuple[Runtime, Recipe | None]:
-        """Check the order before any download; return runtime and recipe (None for a script).
+    def _prepare(self) -> tuple[LocalRuntime, PassBuilder | None]:
+        """Check the order before any download; return runtime and builder (None for a script).
 
         Raises Ending.
         """
@@ -351,7 +351,7 @@ class Attempt:
             raise Ending(EndReason.NO_SANDBOX, tools.sandbox.problem)
         try:
             check_files(order)
-            return runtime, Recipe(order, runtime.capabilities(tools.facts), tools.libraries)
+            return runtime, PassBuilder(order, runtime.capabilities(tools.facts), tools.libraries)
         except (OptionError, ValueError) as exc:
             raise Ending(EndReason.REFUSED, str(exc)) from exc
 

@@ -159,7 +159,7 @@ class Attempts:
 
     def _take(self, attempt: Attempt | LeftAttempt) -> None:
         self._held[attempt.id] = attempt
-        self._tools.bench.renew()
+        self._tools.quiet_mode.renew()
         self._tasks[attempt.id] = asyncio.create_task(self._live(attempt))
 
     async def _live(self, attempt: Attempt | LeftAttempt) -> None:
@@ -172,7 +172,7 @@ class Attempts:
         finally:
             self._held.pop(attempt.id, None)
             self._tasks.pop(attempt.id, None)
-            self._tools.bench.renew()
+            self._tools.quiet_mode.renew()
             self._rest()
 
     def _rest(self) -> None:

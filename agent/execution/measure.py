@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.execution.artifacts import keep_profile, make_folders
-from agent.execution.plan import Pass, Recipe
+from agent.execution.plan import Pass, PassBuilder
 from agent.execution.runner import RunResult
 from agent.execution.spool import Folder
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
 from agent.protocol import EndReason, Plan, Start
 from agent.protocol.artifacts import profile_name
@@ -117,13 +117,13 @@ class Measuring:
     def __init__(
         self,
         order: Start,
-        recipe: Recipe,
+        builder: PassBuilder,
         folder: Folder,
         known: KnownInputs,
-        runtime: Runtime,
+        runtime: LocalRuntime,
     ) -> None:
         self.done = Passes()
-        self._order, self._recipe, self._folder = order, recipe, folder
+        self._order, self._builder, self._folder = order, builder, folder
         self._known, self._runtime = known, runtime
 
     async def run(self, run: Runner, feed: Feeder) -> None:
@@ -136,18 +136,18 @@ class Measuring:
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):
-            step = self._recipe.profiled(inputs, MADE_PROFILE, first=self._is_first())
+            step = self._builder.profiled(inputs, MADE_PROFILE, first=self._is_first())
             await self._pass(run, step, profile_name(number))
-        if self._recipe.dumps:
-            await self._pass(run, self._recipe.dump(inputs))
+        if self._builder.dumps:
+            await self._pass(run, self._builder.dump(inputs))
 
     def promised(self) -> list[str]:
         """Return the options whose artifacts must exist after all passes have succeeded."""
-        return self._recipe.promised()
+        return self._builder.promised()
 
     def expected(self) -> int:
         """Return the number of processes of the plan, not counting repetitions."""
-        return self._order.plan.passes + self._recipe.dumps
+        return self._order.plan.passes + self._builder.dumps
 
     async def _model_inputs(self, run: Runner) -> tuple[TensorInfo, ...] | None:
         """Return the model's inputs, from a separate process if they are not known yet.
@@ -157,7 +157,7 @@ class Measuring:
         known = self._known.get(self._order)
         if known is not None or not self._order.fill or not self._runtime.tells_inputs:
             return known
-        run_log = await self._pass(run, self._recipe.inspect())
+        run_log = await self._pass(run, self._builder.inspect())
         if not run_log.outputs:
             return None  # every model has an output, so the log could not be parsed
         self._known.put(self._order, run_log.inputs)
@@ -167,11 +167,11 @@ class Measuring:
         return all(record.kind == "inspect" for record in self.done.records)
 
     async def _clean(self, run: Runner, inputs: Mapping[str, str]) -> None:
-        iterations = self._recipe.first_iterations
+        iterations = self._builder.first_iterations
         for tries_left in range(_MOST_TRIES - 1, -1, -1):
-            step = self._recipe.clean(inputs, first=self._is_first(), iterations=iterations)
+            step = self._builder.clean(inputs, first=self._is_first(), iterations=iterations)
             run_log = await self._pass(run, step)
-            iterations = 0 if run_log.trials else self._recipe.enough_iterations(run_log)
+            iterations = 0 if run_log.trials else self._builder.enough_iterations(run_log)
             if not iterations:
                 return
             if not tries_left or iterations <= len(run_log.e2e_ms):

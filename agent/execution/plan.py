@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocol import Start
-from agent.protocol.option_table import OPTIONS, Capabilities, Group
+from agent.protocol.option_table import OPTIONS, Capabilities, OptionGroup
 from agent.protocol.options import (
     Value,
     build_arguments,
@@ -18,7 +18,7 @@ from agent.protocol.options import (
 )
 from agent.protocol.run_log import RunLog
 
-Kind = Literal["inspect", "clean", "profiled", "dump"]
+PassKind = Literal["inspect", "clean", "profiled", "dump"]
 #: factor by which the estimated number of iterations is increased when a clean pass is repeated
 _MARGIN = 1.1
 #: a short try may underestimate the iteration time, if nothing else ran at that moment. So the next
@@ -34,12 +34,12 @@ _MOST_ITERATIONS = 200_000
 class Pass:
     """One process of load_and_run; `profile` is the name of the profile it writes, or empty."""
 
-    kind: Kind
+    kind: PassKind
     arguments: tuple[str, ...]
     profile: str = ""
 
 
-class Recipe:
+class PassBuilder:
     """Builds the passes of an order. Raises OptionError for an invalid option."""
 
     def __init__(self, order: Start, runtime: Capabilities, libraries: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ class Recipe:
         options = {
             name: value
             for name, value in self.options.items()
-            if OPTIONS[name].group in (Group.MODEL, Group.C_OPR, Group.DEVICE)
+            if OPTIONS[name].group in (OptionGroup.MODEL, OptionGroup.C_OPR, OptionGroup.DEVICE)
         }
         arguments = build_arguments(self._order.model.name, {}, options, libraries=self._libraries)
         return Pass("inspect", (*arguments, "--iter=0", "--warmup_iter=0", "--model_info"))

@@ -19,7 +19,7 @@ from agent.execution.runner import Limits, Run, limit_cpu, start_process, start_
 from agent.execution.sandbox import Sandbox
 from agent.execution.script_sandbox import ClosedSandbox
 from agent.execution.spool import Folder, Spool, remove_tree
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class WarmPool:
     def __init__(
         self,
         spool: Spool,
-        runtimes: dict[str, Runtime],
+        runtimes: dict[str, LocalRuntime],
         limits: Limits,
         sandbox: Sandbox,
     ) -> None:

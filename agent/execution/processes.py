@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
-from agent.device.table import read_environment, read_pids, read_row, read_table
+from agent.device.process_table import read_environment, read_pids, read_stat, read_table
 from agent.execution.spool import ProcessMark
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _ORPHAN_POLL_S = 0.02
 
 def mark_process(pid: int) -> ProcessMark | None:
     """Return the identity of a running process; None if it has ended or there is no /proc."""
-    row = read_row(pid)
+    row = read_stat(pid)
     return None if row is None else ProcessMark(pid=pid, ticks=row.start_ticks, boot=_boot())
 
 
@@ -106,7 +106,7 @@ def reap_orphans() -> None:
 
 def _is_orphan(pid: int) -> bool:
     """Return whether it is a child of this process and the first process of a PID namespace."""
-    row = read_row(pid)
+    row = read_stat(pid)
     if row is None or row.parent != os.getpid():
         return False
     try:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.device.quiet import Watch
+from agent.device.quiet import QuietPeriod
 from agent.execution.measure import Passes
 from agent.execution.runner import Limits
 from agent.execution.sandbox import Sandbox
 from agent.execution.script_sandbox import ClosedSandbox
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.link.cache import sha256_of
 from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
@@ -36,7 +36,7 @@ class Report:
 
     order: Start
     facts: Facts
-    runtime: Runtime
+    runtime: LocalRuntime
     limits: Limits
     sandbox: Sandbox | ClosedSandbox
     options: dict[str, Value] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Report:
     notes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     passes: Passes = field(default_factory=Passes)
-    watch: Watch | None = None
+    quiet_period: QuietPeriod | None = None
     #: begin and duration of the download; the duration is None if it failed
     begun_at: float = 0.0
     download_s: float | None = None
@@ -81,12 +81,12 @@ class Report:
                 return
 
     def measurement(self) -> Measurement:
-        watch = self.watch
-        seen = watch.observation if watch else None
+        period = self.quiet_period
+        seen = period.observation if period else None
         return Measurement(
             plan=self.order.plan,
             passes=tuple(self.passes.records),
-            gate=watch.gate_json() if watch else {},
+            gate=period.gate_json() if period else {},
             device=seen.to_json() if seen else {},
             contaminations=seen.contaminations if seen else (),
             notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
@@ -143,7 +143,7 @@ def _file_records(order: Start, received: Sequence[StoredFile]) -> list[FileReco
     ]
 
 
-def _describe_runtime(runtime: Runtime) -> dict[str, Any]:
+def _describe_runtime(runtime: LocalRuntime) -> dict[str, Any]:
     """Describe the runtime, with the SHA-256 of a compiled program, as builds may differ."""
     described: dict[str, Any] = runtime.info.model_dump(mode="json", exclude={"problem", "flags"})
     if runtime.info.kind == "binary" and runtime.path:

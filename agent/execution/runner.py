@@ -16,7 +16,7 @@ from uuid import UUID
 
 from agent.config import Config
 from agent.device.cores import Cores, as_list, pin_process
-from agent.device.table import read_tree
+from agent.device.process_table import read_tree
 from agent.execution.processes import (
     ATTEMPT_VARIABLE,
     end_group,

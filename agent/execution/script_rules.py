@@ -8,7 +8,7 @@ from agent.config import Config
 from agent.execution.sandbox import Sandbox
 from agent.execution.script_runs import check_script
 from agent.execution.script_sandbox import ClosedSandbox, find_closed_sandbox
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.protocol import EndReason, Start
 
 NOT_ALLOWED = (
@@ -26,7 +26,7 @@ class ScriptRules:
 
     @classmethod
     def look(
-        cls, config: Config, sandbox: Sandbox, runtimes: Iterable[Runtime], folder: Path
+        cls, config: Config, sandbox: Sandbox, runtimes: Iterable[LocalRuntime], folder: Path
     ) -> "ScriptRules":
         """Determine the rules, with a trial of the sandbox (one second) if scripts are allowed.
 
@@ -37,7 +37,7 @@ class ScriptRules:
         pythons = [runtime.path for runtime in runtimes if _is_wheel(runtime)]
         return cls(True, find_closed_sandbox(sandbox, folder, pythons))
 
-    def problem(self, runtimes: Iterable[Runtime]) -> str:
+    def problem(self, runtimes: Iterable[LocalRuntime]) -> str:
         """Return the reason why this device runs no scripts; empty if it does."""
         if not self.allowed:
             return NOT_ALLOWED
@@ -47,7 +47,7 @@ class ScriptRules:
             return "scripts need a MegEngine that was installed as a wheel: there is none"
         return ""
 
-    def refusal(self, order: Start, runtime: Runtime) -> tuple[EndReason, str] | None:
+    def refusal(self, order: Start, runtime: LocalRuntime) -> tuple[EndReason, str] | None:
         """Return the reason why the order's script must not run with a usable `runtime`, if any."""
         if runtime.info.kind != "wheel":
             text = (
@@ -64,5 +64,5 @@ class ScriptRules:
         return None
 
 
-def _is_wheel(runtime: Runtime) -> bool:
+def _is_wheel(runtime: LocalRuntime) -> bool:
     return bool(runtime.command) and runtime.info.kind == "wheel"

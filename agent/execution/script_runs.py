@@ -17,7 +17,7 @@ from agent.execution.script_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbo
 from agent.execution.spool import Folder, remove_tree
 from agent.execution.unpack import unpack
 from agent.execution.watchdog import LimitCode, LimitHit
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
 from agent.protocol import EndReason, Script, Start, TraceFormat
 from agent.protocol.artifacts import limit_of
@@ -46,7 +46,7 @@ class ScriptRuns:
     """One attempt's runs. `done` may be read at any time, also after a failure."""
 
     def __init__(
-        self, order: Start, folder: Folder, runtime: Runtime, sandbox: ClosedSandbox
+        self, order: Start, folder: Folder, runtime: LocalRuntime, sandbox: ClosedSandbox
     ) -> None:
         self.done = Passes()
         self._sandbox = sandbox

@@ -17,8 +17,8 @@ from pathlib import Path
 from uuid import UUID
 
 from agent.device.disk_usage import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
-from agent.device.table import (
-    Row,
+from agent.device.process_table import (
+    ProcessStat,
     descendants,
     read_environment,
     read_table,
@@ -169,7 +169,7 @@ class Watchdog:
         except OSError:  # the run removed it
             return self._saw_full_disk
 
-    def members(self, pid: int, mark: UUID) -> dict[int, Row]:
+    def members(self, pid: int, mark: UUID) -> dict[int, ProcessStat]:
         """Return the processes of the run: the descendants of `pid`, and those with the mark."""
         now_s, tasks = time.monotonic(), task_count()
         if now_s - self._searched_s >= _SEARCH_S or tasks - self._tasks >= _MANY_NEW:
@@ -194,7 +194,7 @@ class Watchdog:
                     _signal(row.pid, number)
             await asyncio.sleep(0.01)
 
-    def _search(self, pid: int, mark: UUID) -> dict[int, Row]:
+    def _search(self, pid: int, mark: UUID) -> dict[int, ProcessStat]:
         table = read_table()
         tree = descendants(table, [pid])
         grouped = {p for p, row in table.items() if pid in (row.group, row.session)}
@@ -211,7 +211,7 @@ class Watchdog:
         self._escaped = (grouped | marked) - set(tree) - {os.getpid()}
         return tree | descendants(table, self._escaped)
 
-    def _too_many(self, rows: dict[int, Row]) -> LimitHit | None:
+    def _too_many(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         most = self._limits.processes
         if not most or len(rows) <= most:
             return None
@@ -225,7 +225,7 @@ class Watchdog:
         text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
         return LimitHit(LimitCode.LOG_TOO_LONG, text)
 
-    def _too_large_now_and_then(self, rows: dict[int, Row]) -> LimitHit | None:
+    def _too_large_now_and_then(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         """Check the files, with pauses in proportion to the duration of the last check."""
         if time.monotonic() < self._next_scan_s:
             return None
@@ -235,7 +235,7 @@ class Watchdog:
         self._next_scan_s = time.monotonic() + min(took_s / _SCAN_SHARE, _MOST_SCAN_PAUSE_S)
         return hit
 
-    def _too_large(self, rows: dict[int, Row]) -> LimitHit | None:
+    def _too_large(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         held = measure_folder(self._work)
         added, most = held.bytes - self._work_begin, self._limits.disk_bytes
         if most:
@@ -261,7 +261,7 @@ class Watchdog:
         largest = self._limits.file_bytes
         return {path for path, size in sizes_of_files(self._work) if size >= largest}
 
-    def _too_fat(self, rows: dict[int, Row]) -> LimitHit | None:
+    def _too_fat(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         most = self._limits.memory_bytes
         held = sum(row.resident_bytes for row in rows.values())
         if not most or held <= most:
@@ -269,7 +269,7 @@ class Watchdog:
         text = f"used {_amount(held)} of memory, at most {_amount(most)} are allowed"
         return LimitHit(LimitCode.MEMORY, text)
 
-    def _silent(self, rows: dict[int, Row]) -> LimitHit | None:
+    def _silent(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         cpu_s, printed = tree_cpu_s(rows.values()), _size(self._output)
         now_s = time.monotonic()
         # the sum decreases when a process has ended

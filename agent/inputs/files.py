@@ -5,10 +5,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.execution.report import Report
-from agent.inputs.prepare import File, InputSpec, Literal, Random, model_inputs, prepare_inputs
+from agent.inputs.prepare import (
+    FileSource,
+    InputSpec,
+    LiteralSource,
+    RandomSource,
+    model_inputs,
+    prepare_inputs,
+)
 from agent.link.cache import sha256_of
 from agent.protocol import Start
-from agent.protocol.inputs import Kind
+from agent.protocol.inputs import RuntimeKind
 from agent.protocol.inputs.npy import read_header
 from agent.protocol.manifest import InputRecord
 from agent.protocol.run_log import TensorInfo
@@ -17,13 +24,13 @@ from agent.protocol.run_log import TensorInfo
 _UNNAMED = "data"
 
 
-class Feeding:
-    """The inputs of one attempt; `feed` records them in the report."""
+class InputPreparer:
+    """Prepares the inputs of one attempt, and records them in its report."""
 
-    def __init__(self, order: Start, folder: Path, kind: Kind, report: Report) -> None:
+    def __init__(self, order: Start, folder: Path, kind: RuntimeKind, report: Report) -> None:
         self._order, self._folder, self._kind, self._report = order, folder, kind, report
 
-    def feed(self, tensors: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
+    def prepare(self, tensors: tuple[TensorInfo, ...] | None) -> Mapping[str, str]:
         """Write the input files; return a mapping of input variables to file names.
 
         `tensors` are the model's inputs, None if they are unknown. Reads and writes files: call it
@@ -41,7 +48,7 @@ class Feeding:
         )
         self._report.notes = prepared.notes
         self._report.inputs = tuple(
-            self._record(name, file, drawn=name in prepared.filled)
+            self._record(name, file, is_random=name in prepared.filled)
             for name, file in prepared.files.items()
         )
         return prepared.files
@@ -51,20 +58,20 @@ class Feeding:
         for file in order.data:
             if not file.option:
                 name = file.input or _UNNAMED
-                yield InputSpec(name, File(self._folder / file.name))
+                yield InputSpec(name, FileSource(self._folder / file.name))
         for entry in order.inputs:
             if entry.literal:
-                yield InputSpec(entry.name, Literal(entry.literal))
+                yield InputSpec(entry.name, LiteralSource(entry.literal))
             else:
-                drawn = Random(entry.shape, entry.dtype or None, order.seed)
-                yield InputSpec(entry.name, drawn)
+                source = RandomSource(entry.shape, entry.dtype or None, order.seed)
+                yield InputSpec(entry.name, source)
 
-    def _record(self, name: str, file: str, *, drawn: bool) -> InputRecord:
+    def _record(self, name: str, file: str, *, is_random: bool) -> InputRecord:
         path = self._folder / file
         header = read_header(path, "wheel")
         return InputRecord(
             name=name,
-            source="random" if drawn else self._source(name),
+            source="random" if is_random else self._source(name),
             dtype=header.dtype.name,
             shape=header.shape,
             sha256=sha256_of(path),

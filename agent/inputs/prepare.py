@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.inputs.drawn import write_random
+from agent.inputs.random_inputs import write_random
 from agent.protocol.input_rules import ALL_DTYPES, LONGEST_NAME, can_be_given
 from agent.protocol.inputs import (
     Array,
     InputError,
-    Kind,
+    RuntimeKind,
     Shape,
     braces,
     check_axes,
@@ -39,22 +39,22 @@ _LISTED = 20
 
 
 @dataclass(frozen=True)
-class File:
+class FileSource:
     """An uploaded file: .npy, .json, .ppm or .pgm."""
 
     path: Path
 
 
 @dataclass(frozen=True)
-class Literal:
-    """Numbers as on load_and_run's command line: `1,2.5` or nested brackets."""
+class LiteralSource:
+    """Numbers in load_and_run's command line syntax: `1,2.5` or nested brackets."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Random:
-    """Numbers drawn from `seed` and the input's name; the model's own shape and type if None."""
+class RandomSource:
+    """Random numbers from `seed` and the input's name. None: the model's own shape or dtype."""
 
     shape: Shape | None = None
     dtype: str | None = None
@@ -63,10 +63,10 @@ class Random:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input. The names in a JSON file win over `name`, which may then be empty."""
+    """One input. A JSON file contains the names of its inputs; `name` is then ignored."""
 
     name: str
-    source: File | Literal | Random
+    source: FileSource | LiteralSource | RandomSource
 
 
 @dataclass(frozen=True)
@@ -92,89 +92,90 @@ class Prepared:
 
 
 def model_inputs(inputs: Iterable[TensorInfo]) -> tuple[ModelInput, ...]:
-    """The model's inputs as `--model_info` printed them (`RunLog.inputs`)."""
+    """Return the model's inputs from the output of `--model_info` (`RunLog.inputs`)."""
     return tuple(ModelInput(tensor.name, tensor.dtype, tensor.shape) for tensor in inputs)
 
 
 def prepare_inputs(
     specs: Sequence[InputSpec],
-    wanted: Iterable[ModelInput] | None,
+    expected: Iterable[ModelInput] | None,
     folder: Path,
     *,
-    kind: Kind,
+    kind: RuntimeKind,
     batch: int | None = None,
     fill_seed: int | None = None,
 ) -> Prepared:
     """Write an npy file to `folder` for each input: format 1.0, C order, little endian.
 
-    `wanted` are the model's inputs; if None, names and types are not checked against the model.
+    `expected` are the model's inputs; if None, names and dtypes are not checked against the model.
     `batch` sets the length of the first axis of every input by repeating or cutting off entries
     (load_and_run's `batch_size` would drop the values instead). `fill_seed` seeds random numbers
     for inputs of the model without a source; if None, these are only noted. Raises InputError for
     the first unusable input, and then leaves no file behind.
     """
-    model = None if wanted is None else {model_input.name: model_input for model_input in wanted}
-    work = _Work(folder, kind, batch, model)
+    model = None if expected is None else {tensor.name: tensor for tensor in expected}
+    writer = _InputWriter(folder, kind, batch, model)
     try:
         for spec in specs:
-            work.add(spec)
+            writer.add(spec)
         if model is not None:
-            unfed = [want for want in model.values() if want.name not in work.files]
-            work.fill(unfed, fill_seed)
+            missing = [tensor for tensor in model.values() if tensor.name not in writer.files]
+            writer.fill(missing, fill_seed)
     except BaseException:
-        work.undo()
+        writer.undo()
         raise
-    return Prepared(work.files, tuple(work.notes), frozenset(work.filled))
+    return Prepared(writer.files, tuple(writer.notes), frozenset(writer.filled))
 
 
 @dataclass
-class _Work:
+class _InputWriter:
     folder: Path
-    kind: Kind
+    kind: RuntimeKind
     batch: int | None
     model: Mapping[str, ModelInput] | None
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
-    #: of the input that is looked at now
+    #: source of the current input
     source: object = None
 
     def add(self, spec: InputSpec) -> None:
         source = self.source = spec.source
-        if isinstance(source, Random):
-            self._draw(spec.name, source)
-        elif isinstance(source, Literal):
-            self._take(spec.name, _literal(spec.name, source.text))
+        if isinstance(source, RandomSource):
+            self._write_random(spec.name, source)
+        elif isinstance(source, LiteralSource):
+            self._write(spec.name, _literal(spec.name, source.text))
         else:
             self._add_file(spec.name, source)
 
     def fill(self, missing: list[ModelInput], seed: int | None) -> None:
         self.source = None
-        for want in missing:
-            about = f'Input "{want.name}" ({want.dtype or "unknown type"} {braces(want.shape)})'
+        for tensor in missing:
+            dtype = tensor.dtype or "unknown type"
+            subject = f'Input "{tensor.name}" ({dtype} {braces(tensor.shape)})'
             if seed is None:
-                self.notes.append(f"{about} is not given: the run takes what its memory holds.")
+                self.notes.append(f"{subject} is not given: the run takes what its memory holds.")
             else:
-                self._draw(want.name, Random(seed=seed))
-                self.filled.add(want.name)
-                self.notes.append(f"{about} is not given: it gets random numbers.")
+                self._write_random(tensor.name, RandomSource(seed=seed))
+                self.filled.add(tensor.name)
+                self.notes.append(f"{subject} is not given: it gets random numbers.")
 
     def undo(self) -> None:
         for name in self.files.values():
             (self.folder / name).unlink(missing_ok=True)
 
-    def _add_file(self, name: str, source: File) -> None:
+    def _add_file(self, name: str, source: FileSource) -> None:
         path = source.path
         suffix = path.suffix.lower()
         if suffix == ".json":
             for key, array in read_json(path).items():
-                self._take(key, array)
+                self._write(key, array)
         elif suffix in (".ppm", ".pgm"):
-            self._take(name, map_picture(path))
+            self._write(name, map_picture(path))
         elif suffix == ".npy":
             header = npy.read_header(path, self.kind)
-            as_it_is = self.batch is None and npy.is_canonical(path, header)
-            self._take(name, npy.map_array(path, header), path if as_it_is else None)
+            is_unchanged = self.batch is None and npy.is_canonical(path, header)
+            self._write(name, npy.map_array(path, header), path if is_unchanged else None)
         else:
             raise InputError(
                 "format",
@@ -182,7 +183,7 @@ class _Work:
                 "Save the array with numpy.save, one file for each input.",
             )
 
-    def _take(self, name: str, array: Array, ready: Path | None = None) -> None:
+    def _write(self, name: str, array: Array, ready: Path | None = None) -> None:
         """Write the array to a file, or link `ready`, a file that already holds it."""
         self._check(name, array.dtype, array.shape)
         shape = (self.batch or array.shape[0], *array.shape[1:])
@@ -193,18 +194,18 @@ class _Work:
             npy.write_npy(target, array, self.batch)
         self._note_shape(name, shape)
 
-    def _draw(self, name: str, source: Random) -> None:
-        want = (self.model or {}).get(name)
-        shape = source.shape if source.shape is not None else (want.shape if want else None)
-        dtype_name = source.dtype or (want.dtype if want else "")
-        if self.model is not None and want is None:
+    def _write_random(self, name: str, source: RandomSource) -> None:
+        tensor = (self.model or {}).get(name)
+        shape = source.shape if source.shape is not None else (tensor.shape if tensor else None)
+        dtype_name = source.dtype or (tensor.dtype if tensor else "")
+        if self.model is not None and tensor is None:
             raise _unknown(name, self.model)
         if shape is None:
             raise InputError(
                 "shape",
                 f'Input "{name}" is to be random, but its shape is not known. Give a shape.',
             )
-        dtype = self._drawn_dtype(name, dtype_name)
+        dtype = self._random_dtype(name, dtype_name)
         check_axes(f'Input "{name}"', shape)
         shape = (self.batch or shape[0], *shape[1:])
         self._check(name, dtype, shape)
@@ -212,7 +213,7 @@ class _Work:
         write_random(self._reserve(name), name, shape, dtype, source.seed)
         self._note_shape(name, shape)
 
-    def _drawn_dtype(self, name: str, dtype_name: str) -> np.dtype[np.generic]:
+    def _random_dtype(self, name: str, dtype_name: str) -> np.dtype[np.generic]:
         if dtype_name in ALL_DTYPES:
             return np.dtype(dtype_name)
         if dtype_name:
@@ -235,19 +236,19 @@ class _Work:
             raise _unknown(name, self.model)
         check_dtype(what, dtype, self.kind)
         check_axes(what, shape)
-        want = (self.model or {}).get(name)
+        tensor = (self.model or {}).get(name)
         dtype_name = dtype.newbyteorder("=").name
-        if want is not None and want.dtype in ALL_DTYPES and want.dtype != dtype_name:
+        if tensor is not None and tensor.dtype in ALL_DTYPES and tensor.dtype != dtype_name:
             raise InputError(
                 "wrong_dtype",
                 f"{what} is given as {dtype_name} {braces(shape)}, but the model wants "
-                f"{want.dtype} {braces(want.shape)}. {_advice(self.source, want.dtype)}",
+                f"{tensor.dtype} {braces(tensor.shape)}. {_advice(self.source, tensor.dtype)}",
             )
 
     def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
         size, free = size_of(shape, dtype), shutil.disk_usage(self.folder).free
         if size > free and free < LEAST_FREE_BYTES:
-            # a disk that is full is nobody's input
+            # a full disk is not an error of the input
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if size > min(MOST_BYTES, free):
             raise InputError(
@@ -265,24 +266,24 @@ class _Work:
         return path
 
     def _note_shape(self, name: str, shape: Shape) -> None:
-        want = (self.model or {}).get(name)
-        if want is None:
+        tensor = (self.model or {}).get(name)
+        if tensor is None:
             return
-        # a batch size was asked for: what follows from it is no news
-        expected = (self.batch, *want.shape[1:]) if self.batch else want.shape
+        # no note about a different first axis if the user chose the batch size
+        expected = (self.batch, *tensor.shape[1:]) if self.batch else tensor.shape
         if shape != expected:
             self.notes.append(
-                f'Input "{name}" is {braces(shape)}, the model was made for {braces(want.shape)}.'
+                f'Input "{name}" is {braces(shape)}, the model was made for {braces(tensor.shape)}.'
             )
 
     def _note_values(self, name: str, array: Array) -> None:
-        """The program on the wheel says this itself, a compiled load_and_run does not."""
+        """Note NaN and infinity; the wheel's load_and_run logs them, a compiled one does not."""
         if self.kind != "binary" or array.dtype.kind != "f":
             return
-        wrong = sum(int(np.count_nonzero(~np.isfinite(chunk))) for chunk in npy.chunks(array))
-        if wrong:
+        count = sum(int(np.count_nonzero(~np.isfinite(chunk))) for chunk in npy.chunks(array))
+        if count:
             self.notes.append(
-                f'Input "{name}" holds NaN or infinity in {wrong} of {array.size} numbers.'
+                f'Input "{name}" holds NaN or infinity in {count} of {array.size} numbers.'
             )
 
 
@@ -294,11 +295,11 @@ def _literal(name: str, text: str) -> Array:
 
 
 def _advice(source: object, dtype: str) -> str:
-    if isinstance(source, Literal):
+    if isinstance(source, LiteralSource):
         if dtype == "float32":
             return "Write a number with a point, as in 1.0: then all are float32."
         return f"Give it as a file of type {dtype}: written numbers are float32 or int32."
-    if isinstance(source, Random):
+    if isinstance(source, RandomSource):
         return f"Choose {dtype}, or leave the type empty for the model's own."
     return f"Save it as {dtype}, for example with astype."
 
@@ -316,7 +317,7 @@ def _check_name(name: str) -> None:
 def _unknown(name: str, model: Mapping[str, ModelInput]) -> InputError:
     if not model:
         return InputError("unknown_input", f'Input "{name}" is given, but the model has none.')
-    listed = [f"{want.name} {want.dtype} {braces(want.shape)}" for want in model.values()]
+    listed = [f"{tensor.name} {tensor.dtype} {braces(tensor.shape)}" for tensor in model.values()]
     more = ", ..." if len(listed) > _LISTED else ""
     return InputError(
         "unknown_input",

@@ -1,5 +1,6 @@
-"""The agent as one file for each kind of device, and what puts it there and keeps it new.
+"""Build, install and update the agent as a single file.
 
-`build` makes the files, `start` is the first module of one, `install` the script that a device is
-given, `launch` the process that stays while the agent is replaced.
+`build` makes one zipapp per kind of device, and `start` is its entry point. `install` is the
+script that a device downloads and runs. `launch` is the parent process of the agent, which keeps
+running while `update` replaces the agent's file.
 """

@@ -19,15 +19,15 @@ def main(arguments: list[str] | None = None) -> int:
         choices=[*MACHINES, "this"],
         help="kind of processor; may be given several times (default: all)",
     )
-    chosen = parser.parse_args(arguments)
-    os.nice(10)  # a site may be starting beside
-    machines = [platform.machine() if name == "this" else name for name in chosen.machine or ()]
+    options = parser.parse_args(arguments)
+    os.nice(10)  # a site may be starting at the same time
+    machines = [platform.machine() if name == "this" else name for name in options.machine or ()]
     try:
-        manifest = build(chosen.out, user_cache() / "bundle", machines or MACHINES, say=_say)
+        manifest = build(options.out, user_cache() / "bundle", machines or MACHINES, say=_say)
     except (BuildFailed, OSError) as problem:
         _say(f"agent.install: {problem}")
         return 1
-    _say(f"agent {manifest['version']}: {len(manifest['files'])} files in {chosen.out}")
+    _say(f"agent {manifest['version']}: {len(manifest['files'])} files in {options.out}")
     return 0
 
 

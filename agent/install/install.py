@@ -2,8 +2,9 @@
 
     curl -fsS https://your.site/agent/install.py | python3 - --code mge_... --start
 
-Everything lies in one folder; --uninstall removes it. Running it again changes nothing that is
-right already. Only the standard library, and syntax that Python 3.8 can read: it looks for newer.
+All files are in one folder, which --uninstall removes. Running it again changes only what is
+outdated. It uses only the standard library and syntax of Python 3.8, because it starts in any
+Python and then searches for a newer one.
 """
 
 import argparse
@@ -48,8 +49,8 @@ WantedBy={target}
 """
 
 
-class Problem(Exception):
-    """What the person at the terminal must know, and the next step."""
+class InstallError(Exception):
+    """The installation failed; the text says why, and what to do."""
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -60,26 +61,27 @@ def main(arguments: Optional[List[str]] = None) -> int:
             uninstall(options.home)
         else:
             install(options)
-    except (Problem, OSError) as problem:
+    except (InstallError, OSError) as problem:
         sys.stderr.write("{}: {}\n".format(NAME, problem))
         return 1
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog=NAME, description=__doc__.splitlines()[0])
-    made.add_argument("--server", default=SITE, metavar="URL", help="the site (default: filled in)")
-    made.add_argument("--code", default="", help="the one-time code from the device's page")
-    made.add_argument("--home", metavar="FOLDER", help="default: " + default_home())
-    made.add_argument("--start", action="store_true", help="start the agent now and at each boot")
-    made.add_argument("--no-service", action="store_true", help="--start starts a process alone")
-    made.add_argument("--user", default="", help="as root: the user that the agent runs as")
+    result = argparse.ArgumentParser(prog=NAME, description=__doc__.splitlines()[0])
+    add = result.add_argument
+    add("--server", default=SITE, metavar="URL", help="the site (default: filled in)")
+    add("--code", default="", help="the one-time code from the device's page")
+    add("--home", metavar="FOLDER", help="default: " + default_home())
+    add("--start", action="store_true", help="start the agent now and at each boot")
+    add("--no-service", action="store_true", help="--start starts a process alone")
+    add("--user", default="", help="as root: the user that the agent runs as")
     text = "if this device has none: ask, install the wheel, or go without"
-    made.add_argument("--megengine", choices=["ask", "install", "find"], default="ask", help=text)
-    made.add_argument("--no-measure", action="store_true", help="save the 10 s that it takes")
-    made.add_argument("--force", action="store_true", help="enrol anew, also for another site")
-    made.add_argument("--uninstall", action="store_true", help="stop and remove all of it")
-    return made
+    add("--megengine", choices=["ask", "install", "find"], default="ask", help=text)
+    add("--no-measure", action="store_true", help="save the 10 s that it takes")
+    add("--force", action="store_true", help="enrol anew, also for another site")
+    add("--uninstall", action="store_true", help="stop and remove all of it")
+    return result
 
 
 def default_home() -> str:
@@ -88,7 +90,7 @@ def default_home() -> str:
 
 def install(options: argparse.Namespace) -> None:
     if not options.server:
-        raise Problem("give --server URL")
+        raise InstallError("give --server URL")
     site = options.server.rstrip("/")
     python = choose_python()
     os.makedirs(options.home, mode=0o700, exist_ok=True)
@@ -99,7 +101,7 @@ def install(options: argparse.Namespace) -> None:
 
 def prepare(options: argparse.Namespace, site: str, python: str) -> None:
     if version_of(python) < [3, 11]:
-        raise Problem(f"the user cannot run {python}: run the line with another Python")
+        raise InstallError(f"the user cannot run {python}: run the line with another Python")
     bundle = fetch_agent(site, options.home, python)
     worker = enrolled_as(site, options.home)
     if worker and not options.force:
@@ -109,13 +111,14 @@ def prepare(options: argparse.Namespace, site: str, python: str) -> None:
 
 
 def choose_user(home: str, requested: str) -> str:
-    """Whom the agent runs as: as asked, else as before; empty: as who runs this. Raises Problem.
+    """Return the user that the agent runs as; empty for the current user. Raises InstallError.
 
-    The folder becomes that user's: root neither runs nor writes what somebody else can change.
+    It is the requested user, or else the user of the present installation. The folder is given to
+    that user, because root must not run or write files that another user can change.
     """
     if os.geteuid():
         if requested:
-            raise Problem("only root can give --user")
+            raise InstallError("only root can give --user")
         return ""
     unit, owner = read_text(unit_path()), os.lstat(home).st_uid
     try:
@@ -123,22 +126,25 @@ def choose_user(home: str, requested: str) -> str:
             requested = unit.partition("\nUser=")[2].partition("\n")[0]
         user = pwd.getpwnam(requested) if requested else pwd.getpwuid(owner)
     except KeyError as error:
-        raise Problem(f"no such user: {error}") from None
+        raise InstallError(f"no such user: {error}") from None
     if owner not in (0, user.pw_uid):
-        raise Problem(f"{home} belongs to another user: give that one, or another --home")
+        raise InstallError(f"{home} belongs to another user: give that one, or another --home")
     if owner != user.pw_uid and subprocess.run(["chown", "-hR", user.pw_name, home]).returncode:
-        raise Problem(f"the files could not be given to {user.pw_name}")
+        raise InstallError(f"the files could not be given to {user.pw_name}")
     return user.pw_name if user.pw_uid else ""
 
 
 def as_user(name: str, work: Callable[[], None]) -> None:
-    """Do it in a process of that user; an empty name: here. Raises Problem."""
+    """Call `work` in a child process of that user, or here if `name` is empty.
+
+    Raises InstallError.
+    """
     child = os.fork() if name else 0
     if not name:
         work()
     elif child:
         if os.waitpid(child, 0)[1]:
-            raise Problem(f"it did not work as user {name}; see above")
+            raise InstallError(f"it did not work as user {name}; see above")
     else:
         try:
             become(name)
@@ -150,7 +156,7 @@ def as_user(name: str, work: Callable[[], None]) -> None:
 
 
 def become(name: str) -> None:
-    """Give up root for good."""
+    """Switch this process from root to that user, permanently."""
     user = pwd.getpwnam(name)
     os.initgroups(name, user.pw_gid)
     os.setgid(user.pw_gid)
@@ -160,17 +166,20 @@ def become(name: str) -> None:
 
 
 def choose_python() -> str:
-    """A Python that the agent runs on: this one, or one that is found. Raises Problem."""
+    """Return the path of a Python that the agent supports, preferably this one.
+
+    Raises InstallError.
+    """
     is_linux = platform.system() == "Linux" and sys.maxsize > 2**32
     if not is_linux or platform.libc_ver()[0] != "glibc":
-        raise Problem("the agent runs on 64-bit Linux with glibc 2.28 or newer only")
-    # not that of a virtual environment: pipx removes its own after days
-    own = getattr(sys, "_base_executable", "") or sys.executable
-    for name in [own, "python3.13", "python3.12", "python3.11", "python3.14"]:
+        raise InstallError("the agent runs on 64-bit Linux with glibc 2.28 or newer only")
+    # the base Python of a virtual environment: pipx removes its environments after days
+    current = getattr(sys, "_base_executable", "") or sys.executable
+    for name in [current, "python3.13", "python3.12", "python3.11", "python3.14"]:
         path = shutil.which(name) if name else None
         if path and version_of(path)[:2] >= [3, 11]:
             return path
-    raise Problem(
+    raise InstallError(
         "the agent needs Python 3.11 to 3.14, and this is {}.{}.\n"
         "Install one beside it (Debian, Ubuntu: apt install python3.11; anywhere: "
         "`uv python install 3.13`) and run the same line with it.".format(*sys.version_info[:2])
@@ -178,7 +187,7 @@ def choose_python() -> str:
 
 
 def version_of(path: str) -> List[int]:
-    """[3, 11, 2]; a shim that does not run is version 0."""
+    """Return the version of a Python, e.g. [3, 11, 2]; [0] if it does not run."""
     command = [path, "-I", "-c", "import sys; print(list(sys.version_info[:3]))"]
     try:
         output = subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=20)
@@ -188,22 +197,22 @@ def version_of(path: str) -> List[int]:
 
 
 def fetch_agent(site: str, home: str, python: str) -> str:
-    """Put the site's agent and its launcher into the folder; return the agent's path."""
+    """Download the site's agent and its launcher to the folder; return the agent's path."""
     try:
         manifest = json.loads(fetch(site + "/agent/manifest.json").decode())
         files = dict(manifest["files"])
     except (ValueError, KeyError, TypeError):
-        raise Problem(f"{site} is no MegEngine Web Profile: check the address") from None
+        raise InstallError(f"{site} is no MegEngine Web Profile: check the address") from None
     kind = "linux-{}-cp3{}".format(platform.machine(), version_of(python)[1])
     file = files.get(kind)
     if file is None:
-        raise Problem(f"{site} has no agent for {kind}, only for: {', '.join(sorted(files))}")
+        raise InstallError(f"{site} has no agent for {kind}, only for: {', '.join(sorted(files))}")
     path = os.path.join(home, "agent.pyz")
     if hashlib.sha256(read_bytes(path)).hexdigest() != file["sha256"]:
         say(f"Downloading the agent {manifest['version']} ({file['size_bytes'] / 1e6:.0f} MB).")
         content = fetch("{}/agent/{}".format(site, file["name"]))
         if hashlib.sha256(content).hexdigest() != file["sha256"]:
-            raise Problem("the download is damaged: run the line again")
+            raise InstallError("the download is damaged: run the line again")
         write_file(path, content, 0o700)
     with zipfile.ZipFile(path) as bundle:
         launcher = bundle.read("site/agent/install/launch.py")
@@ -219,20 +228,20 @@ def fetch(url: str, token: str = "") -> bytes:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
-        raise Problem(f"{url} answered {error.code}") from None
+        raise InstallError(f"{url} answered {error.code}") from None
     except OSError as error:
-        raise Problem(f"{url} cannot be reached: {error}") from None
+        raise InstallError(f"{url} cannot be reached: {error}") from None
 
 
 def enrolled_as(site: str, home: str) -> str:
-    """The name under which the site knows the token that lies here; empty if it does not."""
+    """Return the device's name for the stored token; empty if the site does not accept it."""
     config = read_text(os.path.join(home, "agent.toml"))
     token = read_text(os.path.join(home, "agent.token")).strip()
     if not token or "server = {}\n".format(json.dumps(site)) not in config:
         return ""
     try:
         answer = json.loads(fetch(site + "/api/agent/check/", token).decode())
-    except Problem:
+    except InstallError:
         return ""
     return str(answer["worker"])
 
@@ -241,18 +250,18 @@ def enrol(options: argparse.Namespace, site: str, python: str, bundle: str) -> N
     config = os.path.join(options.home, "agent.toml")
     server = "server = {}\n".format(json.dumps(site))
     if os.path.exists(config) and server not in read_text(config) and not options.force:
-        raise Problem("{} is for another site: --force replaces it".format(config))
+        raise InstallError("{} is for another site: --force replaces it".format(config))
     if not options.code:
-        raise Problem("give --code: an administrator makes one on the device's page")
+        raise InstallError("give --code: an administrator makes one on the device's page")
     command = [python, "-I", bundle, "enrol", "--server", site, "--code", options.code]
     command += ["--config", config, "--update", "--find-runtimes", "--quiet"]
     command += ["--force"] if os.path.exists(config) else []
     if subprocess.run(command).returncode:
-        raise Problem("the device was not enrolled; see above")
+        raise InstallError("the device was not enrolled; see above")
     if "[[runtime]]" not in read_text(config):
         offer_megengine(options, python, bundle, config)
     if "[[runtime]]" in read_text(config) and not options.no_measure:
-        # only before the agent starts: nothing else may run meanwhile
+        # before the agent starts, because nothing else may run during the measurement
         say("Measuring what this device reaches at best.")
         subprocess.run([python, "-I", bundle, "runtime", "check", "--config", config])
 
@@ -267,7 +276,7 @@ def offer_megengine(options: argparse.Namespace, python: str, bundle: str, confi
 
 
 def ask(question: str) -> bool:
-    """Ask at the terminal; without one the answer is no. Standard input is this script itself."""
+    """Ask the user at the terminal; return False without one. stdin may be this script."""
     try:
         with open("/dev/tty", "w") as out, open("/dev/tty") as terminal:
             out.write(question)
@@ -314,10 +323,10 @@ def systemctl_command() -> List[str]:
 
 
 def systemctl(*words: str) -> None:
-    done = subprocess.run(systemctl_command() + list(words), stderr=subprocess.PIPE)
-    if done.returncode:
-        message = done.stderr.decode(errors="replace").strip()
-        raise Problem(
+    process = subprocess.run(systemctl_command() + list(words), stderr=subprocess.PIPE)
+    if process.returncode:
+        message = process.stderr.decode(errors="replace").strip()
+        raise InstallError(
             f"systemctl {' '.join(words)}: {message}\nWithout a service: add --no-service"
         )
 
@@ -333,15 +342,15 @@ def start_process(home: str, python: str, launcher: str) -> None:
     log = os.path.join(home, "agent.log")
     command = [python, "-I", launcher]
     with open(log, "ab") as out, open(os.devnull, "rb") as nothing:
-        number = subprocess.Popen(
+        pid = subprocess.Popen(
             command, stdin=nothing, stdout=out, stderr=out, start_new_session=True, cwd=home
         ).pid
-    write_file(os.path.join(home, "launch.pid"), str(number).encode(), 0o600)
-    say(f"The agent runs as process {number}; it does not outlive a reboot. Log: {log}")
+    write_file(os.path.join(home, "launch.pid"), str(pid).encode(), 0o600)
+    say(f"The agent runs as process {pid}; it does not outlive a reboot. Log: {log}")
 
 
 def stop_process(home: str) -> None:
-    """End the launcher that `start_process` started; it ends the agent."""
+    """Stop the launcher that `start_process` started; the launcher stops the agent."""
     text = read_text(os.path.join(home, "launch.pid"))
     if not text.isdigit() or not is_ours(int(text), home):
         return
@@ -354,14 +363,14 @@ def stop_process(home: str) -> None:
 
 
 def is_ours(pid: int, home: str) -> bool:
-    """Numbers of processes are used again: what it runs tells."""
+    """Return whether the process is our launcher; pids are reused."""
     command = read_text("/proc/{}/cmdline".format(pid)).split("\0")
     return os.path.join(home, "launch.py") in command
 
 
 def uninstall(home: str) -> None:
     if not os.path.exists(os.path.join(home, "launch.py")):
-        raise Problem("there is no agent in {}".format(home))
+        raise InstallError("there is no agent in {}".format(home))
     stop_process(home)
     if os.path.join(home, "launch.py") in read_text(unit_path()):
         if has_systemd():
@@ -373,7 +382,7 @@ def uninstall(home: str) -> None:
 
 
 def write_file(path: str, content: bytes, mode: int) -> None:
-    """Replace a file in one step; a link that lies in the way is not followed."""
+    """Replace a file atomically, without following symbolic links."""
     handle, draft = tempfile.mkstemp(dir=os.path.dirname(path))
     with open(handle, "wb") as file:
         os.fchmod(handle, mode)

@@ -1,11 +1,12 @@
-"""Stays while the agent is replaced: starts it, and the one before if a new one does not work.
+"""Parent process of the agent: restart it after an update, and undo an update that does not work.
 
-Lies beside `agent.pyz`, which it runs. Only the standard library: it must work when the agent does
-not. Files of the folder that it shares with `agent.install.update`:
+The file is beside `agent.pyz`, which it runs. It uses only the standard library, because it must
+work if the agent does not. It shares these files of its folder with `agent.install.update`:
 
-    agent.pyz, agent.before.pyz   the agent, and the one that it replaced
-    trial                         exists from a replacement until the new agent was welcomed
-    refused.json                  {"sha256", "times", "until"} of one that was not; until: epoch s
+    agent.pyz, agent.before.pyz   the agent, and its previous version
+    trial                         exists from an update until the server accepts the new agent
+    refused.json                  {"sha256", "times", "until"} of an agent that was not accepted;
+                                  until: seconds since the epoch
 """
 
 import hashlib
@@ -18,15 +19,15 @@ import time
 from pathlib import Path
 from types import FrameType
 
-#: the agent's exit code for "start me again, I am a new file"
+#: the agent's exit code after it replaced its file
 REPLACED = 75
-#: a new agent unpacks itself, looks at each runtime and connects: a slow board takes a minute
+#: time for a new agent to unpack itself, probe the runtimes and connect; a slow board needs 60 s
 TRIAL_S = float(os.environ.get("MGW_AGENT_TRIAL_S", "300"))
-#: how long a refused version is left alone; twice as long each time
+#: pause before a failed version is tried again, doubled each time
 _PAUSE_S = 3600.0
 _LONGEST_PAUSE_S = 7 * 24 * 3600.0
 _POLL_S = 0.2
-#: the agent ends its runs first
+#: time for the agent to stop its runs
 _GRACE_S = 45.0
 
 HOME = Path(__file__).resolve().parent
@@ -34,8 +35,8 @@ AGENT, BEFORE = HOME / "agent.pyz", HOME / "agent.before.pyz"
 TRIAL, REFUSED = HOME / "trial", HOME / "refused.json"
 
 
-class Launcher:
-    """One agent after the other, until one ends for another reason than a replacement."""
+class AgentLauncher:
+    """Runs the agent, and runs it again after each update."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
@@ -52,7 +53,10 @@ class Launcher:
                 return code if code >= 0 else 128 - code
 
     def _run_one(self) -> int | None:
-        """Run the agent to its end. A trial that fails ends as `REPLACED`."""
+        """Run the agent until it ends; return its exit code, None if the launcher is stopping.
+
+        After a failed trial, return `REPLACED` if there is a previous version to run.
+        """
         if self._stopping:
             return None
         command = [sys.executable, "-I", str(AGENT), "run", "--config", str(HOME / "agent.toml")]
@@ -61,12 +65,12 @@ class Launcher:
             self._child.terminate()
         if TRIAL.exists() and not self._passes(self._child):
             if not self._stopping:
-                return _go_back()
+                return _restore_previous()
             return None
         return self._child.wait()
 
     def _passes(self, child: "subprocess.Popen[bytes]") -> bool:
-        """Wait until the agent on trial was welcomed; end one that is not."""
+        """Wait until the server accepts the agent on trial; stop an agent that takes too long."""
         deadline = time.monotonic() + TRIAL_S
         while TRIAL.exists():
             if child.poll() is not None:
@@ -92,19 +96,19 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         child.wait()
 
 
-def _go_back() -> int:
-    """Put the agent from before into its place, and remember which one did not work."""
+def _restore_previous() -> int:
+    """Restore the previous agent, and record the one that did not work; return the exit code."""
     TRIAL.unlink(missing_ok=True)
     digest = hashlib.sha256(AGENT.read_bytes()).hexdigest()
     times = 1
     try:
-        known = json.loads(REFUSED.read_bytes())
-        times += known["times"] if known["sha256"] == digest else 0
+        previous = json.loads(REFUSED.read_bytes())
+        times += previous["times"] if previous["sha256"] == digest else 0
     except (OSError, ValueError, KeyError, TypeError):
         pass
     pause_s = min(_PAUSE_S * 2 ** (times - 1), _LONGEST_PAUSE_S)
-    row = {"sha256": digest, "times": times, "until": time.time() + pause_s}
-    REFUSED.write_text(json.dumps(row), encoding="utf-8")
+    record = {"sha256": digest, "times": times, "until": time.time() + pause_s}
+    REFUSED.write_text(json.dumps(record), encoding="utf-8")
     sys.stderr.write("launch: the new agent was not welcomed: back to the one before\n")
     if not BEFORE.exists():
         return 1
@@ -113,4 +117,4 @@ def _go_back() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(Launcher().run())
+    sys.exit(AgentLauncher().run())

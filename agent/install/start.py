@@ -1,6 +1,7 @@
-"""The first module of the agent's file: unpack it once, then run the agent.
+"""Entry point of the agent's zipapp: unpack it once, then run the agent.
 
-Only the standard library, and syntax that an old Python can read, so that it can say what it needs.
+It uses only the standard library and syntax of old Pythons, so that it can report which version it
+needs.
 """
 
 import fcntl
@@ -10,7 +11,7 @@ import sys
 import zipfile
 
 BUNDLE = os.path.dirname(os.path.abspath(__file__))
-#: unpacked versions that stay: this one and the one before
+#: number of unpacked versions to keep: this one and the previous one
 _KEPT = 2
 
 
@@ -39,7 +40,7 @@ def _check(kind):
 
 def _unpacked(bundle, name):
     # type: (zipfile.ZipFile, str) -> str
-    """The folder with the bundle's packages; two starts at once unpack it once."""
+    """Return the folder with the unpacked packages; concurrent starts unpack only once."""
     root = _root()
     folder = os.path.join(root, name)
     if os.path.isdir(folder):
@@ -53,13 +54,13 @@ def _unpacked(bundle, name):
             bundle.extractall(draft, members)
             os.rename(os.path.join(draft, "site"), folder)
             shutil.rmtree(draft, ignore_errors=True)
-            _tidy(root)
+            _remove_old_versions(root)
     return folder
 
 
 def _root():
     # type: () -> str
-    """Beside the file where that can be written, else in the user's cache."""
+    """Return the folder of unpacked versions: beside the zipapp, or in the user's cache."""
     beside = os.path.dirname(BUNDLE)
     if not os.access(beside, os.W_OK):
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -69,7 +70,7 @@ def _root():
     return root
 
 
-def _tidy(root):
+def _remove_old_versions(root):
     # type: (str) -> None
     folders = [os.path.join(root, name) for name in os.listdir(root) if name != "lock"]
     folders.sort(key=os.path.getmtime, reverse=True)

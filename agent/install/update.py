@@ -1,7 +1,8 @@
-"""The agent of a bundle replaces itself with what its server serves, between two attempts.
+"""Update the agent's zipapp to the version that the server serves, between two attempts.
 
-Where it runs from a clone it only says that it is behind: that is its owner's to change. The other
-half is `agent.install.launch`, which starts the new file, and goes back if it is not welcomed.
+An agent that runs from a clone only logs that it is outdated, since its owner updates it. The
+parent process, `agent.install.launch`, starts the new file, and restores the previous one if the
+server does not accept it.
 """
 
 import asyncio
@@ -22,11 +23,11 @@ from agent import __version__
 
 log = logging.getLogger(__name__)
 
-#: what the launcher understands as "start me again"; the same number stands there
+#: makes the launcher start the agent again; equal to `agent.install.launch.REPLACED`
 EXIT_CODE = 75
-#: tells that a launcher watches, and in which folder
+#: environment variable with the launcher's folder; unset without a launcher
 HOME_VARIABLE = "MGW_AGENT_HOME"
-#: between two tries, after one that failed
+#: pause after a failed update
 AGAIN_S = 600.0
 _MANIFEST = "/agent/manifest.json"
 _TIMEOUT_S = 60.0
@@ -34,14 +35,14 @@ _IDLE_POLL_S = 1.0
 
 
 class Replaced(Exception):
-    """The new file is in place: end, so that the launcher starts it."""
+    """The new file is in place. The agent must exit, so that the launcher starts it."""
 
 
 class UpdateFailed(RuntimeError):
-    """This time; the text says why."""
+    """The update failed, and may succeed later; the text says why."""
 
 
-class _File(BaseModel):
+class _AgentFile(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     name: str
@@ -49,31 +50,35 @@ class _File(BaseModel):
     size_bytes: int
 
 
-class _Manifest(BaseModel):
+class _AgentManifest(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     version: str
-    files: dict[str, _File]
+    files: dict[str, _AgentFile]
 
 
 class Updater:
-    """`held` are the attempts that the server knows to be here: nothing is done beside them."""
+    """Updates the agent while it has no attempts.
+
+    `held` returns the attempts that the agent has announced to the server. `allowed`: the device's
+    owner allows updates.
+    """
 
     def __init__(self, server: str, held: Callable[[], Sized], *, allowed: bool) -> None:
         home = os.environ.get(HOME_VARIABLE, "")
         self._home = Path(home) if home else None
         self._server, self._held, self._allowed = server, held, allowed
-        self._wanted = ""
+        self._version = ""
         self._offered = asyncio.Event()
 
     @property
     def can_update(self) -> bool:
-        """Whether a launcher watches, and the owner lets it."""
+        """Whether the agent has a launcher, and the owner allows updates."""
         return self._allowed and self._home is not None
 
     @property
     def is_on_trial(self) -> bool:
-        """Whether the launcher goes back to the agent before, should this one end."""
+        """Whether the launcher restores the previous agent if this one ends."""
         return self._home is not None and (self._home / "trial").exists()
 
     @property
@@ -81,7 +86,10 @@ class Updater:
         return bool(self._held())
 
     def welcomed(self, served: str) -> None:
-        """The server took this agent, and serves version `served` (empty: it does not say)."""
+        """Handle the server's Welcome, which confirms this agent and offers version `served`.
+
+        `served` is empty if the server offers none.
+        """
         if self._home is not None:
             (self._home / "trial").unlink(missing_ok=True)
         if not is_other(served):
@@ -94,48 +102,52 @@ class Updater:
                 served,
             )
             return
-        self._wanted = served
+        self._version = served
         self._offered.set()
 
     async def run(self) -> None:
-        """Wait for a version to be offered, then for peace, then replace. Raises Replaced."""
+        """Wait for an offered version, then update; try again after failures. Raises Replaced."""
         while True:
             await self._offered.wait()
             try:
                 await self.replace()
             except (UpdateFailed, OSError) as problem:
-                log.warning("update_failed wanted=%s text=%s", self._wanted, problem)
+                log.warning("update_failed wanted=%s text=%s", self._version, problem)
                 await asyncio.sleep(AGAIN_S)
 
     async def replace(self) -> None:
-        """Do it as soon as no attempt is here. Raises Replaced, UpdateFailed, OSError."""
+        """Replace the agent's file while it has no attempts.
+
+        Raises Replaced, UpdateFailed, OSError.
+        """
         if self._home is None:
             raise UpdateFailed("no launcher watches")
         while True:
-            await self._idle()
-            file = await self._look()
+            await self._wait_until_idle()
+            file = await self._find_file()
             draft = self._home / "agent.pyz.new"
             try:
                 await self._download(file, draft)
-            except _Disturbed:
+            except _AttemptArrived:
                 continue
-            # from here on nothing waits, so no order can come between
+            # no await from here on, so that no order can arrive in between
             if not self.is_busy:
                 _put_in_place(self._home, draft)
-                log.info("update_installed own=%s served=%s", __version__, self._wanted)
+                log.info("update_installed own=%s served=%s", __version__, self._version)
                 raise Replaced
 
-    async def _idle(self) -> None:
-        """Wait until no attempt is here; a second more does not matter."""
-        while self.is_busy:  # noqa: ASYNC110 - attempts end in many places, and none should tell us
+    async def _wait_until_idle(self) -> None:
+        """Wait until the agent has no attempts."""
+        while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
             await asyncio.sleep(_IDLE_POLL_S)
 
-    async def _look(self) -> _File:
+    async def _find_file(self) -> _AgentFile:
+        """Return the manifest's entry for this kind of device. Raises UpdateFailed."""
         kind = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
         try:
             async with httpx2.AsyncClient(timeout=_TIMEOUT_S) as client:
-                answer = await client.get(self._server + _MANIFEST)
-            manifest = _Manifest.model_validate_json(answer.content)
+                response = await client.get(self._server + _MANIFEST)
+            manifest = _AgentManifest.model_validate_json(response.content)
         except (httpx2.HTTPError, ValidationError) as error:
             raise UpdateFailed(f"the manifest: {type(error).__name__}") from error
         file = manifest.files.get(kind)
@@ -146,42 +158,51 @@ class Updater:
             raise UpdateFailed(f"{manifest.version} did not work; next try in {pause_s:.0f} s")
         return file
 
-    async def _download(self, file: _File, draft: Path) -> None:
-        """Fetch and check. Raises UpdateFailed, _Disturbed as soon as an attempt is here."""
+    async def _download(self, file: _AgentFile, draft: Path) -> None:
+        """Download the file and verify its digest.
+
+        Raises UpdateFailed, or _AttemptArrived as soon as the agent has an attempt.
+        """
         digest = hashlib.sha256()
         url = f"{self._server}/agent/{file.name}"
         try:
             async with (
                 httpx2.AsyncClient(timeout=_TIMEOUT_S) as client,
-                client.stream("GET", url) as answer,
+                client.stream("GET", url) as response,
             ):
-                if answer.status_code != 200:
-                    raise UpdateFailed(f"{file.name}: {answer.status_code}")
+                if response.status_code != 200:
+                    raise UpdateFailed(f"{file.name}: {response.status_code}")
                 with draft.open("wb") as target:
-                    async for piece in answer.aiter_bytes(1 << 16):
+                    async for chunk in response.aiter_bytes(1 << 16):
                         if self.is_busy:
-                            raise _Disturbed
-                        digest.update(piece)
-                        target.write(piece)
+                            raise _AttemptArrived
+                        digest.update(chunk)
+                        target.write(chunk)
         except httpx2.HTTPError as error:
             raise UpdateFailed(f"{file.name}: {type(error).__name__}") from error
         if digest.hexdigest() != file.sha256:
             raise UpdateFailed(f"{file.name} arrived damaged")
 
 
-class _Disturbed(Exception):
-    """An attempt came: it has precedence."""
+class _AttemptArrived(Exception):
+    """The agent got an attempt, which takes precedence over the update."""
 
 
 def is_other(served: str) -> bool:
-    """Whether the server serves another build than this one; a clone goes by its number alone."""
+    """Return whether the server serves another build.
+
+    A clone, whose version has no build suffix, compares only the version number.
+    """
     if not served or served == __version__:
         return False
     return "+" in __version__ or served.partition("+")[0] != __version__
 
 
 def _put_in_place(home: Path, draft: Path) -> None:
-    """The old file stays for the launcher; each step leaves an agent that can be started."""
+    """Replace the agent by the draft, and keep the old file for the launcher.
+
+    After each step there is an agent that can be started.
+    """
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.chmod(0o700)
@@ -194,7 +215,7 @@ def _put_in_place(home: Path, draft: Path) -> None:
 
 
 def _refused_for(home: Path | None, sha256: str) -> float:
-    """Seconds for which the launcher wants this file left alone."""
+    """Return the seconds until a file that did not work may be tried again, 0 for other files."""
     if home is None:
         return 0.0
     try:

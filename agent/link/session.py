@@ -70,7 +70,7 @@ class Session:
     ) -> None:
         self._config, self._greet, self._welcomed = config, greet, welcomed
         self._attempts, self._outbox, self._policies = attempts, tools.outbox, tools.policies
-        self._bench = tools.bench
+        self._quiet_mode = tools.quiet_mode
         self._socket: ClientConnection | None = None
 
     async def run(self) -> None:
@@ -136,8 +136,8 @@ class Session:
         log.info("connected worker=%r", welcome.worker)
         self._welcomed(welcome)
         queue: asyncio.Queue[str] = asyncio.Queue()
-        self._bench.heartbeat_s = welcome.heartbeat_s
-        self._bench.renew()
+        self._quiet_mode.heartbeat_s = welcome.heartbeat_s
+        self._quiet_mode.renew()
         self._outbox.attach(queue.put_nowait)
         tasks = [
             asyncio.create_task(self._write(socket, queue)),
@@ -161,7 +161,7 @@ class Session:
     async def _send_heartbeats(self, interval_s: float) -> None:
         while True:
             await asyncio.sleep(interval_s)
-            if self._bench.is_quiet:
+            if self._quiet_mode.is_quiet:
                 continue
             self._outbox.post(Heartbeat(sent_at=time.time(), running=self._attempts.held()))
 

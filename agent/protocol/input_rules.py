@@ -1,4 +1,7 @@
-"""Names and dtypes allowed for the inputs of a model; server and agent apply the same rules."""
+"""Names and dtypes allowed for the inputs of a model; server and agent apply the same rules.
+
+They are separate from `agent.protocol.inputs` so that the server imports them without numpy.
+"""
 
 #: longest name of an input, in characters
 LONGEST_NAME = 200

@@ -9,11 +9,11 @@ from agent.protocol.plan import Plan
 from agent.protocol.script import Script
 
 
-class _Part(BaseModel):
+class _ManifestModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class FileRecord(_Part):
+class FileRecord(_ManifestModel):
     """A file that the device downloaded, with the input variable or option that it was used for."""
 
     name: str
@@ -23,7 +23,7 @@ class FileRecord(_Part):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
-class InputRecord(_Part):
+class InputRecord(_ManifestModel):
     """The array that was passed as one input variable, and where its values come from."""
 
     name: str
@@ -33,7 +33,7 @@ class InputRecord(_Part):
     sha256: str = ""
 
 
-class Manifest(_Part):
+class Manifest(_ManifestModel):
     format: Literal[1] = 1
     attempt: str
     agent_version: str

@@ -7,11 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent.protocol.plan import Plan
 
 
-class _Part(BaseModel):
+class _MeasurementModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class PassRecord(_Part):
+class PassRecord(_MeasurementModel):
     """One pass, i.e. one process. Times in milliseconds come from load_and_run's log, in order.
 
     `kept` is false for a pass that only determined the model's inputs, or the number of iterations
@@ -37,14 +37,14 @@ class PassRecord(_Part):
     profile: str = ""
 
 
-class Contamination(_Part):
+class Contamination(_MeasurementModel):
     """A disturbance that may have slowed down the run; `detail` describes what was observed."""
 
     code: str = Field(max_length=40)
     detail: str = Field(default="", max_length=500)
 
 
-class Measurement(_Part):
+class Measurement(_MeasurementModel):
     """The root object of `measurement.json`.
 
     `device` holds snapshots of the device: `before`, `during` (a list, taken while nothing is

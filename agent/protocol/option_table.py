@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 Value = bool | int | float | str
-Kind = Literal["bool", "int", "float", "choice", "text", "artifact", "file", "library", "agent"]
+OptionKind = Literal[
+    "bool", "int", "float", "choice", "text", "artifact", "file", "library", "agent"
+]
 
 
-class Group(StrEnum):
+class OptionGroup(StrEnum):
     """load_and_run's groups of options; each has a source file of its own there."""
 
     MODEL = "model"
@@ -65,8 +67,8 @@ class Option:
     """
 
     name: str
-    group: Group
-    kind: Kind
+    group: OptionGroup
+    kind: OptionKind
     default: Value = False
     type: Literal["bool", "int32", "uint64", "double", "string"] = "bool"
     minimum: int | float | None = None
@@ -130,7 +132,7 @@ def _option(row: Mapping[str, Any]) -> Option:
         for key, value in row.items()
         if key in _FIELDS
     }
-    values["group"] = Group(row["group"])
+    values["group"] = OptionGroup(row["group"])
     values["excludes"] = _excludes(row["name"])
     values["wheel_mdl"] = "not_with_mdl" not in row
     return Option(**values)

@@ -1,5 +1,5 @@
-"""MegEngine versions on this machine: found, installed, described.
+"""Find, install and describe the MegEngine versions on this machine.
 
-A runtime is a command prefix (`command.command_for`), either of a `load_and_run` binary or of an
-interpreter with the MegEngine wheel.
+A runtime is a command prefix (`command.command_for`): a `load_and_run` binary, or an interpreter
+with the MegEngine wheel.
 """

@@ -18,9 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     ensure = commands.add_parser("ensure", help="make the MegEngine runtime unless it is there")
     ensure.add_argument("--version", default=VERSION, help="of MegEngine (default: %(default)s)")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        python = ensure_wheel_runtime(chosen.version, say=_say)
+        python = ensure_wheel_runtime(options.version, say=_say)
     except NoPython as problem:
         _say(str(problem))
         return NO_PYTHON

@@ -1,4 +1,4 @@
-"""How a runtime is started."""
+"""Build the command line of a runtime, and run commands."""
 
 import platform
 import subprocess
@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-#: load_and_run's command line on the wheel; a folder that a Python interpreter runs by its path
+#: load_and_run for the wheel: a folder that a Python interpreter runs by its path
 LOAD_AND_RUN = Path(__file__).resolve().parent.parent / "load_and_run"
 
-#: how a load_and_run reads its command line: "legacy" up to 1.6
+#: syntax of load_and_run's command line: "legacy" up to 1.6
 Style = Literal["gflags", "legacy"]
 
-#: the core ids must stand behind the number of threads; --model-info swallows what follows it
+#: sort keys: the core ids must follow the number of threads; --model-info must be last, as it
+#: consumes the arguments behind it
 _LAST = {"--multi-thread-core-ids": 1, "--model-info": 2}
 
 
 def command_for(kind: Literal["wheel", "binary"], path: str) -> list[str]:
-    """The first arguments of a load_and_run command; model and flags follow.
+    """Return the first arguments of a load_and_run command; model and flags follow.
 
     `path` is the interpreter with MegEngine (wheel) or load_and_run itself (binary).
     """
@@ -25,18 +26,18 @@ def command_for(kind: Literal["wheel", "binary"], path: str) -> list[str]:
 
 
 def arguments_for(style: Style, arguments: Sequence[str]) -> list[str]:
-    """load_and_run's arguments in the form that it reads."""
+    """Return load_and_run's arguments in the syntax `style`."""
     return legacy_arguments(arguments) if style == "legacy" else list(arguments)
 
 
 def legacy_arguments(arguments: Sequence[str]) -> list[str]:
-    """`[model, "--name=value", "--flag", ...]` as load_and_run up to 1.6 reads it.
+    """Convert `[model, "--name=value", "--flag", ...]` to the syntax of load_and_run up to 1.6.
 
-    Dashes instead of underscores, values as arguments of their own, bools without a value, and the
-    processor's own name where later versions say `cpu`.
+    It has dashes instead of underscores, values as separate arguments, bools without a value, and
+    the name of the processor where later versions have `cpu`.
     """
     model, *flags = arguments
-    pairs = sorted((pair for flag in flags for pair in _split(flag)), key=_place)
+    pairs = sorted((pair for flag in flags for pair in _split(flag)), key=_sort_key)
     return [model, *(part for pair in pairs for part in pair)]
 
 
@@ -49,7 +50,7 @@ def _split(flag: str) -> Iterable[tuple[str, ...]]:
         yield name, _processor() if (name, value) == ("--layout-transform", "cpu") else value
 
 
-def _place(pair: tuple[str, ...]) -> int:
+def _sort_key(pair: tuple[str, ...]) -> int:
     return _LAST.get(pair[0], 0)
 
 
@@ -60,7 +61,7 @@ def _processor() -> str:
 def run_to_end(
     command: Sequence[str], timeout_s: float, folder: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without input and keep what it says. Raises OSError, TimeoutExpired."""
+    """Run a program without input and capture its output. Raises OSError, TimeoutExpired."""
     return subprocess.run(
         command,
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Read and write the runtimes in the agent's configuration, and the results of their checks."""
+"""Add runtimes to the agent's configuration, and read the results of their checks."""
 
 import fcntl
 import json
@@ -13,16 +13,17 @@ from typing import Any
 
 from agent.runtimes.install import RuntimeProblem
 
-#: what `agent runtime check` found of one runtime
-Record = dict[str, Any]
+#: result of `agent runtime check` for one runtime
+CheckRecord = dict[str, Any]
 
 
 def append_runtime(config: Path, version: str, kind: str, path: str) -> None:
-    """Add a `[[runtime]]` at the end; all other bytes and the file's mode stay, or nothing changes.
+    """Append a `[[runtime]]` to the configuration file, atomically and with the file's mode.
 
-    Raises RuntimeProblem if the version is there already or the file cannot be extended.
+    The other bytes of the file do not change. Raises RuntimeProblem if the file already has the
+    version or cannot be extended.
     """
-    config = config.resolve()  # a link stays a link
+    config = config.resolve()  # replace the target of a symbolic link, not the link
     entry = "".join(
         f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
         for key, value in (("version", version), ("kind", kind), ("path", path))
@@ -55,7 +56,10 @@ def _check(config: Path, before: bytes, after: bytes, entry: dict[str, str]) -> 
 
 @contextmanager
 def _locked(config: Path) -> Iterator[None]:
-    """Two at once would lose one entry. The folder is locked: the file itself is replaced."""
+    """Lock the file's folder, so that concurrent changes lose no entry.
+
+    The file itself cannot be locked, because it is replaced.
+    """
     folder = os.open(config.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -65,7 +69,7 @@ def _locked(config: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
-    """Put a whole new file in the place of `path`; its mode stays, or is 0600 for a new one."""
+    """Replace the file `path` atomically. `mode` None keeps its mode, 0600 for a new file."""
     if mode is None:
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -82,23 +86,23 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
 
 
 def checks_path(config_path: Path) -> Path:
-    """Where checks are recorded: beside the configuration, as `<name>.runtimes.json`."""
+    """Return the path of the check results: `<name>.runtimes.json` beside the configuration."""
     return config_path.resolve().with_suffix(".runtimes.json")
 
 
-def read_checks(config_path: Path) -> dict[str, Record]:
-    """The record of each runtime by version; none of a file that is missing or broken."""
+def read_checks(config_path: Path) -> dict[str, CheckRecord]:
+    """Return the check result of each runtime by version; empty if the file is missing or bad."""
     try:
-        read = json.loads(checks_path(config_path).read_bytes())
+        checks = json.loads(checks_path(config_path).read_bytes())
     except (OSError, ValueError):
         return {}
-    if not isinstance(read, dict):
+    if not isinstance(checks, dict):
         return {}
-    return {version: check for version, check in read.items() if isinstance(check, dict)}
+    return {version: check for version, check in checks.items() if isinstance(check, dict)}
 
 
-def roofs_in(check: Record, path: str) -> list[Record]:
-    """The roofs that a check measured, if it was of the runtime at this path."""
+def peaks_in(check: CheckRecord, path: str) -> list[CheckRecord]:
+    """Return the peak performance records of a check, if it was of the runtime at this path."""
     roofs = check.get("roofs")
     if check.get("path") != path or not isinstance(roofs, list):
         return []

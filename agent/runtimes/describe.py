@@ -1,4 +1,4 @@
-"""Which MegEngine a runtime is and what it can do, asked of the runtime itself."""
+"""Determine the version and capabilities of a runtime by running it."""
 
 import json
 import os
@@ -25,8 +25,8 @@ _LONGEST_PROBLEM = 500
 _MOST_GPUS = 64
 _MOST_TERMINAL_BYTES = 1 << 20
 
-#: in two lines: what looks for GPUs may take the process with it
-_ASK_WHEEL = f"""\
+#: prints two lines, because searching for GPUs may crash the process
+_PROBE_WHEEL = f"""\
 import json, os, platform, re, sys
 import megenginelite as lite
 print({_MARK!r} + json.dumps([lite.version, platform.python_version()]))
@@ -45,7 +45,7 @@ except Exception:
 print({_DEVICES!r} + json.dumps([megengine, gpus]))
 """
 
-#: not "load_and_run version 1.0", which gflags prints for every one of them
+#: does not match "load_and_run version 1.0", which gflags prints for all versions
 _VERSION = re.compile(
     r"\bMeg(?:Brain|Engine)[ :]+v?(\d{1,4}\.\d{1,4}(?:\.\d{1,6})?)", re.IGNORECASE
 )
@@ -54,13 +54,13 @@ _NO_MODEL = "no-such-model.mge"
 
 @dataclass(frozen=True)
 class RuntimeDescription:
-    """One runtime. `problem` is empty if it can be used; `python` is empty for a binary.
+    """One runtime. `problem` is empty if it is usable; `python` is empty for a binary.
 
-    `path` is the interpreter of a wheel, or the binary. `flags`: the options that a binary knows,
-    with underscores; empty if that is not known, as for a wheel. `builds`: of a binary what it was
-    built with (cuda, tensorrt, fast_run, json, jit, c_opr), of a wheel what this machine lets it
-    use (cuda, tensorrt). `style` is how the command line must be written. `megengine` and
-    `devices` (cpu, cuda0, ...) are known of a wheel only.
+    `path` is the interpreter of a wheel, or the binary. `flags` are the options that a binary
+    supports, with underscores; empty if they are unknown, as for a wheel. `builds` are the
+    features that a binary was built with (cuda, tensorrt, fast_run, json, jit, c_opr), or those
+    that a wheel can use on this machine (cuda, tensorrt). `style` is the syntax of the command
+    line. `megengine` and `devices` (cpu, cuda0, ...) are set for a wheel only.
     """
 
     version: str
@@ -76,17 +76,17 @@ class RuntimeDescription:
 
 
 def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDescription:
-    """Import MegEngine in the interpreter `python` and say what it is. Never raises."""
+    """Describe the MegEngine that the interpreter `python` imports. Never raises."""
     try:
-        done = run_to_end([python, "-c", _ASK_WHEEL], timeout_s)
+        process = run_to_end([python, "-c", _PROBE_WHEEL], timeout_s)
     except subprocess.TimeoutExpired:
         return _unusable("wheel", python, f"importing MegEngine took longer than {timeout_s:g} s")
     except OSError as error:
         return _unusable("wheel", python, f"cannot start {python}: {error.strerror}")
-    answer = _answer(done.stdout, _MARK)
+    answer = _answer(process.stdout, _MARK)
     if answer is None:
-        return _unusable("wheel", python, f"cannot import MegEngine: {_reason(done)}")
-    megengine, gpus = _answer(done.stdout, _DEVICES) or ("", 0)
+        return _unusable("wheel", python, f"cannot import MegEngine: {_reason(process)}")
+    megengine, gpus = _answer(process.stdout, _DEVICES) or ("", 0)
     gpus = min(gpus, _MOST_GPUS) if isinstance(gpus, int) else 0
     return RuntimeDescription(
         version=str(answer[0]),
@@ -100,14 +100,14 @@ def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDe
 
 
 def describe_binary(path: str, timeout_s: float = BINARY_TIMEOUT_S) -> RuntimeDescription:
-    """Ask the binary `path` what it is, in an empty folder. Never raises."""
+    """Describe the binary `path` by running it in an empty folder. Never raises."""
     if not Path(path).is_file():
         return _unusable("binary", path, f"{path} is no file")
     if not os.access(path, os.X_OK):
         return _unusable("binary", path, f"{path} is not executable")
     try:
         with tempfile.TemporaryDirectory(prefix="mgw-describe-") as folder:
-            return _ask_binary(_Binary(path, folder, timeout_s))
+            return _probe_binary(_Binary(path, folder, timeout_s))
     except subprocess.TimeoutExpired:
         return _unusable("binary", path, f"{path} did not end within {timeout_s:g} s")
     except OSError as error:
@@ -127,29 +127,31 @@ class _Binary:
         return _output_at_terminal(self._command(arguments), self.folder, self.timeout_s)
 
     def _command(self, arguments: tuple[str, ...]) -> list[str]:
-        # load_and_run aborts at a missing model: without the limit that leaves a core file
-        quiet = ["/bin/sh", "-c", 'ulimit -c 0; exec "$0" "$@"']
-        return [*quiet, str(Path(self.path).resolve()), *arguments]
+        # load_and_run aborts if the model is missing; the limit prevents a core dump
+        without_core = ["/bin/sh", "-c", 'ulimit -c 0; exec "$0" "$@"']
+        return [*without_core, str(Path(self.path).resolve()), *arguments]
 
 
-def _ask_binary(binary: _Binary) -> RuntimeDescription:
-    """From 1.7 on the flags are in --help, and the version is in the log of a run that aborts.
+def _probe_binary(binary: _Binary) -> RuntimeDescription:
+    """Describe a binary by its output.
 
-    Up to 1.6 every first argument is a model, and both are printed without arguments.
+    From 1.7 on, --help lists the flags, and the version is in the log of a run that aborts. Up to
+    1.6 the first argument is always taken for a model; without arguments, flags and version are
+    printed.
     """
-    helped = binary.run("--help")
-    text = _said(helped)
+    help_process = binary.run("--help")
+    text = _output_of(help_process)
     flags = frozenset(parse_help(text))
     style: Style = "gflags"
     if not flags:
-        bare = _said(binary.run())
-        flags = parse_legacy_help(bare)
+        output = _output_of(binary.run())
+        flags = parse_legacy_help(output)
         style = "legacy" if flags else "gflags"
-        text += bare
+        text += output
     version = _version(text) or _version(binary.run_at_terminal(_NO_MODEL))
-    version = version or _version(_said(binary.run("--version")))
+    version = version or _version(_output_of(binary.run("--version")))
     if not version:
-        why = f"{binary.path} does not say its version: {_reason(helped)}"
+        why = f"{binary.path} does not say its version: {_reason(help_process)}"
         return _unusable("binary", binary.path, why)
     names = tuple(sorted(flags))
     return RuntimeDescription(
@@ -157,8 +159,8 @@ def _ask_binary(binary: _Binary) -> RuntimeDescription:
     )
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
-    return f"{done.stdout}\n{done.stderr}\n"
+def _output_of(process: subprocess.CompletedProcess[str]) -> str:
+    return f"{process.stdout}\n{process.stderr}\n"
 
 
 def _version(text: str) -> str:
@@ -167,7 +169,7 @@ def _version(text: str) -> str:
 
 
 def _answer(text: str, mark: str) -> list[Any] | None:
-    """The pair that our own program printed behind `mark`; the library prints what it likes."""
+    """Return the pair that our probe printed behind `mark`; other lines are the library's."""
     for line in text.splitlines():
         if line.startswith(mark):
             try:
@@ -179,10 +181,10 @@ def _answer(text: str, mark: str) -> list[Any] | None:
     return None
 
 
-def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    """The last thing the process said, or how it ended if it said nothing."""
-    lines = [line for line in _said(done).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else f"it ended with exit code {done.returncode}"
+def _reason(process: subprocess.CompletedProcess[str]) -> str:
+    """Return the last line of the output, or the exit code if there is no output."""
+    lines = [line for line in _output_of(process).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else f"it ended with exit code {process.returncode}"
 
 
 def _unusable(kind: Literal["wheel", "binary"], path: str, problem: str) -> RuntimeDescription:
@@ -190,48 +192,48 @@ def _unusable(kind: Literal["wheel", "binary"], path: str, problem: str) -> Runt
 
 
 def _output_at_terminal(command: list[str], folder: str, timeout_s: float) -> str:
-    """What the command prints at a terminal, stdout and stderr as they come.
+    """Return the output of a command (stdout and stderr) that runs in a pseudo-terminal.
 
-    load_and_run 1.7 to 1.10 prints its version to stdout and aborts at a missing model. Into a pipe
-    the C library writes whole blocks, and abort throws away what is left; to a terminal it writes
-    lines. Raises OSError, TimeoutExpired.
+    load_and_run 1.7 to 1.10 prints its version to stdout and aborts if the model is missing. The C
+    library buffers output to a pipe in blocks, and abort discards the buffer; output to a terminal
+    is buffered by line. Raises OSError, TimeoutExpired.
     """
-    ours, theirs = pty.openpty()
+    controller, terminal = pty.openpty()
     try:
         try:
             process = subprocess.Popen(
                 command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=theirs,
-                stderr=theirs,
+                stdout=terminal,
+                stderr=terminal,
                 start_new_session=True,
             )
         finally:
-            os.close(theirs)
+            os.close(terminal)
         try:
-            return _read_terminal(ours, command, timeout_s).decode("utf-8", "replace")
+            return _read_terminal(controller, command, timeout_s).decode("utf-8", "replace")
         finally:
             with suppress(ProcessLookupError, PermissionError):  # it has ended
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     finally:
-        os.close(ours)
+        os.close(controller)
 
 
-def _read_terminal(terminal: int, command: list[str], timeout_s: float) -> bytes:
-    """Everything until the last one who could write is gone."""
+def _read_terminal(controller: int, command: list[str], timeout_s: float) -> bytes:
+    """Read until all processes have closed the terminal."""
     deadline = time.monotonic() + timeout_s
-    read = b""
-    while len(read) < _MOST_TERMINAL_BYTES:
-        ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+    output = b""
+    while len(output) < _MOST_TERMINAL_BYTES:
+        ready, _, _ = select.select([controller], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             raise subprocess.TimeoutExpired(command, timeout_s)
         try:
-            piece = os.read(terminal, 65536)
-        except OSError:  # EIO: how Linux says that the other side is closed
+            chunk = os.read(controller, 65536)
+        except OSError:  # EIO: on Linux, the terminal is closed
             break
-        if not piece:
+        if not chunk:
             break
-        read += piece
-    return read
+        output += chunk
+    return output

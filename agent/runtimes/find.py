@@ -1,4 +1,4 @@
-"""Interpreters that the MegEngine wheel can be installed into."""
+"""Find Python interpreters that the MegEngine wheel supports."""
 
 import json
 import os
@@ -26,7 +26,7 @@ print(json.dumps([list(sys.version_info[:3]), sys.executable, sys.maxsize > 2**3
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter that ran. `version` is (3, minor, patch)."""
+    """An interpreter that has been run. `version` is (3, minor, patch)."""
 
     path: str
     version: tuple[int, int, int]
@@ -37,11 +37,11 @@ class Python:
 
 
 def find_pythons() -> list[Python]:
-    """Pythons that MegEngine supports and that really run, best first.
+    """Return the working Pythons that MegEngine supports, best first.
 
-    `MEGENGINE_PYTHON` comes first if it is one of them. Then the newest of those on PATH, in
-    pyenv's folder and known to uv; PATH before pyenv before uv for the same version. Only if there
-    is none, uv is asked to install one, which may fail without a network.
+    `MEGENGINE_PYTHON` is the first if it is one of them. The others come from PATH, pyenv's folder
+    and uv, in this order for equal versions, newest version first. If there is none, uv is run to
+    install one, which fails without a network.
     """
     pythons = present_pythons()
     if not pythons and (installed := _uv_install()):
@@ -50,40 +50,40 @@ def find_pythons() -> list[Python]:
 
 
 def present_pythons() -> list[Python]:
-    """As `find_pythons`, but nothing is installed."""
+    """Return the same Pythons as `find_pythons`, but do not install one."""
     pythons: dict[str, Python] = {}
     chosen = chosen_python()
     others = [probed for path in _candidates() if (probed := probe(path))]
-    others.sort(key=lambda python: -python.minor)  # stable: keeps the order of the sources
+    others.sort(key=lambda python: -python.minor)  # a stable sort: keeps the order of the sources
     for python in ([chosen] if chosen else []) + others:
         pythons.setdefault(os.path.realpath(python.path), python)
     return list(pythons.values())
 
 
 def chosen_python() -> Python | None:
-    """The interpreter that `MEGENGINE_PYTHON` names, if it is one that MegEngine supports."""
+    """Return the interpreter in `MEGENGINE_PYTHON`, if it is one that MegEngine supports."""
     name = os.environ.get("MEGENGINE_PYTHON", "")
     path = shutil.which(name) if name else None
     return probe(path) if path else None
 
 
 def probe(path: str) -> Python | None:
-    """Run the interpreter: None if it does not run, or is no Python that MegEngine supports.
+    """Run the interpreter; return None if it fails or is no Python that MegEngine supports.
 
-    It must be run to be known: a pyenv shim exists for every version ever installed and fails.
+    That the file exists is not enough: pyenv keeps shims for all versions ever installed.
     """
     try:
-        done = run_to_end([path, "-I", "-c", _PROBE], _PROBE_TIMEOUT_S)
-        version, executable, is_64_bit = json.loads(done.stdout)
+        process = run_to_end([path, "-I", "-c", _PROBE], _PROBE_TIMEOUT_S)
+        version, executable, is_64_bit = json.loads(process.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError, TypeError):
         return None
-    if done.returncode or not is_64_bit or version[0] != 3 or version[1] not in MINORS:
+    if process.returncode or not is_64_bit or version[0] != 3 or version[1] not in MINORS:
         return None
     return Python(executable or path, (version[0], version[1], version[2]))
 
 
 def _candidates() -> Iterator[str]:
-    """Paths that may be interpreters, in the order of the sources; nothing has been run yet."""
+    """Yield paths of possible interpreters, in the order of the sources, without running them."""
     for name in [f"python3.{minor}" for minor in MINORS] + ["python3"]:
         for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
             if folder and os.access(path := os.path.join(folder, name), os.X_OK):
@@ -93,9 +93,9 @@ def _candidates() -> Iterator[str]:
         for home in sorted(root.glob(f"versions/3.{minor}.*"), reverse=True):
             if os.access(home / "bin" / "python", os.X_OK):
                 yield str(home / "bin" / "python")
-    known = _uv_output(["python", "find", "3.10"], _UV_FIND_TIMEOUT_S)
-    if known:
-        yield known
+    from_uv = _uv_output(["python", "find", "3.10"], _UV_FIND_TIMEOUT_S)
+    if from_uv:
+        yield from_uv
 
 
 def _uv_install() -> Python | None:
@@ -106,13 +106,13 @@ def _uv_install() -> Python | None:
 
 
 def _uv_output(arguments: list[str], timeout_s: float) -> str | None:
-    """What uv prints, None if there is no uv or it fails."""
+    """Return the output of uv, None if it is missing or fails."""
     beside = Path(sys.executable).parent / "uv"  # in the running virtual environment
     uv = shutil.which("uv") or (str(beside) if os.access(beside, os.X_OK) else None)
     if uv is None:
         return None
     try:
-        done = run_to_end([uv, *arguments], timeout_s)
+        process = run_to_end([uv, *arguments], timeout_s)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None

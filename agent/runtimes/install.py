@@ -1,4 +1,4 @@
-"""A virtual environment with the MegEngine wheel, one for all clones of this user."""
+"""Install the MegEngine wheel into a virtual environment that all clones of the user share."""
 
 import fcntl
 import json
@@ -17,24 +17,24 @@ from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons, pre
 
 VERSION = "1.13.0"
 _HERE = Path(__file__).resolve()
-#: in a bundle it lies beside this file
+#: in a bundle it is beside this file
 REQUIREMENTS = _HERE.with_name("megengine.txt")
 if not REQUIREMENTS.exists():
     REQUIREMENTS = _HERE.parents[2] / "requirements" / "megengine.txt"
 
-#: written last, by a rename: a folder without it is half-made and is made anew
+#: written last, by a rename: a folder without it is incomplete and is made again
 _MARKER = "runtime.json"
-#: what stays true of a runtime; GPUs come and go
+#: fields of the description that do not change; GPUs may be added and removed
 _RECORDED = ("version", "kind", "path", "python", "problem")
 _SAY_EVERY_S = 15.0
 _POLL_S = 0.2
-_NEEDED_BYTES = 5 * 10**9  # 2 GB stay; the rest is what pip holds while it installs
+_NEEDED_BYTES = 5 * 10**9  # 2 GB for MegEngine; pip needs the rest during the installation
 
 _A_VERSION = re.compile(r"\d{1,4}(\.\d{1,6}){1,3}([a-z]{1,4}\d{1,4})?(\+[a-z0-9.]{1,20})?")
 _PINNED = re.compile(r"^MegEngine==\S+", re.MULTILINE | re.IGNORECASE)
-#: pip's words for "not on the index, or not for this Python or machine"
-_NOT_THERE = ("No matching distribution found", "Could not find a version that satisfies")
-_WHAT_IS_THERE = (
+#: pip's messages if the index has no such version, or none for this Python or machine
+_NOT_FOUND_MESSAGES = ("No matching distribution found", "Could not find a version that satisfies")
+_AVAILABLE_WHEELS = (
     "PyPI has MegEngine 1.13.0 for Linux x86-64 and Python 3.6 to 3.10 only (and 1.13.1 for macOS "
     "x86-64). Other versions and machines need a compiled load_and_run: add it with --binary PATH."
 )
@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 class RuntimeProblem(Exception):
-    """Why a runtime could not be made; the text is meant for the person at the terminal."""
+    """A runtime could not be made; the text is shown to the user at the terminal."""
 
 
 class NoPython(RuntimeProblem):
@@ -51,7 +51,7 @@ class NoPython(RuntimeProblem):
 
 
 class InstallFailed(RuntimeProblem):
-    """A Python is there, but MegEngine did not get into it."""
+    """MegEngine could not be installed for a suitable Python."""
 
 
 class NoWheel(InstallFailed):
@@ -65,15 +65,15 @@ def ensure_wheel_runtime(
 ) -> str:
     """Return the path of an interpreter with MegEngine `version`; install it if needed.
 
-    Another version than that of REQUIREMENTS gets the same companions. `python` is the
-    interpreter to install for; None: the best one found. Cheap if it is there already (no process
-    is started, unless a certain Python is asked for). `say` gets lines for the person who waits.
-    Raises NoPython, NoWheel or InstallFailed.
+    If `version` is not the one of REQUIREMENTS, the other packages have the same versions.
+    `python` is the interpreter to install for, None for the best one. If the runtime exists, the
+    call is cheap: it starts no process, except to probe `python`. `say` receives lines of progress
+    for the user. Raises NoPython, NoWheel or InstallFailed.
     """
     if not _A_VERSION.fullmatch(version):
         raise InstallFailed(f"{version!r} is no version of MegEngine; give one like {VERSION}")
     cache = cache_folder()
-    chosen = _given_python(python)
+    chosen = _probe_requested(python)
     ready = installed_wheel(version, chosen)
     if ready:
         return ready.path
@@ -85,11 +85,11 @@ def ensure_wheel_runtime(
         )
     cache.mkdir(parents=True, exist_ok=True)
     with _lock(cache / f"megengine-{version}.lock", say):
-        ready = installed_wheel(version, chosen)  # made by another process meanwhile
+        ready = installed_wheel(version, chosen)  # another process may have made it
         return ready.path if ready else _make(version, cache, pythons[0], say)
 
 
-def _given_python(path: str | None) -> Python | None:
+def _probe_requested(path: str | None) -> Python | None:
     if path is None:
         return None
     python = probe(path)
@@ -104,9 +104,9 @@ def _given_python(path: str | None) -> Python | None:
 def installed_wheel(
     version: str = VERSION, python: Python | None = None
 ) -> RuntimeDescription | None:
-    """The ready runtime of this version, best Python first; None if there is none.
+    """Return the installed runtime of this version, None if there is none.
 
-    Only that of `python`, or of the Python that `MEGENGINE_PYTHON` names, if there is one.
+    It is that of `python`, or of the Python in `MEGENGINE_PYTHON`, or else of the best Python.
     """
     cache, chosen = cache_folder(), python or chosen_python()
     for minor in (chosen.minor,) if chosen else MINORS:
@@ -115,21 +115,22 @@ def installed_wheel(
             description = RuntimeDescription(**recorded)
         except (OSError, ValueError, TypeError):
             continue
-        # the folder is gone or moved, or the Python it was made from is
+        # false if the folder or its base Python was moved or removed
         if os.access(description.path, os.X_OK):
             return description
     return None
 
 
 def find_wheels() -> list[RuntimeDescription]:
-    """What has a MegEngine that works, one for each version; nothing is installed.
+    """Return the interpreters with a working MegEngine, one per version, without installing one.
 
-    First what was installed by us, then the interpreters on PATH, in pyenv's folder and of uv.
+    A runtime that we installed takes precedence over interpreters on PATH, in pyenv's folder and
+    of uv.
     """
     wheels: dict[str, RuntimeDescription] = {}
-    ours = installed_wheel()
-    if ours:
-        wheels[ours.version] = ours
+    installed = installed_wheel()
+    if installed:
+        wheels[installed.version] = installed
     for python in present_pythons():
         wheel = describe_wheel(python.path)
         if not wheel.problem:
@@ -138,13 +139,13 @@ def find_wheels() -> list[RuntimeDescription]:
 
 
 def cache_folder() -> Path:
-    """`MGW_RUNTIME_CACHE`, else a folder of ours in the user's cache."""
-    own = os.environ.get("MGW_RUNTIME_CACHE")
-    return Path(own).expanduser().absolute() if own else user_cache()
+    """Return the folder of the runtimes: `MGW_RUNTIME_CACHE`, else `user_cache()`."""
+    folder = os.environ.get("MGW_RUNTIME_CACHE")
+    return Path(folder).expanduser().absolute() if folder else user_cache()
 
 
 def user_cache() -> Path:
-    """Our folder in the user's cache, one for all clones."""
+    """Return our folder in the user's cache, which all clones share."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "megengine-web-profile"
 
@@ -155,7 +156,7 @@ def _folder(cache: Path, version: str, minor: int) -> Path:
 
 @contextmanager
 def _lock(path: Path, say: Say) -> Iterator[None]:
-    """One installation at a time. The kernel frees the lock when its holder dies."""
+    """Allow one installation at a time. The kernel releases the lock if the process dies."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,7 +167,7 @@ def _lock(path: Path, say: Say) -> Iterator[None]:
 
 
 def _make(version: str, cache: Path, python: Python, say: Say) -> str:
-    """Build in the final place: a virtual environment cannot be moved. Caller holds the lock."""
+    """Make the virtual environment in its final folder, as it cannot be moved. Needs the lock."""
     folder = _folder(cache, version, python.minor)
     if folder.exists():
         say(f"{folder} is half-made: making it anew")
@@ -182,7 +183,7 @@ def _make(version: str, cache: Path, python: Python, say: Say) -> str:
     try:
         _install(inside, _requirements_for(version, folder), log, say)
     except NoWheel:
-        shutil.rmtree(folder)  # trying again would not help: leave nothing half-made
+        shutil.rmtree(folder)  # a retry would fail, too
         raise
     description = describe_wheel(inside)
     if description.problem:
@@ -198,18 +199,18 @@ def _make(version: str, cache: Path, python: Python, say: Say) -> str:
 
 def _install(inside: str, requirements: Path, log: Path, say: Say) -> None:
     pip = [inside, "-m", "pip", "install", "--disable-pip-version-check"]
-    # the pip that came with Python 3.6 and 3.7 does not know the wheel's platform tag
+    # the pip of Python 3.6 and 3.7 does not support the wheel's platform tag
     _step([*pip, "pip>=20.3"], log, say, "checking pip")
     try:
         _step([*pip, "-r", str(requirements)], log, say, "installing MegEngine", is_shown=True)
     except InstallFailed as failure:
-        if any(words in str(failure) for words in _NOT_THERE):
-            raise NoWheel(f"{failure}\n{_WHAT_IS_THERE}") from failure
+        if any(message in str(failure) for message in _NOT_FOUND_MESSAGES):
+            raise NoWheel(f"{failure}\n{_AVAILABLE_WHEELS}") from failure
         raise
 
 
 def _requirements_for(version: str, folder: Path) -> Path:
-    """The file itself, or a copy of it that names another version of MegEngine."""
+    """Return REQUIREMENTS, or a copy with another version of MegEngine."""
     text = REQUIREMENTS.read_text(encoding="utf-8")
     changed = _PINNED.sub(f"MegEngine=={version}", text)
     if changed == text:
@@ -227,10 +228,10 @@ def _write_marker(path: Path, description: RuntimeDescription) -> None:
 
 
 def _step(command: list[str], log: Path, say: Say, what: str, is_shown: bool = False) -> None:
-    """Run one command of the installation, with signs of life. Raises InstallFailed.
+    """Run one command of the installation, and report progress. Raises InstallFailed.
 
-    A `shown` command draws its own progress when a person sits at a terminal; otherwise its output
-    goes to `log`, and `say` hears of the time it takes.
+    If `is_shown` and stderr is a terminal, the command's own progress is shown. Otherwise its
+    output goes to `log`, and `say` receives the elapsed time every few seconds.
     """
     started = time.monotonic()
     with log.open("ab") as sink:
@@ -239,7 +240,7 @@ def _step(command: list[str], log: Path, say: Say, what: str, is_shown: bool = F
             command,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr if terminal else sink,
-            # a person sees the progress; why it failed is wanted in the log all the same
+            # errors go to the log in any case
             stderr=sink if terminal else subprocess.STDOUT,
         )
         reported_at = started

@@ -1,4 +1,4 @@
-"""`agent runtime add` and `list`; what they and `check` print. Exit codes: 0 done, 1 a problem."""
+"""The commands `agent runtime add`, `list` and `check`. Exit codes: 0 success, 1 a problem."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from agent.device.cores import CoresUnavailable, choose_cores
 from agent.execution.spool import SpoolBusy, lock_spool
 from agent.inventory import describe_entry
 from agent.runtimes.config_file import (
-    Record,
+    CheckRecord,
     append_runtime,
     checks_path,
     read_checks,
@@ -26,8 +26,8 @@ from agent.runtimes.install import (
     ensure_wheel_runtime,
     installed_wheel,
 )
-from agent.runtimes.roofs import Device, measure_roofs
-from agent.runtimes.trial import Trial, make_model, run_model
+from agent.runtimes.peak_performance import DeviceKind, measure_peaks
+from agent.runtimes.trial import TrialRun, make_model, run_model
 
 OK, FAILED = 0, 1
 
@@ -35,10 +35,10 @@ OK, FAILED = 0, 1
 def runtime_add(
     config_path: Path, version: str, python: str | None = None, binary: str | None = None
 ) -> int:
-    """Install the wheel of `version`, or take the compiled `binary`, and name it in the file."""
+    """Install the wheel of `version`, or use the compiled `binary`; add it to the configuration."""
     try:
         if any(entry.version == version for entry in load_config(config_path).runtimes):
-            raise RuntimeProblem(  # noqa: TRY301 - one place says what went wrong
+            raise RuntimeProblem(  # noqa: TRY301 - reported by the handler below
                 f"{config_path} has a runtime {version} already; remove it there to replace it"
             )
         if binary:
@@ -63,7 +63,7 @@ def _binary(path: str, version: str) -> str:
 
 
 def runtime_list(config_path: Path) -> int:
-    """Print version, kind, state and path of each runtime; starts no process."""
+    """Print version, kind, path and state of each runtime, without running it."""
     try:
         entries = load_config(config_path).runtimes
     except ConfigError as problem:
@@ -77,7 +77,7 @@ def runtime_list(config_path: Path) -> int:
     return OK
 
 
-def _state(entry: RuntimeEntry, check: Record | None) -> str:
+def _state(entry: RuntimeEntry, check: CheckRecord | None) -> str:
     if entry.problem:
         return f"cannot be used: {entry.problem}"
     if not Path(entry.path).is_file():
@@ -91,11 +91,10 @@ def _state(entry: RuntimeEntry, check: Record | None) -> str:
 def runtime_check(
     config_path: Path, version: str | None = None, *, limits: bool = True, missing: bool = False
 ) -> int:
-    """Run a tiny model on each runtime (or that of `version`), print and record what was found.
+    """Run a tiny model on each runtime (or that of `version`); print and store the results.
 
-    With `limits` it also measures what the device reaches at best, which takes seconds and uses it
-    fully, so it is not done while the agent runs. `missing`: only of runtimes of which it was
-    never tried.
+    If `limits` is true, the peak performance is measured, too. That takes seconds at full load, so
+    it is skipped while the agent runs. `missing` selects runtimes that were never measured.
     """
     try:
         config = load_config(config_path)
@@ -114,8 +113,8 @@ def runtime_check(
         reason = _make_model(config.runtimes, model)
         for entry in chosen:
             description, record = _check(entry, model, reason)
-            measured = _roofs_alone(description, record, config) if limits else None
-            _add_roofs(record, checks.get(entry.version, {}) if measured is None else measured)
+            peaks = _measure_without_agent(description, record, config) if limits else None
+            _add_peaks(record, checks.get(entry.version, {}) if peaks is None else peaks)
             checks[entry.version] = record
     content = json.dumps(checks, indent=1, sort_keys=True) + "\n"
     try:
@@ -125,58 +124,64 @@ def runtime_check(
     return FAILED if any(checks[entry.version]["problem"] for entry in chosen) else OK
 
 
-def _was_measured(entry: RuntimeEntry, checks: Mapping[str, Record]) -> bool:
+def _was_measured(entry: RuntimeEntry, checks: Mapping[str, CheckRecord]) -> bool:
     check = checks.get(entry.version, {})
     return "roofs" in check and check.get("path") == entry.path
 
 
-def _roofs_alone(description: RuntimeDescription, record: Record, config: Config) -> Record | None:
-    """Measure while no agent can run a task; None, and so once more next time, if one does."""
+def _measure_without_agent(
+    description: RuntimeDescription, record: CheckRecord, config: Config
+) -> CheckRecord | None:
+    """Measure peaks while the spool is locked, so that no agent runs a task; None if one runs."""
     try:
         with lock_spool(config.spool):
-            return _roofs(description, record, config)
+            return _measure_peaks(description, record, config)
     except (SpoolBusy, OSError) as problem:
         _say(f"  limits   not measured: {problem}")
         return None
 
 
-def _roofs(description: RuntimeDescription, record: Record, config: Config) -> Record:
-    """Measure what the device reaches with a runtime that works, print and return it."""
+def _measure_peaks(
+    description: RuntimeDescription, record: CheckRecord, config: Config
+) -> CheckRecord:
+    """Measure, print and return the peak performance with a working runtime."""
     if record["problem"]:
         return {}
-    # what a wheel makes itself, it reads
+    # a wheel can read the models that it makes itself
     own = [description.path] if description.kind == "wheel" else []
     makers = dict.fromkeys([*own, *_makers(config.runtimes)])
     try:
         cores = choose_cores(config.cores).measured
     except CoresUnavailable as problem:
-        return _told([], str(problem))
-    devices: list[Device] = ["cpu", "cuda"] if record["cuda"] else ["cpu"]
-    trials = [measure_roofs(description, makers, device, cores) for device in devices]
+        return _print_peaks([], str(problem))
+    devices: list[DeviceKind] = ["cpu", "cuda"] if record["cuda"] else ["cpu"]
+    trials = [measure_peaks(description, makers, device, cores) for device in devices]
     problems = [f"{trial.device}: {trial.problem}" for trial in trials if trial.problem]
-    return _told([trial.record() for trial in trials if not trial.problem], "; ".join(problems))
+    records = [trial.record() for trial in trials if not trial.problem]
+    return _print_peaks(records, "; ".join(problems))
 
 
-def _told(roofs: list[Record], problem: str) -> Record:
-    for roof in roofs:
-        peaks = [f"{name} {flops / 1e9:.1f}" for name, flops in roof["peak_flops"].items()]
-        speed = roof["copy_bytes_s"] / 1e9
-        _say(f"  limits   {roof['device']}: {', '.join(peaks)} GFLOP/s, copy {speed:.1f} GB/s")
-        for note in roof["notes"]:
+def _print_peaks(peaks: list[CheckRecord], problem: str) -> CheckRecord:
+    """Print the records of all device kinds; return the entries for the check's record."""
+    for peak in peaks:
+        flops = [f"{name} {value / 1e9:.1f}" for name, value in peak["peak_flops"].items()]
+        speed = peak["copy_bytes_s"] / 1e9
+        _say(f"  limits   {peak['device']}: {', '.join(flops)} GFLOP/s, copy {speed:.1f} GB/s")
+        for note in peak["notes"]:
             _say(f"           {note}")
     if problem:
         _say(f"  limits   not measured: {problem}")
-    return {"roofs": roofs, "roofs_problem": problem}
+    return {"roofs": peaks, "roofs_problem": problem}
 
 
-def _add_roofs(record: Record, measured: Record) -> None:
-    """Put measured roofs into a record; earlier ones of another path are worth nothing."""
-    if measured.get("path", record["path"]) == record["path"]:
-        record |= {key: measured[key] for key in ("roofs", "roofs_problem") if key in measured}
+def _add_peaks(record: CheckRecord, peaks: CheckRecord) -> None:
+    """Add measured peaks to a record, unless they are of an earlier runtime at another path."""
+    if peaks.get("path", record["path"]) == record["path"]:
+        record |= {key: peaks[key] for key in ("roofs", "roofs_problem") if key in peaks}
 
 
 def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
-    """Make the model with any wheel there is; return why there is none, or ""."""
+    """Make the tiny model with any available wheel; return the reason if none could, or ""."""
     reason = "there is no MegEngine wheel here to make one with: add one, or run a task"
     for python in _makers(entries):
         reason = make_model(python, model)
@@ -186,37 +191,42 @@ def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
 
 
 def _makers(entries: Sequence[RuntimeEntry]) -> list[str]:
-    """Interpreters that may make a model."""
+    """Return the interpreters with a MegEngine wheel: configured ones first."""
     pythons = [entry.path for entry in entries if entry.kind == "wheel" and entry.path]
     return list(dict.fromkeys([*pythons, *_installed()]))
 
 
 def _installed() -> list[str]:
-    """Wheels in the cache, the newest version last made first."""
+    """Return the interpreters of the wheels in the cache, newest version first."""
     names = sorted(path.name for path in cache_folder().glob(f"megengine-*-py3.{MINORS[0]}"))
     versions = dict.fromkeys(name.split("-")[1] for name in reversed(names))
     return [ready.path for version in versions if (ready := installed_wheel(version))]
 
 
-def _check(entry: RuntimeEntry, model: Path, no_model: str) -> tuple[RuntimeDescription, Record]:
-    """Look at one runtime, print the result and return it, and as it is recorded."""
+def _check(
+    entry: RuntimeEntry, model: Path, no_model: str
+) -> tuple[RuntimeDescription, CheckRecord]:
+    """Check one runtime and print the result; return its description and the record."""
     description, problem = describe_entry(entry)
-    trial = on_cuda = None
+    trial = cuda_trial = None
     if not problem and model.is_file():
         trial = run_model(description, model, ["--cpu"])
         problem = f"the tiny model did not run: {trial.problem}" if trial.problem else ""
         if "cuda" in description.builds:
-            on_cuda = run_model(description, model, ["--cuda"])
-    record = _record(entry, description, trial, on_cuda)
+            cuda_trial = run_model(description, model, ["--cuda"])
+    record = _record(entry, description, trial, cuda_trial)
     record["problem"] = problem
     _print(entry, record, "" if trial else no_model)
     return description, record
 
 
 def _record(
-    entry: RuntimeEntry, description: RuntimeDescription, trial: Trial | None, on_cuda: Trial | None
-) -> Record:
-    cuda = "cuda0" in description.devices if on_cuda is None else not on_cuda.problem
+    entry: RuntimeEntry,
+    description: RuntimeDescription,
+    trial: TrialRun | None,
+    cuda_trial: TrialRun | None,
+) -> CheckRecord:
+    cuda = "cuda0" in description.devices if cuda_trial is None else not cuda_trial.problem
     return {
         "kind": entry.kind,
         "path": entry.path,
@@ -224,7 +234,7 @@ def _record(
         "megengine": description.megengine,
         "python": description.python,
         "cuda": cuda,
-        "cuda_problem": on_cuda.problem if on_cuda else "",
+        "cuda_problem": cuda_trial.problem if cuda_trial else "",
         "devices": list(description.devices) or ["cpu", *(["cuda0"] if cuda else [])],
         "builds": list(description.builds),
         "flags": list(description.flags),
@@ -234,7 +244,7 @@ def _record(
     }
 
 
-def _print(entry: RuntimeEntry, record: Record, no_model: str) -> None:
+def _print(entry: RuntimeEntry, record: CheckRecord, no_model: str) -> None:
     _say(f"MegEngine {entry.version} ({entry.kind}, {entry.path or 'no path'})")
     if record["problem"]:
         _say(f"  PROBLEM  {record['problem']}")

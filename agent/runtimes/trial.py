@@ -1,4 +1,4 @@
-"""Running a tiny model on a runtime, to see that it works and where."""
+"""Run a tiny model on a runtime, to check that it works and on which devices."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ _MODEL_TIMEOUT_S = 120.0
 _RUN_TIMEOUT_S = 60.0
 _LONGEST_REASON = 300
 
-#: the older of the two formats of a dump: load_and_run of all versions reads it
+#: uses the older of the two dump formats, which all versions of load_and_run read
 _MAKE_MODEL = """\
 import sys
 import numpy as np
@@ -40,22 +40,22 @@ except TypeError:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """How a run ended: `problem` is empty and `e2e_ms` the best iteration if all went well."""
+class TrialRun:
+    """Result of a run: `problem` is empty on success, `e2e_ms` is the fastest iteration."""
 
     problem: str = ""
     e2e_ms: float | None = None
 
 
 def make_model(python: str, path: Path) -> str:
-    """Make a model of three operators with a wheel's interpreter; return why not, or ""."""
+    """Make a model of three operators with a wheel's interpreter; return the error, or ""."""
     command = [python, "-c", _MAKE_MODEL, str(path)]
     code, ending, _ = run_briefly(command, path.parent, _MODEL_TIMEOUT_S)
     return "" if code == 0 and path.is_file() else ending
 
 
-def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = ()) -> Trial:
-    """Run the model three times with a profile, in its own folder."""
+def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = ()) -> TrialRun:
+    """Run three iterations of the model, with a profile, in the model's folder."""
     profile = model.parent / "profile.json"
     profile.unlink(missing_ok=True)
     np.save(model.parent / "data.npy", np.array([[1, 2, 3, 4]], np.float32))
@@ -66,28 +66,29 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
         f"--profile={profile.name}",
         *flags,
     ]
-    path = str(Path(runtime.path).absolute())  # not resolved: a virtual environment is a link
+    path = str(Path(runtime.path).absolute())  # keep symbolic links, for virtual environments
     command = [*command_for(runtime.kind, path), *arguments_for(runtime.style, arguments)]
     code, ending, output = run_briefly(command, model.parent, _RUN_TIMEOUT_S)
     if code != 0:
-        return Trial(ending)
+        return TrialRun(ending)
     log = parse_log(output)
     if log.finished is None:
-        return Trial("it ended without a measurement")
+        return TrialRun("it ended without a measurement")
     if not profile.is_file() or not profile.stat().st_size:
-        return Trial("it wrote no profile")
-    return Trial(e2e_ms=log.finished.min_ms)
+        return TrialRun("it wrote no profile")
+    return TrialRun(e2e_ms=log.finished.min_ms)
 
 
 def run_briefly(command: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str, str]:
-    """The exit code, how it ended in words, and what it said; None if it did not start or end.
+    """Run a command; return its exit code, a description of its end, and its output.
 
-    No core file, no cache in the user's home.
+    The exit code is None if it did not start or did not end in time. It writes no core file, and no
+    cache to the user's home.
     """
-    quiet = ["/bin/sh", "-c", 'ulimit -c 0; exec "$0" "$@"', *command]
+    without_core = ["/bin/sh", "-c", 'ulimit -c 0; exec "$0" "$@"', *command]
     try:
         process = subprocess.Popen(
-            quiet,
+            without_core,
             cwd=folder,
             env=os.environ | {"MGE_FASTRUN_CACHE_TYPE": "MEMORY"},
             stdin=subprocess.DEVNULL,
@@ -104,7 +105,7 @@ def run_briefly(command: list[str], folder: Path, timeout_s: float) -> tuple[int
     except subprocess.TimeoutExpired:
         return None, f"it did not end within {timeout_s:g} s", ""
     finally:
-        # load_and_run leaves threads and may hang: nothing of it stays
+        # load_and_run may hang or leave processes behind
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -112,7 +113,7 @@ def run_briefly(command: list[str], folder: Path, timeout_s: float) -> tuple[int
 
 
 def _ending(code: int, output: str) -> str:
-    """What C++ says of an exception, else the last line."""
+    """Return exit code or signal, with the message of a C++ exception or the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     messages = [line for line in lines if line.startswith(("what():", "extra message:"))]
     ending = f"signal {-code}" if code < 0 else f"exit code {code}"

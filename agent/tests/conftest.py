@@ -12,7 +12,7 @@ from agent.config import Config
 from agent.daemon import work
 from agent.execution import process_pool
 from agent.execution.sandbox import Sandbox
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.link.retries import Policies, Policy
 from agent.protocol import RuntimeInfo
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run
@@ -38,7 +38,7 @@ class Device:
         self.folder, self.server = folder, server
         self.spool = folder / "spool"
         self.changes: dict[str, Any] = {}
-        self.runtimes: dict[str, Runtime] = {}
+        self.runtimes: dict[str, LocalRuntime] = {}
         # none: what is tested must not depend on what this machine has installed
         self.sandbox = Sandbox()
         self.running: asyncio.Task[None] | None = None
@@ -49,7 +49,7 @@ class Device:
         args = () if body is None else (body,)
         path = make_load_and_run(self.folder, *args)
         info = RuntimeInfo(version="1.13.0", kind="binary")
-        self.runtimes = {"1.13.0": Runtime(info, (str(path),), path=str(path))}
+        self.runtimes = {"1.13.0": LocalRuntime(info, (str(path),), path=str(path))}
 
     def config(self) -> Config:
         facts: dict[str, Any] = {

@@ -24,7 +24,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from agent.device.table import read_environment, read_pids, read_row
+from agent.device.process_table import read_environment, read_pids, read_stat
 from agent.execution.processes import ATTEMPT_VARIABLE
 from agent.protocol import (
     Ack,
@@ -397,7 +397,7 @@ import asyncio, sys
 from pathlib import Path
 from agent.config import Config
 from agent.daemon import work
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.protocol import RuntimeInfo
 from agent.link.retries import Policies
 from agent.execution.runner import adopt_orphans
@@ -405,7 +405,7 @@ from agent.execution.sandbox import Sandbox
 _, server, spool, kind, boxed, python, *command = sys.argv
 adopt_orphans()
 config = Config(server=server, token="mgw_secret", spool=Path(spool), allow_scripts=bool(python))
-runtime = Runtime(RuntimeInfo(version="1.13.0", kind=kind), tuple(command), path=python)
+runtime = LocalRuntime(RuntimeInfo(version="1.13.0", kind=kind), tuple(command), path=python)
 sandbox = None if boxed else Sandbox()
 asyncio.run(work(config, Policies(), {"1.13.0": runtime}, sandbox))
 """
@@ -437,7 +437,7 @@ def survivors(attempt: uuid.UUID) -> list[int]:
 
 def is_alive(pid: int) -> bool:
     """A zombie is dead: an init that waits for nobody is no fault of the agent."""
-    row = read_row(pid)
+    row = read_stat(pid)
     return row is not None and row.state not in "ZX"
 
 

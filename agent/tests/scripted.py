@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.execution.sandbox import find_sandbox
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.protocol import AttemptFinished, RuntimeInfo, Script
 from agent.runtimes.command import command_for
 from agent.tests.fakes import TOKEN, FakeServer
@@ -88,7 +88,9 @@ def allow_scripts(device: "Device", python: str) -> None:
     """Make it a device with a wheel and bubblewrap, whose owner allows scripts."""
     need("bubblewrap")
     info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
-    device.runtimes = {"1.13.0": Runtime(info, tuple(command_for("wheel", python)), path=python)}
+    device.runtimes = {
+        "1.13.0": LocalRuntime(info, tuple(command_for("wheel", python)), path=python)
+    }
     device.spool.mkdir(exist_ok=True)
     token = device.folder / "agent.token"
     token.write_text(TOKEN)

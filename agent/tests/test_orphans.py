@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.device.table import descendants, read_table
+from agent.device.process_table import descendants, read_table
 from agent.execution import sandbox as sandboxes
 from agent.protocol import EndReason, Plan
 from agent.runtimes.command import command_for
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 TRIAL = """\
 import tempfile
 from pathlib import Path
-from agent.device.table import read_table
+from agent.device.process_table import read_table
 from agent.execution.runner import adopt_orphans
 from agent.execution.sandbox import find_sandbox
 import os

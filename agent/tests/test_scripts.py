@@ -8,7 +8,7 @@ import pytest
 
 from agent.execution import process_pool
 from agent.execution.sandbox import Sandbox
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.protocol import AttemptLog, AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
 from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
 
@@ -238,7 +238,7 @@ async def test_scripts_never_run_without_a_sandbox(device, server, megengine_pyt
 async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server, megengine_python):
     allow_scripts(device, megengine_python)
     info = RuntimeInfo(version="1.13.0", kind="binary")
-    device.runtimes = {"1.13.0": Runtime(info, ("/bin/true",), path="/bin/true")}
+    device.runtimes = {"1.13.0": LocalRuntime(info, ("/bin/true",), path="/bin/true")}
     device.start()
     assert "scripts" not in (await server.expect(Hello)).features
     end = await Scripted(device, server).run("print('hello')")

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from agent.execution import process_pool
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.protocol import AttemptFinished, AttemptStarted, Cancel, EndReason, RuntimeInfo
 from agent.runtimes.command import command_for
 from agent.tests.fakes import is_alive
@@ -132,7 +132,7 @@ async def test_the_real_interpreter_says_warm_what_it_says_cold(
     """The model is none, so both runs end in the same words about it."""
     monkeypatch.setattr(process_pool, "REST_S", 0.1)
     command = tuple(command_for("wheel", megengine_python))
-    device.runtimes = {"1.13.0": Runtime(RuntimeInfo(version="1.13.0", kind="wheel"), command)}
+    device.runtimes = {"1.13.0": LocalRuntime(RuntimeInfo(version="1.13.0", kind="wheel"), command)}
     device.start()
     told = []
     for pause_s in (0.0, 2.0):

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.inventory import Runtime
+from agent.inventory import LocalRuntime
 from agent.protocol import RuntimeInfo
 from agent.tests.fakes import HONEST, is_alive, make_load_and_run
 
@@ -39,7 +39,7 @@ class Warmed:
         text = INTERPRETER.format(pids=str(self.pids), body=body)
         path = make_load_and_run(self.device.folder, text)
         self.device.runtimes = {
-            version: Runtime(RuntimeInfo(version=version, kind="wheel"), (str(path), "folder"))
+            version: LocalRuntime(RuntimeInfo(version=version, kind="wheel"), (str(path), "folder"))
             for version in versions
         }
 

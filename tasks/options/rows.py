@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import translation
 
-from agent.protocol.option_table import Group, Option
+from agent.protocol.option_table import Option, OptionGroup
 from agent.protocol.options import OPTIONS
 from tasks.options.help import OPTION_HELP
 from tasks.options.words import (
@@ -72,7 +72,7 @@ def _search_text(option: Option) -> str:
 
 
 def _groups(options: Iterable[Option]) -> list[dict[str, Any]]:
-    rows_by_group: dict[Group, list[dict[str, Any]]] = {}
+    rows_by_group: dict[OptionGroup, list[dict[str, Any]]] = {}
     for option in options:
         rows_by_group.setdefault(option.group, []).append(row_of(option))
     return [

@@ -10,23 +10,23 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import artifact_of
-from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS, Group, Option
+from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS, Option, OptionGroup
 
-GROUP_TITLES: dict[Group, Any] = {
-    Group.MODEL: _("Model interface"),
-    Group.BASIC: _("Iterations and threads"),
-    Group.IO: _("Inputs, outputs and dumps"),
-    Group.FAST_RUN: _("Choice of algorithms"),
-    Group.LAYOUT: _("Layouts"),
-    Group.LAYOUT_TRANSFORM: _("Layout transform"),
-    Group.DTYPE: _("Data types"),
-    Group.OPTIMIZE: _("Optimization of the graph"),
-    Group.DEVICE: _("Device and threads"),
-    Group.PLUGIN: _("Checks and profiling"),
-    Group.DEBUG: _("Debugging"),
-    Group.C_OPR: _("Custom operators"),
-    Group.PACKING: _("Packing and dumping of models"),
-    Group.FITTING: _("Fitting"),
+GROUP_TITLES: dict[OptionGroup, Any] = {
+    OptionGroup.MODEL: _("Model interface"),
+    OptionGroup.BASIC: _("Iterations and threads"),
+    OptionGroup.IO: _("Inputs, outputs and dumps"),
+    OptionGroup.FAST_RUN: _("Choice of algorithms"),
+    OptionGroup.LAYOUT: _("Layouts"),
+    OptionGroup.LAYOUT_TRANSFORM: _("Layout transform"),
+    OptionGroup.DTYPE: _("Data types"),
+    OptionGroup.OPTIMIZE: _("Optimization of the graph"),
+    OptionGroup.DEVICE: _("Device and threads"),
+    OptionGroup.PLUGIN: _("Checks and profiling"),
+    OptionGroup.DEBUG: _("Debugging"),
+    OptionGroup.C_OPR: _("Custom operators"),
+    OptionGroup.PACKING: _("Packing and dumping of models"),
+    OptionGroup.FITTING: _("Fitting"),
 }
 KIND_WORDS: dict[str, Any] = {
     "bool": _("switch"),

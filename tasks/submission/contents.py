@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from agent.protocol.inputs import InputError, Kind
+from agent.protocol.inputs import InputError, RuntimeKind
 from agent.protocol.inputs.json_inputs import LONGEST_JSON, check_json_size, parse_json
 from agent.protocol.inputs.npy import HEAD_BYTES as ARRAY_HEAD_BYTES
 from agent.protocol.inputs.npy import parse_header
@@ -141,7 +141,7 @@ def inspect(
         ) from error
 
 
-def _arrays(name: str, head: bytes, size_bytes: int, kind: Kind) -> list[dict[str, Any]]:
+def _arrays(name: str, head: bytes, size_bytes: int, kind: RuntimeKind) -> list[dict[str, Any]]:
     suffix = _suffix(name)
     if suffix == ".json":
         check_json_size(name, size_bytes)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.device.state import Moment, Snapshot
+from agent.device.state import DeviceSample, Snapshot
 
 GIB = 1 << 30
 
@@ -22,7 +22,7 @@ def snapshot(at: float = 0.0, **changes: Any) -> Snapshot:
     return Snapshot(**{**facts, **changes})
 
 
-def moment(at: float = 2.0, **changes: Any) -> Moment:
+def moment(at: float = 2.0, **changes: Any) -> DeviceSample:
     facts: dict[str, Any] = {
         "at": 1_000.0 + at,
         "other_cores": 0.0,
@@ -31,4 +31,4 @@ def moment(at: float = 2.0, **changes: Any) -> Moment:
         "temperature_c": 60.0,
         "memory_available_bytes": 4 * GIB,
     }
-    return Moment(**{**facts, **changes})
+    return DeviceSample(**{**facts, **changes})

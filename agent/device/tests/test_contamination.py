@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.device.contamination import Code, contaminations, gate_gave_up
+from agent.device.contamination import ContaminationCode, contaminations, gate_gave_up
 from agent.device.gpu import GpuState
 from agent.device.state import OtherProcess
 from agent.device.tests.make import moment, snapshot
@@ -26,7 +26,7 @@ def test_load_by_others_is_told_with_their_names():
     idle = OtherProcess(name="browser", cpu_percent=0.1, memory_bytes=1)
     after = snapshot(10.0, busy_s=117.0, processes=(busy, idle))
     code, detail = only(judge(after=after))
-    assert code == Code.OTHER_LOAD
+    assert code == ContaminationCode.OTHER_LOAD
     assert "70 % of a core" in detail
     assert "make (70 %)" in detail
     assert "browser" not in detail
@@ -34,7 +34,7 @@ def test_load_by_others_is_told_with_their_names():
 
 def test_the_runs_own_time_is_not_the_others():
     after = snapshot(10.0, busy_s=117.0)
-    assert only(judge(after=after))[0] == Code.OTHER_LOAD
+    assert only(judge(after=after))[0] == ContaminationCode.OTHER_LOAD
     assert judge(after=snapshot(10.0, busy_s=117.0, own_s=67.0)) == []
 
 
@@ -42,7 +42,7 @@ def test_a_short_disturbance_of_a_long_run_counts():
     thief = OtherProcess(name="updatedb", cpu_percent=90.0, memory_bytes=1)
     during = [*[moment()] * 20, moment(other_cores=0.9, processes=(thief,))]
     code, detail = only(judge(during=during, after=snapshot(600.0, busy_s=702.0)))
-    assert code == Code.OTHER_LOAD
+    assert code == ContaminationCode.OTHER_LOAD
     assert "at most 90 %" in detail
     assert "updatedb" in detail
 
@@ -84,7 +84,7 @@ def test_a_gpu_at_its_power_limit_or_idle_is_as_it_should_be():
 def test_a_clock_that_falls_under_load_is_told_but_not_one_that_idles():
     fell = [moment(max_clock_mhz=3000.0), moment(max_clock_mhz=2000.0)]
     code, detail = only(judge(during=fell))
-    assert code == Code.CLOCK_DROPPED
+    assert code == ContaminationCode.CLOCK_DROPPED
     assert "from 3000 to 2000 MHz" in detail
     idle = [moment(max_clock_mhz=3000.0), moment(max_clock_mhz=800.0, own_cores=0.1)]
     assert judge(during=idle) == []
@@ -104,5 +104,5 @@ def test_what_the_platform_does_not_tell_is_no_disturbance():
 
 def test_a_gate_that_gave_up_says_why():
     one = gate_gave_up(("other processes use 1.9 cores (make)",), 30.2)
-    assert one.code == Code.GATE_GAVE_UP
+    assert one.code == ContaminationCode.GATE_GAVE_UP
     assert one.detail == "not calm after 30 s: other processes use 1.9 cores (make)"

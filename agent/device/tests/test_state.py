@@ -14,12 +14,12 @@ import pytest
 
 from agent.config import GateLimits
 from agent.device import gpu, sensors
-from agent.device.contamination import Code
+from agent.device.contamination import ContaminationCode
 from agent.device.gate import wait_until_calm
 from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
-from agent.device.state import heavy_processes, read_counters, sample_now
-from agent.device.table import descendants, read_row, read_table, read_tree, task_count
+from agent.device.process_table import descendants, read_stat, read_table, read_tree, task_count
+from agent.device.state import heavy_processes, read_counters, snapshot_now
 from agent.protocol import Gpu
 
 SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
@@ -42,7 +42,7 @@ def stranger(tmp_path):
 
 
 def test_a_snapshot_describes_this_machine_and_becomes_json():
-    begin, after = sample_now(), sample_now()
+    begin, after = snapshot_now(), snapshot_now()
     assert abs(begin.at - time.time()) < 10
     assert len(begin.core_percents) == os.cpu_count()
     assert all(0 <= each <= 100 for each in begin.core_percents)
@@ -60,7 +60,7 @@ async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
     )
     await own.wait()
     seen = await observer.end()
-    (load,) = [each for each in seen.contaminations if each.code == Code.OTHER_LOAD]
+    (load,) = [each for each in seen.contaminations if each.code == ContaminationCode.OTHER_LOAD]
     assert stranger in load.detail
     names = {process.name for process in seen.after.processes}
     assert stranger in names
@@ -98,7 +98,7 @@ def test_a_process_with_the_attempts_mark_is_no_stranger(tmp_path, monkeypatch):
     pid = start_stranger(tmp_path, "escaped-7f3a")
     time.sleep(0.6)
     now = read_counters()
-    row = read_row(pid)
+    row = read_stat(pid)
     named = [each.name for each in heavy_processes(since, now)]
     os.kill(pid, signal.SIGKILL)
     assert pid in now.others
@@ -107,7 +107,7 @@ def test_a_process_with_the_attempts_mark_is_no_stranger(tmp_path, monkeypatch):
 
 
 async def test_a_long_run_keeps_a_bounded_number_of_glances(monkeypatch):
-    monkeypatch.setattr("agent.device.observe._MOST_GLANCES", 8)
+    monkeypatch.setattr("agent.device.observe._MOST_SAMPLES", 8)
     observer = Observer(every_s=0.01)
     observer.begin()
     await asyncio.sleep(0.8)
@@ -120,7 +120,7 @@ def test_the_tree_of_a_process_is_found_with_and_without_the_kernels_help(monkey
     with subprocess.Popen(["sh", "-c", "sleep 5 & sleep 5; true"]) as shell:
         time.sleep(0.2)
         quick = read_tree(shell.pid)
-        monkeypatch.setattr("agent.device.table._lists_children", lambda: False)
+        monkeypatch.setattr("agent.device.process_table._lists_children", lambda: False)
         slow = read_tree(shell.pid)
         for pid in quick:
             os.kill(pid, signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_the_process_table_holds_this_process():
     assert (row.parent, row.group) == (os.getppid(), os.getpgid(0))
     assert row.resident_bytes > 1 << 20
     assert task_count() > 0
-    assert read_row(2**22 + 1) is None
+    assert read_stat(2**22 + 1) is None
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_without_a_driver_there_is_no_gpu_and_the_cause_is_told(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
     reader = GpuReader()
-    assert (len(reader), reader.read(), reader.glance(), find_gpus()) == (0, (), (), ())
+    assert (len(reader), reader.read(), reader.sample(), find_gpus()) == (0, (), (), ())
     assert "Not Found" in reader.problem
     reader.close()
 
@@ -221,14 +221,14 @@ def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
     assert state.memory_used_bytes is None
     assert find_gpus() == (Gpu(name="NVIDIA H200", driver="550.54.15"),)
     assert reader.read(frozenset({1}))[0].other_processes == 0
-    (seen,) = reader.glance()
+    (seen,) = reader.sample()
     assert (seen.temperature_c, seen.sm_clock_mhz, seen.power_w) == (41, 1980, 123.456)
     assert (seen.utilisation_percent, seen.memory_used_bytes) == (None, None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", lambda h: Answer(gpu=97))
     monkeypatch.setattr(
         pynvml, "nvmlDeviceGetMemoryInfo", lambda h: Answer(used=5 << 30, total=9 << 30)
     )
-    (seen,) = reader.glance()
+    (seen,) = reader.sample()
     assert (seen.utilisation_percent, seen.memory_used_bytes) == (97, 5 << 30)
     assert reader.describe()[0].memory_bytes == 9 << 30
     reader.close()

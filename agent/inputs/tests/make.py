@@ -5,20 +5,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import File, InputSpec, Literal, Prepared, Random, prepare_inputs
+from agent.inputs.prepare import (
+    FileSource,
+    InputSpec,
+    LiteralSource,
+    Prepared,
+    RandomSource,
+    prepare_inputs,
+)
 from agent.protocol.inputs import InputError
 
 
-def save(folder: Path, name: str, array: np.ndarray) -> File:
+def save(folder: Path, name: str, array: np.ndarray) -> FileSource:
     np.save(folder / name, array)
-    return File(folder / name)
+    return FileSource(folder / name)
 
 
 def one(prepared: Prepared, folder: Path, name: str = "data") -> np.ndarray:
     return np.load(folder / prepared.files[name], allow_pickle=False)
 
 
-def make(folder: Path, source: File | Literal | Random, **options: object) -> np.ndarray:
+def make(
+    folder: Path, source: FileSource | LiteralSource | RandomSource, **options: object
+) -> np.ndarray:
     """Prepare one input for a compiled load_and_run and read it back."""
     out = folder / "out"
     out.mkdir(exist_ok=True)
@@ -26,7 +35,9 @@ def make(folder: Path, source: File | Literal | Random, **options: object) -> np
     return one(prepare_inputs([InputSpec("data", source)], None, out, **options), out)
 
 
-def refused(folder: Path, source: File | Literal | Random, **options: object) -> InputError:
+def refused(
+    folder: Path, source: FileSource | LiteralSource | RandomSource, **options: object
+) -> InputError:
     with pytest.raises(InputError) as caught:
         make(folder, source, **options)
     return caught.value

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import File, InputSpec, ModelInput, prepare_inputs
-from agent.protocol.inputs import InputError, Kind
+from agent.inputs.prepare import FileSource, InputSpec, ModelInput, prepare_inputs
+from agent.protocol.inputs import InputError, RuntimeKind
 from testdata import DATA
 
 CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"]
@@ -67,11 +67,11 @@ def test_every_file_of_the_collection_has_a_verdict() -> None:
 
 
 def outcome(
-    case: dict, folder: Path, kind: Kind, wanted: tuple[ModelInput, ...] | None
+    case: dict, folder: Path, kind: RuntimeKind, wanted: tuple[ModelInput, ...] | None
 ) -> tuple[str, Path | None]:
     """The code of the error and, if there is none, the file that was made."""
     folder.mkdir()
-    spec = InputSpec(case["input"], File(DATA / case["file"]))
+    spec = InputSpec(case["input"], FileSource(DATA / case["file"]))
     try:
         prepared = prepare_inputs([spec], wanted, folder, kind=kind)
     except InputError as error:
@@ -103,7 +103,7 @@ def test_fortran_order_gives_the_same_file_as_c_order(tmp_path: Path, testdata: 
     made = []
     for name in ("ok", "fortran_order"):
         (tmp_path / name).mkdir()
-        spec = InputSpec("data", File(testdata / "bad" / "inputs" / f"{name}.npy"))
+        spec = InputSpec("data", FileSource(testdata / "bad" / "inputs" / f"{name}.npy"))
         prepared = prepare_inputs([spec], None, tmp_path / name, kind="binary")
         made.append((tmp_path / name / prepared.files["data"]).read_bytes())
     assert made[0] == made[1]

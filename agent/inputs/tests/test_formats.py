@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import File, InputSpec, Literal, prepare_inputs
+from agent.inputs.prepare import FileSource, InputSpec, LiteralSource, prepare_inputs
 from agent.inputs.tests.make import make, one, refused
 from agent.protocol.inputs.json_inputs import LONGEST_JSON
 
@@ -26,7 +26,7 @@ from agent.protocol.inputs.json_inputs import LONGEST_JSON
 )
 def test_every_legal_header_gives_the_same_pixels(header: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(header + bytes(range(12)))
-    made = make(tmp_path, File(tmp_path / "a.pgm"))
+    made = make(tmp_path, FileSource(tmp_path / "a.pgm"))
     assert made.shape == (1, 3, 4, 1) and made.dtype == np.uint8
     assert made.mean() == 5.5  # load_and_run's own reader makes 16.17 of the common header
     assert np.array_equal(made.ravel(), np.arange(12))
@@ -36,7 +36,7 @@ def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
     # the first pixel begins with the byte that begins a comment
     pixels = b"#" + bytes(range(1, 18))
     (tmp_path / "a.PPM").write_bytes(b"P6\n3 2\n255\n" + pixels)
-    made = make(tmp_path, File(tmp_path / "a.PPM"))
+    made = make(tmp_path, FileSource(tmp_path / "a.PPM"))
     assert made.shape == (1, 2, 3, 3) and made.tobytes() == pixels
 
 
@@ -60,7 +60,7 @@ def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
 )
 def test_a_broken_picture_is_refused(content: bytes, code: str, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(content)
-    assert refused(tmp_path, File(tmp_path / "a.pgm")).code == code
+    assert refused(tmp_path, FileSource(tmp_path / "a.pgm")).code == code
 
 
 # JSON
@@ -75,7 +75,7 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
             }
         )
     )
-    spec = InputSpec("ignored", File(tmp_path / "a.json"))
+    spec = InputSpec("ignored", FileSource(tmp_path / "a.json"))
     prepared = prepare_inputs([spec], None, tmp_path, kind="binary")
     assert list(prepared.files) == ["x", "y"]
     assert np.array_equal(one(prepared, tmp_path, "x"), np.float32([[1, 2.5], [-3, 4000]]))
@@ -115,12 +115,12 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
 )
 def test_a_wrong_json_file_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(content)
-    assert refused(tmp_path, File(tmp_path / "a.json")).code == "json"
+    assert refused(tmp_path, FileSource(tmp_path / "a.json")).code == "json"
 
 
 def test_a_number_in_json_is_told_of_its_input_not_of_the_devices_file(tmp_path: Path) -> None:
     (tmp_path / "input-3.json").write_text('{"x": {"shape": [1], "type": "int8", "raw": [128]}}')
-    error = refused(tmp_path, File(tmp_path / "input-3.json"))
+    error = refused(tmp_path, FileSource(tmp_path / "input-3.json"))
     assert error.text == 'Input "x": a number is out of the range of int8.'
 
 
@@ -130,12 +130,12 @@ def test_a_number_in_json_is_told_of_its_input_not_of_the_devices_file(tmp_path:
 def test_json_shapes_without_numbers_are_refused(shape: str, raw: str, tmp_path: Path) -> None:
     content = f'{{"x": {{"shape": {shape}, "type": "int32", "raw": {raw}}}}}'
     (tmp_path / "a.json").write_text(content)
-    assert refused(tmp_path, File(tmp_path / "a.json")).code == "axes"
+    assert refused(tmp_path, FileSource(tmp_path / "a.json")).code == "axes"
 
 
 def test_json_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'{"\xff": 1}')
-    assert refused(tmp_path, File(tmp_path / "a.json")).code == "json"
+    assert refused(tmp_path, FileSource(tmp_path / "a.json")).code == "json"
 
 
 # literals
@@ -161,7 +161,7 @@ def test_json_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 def test_a_literal_has_load_and_runs_type_and_shape(
     text: str, dtype: str, values: list, tmp_path: Path
 ) -> None:
-    made = make(tmp_path, Literal(text))
+    made = make(tmp_path, LiteralSource(text))
     assert made.dtype == dtype and np.array_equal(made, np.array(values, dtype))
 
 
@@ -173,17 +173,17 @@ def test_a_literal_has_load_and_runs_type_and_shape(
     ],
 )
 def test_a_wrong_literal_is_refused(text: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, Literal(text))
+    error = refused(tmp_path, LiteralSource(text))
     assert error.code == "literal" and '"data"' in error.text
 
 
 def test_a_literal_that_is_too_large_is_told_as_it_was_typed(tmp_path: Path) -> None:
-    error = refused(tmp_path, Literal("1,-1.50e999"))
+    error = refused(tmp_path, LiteralSource("1,-1.50e999"))
     assert "-1.50e999 is out of the range of float32" in error.text
 
 
 def test_a_literal_of_too_many_axes_is_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, Literal("[" * 7 + "1" + "]" * 7)).code == "axes"
+    assert refused(tmp_path, LiteralSource("[" * 7 + "1" + "]" * 7)).code == "axes"
 
 
 def test_json_that_would_take_the_agents_memory_is_to_be_given_as_npy(tmp_path: Path) -> None:
@@ -191,6 +191,6 @@ def test_json_that_would_take_the_agents_memory_is_to_be_given_as_npy(tmp_path: 
     raw = "0," * (count - 1) + "0"
     content = f'{{"a": {{"shape": [{count}], "type": "int8", "raw": [{raw}]}}}}'
     (tmp_path / "a.json").write_text(content)
-    error = refused(tmp_path, File(tmp_path / "a.json"))
+    error = refused(tmp_path, FileSource(tmp_path / "a.json"))
     assert error.code == "too_large"
     assert error.text == '"a.json" is over 8 MiB; give large inputs as npy.'

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from agent.inputs.prepare import (
-    File,
+    FileSource,
     InputSpec,
-    Literal,
+    LiteralSource,
     ModelInput,
     Prepared,
-    Random,
+    RandomSource,
     model_inputs,
     prepare_inputs,
 )
@@ -26,10 +26,10 @@ from agent.protocol.run_log import TensorInfo
 MODEL = (ModelInput("data", "float32", (2, 3)), ModelInput("ids", "int32", (4,)))
 
 
-def raw_npy(path: Path, header: str, body: bytes = b"") -> File:
+def raw_npy(path: Path, header: str, body: bytes = b"") -> FileSource:
     text = header.encode()
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body)
-    return File(path)
+    return FileSource(path)
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">i4", ">u2", "<f4", "|u1", "|i1", "<i2"])
@@ -60,7 +60,7 @@ def test_a_canonical_file_is_not_copied(tmp_path: Path) -> None:
 def test_a_file_of_format_2_becomes_format_1(tmp_path: Path) -> None:
     with (tmp_path / "a.npy").open("wb") as file:
         np.lib.format.write_array(file, np.arange(6, dtype=np.int32), version=(2, 0))
-    make(tmp_path, File(tmp_path / "a.npy"))
+    make(tmp_path, FileSource(tmp_path / "a.npy"))
     assert (tmp_path / "out" / "input_0.npy").read_bytes()[6:8] == b"\x01\x00"
 
 
@@ -111,7 +111,7 @@ def test_a_lying_header_is_refused(header: str, code: str, tmp_path: Path) -> No
 def test_a_missing_file_and_a_folder_are_refused_without_a_path(tmp_path: Path) -> None:
     (tmp_path / "folder.npy").mkdir()
     for name in ("none.npy", "folder.npy", "none.json", "none.ppm"):
-        error = refused(tmp_path, File(tmp_path / name))
+        error = refused(tmp_path, FileSource(tmp_path / name))
         assert error.code == "unreadable" and str(tmp_path) not in error.text
 
 
@@ -119,12 +119,12 @@ def test_a_missing_file_and_a_folder_are_refused_without_a_path(tmp_path: Path) 
 
 
 def test_random_numbers_are_always_the_same(tmp_path: Path) -> None:
-    made = make(tmp_path, Random((2, 3), "float32", seed=7))
-    assert np.array_equal(made, make(tmp_path, Random((2, 3), "float32", seed=7)))
-    assert not np.array_equal(made, make(tmp_path, Random((2, 3), "float32", seed=8)))
+    made = make(tmp_path, RandomSource((2, 3), "float32", seed=7))
+    assert np.array_equal(made, make(tmp_path, RandomSource((2, 3), "float32", seed=7)))
+    assert not np.array_equal(made, make(tmp_path, RandomSource((2, 3), "float32", seed=8)))
     # written down: a benchmark of today must be repeatable after an update of numpy
     assert [f"{value:.6f}" for value in made.ravel()[:3]] == ["0.610170", "0.881136", "0.796578"]
-    specs = [InputSpec(name, Random((2, 3), "float32", seed=7)) for name in ("data", "other")]
+    specs = [InputSpec(name, RandomSource((2, 3), "float32", seed=7)) for name in ("data", "other")]
     prepared = prepare_inputs(specs, None, tmp_path, kind="binary")
     assert np.array_equal(one(prepared, tmp_path), made)
     assert not np.array_equal(one(prepared, tmp_path, "other"), made)
@@ -146,7 +146,7 @@ def test_random_numbers_are_always_the_same(tmp_path: Path) -> None:
 def test_random_numbers_lie_in_their_range(
     dtype: str, lowest: int, highest: int, tmp_path: Path
 ) -> None:
-    made = make(tmp_path, Random((50_000,), dtype), kind="wheel")
+    made = make(tmp_path, RandomSource((50_000,), dtype), kind="wheel")
     assert made.dtype == dtype
     if dtype.startswith("float"):
         assert made.min() >= 0 and made.max() < 1 and 0.49 < made.astype("f8").mean() < 0.51
@@ -157,18 +157,18 @@ def test_random_numbers_lie_in_their_range(
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        (Random(), "shape"),
-        (Random((2,)), "shape"),
-        (Random((), "float32"), "axes"),
-        (Random((0,), "float32"), "axes"),
-        (Random((2,), "float64"), "shape"),
-        (Random((2,), "qint8"), "shape"),
-        (Random((2,), "float16"), "dtype"),
-        (Random((1 << 40,), "float32"), "too_large"),
+        (RandomSource(), "shape"),
+        (RandomSource((2,)), "shape"),
+        (RandomSource((), "float32"), "axes"),
+        (RandomSource((0,), "float32"), "axes"),
+        (RandomSource((2,), "float64"), "shape"),
+        (RandomSource((2,), "qint8"), "shape"),
+        (RandomSource((2,), "float16"), "dtype"),
+        (RandomSource((1 << 40,), "float32"), "too_large"),
     ],
 )
 def test_random_numbers_without_shape_type_or_room_are_refused(
-    source: Random, code: str, tmp_path: Path
+    source: RandomSource, code: str, tmp_path: Path
 ) -> None:
     assert refused(tmp_path, source).code == code
 
@@ -178,7 +178,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_input(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
     with pytest.raises(OSError, match="No space left"):
-        make(tmp_path, Random((2000,), "float32"))
+        make(tmp_path, RandomSource((2000,), "float32"))
 
 
 # batches
@@ -197,7 +197,7 @@ def test_a_batch_repeats_or_cuts_what_was_given(
 
 
 def test_a_batch_counts_for_random_numbers_too(tmp_path: Path) -> None:
-    assert make(tmp_path, Random((2, 3), "float32"), batch=7).shape == (7, 3)
+    assert make(tmp_path, RandomSource((2, 3), "float32"), batch=7).shape == (7, 3)
 
 
 def test_a_batch_without_room_is_refused(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def prepare(folder: Path, specs: list[InputSpec], **options: object) -> Prepared
 
 
 def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
-    data = InputSpec("data", Literal("[1.0,2,3]"))
+    data = InputSpec("data", LiteralSource("[1.0,2,3]"))
     prepared = prepare(tmp_path, [data])
     assert list(prepared.files) == ["data"]
     assert any('"ids" (int32 {4}) is not given' in note for note in prepared.notes)
@@ -227,21 +227,21 @@ def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_was_asked_for_is_not_noted(tmp_path: Path) -> None:
-    specs = [InputSpec("data", Random()), InputSpec("ids", Random((4, 1), "int32"))]
+    specs = [InputSpec("data", RandomSource()), InputSpec("ids", RandomSource((4, 1), "int32"))]
     (note,) = prepare(tmp_path, specs, batch=9).notes
     assert note == 'Input "ids" is {9,1}, the model was made for {4}.'
 
 
 def test_an_unknown_input_is_answered_with_those_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        prepare(tmp_path, [InputSpec("dta", Literal("1"))])
+        prepare(tmp_path, [InputSpec("dta", LiteralSource("1"))])
     assert caught.value.code == "unknown_input"
     assert "data float32 {2,3}, ids int32 {4}" in caught.value.text
 
 
 def test_another_type_is_refused_naming_both(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"int32 \{1\}, but the model wants float32 \{2,3\}"):
-        prepare(tmp_path, [InputSpec("data", Literal("1"))])
+        prepare(tmp_path, [InputSpec("data", LiteralSource("1"))])
 
 
 def test_a_type_that_load_and_run_does_not_name_is_not_checked(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_type_that_load_and_run_does_not_name_is_not_checked(tmp_path: Path) -
 
 
 def test_an_input_given_twice_is_refused(tmp_path: Path) -> None:
-    twice = [InputSpec("data", Literal("1.0"))] * 2
+    twice = [InputSpec("data", LiteralSource("1.0"))] * 2
     with pytest.raises(InputError, match="given twice"):
         prepare(tmp_path, twice)
     assert list(tmp_path.iterdir()) == []
@@ -262,13 +262,13 @@ def test_an_input_given_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a:b", "a;b", "a\nb", "x" * 201])
 def test_a_name_that_load_and_run_would_split_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        prepare_inputs([InputSpec(name, Literal("1"))], None, tmp_path, kind="binary")
+        prepare_inputs([InputSpec(name, LiteralSource("1"))], None, tmp_path, kind="binary")
     assert caught.value.code == "name" and "\n" not in caught.value.text
 
 
 def test_files_that_are_there_already_are_kept(tmp_path: Path) -> None:
     (tmp_path / "input_0.npy").write_text("mine")
-    prepared = prepare_inputs([InputSpec("a", Literal("1"))], None, tmp_path, kind="binary")
+    prepared = prepare_inputs([InputSpec("a", LiteralSource("1"))], None, tmp_path, kind="binary")
     assert prepared.files == {"a": "input_1.npy"}
     assert (tmp_path / "input_0.npy").read_text() == "mine"
 
@@ -285,12 +285,12 @@ def test_a_big_file_is_not_held_in_memory(tmp_path: Path) -> None:
 import resource
 from pathlib import Path
 import numpy as np
-from agent.inputs.prepare import File, InputSpec, prepare_inputs
+from agent.inputs.prepare import FileSource, InputSpec, prepare_inputs
 array = np.lib.format.open_memmap("{tmp_path}/a.npy", "w+", ">f4", (4, 1 << 24), fortran_order=True)
 del array
 held = int(next(line for line in open("/proc/self/status") if "VmData" in line).split()[1]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (held + (64 << 20),) * 2)  # the array has 256 MiB
-spec = InputSpec("x", File(Path("{tmp_path}/a.npy")))
+spec = InputSpec("x", FileSource(Path("{tmp_path}/a.npy")))
 prepare_inputs([spec], None, Path("{tmp_path}"), kind="binary")
 """
     root = Path(__file__).resolve().parents[3]

@@ -11,7 +11,7 @@ from load_and_run import devices, graph_passes, rules
 from load_and_run.errors import FlagError
 from load_and_run.flags import COMPILED_ONLY, FLAGS, parse
 
-from agent.execution.plan import Recipe
+from agent.execution.plan import PassBuilder
 from agent.load_and_run.tests.running import Runner, model
 from agent.protocol.option_table import OPTIONS
 from agent.protocol.options import Capabilities, OptionError
@@ -293,13 +293,13 @@ def command_lines(options: dict[str, Any], able: Capabilities, plan: Plan) -> li
         model=SimpleNamespace(name="m.mge"),
         plan=plan,
     )
-    recipe = Recipe(order, able, {"mine": LIBRARY})
+    builder = PassBuilder(order, able, {"mine": LIBRARY})
     fed = {"data": "data.npy"}
-    passes = [recipe.inspect(), recipe.clean(fed, first=True, iterations=20)]
+    passes = [builder.inspect(), builder.clean(fed, first=True, iterations=20)]
     if plan.profiled:
-        passes += [recipe.profiled(fed, "p.json", first=first) for first in (True, False)]
-    if recipe.dumps:
-        passes.append(recipe.dump(fed))
+        passes += [builder.profiled(fed, "p.json", first=first) for first in (True, False)]
+    if builder.dumps:
+        passes.append(builder.dump(fed))
     return [each.arguments for each in passes]
 
 

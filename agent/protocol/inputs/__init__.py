@@ -1,9 +1,9 @@
-"""Readers of input files and literals, shared by server and agent: npy, JSON, pictures, literals.
+"""Parse and check input files and literals (npy, JSON, pictures), in the server and the agent.
 
-A compiled load_and_run takes a wrong file for a right one: it ignores Fortran and big-endian order,
-misreads common pictures, overruns memory at a JSON list that is too long and dies at a single
-number. So what cannot become an npy file that all versions read alike is refused with a sentence.
-Needs numpy; never unpickles.
+A compiled load_and_run accepts many wrong files: it ignores Fortran order and big-endian byte
+order, misreads common pictures, overflows a buffer if a JSON list is too long, and crashes on a
+scalar. Therefore an input that cannot be converted to an npy file that all versions read alike is
+rejected with an explanation. Needs numpy; never unpickles.
 """
 
 import math
@@ -16,37 +16,37 @@ from numpy.typing import NDArray
 
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, instead_of
 
-Kind = typing.Literal["binary", "wheel"]
+RuntimeKind = typing.Literal["binary", "wheel"]
 Shape = tuple[int, ...]
 Array = NDArray[np.generic]
 
-Code = typing.Literal[
+InputErrorCode = typing.Literal[
     "unreadable",  # no such file, or not a regular one
-    "format",  # neither npy, JSON nor a picture, or not what its name says
-    "header",  # an npy or picture header that nobody can believe
+    "format",  # neither npy, JSON nor a picture, or not the format of its suffix
+    "header",  # an invalid npy or picture header
     "size",  # the file is shorter or longer than its header says
     "axes",  # none, more than seven, or one of length zero
-    "dtype",  # a type that MegEngine or this kind of runtime cannot take
+    "dtype",  # not supported by MegEngine or this kind of runtime
     "json",
     "literal",
-    "name",  # a name that cannot be given to load_and_run, or one given twice
+    "name",  # load_and_run does not support the name, or it occurs twice
     "unknown_input",  # the model has no such input
-    "wrong_dtype",  # the model wants another type
-    "shape",  # random data of a shape or type that is not known
+    "wrong_dtype",  # the model's input has another dtype
+    "shape",  # random data without a known shape or dtype
     "too_large",
 ]
 
 
 class InputError(ValueError):
-    """An input that must not reach load_and_run.
+    """An input is rejected.
 
-    `text` names the input or its file, what is wrong with it and what to do; it is for the user, so
-    it holds no path. `rule` and `data` say the same for the site, which has texts of its own by
-    rule; empty where only a device can find it out.
+    `text` is a message for the user: the input or its file (without a path), the problem, and what
+    to do. `rule` and `data` identify the same problem for the server, which has translated messages
+    by rule; they are empty if only a device can detect the problem.
     """
 
-    def __init__(self, code: Code, text: str, rule: str = "", **data: Any) -> None:
-        self.code: Code = code
+    def __init__(self, code: InputErrorCode, text: str, rule: str = "", **data: Any) -> None:
+        self.code: InputErrorCode = code
         self.text = text
         self.rule = rule
         self.data = data
@@ -54,14 +54,14 @@ class InputError(ValueError):
 
 
 def braces(shape: Iterable[int]) -> str:
-    """A shape as MegEngine writes it: {2,3,32,32}."""
+    """Format a shape as MegEngine does: {2,3,32,32}."""
     return "{" + ",".join(str(length) for length in shape) + "}"
 
 
-def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
-    """Raise InputError if a runtime of this kind cannot take numbers of this type.
+def check_dtype(what: str, dtype: np.dtype[np.generic], kind: RuntimeKind) -> None:
+    """Raise InputError if a runtime of this kind does not support the dtype.
 
-    `what` names the culprit, at the beginning of a sentence.
+    `what` is the input or file, as the subject of the message.
     """
     name = dtype.newbyteorder("=").name
     if dtype.hasobject:
@@ -97,7 +97,7 @@ def check_dtype(what: str, dtype: np.dtype[np.generic], kind: Kind) -> None:
 
 
 def check_axes(what: str, shape: Shape, **data: Any) -> None:
-    """Raise InputError, with `data` among its data, at shapes that MegEngine has no word for."""
+    """Raise InputError for shapes that MegEngine does not support; `data` is added to its data."""
     if not shape:
         text = f"{what} is a single number without axes; give it the shape {{1}}."
         raise InputError("axes", text, "no_axes", **data)
@@ -116,7 +116,10 @@ def check_axes(what: str, shape: Shape, **data: Any) -> None:
 
 
 def check_size(what: str, promise: str, expected: int, actual: int) -> None:
-    """Raise InputError unless a file of `given` bytes holds what its header promises."""
+    """Raise InputError unless the file's size in bytes is the one that its header requires.
+
+    `promise` describes the array (dtype and shape) for the message.
+    """
     if actual < expected:
         raise InputError(
             "size",
@@ -138,5 +141,5 @@ def check_size(what: str, promise: str, expected: int, actual: int) -> None:
 
 
 def size_of(shape: Shape, dtype: np.dtype[np.generic]) -> int:
-    """Bytes of an array; in Python's integers, which cannot overflow."""
+    """Return the size of an array in bytes, by integers that cannot overflow."""
     return math.prod(shape) * dtype.itemsize

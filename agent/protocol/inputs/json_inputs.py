@@ -1,7 +1,7 @@
-"""load_and_run's JSON files of inputs: for each input its name, with shape, type and raw.
+"""Parse load_and_run's JSON files of inputs: {"<input>": {"shape", "type", "raw"}, ...}.
 
-`parse_json` makes no numbers: as objects they would take twenty times the size of their text. The
-site stops there, the agent makes an array of each.
+`parse_json` keeps lists of numbers as text, because Python objects would take twenty times the
+memory. The server only checks this; the agent converts each list to an array (`read_json`).
 """
 
 import json
@@ -17,14 +17,14 @@ from agent.protocol.input_rules import JSON_DTYPES, LONGEST_NAME, MOST_AXES, can
 from agent.protocol.inputs import Array, InputError, Shape, braces, check_axes
 from agent.protocol.inputs.npy import read_start
 
-#: of a file, which is read as a whole
+#: size limit of a file in bytes, since it is read as a whole
 LONGEST_JSON = 8 << 20
 _MOST_INPUTS = 64
 _SHOWN = 100
 _SPACE = r"[ \t\n\r]*+"
 _NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+" + _SPACE
-#: whole strings, so that their content matches nothing else; flat lists of numbers; and NaN and
-#: Infinity, which Python's parser accepts although JSON has no such numbers
+#: matches strings (so that their content is not matched otherwise), flat lists of numbers, and NaN
+#: and Infinity, which Python's parser accepts although JSON does not have them
 _TOKENS = re.compile(
     rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\[{_SPACE}(?:{_NUMBER}(?:,{_SPACE}{_NUMBER})*+)?+\]'
     r"|NaN|-?Infinity",
@@ -34,7 +34,7 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True)
 class _Numbers:
-    """A flat list of numbers, as the text of it."""
+    """A flat list of numbers, as text."""
 
     text: str
 
@@ -44,7 +44,7 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class JsonInput:
-    """One input of a file. `numbers` is the text of a flat list of as many as the shape takes."""
+    """One input of a file. `numbers` is a flat list as text, with the length that `shape` needs."""
 
     name: str
     dtype: str
@@ -53,7 +53,7 @@ class JsonInput:
 
 
 def read_json(path: Path) -> dict[str, Array]:
-    """Every input in a JSON file, in its order. Raises InputError."""
+    """Return the arrays of all inputs in a JSON file, in file order. Raises InputError."""
     _, size = read_start(path)
     check_json_size(path.name, size)
     inputs = parse_json(path.name, path.read_bytes())
@@ -61,7 +61,7 @@ def read_json(path: Path) -> dict[str, Array]:
 
 
 def check_json_size(name: str, size: int) -> None:
-    """Raise InputError if a file is too large to be read as a whole."""
+    """Raise InputError if the file is too large to be read as a whole."""
     if size > LONGEST_JSON:
         limit = LONGEST_JSON >> 20
         text = f'"{name}" is over {limit} MiB; give large inputs as npy.'
@@ -69,7 +69,7 @@ def check_json_size(name: str, size: int) -> None:
 
 
 def parse_json(name: str, data: bytes) -> list[JsonInput]:
-    """What a JSON file holds, without making its numbers. Raises InputError."""
+    """Parse a JSON file, but not the numbers in it. Raises InputError."""
     try:
         content = _decode(name, data)
     except RecursionError:
@@ -102,7 +102,11 @@ def _wrong(name: str, problem: str) -> InputError:
 
 
 def _decode(name: str, data: bytes) -> Any:
-    """The content, with `_Numbers` for every flat list of numbers. Raises ValueError."""
+    """Decode the JSON, with a `_Numbers` for each flat list of numbers. Raises ValueError.
+
+    Each such list is replaced by NaN before decoding; Python's decoder calls `parse_constant` for
+    these in order.
+    """
     lists = list[str]()
 
     def keep(match: re.Match[str]) -> str:
@@ -112,12 +116,12 @@ def _decode(name: str, data: bytes) -> Any:
         if token[0] != "[":
             raise ValueError(f"{token} is no JSON number")
         lists.append(token)
-        return "NaN"  # stands nowhere else by now
+        return "NaN"  # a NaN of the file itself was rejected above
 
-    bare = _TOKENS.sub(keep, data.decode("utf-8"))
+    text = _TOKENS.sub(keep, data.decode("utf-8"))
     numbers = iter(lists)
     return json.loads(
-        bare,
+        text,
         parse_constant=lambda _: _Numbers(next(numbers)),
         object_pairs_hook=lambda pairs: _distinct(name, pairs),
     )
@@ -179,10 +183,10 @@ def _entry(name: str, key: str, entry: Any) -> JsonInput:
 
 def _shape(name: str, what: str, value: Any) -> Shape:
     if isinstance(value, _Numbers) and len(value) > MOST_AXES:
-        return (1,) * len(value)  # too many in any case
+        return (1,) * len(value)  # rejected later, because of the number of axes
     try:
         shape = json.loads(value.text) if isinstance(value, _Numbers) else None
-    except ValueError:  # of so many digits that Python makes no integer of them
+    except ValueError:  # more digits than Python converts to an integer
         shape = None
     if shape is None or not all(type(length) is int for length in shape):
         raise _wrong(name, f"{what}: shape must be a list of positive integers")
@@ -193,12 +197,12 @@ def _shape(name: str, what: str, value: Any) -> Shape:
 
 
 def _array(what: str, entry: JsonInput) -> Array:
-    """The numbers; refuses what their type cannot hold instead of wrapping around."""
+    """Convert the numbers to an array; reject values out of the dtype's range."""
     dtype = np.dtype(entry.dtype)
     out_of_range = InputError("json", f"{what}: a number is out of the range of {entry.dtype}.")
     try:
         exact = np.array(json.loads(entry.numbers), dtype=np.float64)
-    except (OverflowError, ValueError):  # of so many digits that Python makes no integer of them
+    except (OverflowError, ValueError):  # more digits than Python converts to an integer
         raise out_of_range from None
     limits = np.finfo(np.float32) if dtype.kind == "f" else np.iinfo(dtype)
     if not (float(limits.min) <= exact.min() and exact.max() <= float(limits.max)):

@@ -1,4 +1,4 @@
-"""Numbers as load_and_run reads them from its command line: `1,2.5,-3e2` or nested brackets."""
+"""Parse numbers in load_and_run's command line syntax: `1,2.5,-3e2` or nested brackets."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import numpy as np
 from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.inputs import Array, InputError, Shape
 
-#: brackets put a 1 before the shape
+#: brackets add an axis of length 1
 _MOST_DEEP = MOST_AXES - 1
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LEADING_ZEROS = re.compile(r"(?<![0-9.eE+])0+(?=[0-9])")
@@ -21,8 +21,8 @@ _LONGEST_NUMBER = 60
 
 
 @dataclass(frozen=True)
-class Literal:
-    """What a text means. `text` is the text without what is not needed."""
+class ParsedLiteral:
+    """A parsed literal. `text` is the literal without white space."""
 
     text: str
     dtype: str
@@ -30,22 +30,23 @@ class Literal:
     numbers: list[float]
 
     def array(self) -> Array:
-        """The numbers as an array of this type and shape."""
+        """Return the numbers as an array of this dtype and shape."""
         return np.array(self.numbers, np.float64).astype(self.dtype).reshape(self.shape)
 
 
-def read_literal(text: str) -> Literal:
-    """Understand numbers as load_and_run does, but refuse what it would misread.
+def read_literal(text: str) -> ParsedLiteral:
+    """Parse a literal as load_and_run does, but reject what load_and_run would misread.
 
-    float32 if a dot occurs anywhere, else int32 (`1e2` is 100). Brackets give the shape, with a 1
-    before it: `5` is {1}, `1,2,3` is {3}, `[1,2,3]` is {1,3}. Raises InputError.
+    The dtype is float32 if a dot occurs anywhere, else int32 (`1e2` is 100). Brackets give the
+    shape, preceded by an axis of length 1: `5` is {1}, `1,2,3` is {3}, `[1,2,3]` is {1,3}. Raises
+    InputError.
     """
     tokens = _tokens(text)
     if not tokens:
         raise InputError("literal", "There are no numbers.", "empty")
     joined = "".join(tokens)
     try:
-        # the brackets around all are what puts the 1 before the shape
+        # the outer brackets add the axis of length 1
         nested = json.loads(f"[{_LEADING_ZEROS.sub('', joined)}]")
     except ValueError:
         raise _brackets() from None
@@ -53,7 +54,7 @@ def read_literal(text: str) -> Literal:
     shape = _flatten(nested, numbers)
     dtype = "float32" if "." in joined else "int32"
     _check_numbers(numbers, [token for token in tokens if token not in "[],"], dtype)
-    return Literal(joined, dtype, shape, numbers)
+    return ParsedLiteral(joined, dtype, shape, numbers)
 
 
 def _brackets() -> InputError:
@@ -62,7 +63,7 @@ def _brackets() -> InputError:
 
 
 def _tokens(text: str) -> list[str]:
-    """Numbers, commas and brackets. Raises InputError for anything else."""
+    """Split the text into numbers, commas and brackets. Raises InputError for other characters."""
     tokens, depth, position = list[str](), 0, 0
     while position < len(text):
         if text[position].isspace():
@@ -70,7 +71,7 @@ def _tokens(text: str) -> list[str]:
             continue
         match = _NUMBER.match(text, position)
         token = text[position] if text[position] in "[]," else match[0] if match else ""
-        # `1.`, `1 2` and `1e` all leave two tokens that must not touch
+        # rejects `1.`, `1 2` and `1e`, where a number follows another token without a separator
         if not token or (match and tokens and tokens[-1] not in "[],"):
             raise _no_number(text, position)
         if len(token) > _LONGEST_NUMBER:
@@ -98,9 +99,9 @@ def _no_number(text: str, position: int) -> InputError:
 
 
 def _flatten(nested: list[Any], flat: list[float]) -> Shape:
-    """Append the numbers to `flat`, return the shape; rows of different lengths are refused.
+    """Append the numbers to `flat`, and return the shape.
 
-    load_and_run does not notice these.
+    Raises InputError if rows have different lengths, which load_and_run does not detect.
     """
     if not nested:
         raise _brackets()
@@ -110,7 +111,7 @@ def _flatten(nested: list[Any], flat: list[float]) -> Shape:
         if not isinstance(item, list):
             flat.append(item)
         if inner is not None and shape != inner:
-            first, other = _words(inner), _words(shape)
+            first, other = _shape_text(inner), _shape_text(shape)
             raise InputError(
                 "literal",
                 f"The rows have different lengths: the first is {first}, number {number} is "
@@ -124,13 +125,13 @@ def _flatten(nested: list[Any], flat: list[float]) -> Shape:
     return (len(nested), *(inner or ()))
 
 
-def _words(shape: Shape) -> str:
+def _shape_text(shape: Shape) -> str:
     return "×".join(map(str, shape)) if shape else "1"
 
 
-def _check_numbers(flat: list[float], typed: list[str], dtype: str) -> None:
-    """typed: the texts of the numbers, which say more than their values: 1e999 is infinite"""
-    for value, text in zip(flat, typed, strict=True):
+def _check_numbers(flat: list[float], texts: list[str], dtype: str) -> None:
+    """Check range and dtype. `texts` are the numbers as written: the value of 1e999 is infinite."""
+    for value, text in zip(flat, texts, strict=True):
         excerpt = text[:_SHOWN]
         if dtype == "float32":
             if abs(value) > _FLOAT32_MAX:

@@ -1,6 +1,7 @@
-"""npy files: headers as numpy reads them, none of which is believed; nothing is unpickled.
+"""Read and write npy files: headers are parsed by numpy and then checked; never unpickles.
 
-Site and agent read headers alike (`parse_header`). Format: numpy.lib.format, versions 1.0 to 3.0.
+Server and agent use the same parser (`parse_header`). Format: numpy.lib.format, versions 1.0 to
+3.0.
 """
 
 import io
@@ -19,7 +20,7 @@ from numpy.lib import format as npy_format
 from agent.protocol.inputs import (
     Array,
     InputError,
-    Kind,
+    RuntimeKind,
     Shape,
     braces,
     check_axes,
@@ -29,12 +30,12 @@ from agent.protocol.inputs import (
 )
 
 MAGIC = b"\x93NUMPY"
-#: how much of an array or a picture has to be looked at
+#: length of the beginning of an array or picture file that contains its header
 HEAD_BYTES = 64 * 1024
-#: numpy refuses longer ones too; a real one has about 100 characters
+#: numpy's own limit; usual headers have about 100 characters
 _LONGEST_HEADER = 10_000
 _MOST_BRACKETS = 1000  # deeper nesting could exhaust Python's parser
-#: numpy evaluates a header as a literal, and before it gives up it takes its text for Python 2
+#: exceptions of numpy's header parser, which evaluates a literal and tries Python 2 syntax, too
 _UNREADABLE = (
     ValueError,
     TypeError,
@@ -44,13 +45,13 @@ _UNREADABLE = (
     RecursionError,
     tokenize.TokenError,
 )
-#: numbers held in memory at a time while a file is written
+#: most numbers in memory while a file is written
 _CHUNK = 1 << 19
 
 
 @dataclass(frozen=True)
 class Header:
-    """What an npy file holds; `offset` is where its data begin."""
+    """The header of an npy file; `offset` is the position of its data."""
 
     dtype: np.dtype[np.generic]
     shape: Shape
@@ -59,7 +60,7 @@ class Header:
 
 
 def read_start(path: Path) -> tuple[bytes, int]:
-    """The first HEAD_BYTES of a regular file, and its size. Raises InputError if it is none."""
+    """Return the first HEAD_BYTES of a regular file, and its size. Raises InputError."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -70,17 +71,17 @@ def read_start(path: Path) -> tuple[bytes, int]:
         raise InputError("unreadable", f'"{path.name}" cannot be read: {error.strerror}.') from None
 
 
-def read_header(path: Path, kind: Kind) -> Header:
-    """The header of an npy file, as `parse_header`."""
+def read_header(path: Path, kind: RuntimeKind) -> Header:
+    """Read and check the header of an npy file, see `parse_header`."""
     head, size = read_start(path)
     return parse_header(path.name, head, size, kind)
 
 
-def parse_header(name: str, head: bytes, size: int, kind: Kind) -> Header:
-    """The header, checked against the file's size and what the kind of runtime takes.
+def parse_header(name: str, head: bytes, size: int, kind: RuntimeKind) -> Header:
+    """Parse a header; check it against the file's size and the dtypes of the runtime kind.
 
-    `head` are the first HEAD_BYTES of the file `name`, `size` is that of all of it. Raises
-    InputError.
+    `head` are the first HEAD_BYTES of the file `name`, `size` is the size of the whole file.
+    Raises InputError.
     """
     what = f'"{name}"'
     _check_magic(what, head)
@@ -89,7 +90,7 @@ def parse_header(name: str, head: bytes, size: int, kind: Kind) -> Header:
         version = npy_format.read_magic(file)
         _check_version(what, version)
         _check_length(what, head, version)
-        # 3.0 differs from 2.0 only in the encoding of field names, which are refused anyway
+        # 3.0 differs from 2.0 only in the encoding of field names, and fields are rejected
         read = (
             npy_format.read_array_header_1_0
             if version == (1, 0)
@@ -116,7 +117,7 @@ def _unreadable(what: str) -> InputError:
 
 
 def map_array(path: Path, header: Header) -> Array:
-    """The numbers, not read before they are used."""
+    """Map the array into memory; it is read when it is used."""
     return np.memmap(
         path,
         dtype=header.dtype,
@@ -128,7 +129,7 @@ def map_array(path: Path, header: Header) -> Array:
 
 
 def is_canonical(path: Path, header: Header) -> bool:
-    """Whether the file is byte for byte what `write_npy` would make of it."""
+    """Return whether `write_npy` would write the same bytes."""
     expected = header_bytes(header.dtype, header.shape)
     if header.offset != len(expected):
         return False
@@ -137,7 +138,7 @@ def is_canonical(path: Path, header: Header) -> bool:
 
 
 def header_bytes(dtype: np.dtype[np.generic], shape: Shape) -> bytes:
-    """Format 1.0, little endian, C order, padded to 64 bytes as numpy does it."""
+    """Return a header of format 1.0: little endian, C order, padded to 64 bytes like numpy's."""
     descr = dtype.newbyteorder("<").str
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     text += " " * (-(len(MAGIC) + 4 + len(text) + 1) % 64) + "\n"
@@ -145,9 +146,9 @@ def header_bytes(dtype: np.dtype[np.generic], shape: Shape) -> bytes:
 
 
 def write_npy(path: Path, array: Array, batch: int | None = None) -> Shape:
-    """Write the array as a new file and return its shape; at most a chunk of it is in memory.
+    """Write the array to a new file, one chunk at a time; return its shape.
 
-    `batch`: the first axis gets this length, its entries repeated or cut off.
+    `batch` sets the length of the first axis, by repeating or cutting off entries.
     """
     rows = array.shape[0]
     length = rows if batch is None else batch
@@ -162,7 +163,7 @@ def write_npy(path: Path, array: Array, batch: int | None = None) -> Shape:
 
 
 def chunks(array: Array) -> Iterator[Array]:
-    """All numbers in C order and little endian, some at a time; a chunk is valid until the next."""
+    """Yield the numbers in C order and little endian, in chunks valid until the next iteration."""
     iterator = np.nditer(
         array,
         flags=["external_loop", "buffered"],
@@ -208,7 +209,7 @@ def _check_version(what: str, version: tuple[int, int]) -> None:
 
 
 def _check_length(what: str, head: bytes, version: tuple[int, int]) -> None:
-    """Refuse what would be much work for Python's parser, before numpy hands it over."""
+    """Raise InputError for headers that would take Python's parser too long."""
     begin = 10 if version == (1, 0) else 12
     length = int.from_bytes(head[8:begin], "little")
     if length > _LONGEST_HEADER:

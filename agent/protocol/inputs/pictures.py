@@ -1,8 +1,9 @@
-"""Binary PPM and PGM pictures as uint8 {1,h,w,c}, as load_and_run means to read them.
+"""Read binary PPM and PGM pictures as uint8 arrays {1,h,w,c}, as load_and_run intends.
 
-Format: https://netpbm.sourceforge.net/doc/ppm.html. After the magic number come width, height and
-the largest value, apart by white space and comments; exactly one white space precedes the pixels.
-load_and_run itself takes one line for the whole header, and so most files' first pixels wrong.
+Format: https://netpbm.sourceforge.net/doc/ppm.html. The magic number is followed by width, height
+and the maximum value, separated by white space and comments; a single white space character
+precedes the pixels. load_and_run itself takes the first line for the whole header, so it misreads
+the pixels of most files.
 """
 
 import math
@@ -23,15 +24,16 @@ _HEADER = re.compile(
 
 
 def map_picture(path: Path) -> Array:
-    """The pixels, not read before they are used. Raises InputError."""
+    """Map the pixels into memory; they are read when they are used. Raises InputError."""
     head, size = read_start(path)
     shape, offset = parse_picture(path.name, head, size)
     return np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=shape)
 
 
 def parse_picture(name: str, head: bytes, size: int) -> tuple[Shape, int]:
-    """The shape of a picture and where its pixels begin; `head` and `size` as of an npy file.
+    """Return the shape of a picture and the offset of its pixels.
 
+    `head` are the first HEAD_BYTES of the file `name`, `size` is the size of the whole file.
     Raises InputError.
     """
     what = f'"{name}"'

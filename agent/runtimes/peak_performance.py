@@ -1,8 +1,8 @@
-"""What a device reaches at best with a runtime: FLOP/s by dtype, and bytes/s of a copy.
+"""Measure the peak performance of a device with a runtime: FLOP/s by dtype, bytes/s of a copy.
 
-Operators of known size are run by load_and_run itself, on the same cores, in one thread, with
-fast_run and a profile, as tasks run theirs; the best operator counts. So the figures are those of
-MegEngine's own kernels, and by the same clock as an operator's time in a profile.
+load_and_run itself runs operators of known size, like a task: on the same cores, in one thread,
+with fast_run and a profile. The fastest operator counts. So the figures are those of MegEngine's
+own kernels, and use the same clock as the operator times in a profile.
 """
 
 import json
@@ -17,56 +17,56 @@ from typing import Any, Literal
 from agent.device.cores import as_list
 from agent.runtimes.command import arguments_for, command_for
 from agent.runtimes.describe import RuntimeDescription
-from agent.runtimes.roof_models import LARGE, MAKE
+from agent.runtimes.peak_models import LARGE, MAKE
 from agent.runtimes.trial import run_briefly
 
-Device = Literal["cpu", "cuda"]
+DeviceKind = Literal["cpu", "cuda"]
 
-#: for all of it; on a device with nothing else to do it takes 7 s
+#: time limit of the whole measurement; an idle device takes 7 s
 LIMIT_S = 30.0
 _MODEL_LIMIT_S = 20.0
-#: load average for each core, before; above it, the figures are lower than they could be
+#: load average per core before the measurement; above it, the figures are too low
 _QUIET_LOAD = 0.5
 _MEMORY_LIMIT_KIB = 3 << 20
-#: shorter operators are those of the models' ends; the clock of a processor ticks in 1 us
+#: shorter operators are not counted: they reduce the models' results, and clocks have 1 us ticks
 _LEAST_S = 50e-6
 _COMPUTING = frozenset({"MatrixMul", "ConvolutionForward", "ConvBiasForward"})
-#: a roof of float16 below this is no kernel of its own: a larger product would take minutes
-_REAL_KERNEL_FLOPS = 5e9
-#: name of the model -> dtype as profiles name it
+#: below this, float16 has no native kernel, and the larger product would take minutes
+_NATIVE_KERNEL_FLOPS = 5e9
+#: name of the model -> dtype in profiles
 _DTYPES = {"float32": "Float32", "float16": "Float16", "int8": "QuantizedS8"}
 
 Record = dict[str, Any]
 
 
 @dataclass
-class RoofsTrial:
-    """One device with one runtime.
+class PeakTrial:
+    """Result for one device kind with one runtime.
 
-    peak_flops: FLOP/s by dtype as profiles name it; a multiply-add counts as 2
-    copies: bytes/s by the tensor's size in bytes; each byte read and each byte written counts
-    notes: why a dtype has no figure
+    peak_flops: FLOP/s per dtype, named as in profiles; a multiply-add counts as 2
+    copies: bytes/s (read plus written) per size of the tensor in bytes
+    notes: reasons why a dtype has no figure
     """
 
-    device: Device
+    device: DeviceKind
     peak_flops: dict[str, float] = field(default_factory=dict)
     copies: dict[int, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
     def problem(self) -> str:
-        """Why there are no roofs; empty if there are."""
+        """The reason why the measurement failed; empty if it succeeded."""
         if "Float32" in self.peak_flops and self.copy_bytes_s:
             return ""
         return "; ".join(self.notes) or "no operator was timed"
 
     @property
     def copy_bytes_s(self) -> float:
-        """Of the largest tensor, which no cache holds."""
+        """The speed for the largest tensor, which does not fit into any cache."""
         return self.copies.get(max(self.copies, default=0), 0.0)
 
     def record(self) -> Record:
-        """As it is kept and sent."""
+        """Return the record for the check's result and for the server (`MeasuredRoofs`)."""
         return {
             "device": self.device,
             "peak_flops": self.peak_flops,
@@ -77,44 +77,46 @@ class RoofsTrial:
         }
 
 
-def measure_roofs(
+def measure_peaks(
     runtime: RuntimeDescription,
     makers: Iterable[str],
-    device: Device = "cpu",
+    device: DeviceKind = "cpu",
     cores: Sequence[int] = (),
-) -> RoofsTrial:
-    """Measure; takes seconds and uses the device fully. Never raises.
+) -> PeakTrial:
+    """Measure the peak performance; takes seconds at full load. Never raises.
 
     makers: interpreters with MegEngine, one of which makes the models
-    cores: those that tasks are measured on, all if empty
+    cores: the cores of the runs, empty for all
     """
-    trial = RoofsTrial(device)
+    trial = PeakTrial(device)
     load = os.getloadavg()[0]
     if load > _QUIET_LOAD * (os.cpu_count() or 1):
         trial.notes.append(f"others used the device (load {load:.1f}): measure it again when idle")
     deadline = time.monotonic() + LIMIT_S
     with tempfile.TemporaryDirectory(prefix="mgw-roofs-") as folder:
-        bench = _Bench(runtime, tuple(makers), trial, Path(folder), tuple(cores), deadline)
-        bench.make("float32", "float16_small", "int8")
-        bench.run("float32")
-        if bench.run("float16_small", "float16") >= _REAL_KERNEL_FLOPS:
-            bench.make("float16")
-            bench.run("float16")
-        bench.run("int8")
+        measurement = _PeakMeasurement(
+            runtime, tuple(makers), trial, Path(folder), tuple(cores), deadline
+        )
+        measurement.make("float32", "float16_small", "int8")
+        measurement.run("float32")
+        if measurement.run("float16_small", "float16") >= _NATIVE_KERNEL_FLOPS:
+            measurement.make("float16")
+            measurement.run("float16")
+        measurement.run("int8")
     return trial
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _PeakMeasurement:
     runtime: RuntimeDescription
     makers: tuple[str, ...]
-    trial: RoofsTrial
+    trial: PeakTrial
     folder: Path
     cores: tuple[int, ...]
     deadline: float
 
     def make(self, *names: str) -> None:
-        """Have the models made; those that cannot be are missing."""
+        """Make the models; a model that this version cannot build has no file afterwards."""
         for maker in self.makers:
             command = [maker, "-c", MAKE, str(self.folder), self.trial.device, *names]
             _, ending, _ = run_briefly(self._bound(command), self.folder, self._left_s())
@@ -123,7 +125,7 @@ class _Bench:
             self.trial.notes.append(f"models were not made: {ending}")
 
     def run(self, model: str, name: str = "") -> float:
-        """Run a model and note the best of its operators; return its FLOP/s, 0 if it fails."""
+        """Run a model, record its fastest operator; return that one's FLOP/s, 0 on failure."""
         name = name or model
         file, profile = self.folder / f"{model}.mge", self.folder / f"{model}.json"
         if not file.is_file():
@@ -158,7 +160,7 @@ class _Bench:
             self._read_copies(operators)
         return best
 
-    def _read_copies(self, operators: list["_Operator"]) -> None:
+    def _read_copies(self, operators: list["_TimedOperator"]) -> None:
         largest = LARGE[self.trial.device]
         for operator in operators:
             size = operator.memory // 2
@@ -168,7 +170,7 @@ class _Bench:
 
     def _bound(self, command: list[str]) -> list[str]:
         limited = ["/bin/sh", "-c", f'ulimit -v {_MEMORY_LIMIT_KIB}; exec "$0" "$@"', *command]
-        # a GPU's driver reserves addresses without end
+        # without a limit on a GPU, whose driver reserves much address space
         limited = limited if self.trial.device == "cpu" else command
         return ["taskset", "-c", as_list(self.cores), *limited] if self.cores else limited
 
@@ -177,7 +179,7 @@ class _Bench:
 
 
 @dataclass(frozen=True)
-class _Operator:
+class _TimedOperator:
     kind: str
     time_s: float
     computation: float
@@ -188,15 +190,15 @@ class _Operator:
         return self.computation / self.time_s
 
 
-def _operators(profile: Record) -> Iterator[_Operator]:
-    """The operators of a profile that took long enough to be timed."""
+def _operators(profile: Record) -> Iterator[_TimedOperator]:
+    """Yield the operators of a profile that took long enough for an accurate time."""
     timed, footprints = profile["profiler"]["device"], profile["profiler"]["opr_footprint"]
     for key, operator in profile["graph_exec"]["operator"].items():
-        # before its first kernel, an operator waits
+        # from the first kernel on; before it, an operator waits
         times = [interval["end"] - interval["kern"] for interval in timed.get(key, {}).values()]
         footprint = footprints.get(key, {})
         if times and max(times) >= _LEAST_S:
-            yield _Operator(
+            yield _TimedOperator(
                 kind=str(operator["type"]),
                 time_s=float(max(times)),
                 computation=float(footprint.get("computation") or 0),

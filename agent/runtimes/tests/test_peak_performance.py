@@ -14,7 +14,7 @@ from agent.runtimes.command import Style
 from agent.runtimes.config_file import append_runtime, checks_path, read_checks
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.manage import runtime_check
-from agent.runtimes.roofs import measure_roofs
+from agent.runtimes.peak_performance import measure_peaks
 
 MIB = 1 << 20
 
@@ -73,7 +73,7 @@ cat {profiles}/$name.json > $name.json""",
             (profiles / f"{name}.json").write_text(profile_of(*operators))
 
         def measure(self, style: Style = "gflags", **options: Any):
-            return measure_roofs(replace(runtime, style=style), [str(maker)], **options)
+            return measure_peaks(replace(runtime, style=style), [str(maker)], **options)
 
     return Device()
 
@@ -164,8 +164,8 @@ def test_without_a_wheel_that_makes_models_nothing_is_measured(tmp_path, make_sc
     broken = make_script(tmp_path / "maker", "echo 'No module named megengine' >&2; exit 1")
     runtime = RuntimeDescription("1.13.0", "binary", str(binary))
 
-    assert "No module named megengine" in measure_roofs(runtime, [str(broken)]).problem
-    assert measure_roofs(runtime, []).problem == "no operator was timed"
+    assert "No module named megengine" in measure_peaks(runtime, [str(broken)]).problem
+    assert measure_peaks(runtime, []).problem == "no operator was timed"
 
 
 def test_a_device_that_others_use_is_told_to_be_measured_again(device, monkeypatch):

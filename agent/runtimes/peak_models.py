@@ -1,15 +1,15 @@
-"""The models whose operators show what a device can do at best.
+"""Models whose operators are used to measure the peak performance of a device.
 
-`MAKE` is run by an interpreter with MegEngine: `python -c MAKE folder device name...`. It writes
-`<name>.mge` for each name that this version can build, and their input `data.npy`. All operators
-have sizes by which their FLOPs and bytes are true.
+`MAKE` is a program for an interpreter with MegEngine: `python -c MAKE folder device name...`. It
+writes `<name>.mge` for each model that its version can build, and the common input `data.npy`. For
+the operator sizes in these models, the FLOPs and bytes that MegEngine reports are correct.
 
-- float32: matrix products; elementwise operators that read a tensor and write another, as a copy
-  does, for tensors of `LARGE` bytes, which no cache holds, and of a quarter of it
-- float16_small, float16: products; the small one first, since without kernels of its own float16
-  is a thousand times slower (0.2 GFLOP/s on x86)
-- int8: convolutions of 1x1, which are matrix products, of QuantizedS8: MegEngine multiplies such
-  matrices as parts of convolutions only
+- float32: matrix products; elementwise operators that read one tensor and write another, like a
+  copy, for tensors of `LARGE` bytes (more than any cache) and of a quarter of it
+- float16_small, float16: matrix products; the small model runs first, because without native
+  kernels float16 is a thousand times slower (0.2 GFLOP/s on x86)
+- int8: 1x1 convolutions of QuantizedS8, which are matrix products; MegEngine multiplies such
+  matrices in convolutions only
 """
 
 MAKE = """\
@@ -37,7 +37,7 @@ def float32(x):
     for _ in range(8):
         product = F.matmul(product, weight)
     total = product.sum()
-    # MegEngine may compute in place, but not in an input's
+    # MegEngine may compute in place, but not in the memory of an input
     for tensors in (x[: copies // 4], x):
         for copy in (F.relu(tensors), -tensors, F.abs(tensors), tensors + 1, tensors * 2):
             total = total + copy.sum()
@@ -81,5 +81,5 @@ for name in names:
         print(name, type(error).__name__, str(error)[:200])
 """
 
-#: bytes of the largest tensors that are copied; others have a quarter of it
+#: size of the largest copied tensors in bytes; the others have a quarter of it
 LARGE = {"cpu": 64 << 20, "cuda": 256 << 20}

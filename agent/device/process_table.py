@@ -1,4 +1,4 @@
-"""Rows of the process table, from /proc/<pid>/stat alone: cheap enough to be read during a run."""
+"""Read the process table from /proc/<pid>/stat, which is cheap enough during a run."""
 
 import functools
 import os
@@ -10,10 +10,10 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One process. `cpu_s` is its own, `waited_cpu_s` that of the children it has waited for.
+class ProcessStat:
+    """One process. `cpu_s` is its own CPU time, `waited_cpu_s` that of children it has waited for.
 
-    `start_ticks` tells a process from a later one with the same pid.
+    `start_ticks` distinguishes a process from a later one with the same pid.
     """
 
     pid: int
@@ -28,17 +28,17 @@ class Row:
     resident_bytes: int
 
 
-def read_row(pid: int) -> Row | None:
-    """None if the process is gone, or if there is no /proc."""
+def read_stat(pid: int) -> ProcessStat | None:
+    """Return the entry of a process; None if it has ended, or if there is no /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode(errors="replace")
     except OSError:
         return None
-    # the name stands in brackets and may hold anything, brackets too
+    # the name is in parentheses and may contain any character, parentheses included
     begin, end = text.index("("), text.rindex(")")
     fields = text[end + 2 :].split()
-    return Row(
+    return ProcessStat(
         pid=pid,
         name=text[begin + 1 : end],
         state=fields[0],
@@ -53,49 +53,49 @@ def read_row(pid: int) -> Row | None:
 
 
 def read_pids() -> list[int]:
-    """Every process."""
+    """Return the pids of all processes."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return []
 
 
-def read_table() -> dict[int, Row]:
-    """Every process by its pid. About 20 us for each."""
-    return {pid: row for pid in read_pids() if (row := read_row(pid)) is not None}
+def read_table() -> dict[int, ProcessStat]:
+    """Return all processes by pid. Takes about 20 us per process."""
+    return {pid: row for pid in read_pids() if (row := read_stat(pid)) is not None}
 
 
 def read_environment(pid: int) -> list[bytes]:
-    """Variables as `NAME=value`; none while another program takes the process's place.
+    """Return the environment of a process as `NAME=value`; empty during an exec.
 
-    Raises OSError if it is gone, or another user's.
+    Raises OSError if the process has ended or belongs to another user.
     """
     with open(f"/proc/{pid}/environ", "rb") as file:
         content = file.read()
     return content.split(b"\0") if content else []
 
 
-def read_tree(root: int) -> dict[int, Row]:
-    """`root` and its descendants, without a look at any other process where the kernel helps."""
+def read_tree(root: int) -> dict[int, ProcessStat]:
+    """Return `root` and its descendants by pid, if possible without reading other processes."""
     if not _lists_children():
         return descendants(read_table(), [root])
-    rows: dict[int, Row] = {}
+    rows: dict[int, ProcessStat] = {}
     waiting = [root]
     while waiting:
         pid = waiting.pop()
-        row = read_row(pid)
+        row = read_stat(pid)
         if row is not None and pid not in rows:
             rows[pid] = row
             waiting += _children(pid)
     return rows
 
 
-def descendants(table: dict[int, Row], roots: Iterable[int]) -> dict[int, Row]:
-    """The part of the table that descends from `roots`, with the roots themselves."""
+def descendants(table: dict[int, ProcessStat], roots: Iterable[int]) -> dict[int, ProcessStat]:
+    """Return `roots` and their descendants."""
     by_parent: dict[int, list[int]] = {}
     for row in table.values():
         by_parent.setdefault(row.parent, []).append(row.pid)
-    rows: dict[int, Row] = {}
+    rows: dict[int, ProcessStat] = {}
     waiting = list(roots)
     while waiting:
         pid = waiting.pop()
@@ -105,13 +105,13 @@ def descendants(table: dict[int, Row], roots: Iterable[int]) -> dict[int, Row]:
     return rows
 
 
-def tree_cpu_s(rows: Iterable[Row]) -> float:
-    """CPU time of a tree: a child that was waited for moves to its parent's account."""
+def tree_cpu_s(rows: Iterable[ProcessStat]) -> float:
+    """Return the CPU time of a tree, including ended children that were waited for."""
     return sum(row.cpu_s + row.waited_cpu_s for row in rows)
 
 
 def task_count() -> int:
-    """Processes and threads on this machine: one short read. 0 where it is not known."""
+    """Return the number of processes and threads on this machine; 0 if it is unknown."""
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
             return int(file.read().split()[3].partition("/")[2])
@@ -121,13 +121,13 @@ def task_count() -> int:
 
 @functools.cache
 def _lists_children() -> bool:
-    """A kernel may have been built without CONFIG_PROC_CHILDREN."""
+    """Return whether the kernel was built with CONFIG_PROC_CHILDREN."""
     pid = os.getpid()
     return os.path.exists(f"/proc/{pid}/task/{pid}/children")
 
 
 def _children(pid: int) -> list[int]:
-    """Each thread has children of its own."""
+    """Return the children of all threads of a process."""
     pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
