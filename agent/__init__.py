@@ -1,3 +1,3 @@
-"""The agent on a device: receives tasks from the server, runs load_and_run, reports the results."""
+"""The agent on a device: receives attempts from the server, runs them, reports the results."""
 
 __version__ = "0.1.0"

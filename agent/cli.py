@@ -1,6 +1,7 @@
-"""The command line: enrol, run, doctor, runtime, options.
+"""The agent's command line: enrol, run, doctor, runtime, options.
 
-Exit codes: 0 done, 1 a problem here, 2 refused, 75 replaced by another version: start it.
+Exit codes: 0 success, 1 a problem on this device, 2 refused by the server, 75 the agent has
+replaced its own file and must be started again.
 """
 
 import argparse
@@ -33,7 +34,7 @@ Without --runtime-python or --runtime-binary it can run nothing yet. Add to {con
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse and run a command; return its exit code."""
+    """Parse the arguments and run a command; return its exit code."""
     namespace = _parser().parse_args(arguments)
     code: int = namespace.command(namespace)
     return code
@@ -155,23 +156,23 @@ def _enrol(namespace: argparse.Namespace) -> int:
 
 
 def _describe(
-    pythons: Sequence[str], binaries: Sequence[str], look: bool
+    pythons: Sequence[str], binaries: Sequence[str], find: bool
 ) -> tuple[RuntimeEntry, ...]:
-    """Find the versions of the given runtimes. Raises EnrolError on one that does not work.
+    """Describe the named runtimes. Raises EnrolError if one does not work.
 
-    With `look` also those that were not given, of other versions.
+    If `find` is true, add wheels on this device that have other versions.
     """
     entries = []
     runtimes = [describe_wheel(path) for path in pythons]
     runtimes += [describe_binary(path) for path in binaries]
     versions = {runtime.version for runtime in runtimes}
-    if look:
+    if find:
         runtimes += [wheel for wheel in find_wheels() if wheel.version not in versions]
     for runtime in runtimes:
         if runtime.problem or not runtime.version:
             problem = runtime.problem or "its version cannot be told"
             raise EnrolError(f"{runtime.path}: {problem}")
-        # not resolved: a virtual environment's interpreter is a link, and works only as that link
+        # keep symbolic links: the interpreter of a virtual environment works only by its link
         path = str(Path(runtime.path).absolute())
         entries.append(RuntimeEntry(version=runtime.version, kind=runtime.kind, path=path))
     return tuple(entries)

@@ -1,4 +1,4 @@
-"""The agent's configuration: a TOML file, read once, refused if any of it is not understood."""
+"""Read the agent's configuration file (TOML). Unknown keys and invalid values are errors."""
 
 import stat
 import tomllib
@@ -18,7 +18,7 @@ LOG_LIMIT_BYTES = 1 << 20
 
 
 class ConfigError(ValueError):
-    """The file cannot be used; the text names the file, the key and what to do."""
+    """The file is unusable; the text names the file, the key and what to do."""
 
 
 class _Table(BaseModel):
@@ -26,10 +26,10 @@ class _Table(BaseModel):
 
 
 class GateLimits(_Table):
-    """`[gate]`: when the device is calm enough for a run. Without the table nothing is waited for.
+    """`[gate]`: conditions that the device must meet before a run. Without it, runs do not wait.
 
-    `max_load` is what others may use, in cores; `wait_s` how long a run waits for calm before it
-    starts all the same; `cool_down_s` a rest between two attempts.
+    `max_load` is the largest load of other processes, in cores. A run starts anyway after `wait_s`.
+    `cool_down_s` is a pause between two attempts.
     """
 
     enabled: bool = True
@@ -41,22 +41,22 @@ class GateLimits(_Table):
 
 
 class MeasureTable(_Table):
-    """`[measure]`: on which cores load_and_run runs."""
+    """`[measure]`: the cores that load_and_run runs on."""
 
     cores: Literal["auto"] | list[int] = "auto"
 
 
 class CacheTable(_Table):
-    """`[cache]`: how much of the disk is kept for files that were downloaded before; 0: none."""
+    """`[cache]`: disk space for downloaded files; 0 disables the cache."""
 
     size_bytes: int = Field(default=10 << 30, ge=0)
 
 
 class RunLimits(_Table):
-    """`[limits]`: what ends a run. 0 turns a limit off.
+    """`[limits]`: limits that end a run. 0 disables a limit.
 
-    `silence_s`: without output and without CPU time. `disk_bytes`: what it adds to its folder.
-    `print_bytes`: what it prints. `processes`: how many it has at the same time.
+    `silence_s`: time without output and CPU usage. `disk_bytes`: growth of the run's folder.
+    `print_bytes`: size of the output. `processes`: number of processes at the same time.
     """
 
     silence_s: float = Field(default=60.0, ge=0)
@@ -66,7 +66,7 @@ class RunLimits(_Table):
 
 
 class ScriptTable(_Table):
-    """`[scripts]`: whether tasks may run programs here, which is more than to load a model."""
+    """`[scripts]`: whether tasks may run their users' programs on this device."""
 
     allow: bool = False
 
@@ -76,7 +76,7 @@ _NO_GATE = GateLimits(enabled=False)
 
 
 class COprLibrary(_Table):
-    """One `[[c_opr_lib]]`: a library of custom operators that a task may ask for by name."""
+    """One `[[c_opr_lib]]`: a library of custom operators that a task may select by name."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")
     path: str = Field(min_length=1)
@@ -85,7 +85,7 @@ class COprLibrary(_Table):
 class RuntimeEntry(BaseModel):
     """One `[[runtime]]`: `path` is an interpreter (wheel) or load_and_run itself (binary).
 
-    An entry with a `problem` is only reported: it says why the device has no such runtime.
+    An entry with a `problem`, the reason why the device lacks this runtime, is only reported.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -98,20 +98,21 @@ class RuntimeEntry(BaseModel):
 
 @dataclass(frozen=True)
 class Config:
-    """What the file says, with paths resolved against its folder.
+    """The configuration, with paths resolved against the file's folder.
 
-    `memory_limit_bytes`: None means "a share of the machine's memory", 0 means no limit.
-    `secret_files` hold the token: a sandbox hides them. `warnings` are for the log and the doctor.
-    `hide` names folders that a sandboxed run must not see, such as the server's own on one machine.
-    `warm` false: no interpreter waits for the next attempt while the device idles. That saves its
-    memory (about 150 MB for each wheel) and costs each attempt its start, about half a second.
-    `require_sandbox`: no model runs without bubblewrap. `show` names what lies in a home folder,
-    which a sandbox hides, and is needed by a run. `cores` are those that are measured.
-    `c_opr_libs` are libraries of custom operators by the name under which a task asks for them.
-    `checks` holds what was found of each runtime, by version (`agent runtime check`). `labels` tell
-    tasks what this device is. `update`: an agent that was installed as one file replaces itself.
-    `allow_scripts`: tasks may run programs of their users here, in a closed sandbox. `file` is
-    where all this was read.
+    `memory_limit_bytes`: memory limit of a run; None for a share of the machine's memory, 0 for no
+    limit. `warm`: keep an interpreter of each wheel ready while the device is idle; it uses about
+    150 MB of memory, and saves each attempt about half a second.
+
+    `require_sandbox`: run no model without bubblewrap. `secret_files` contain the token; a sandbox
+    hides them. `hide`: folders that a sandbox hides, e.g. those of a server on the same machine.
+    `show`: paths in a home folder, which a sandbox hides, that a run needs. `allow_scripts`: tasks
+    may run their users' programs, in a closed sandbox.
+
+    `cores`: the cores of runs. `c_opr_libs`: libraries of custom operators by name. `checks`:
+    results of `agent runtime check` by version. `labels` describe the device; tasks select devices
+    by them. `update`: the agent may replace its own file. `warnings` are for the log and `agent
+    doctor`. `file` is the path of the configuration file.
     """
 
     server: str
@@ -141,15 +142,17 @@ class Config:
 
     @property
     def socket_url(self) -> str:
-        """Where the agent's socket is: http becomes ws, https becomes wss."""
+        """URL of the agent's WebSocket: http becomes ws, https becomes wss."""
         return "ws" + self.server.removeprefix("http") + "/ws/agent/"
 
     def hidden_folders(self) -> tuple[Path, ...]:
-        """What a sandbox hides: the spool, which comes first, and what the owner named."""
+        """Return the folders that a sandbox hides: the spool first, then the existing `hide`."""
         return (self.spool, *(folder for folder in self.hide if folder.is_dir()))
 
 
 class _ConfigFile(BaseModel):
+    """The content of the file; `Config` documents the keys."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     server: str
@@ -176,7 +179,7 @@ class _ConfigFile(BaseModel):
 
 
 def load_config(path: Path) -> Config:
-    """Read the file. Raises ConfigError."""
+    """Read the configuration file. Raises ConfigError."""
     parsed = _parse(path)
     folder = path.resolve().parent
     token, secret, warnings = _token(path, parsed, folder)
@@ -211,7 +214,7 @@ def load_config(path: Path) -> Config:
 
 
 def server_address(text: str) -> str:
-    """Return the server's address without a slash at its end. Raises ConfigError."""
+    """Return the server's address without a trailing slash. Raises ConfigError."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ConfigError(f"server must look like https://profile.example.org, not {text!r}")
@@ -230,7 +233,7 @@ def _parse(path: Path) -> _ConfigFile:
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not TOML: {exc}") from exc
     except ValidationError as exc:
-        # the values stay out of the text: one of them is the token
+        # without the values, because one of them is the token
         problems = "; ".join(_explain(e) for e in exc.errors(include_input=False))
         raise ConfigError(f"{path}: {problems}") from None
 
@@ -254,7 +257,7 @@ def _token(path: Path, parsed: _ConfigFile, folder: Path) -> tuple[str, Path, tu
             token = source.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as exc:
             raise ConfigError(f"the token file {source} cannot be read: {exc}") from exc
-    # a header takes no line break and nothing outside ASCII
+    # the token must fit into an HTTP header: ASCII without line breaks
     if not token.isascii() or not token.isprintable() or not token or " " in token:
         raise ConfigError(f"{source} holds no token: enrol this device again")
     mode = stat.S_IMODE(source.stat().st_mode)
@@ -266,7 +269,7 @@ def _token(path: Path, parsed: _ConfigFile, folder: Path) -> tuple[str, Path, tu
 def _libraries(
     path: Path, entries: Sequence[COprLibrary], folder: Path
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """The libraries that are there, and a warning for each that is not."""
+    """Return the existing libraries, and a warning for each missing one."""
     libraries: dict[str, Path] = {}
     warnings = []
     names = [entry.name for entry in entries]
@@ -284,7 +287,7 @@ def _libraries(
 
 
 def _distinct(path: Path, entries: Sequence[RuntimeEntry]) -> tuple[RuntimeEntry, ...]:
-    """The server orders a runtime by its version alone, so a version may stand only once."""
+    """Check that each version occurs once, since the server orders runtimes by version."""
     seen: set[str] = set()
     for entry in entries:
         if entry.version in seen:

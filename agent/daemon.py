@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 async def serve(config: Config) -> None:
     """Run the agent until SIGTERM or SIGINT.
 
-    Raises SessionRefused, SpoolBusy, OSError; Replaced if another version is to be started.
+    Raises SessionRefused, SpoolBusy, OSError; Replaced if the agent has updated itself.
     """
     for warning in config.warnings:
         log.warning("config_warning text=%r", warning)
@@ -62,7 +62,7 @@ async def work(
 ) -> None:
     """Work for the server until cancelled. Raises SessionRefused, SpoolBusy, OSError, Replaced.
 
-    Without a given `sandbox` the one this machine offers is used.
+    If `sandbox` is None, the sandbox of this machine is used.
     """
     cores = _share_cores(config)
     spool = Spool(config.spool)
@@ -163,7 +163,7 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
 
 
 def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozenset[str]:
-    """What this agent can do beyond the protocol's first version."""
+    """Return the features of this agent beyond the first version of the protocol."""
     features = {FEATURE_PARTS, FEATURE_PLANS}
     problem = scripts.problem(runtimes)
     if not problem:
@@ -174,16 +174,16 @@ def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozens
 
 
 async def _serve_or_update(session: Session, updater: Updater) -> None:
-    """Work; an agent that the server finds too old replaces itself, where it may.
+    """Run the session; if the server rejects this agent as too old, update it if that is allowed.
 
-    A new agent that cannot be had now may be there later, and the server may be put back: one that
-    may replace itself goes on trying. Nobody would come to start it again.
+    An agent that may update itself retries forever, because nobody would restart it: the update may
+    succeed later, and the server may be downgraded.
     """
     while True:
         try:
             await session.run()
         except AgentTooOld:
-            # what is undelivered stays with the version that made it: its owner must look
+            # undelivered results need this version, so the device's owner must act
             if not updater.can_update or updater.is_busy or updater.is_on_trial:
                 raise
         try:
@@ -194,7 +194,7 @@ async def _serve_or_update(session: Session, updater: Updater) -> None:
 
 
 async def _first_end(*works: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends, and end as it does."""
+    """Run all coroutines until one ends; raise its exception, if any."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -207,7 +207,7 @@ async def _first_end(*works: Coroutine[Any, Any, None]) -> None:
 
 
 async def _until_signal(working: Coroutine[Any, Any, None]) -> None:
-    """Return after SIGTERM or SIGINT and a clean stop; any other end is an error."""
+    """Run the agent until SIGTERM or SIGINT stops it; raise the exception of any other end."""
     running = asyncio.create_task(working)
     loop = asyncio.get_running_loop()
     signalled = False

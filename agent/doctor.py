@@ -1,4 +1,4 @@
-"""`agent doctor`: look at everything the agent needs; one line each, with the next step."""
+"""`agent doctor`: check the agent's requirements; print one line each, with the next step."""
 
 import os
 import shutil
@@ -22,13 +22,13 @@ from agent.inventory import LocalRuntime, take_inventory
 from agent.link.session import CLOCK_SLACK_S, ENROL_AGAIN
 from agent.protocol import PROTOCOL_VERSION
 
-#: a model, its data, a profile and a flood of output fit in this
+#: room for a model, its data, a profile and much output
 _FREE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line. `level` is ok, note (works, but could be better) or problem."""
+    """Result of one check. `level` is ok, note (works, but could be better) or problem."""
 
     level: str
     name: str
@@ -42,7 +42,7 @@ class _CheckResponse(BaseModel):
 
 
 def report_health(config_path: Path) -> int:
-    """Print all checks; return 1 if one is a problem."""
+    """Print the results of all checks; return 1 if one is a problem, else 0."""
     levels = []
     for check in examine(config_path):
         print(f"{check.level:8}{check.name:10}{check.text}")
@@ -51,7 +51,7 @@ def report_health(config_path: Path) -> int:
 
 
 def examine(config_path: Path) -> Iterator[Check]:
-    """Yield a check as soon as it is made."""
+    """Run the checks one by one, and yield each result."""
     try:
         config = load_config(config_path)
     except ConfigError as exc:
@@ -64,7 +64,7 @@ def examine(config_path: Path) -> Iterator[Check]:
     runtimes = take_inventory(config.runtimes)
     yield from _check_runtimes(runtimes)
     yield from _check_spool(config)
-    if config.spool.is_dir():  # otherwise told already, and a sandbox hides it
+    if config.spool.is_dir():  # otherwise the spool's check has reported it
         sandbox = find_sandbox(config.hidden_folders(), config.secret_files, config.show)
         yield _check_sandbox(config, sandbox)
         yield _check_scripts(config, sandbox, runtimes)
@@ -154,7 +154,7 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
         text += f"[scripts] in {config.file}: a running agent takes it up between two tasks"
         return Check("ok", "scripts", text)
     pythons = list(runtimes.values())
-    # not in the spool: what root leaves there no other agent can read
+    # not in the spool, where files of root would be unreadable for the agent's user
     with tempfile.TemporaryDirectory() as folder:
         rules = ScriptRules.look(config, sandbox, pythons, Path(folder))
     if problem := rules.problem(pythons):
@@ -170,7 +170,7 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
 
 
 def _check_measuring(config: Config) -> Iterator[Check]:
-    """What keeps figures comparable: cores, calm, and what can be seen of the device."""
+    """Check what keeps results comparable: cores, the gate, and the device's sensors."""
     try:
         cores = choose_cores(config.cores)
     except CoresUnavailable as exc:
@@ -187,13 +187,13 @@ def _check_measuring(config: Config) -> Iterator[Check]:
         text = f"others below {gate.max_load:g} cores, {gate.max_temperature_c:g} degrees Celsius"
         text += f"; waits up to {gate.wait_s:g} s"
     yield Check("ok" if gate.enabled else "note", "gate", text)
-    yield _check_sight()
+    yield _check_sensors()
 
 
-def _check_sight() -> Check:
-    """What this device tells of itself while a run lasts."""
+def _check_sensors() -> Check:
+    """Check which sensors of the device the agent can read during a run."""
     snapshot = snapshot_now()
-    seen = {
+    sensors = {
         "clocks": bool(snapshot.clocks),
         "temperature": snapshot.temperature_c is not None,
         "throttling": bool(snapshot.throttle_counts),
@@ -201,6 +201,6 @@ def _check_sight() -> Check:
     reader = GpuReader()
     gpus = f"{len(reader)} GPU" if len(reader) else f"no GPU ({reader.problem or 'none found'})"
     reader.close()
-    missing = [name for name, is_visible in seen.items() if not is_visible]
+    missing = [name for name, is_readable in sensors.items() if not is_readable]
     text = f"load, memory; {gpus}; not told here: {', '.join(missing) or 'nothing'}"
     return Check("ok", "device", text)

@@ -1,4 +1,4 @@
-"""`agent enrol`: trade a one-time code for this device's token, and write the configuration."""
+"""`agent enrol`: exchange a one-time code for the device's token, and write the configuration."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ class EnrolError(RuntimeError):
 
 @dataclass(frozen=True)
 class Enrolment:
-    """What `agent enrol` was asked for. `config` is the file to write, `update` its key."""
+    """The arguments of `agent enrol`. `config` is the file to write, `update` is its key."""
 
     server: str
     code: str
@@ -47,9 +47,9 @@ class _ErrorResponse(BaseModel):
 
 
 def enrol_device(enrolment: Enrolment) -> str:
-    """Do it; return the worker's name. Raises EnrolError, ConfigError.
+    """Enrol the device; return the worker's name. Raises EnrolError, ConfigError.
 
-    All that can be checked is checked first: a code is used up by the server's answer.
+    The code can be used once, so everything else is checked before it is sent to the server.
     """
     server = server_address(enrolment.server)
     token_file = enrolment.config.with_suffix(".token")
@@ -59,17 +59,17 @@ def enrol_device(enrolment: Enrolment) -> str:
             raise EnrolError(f"{path} exists: give --force to replace it")
     try:
         enrolment.config.parent.mkdir(parents=True, exist_ok=True)
-        # the folder can be written, so the code is not spent in vain; the old token is still there
+        # check that the folder is writable before the code is used; keep the old token until then
         replace_file(draft, b"", mode=0o600)
-        granted = _redeem(server, enrolment.code)
-        replace_file(token_file, f"{granted.token}\n".encode(), mode=0o600)
+        response = _redeem(server, enrolment.code)
+        replace_file(token_file, f"{response.token}\n".encode(), mode=0o600)
         content = _to_toml(server, token_file.name, enrolment)
         replace_file(enrolment.config.resolve(), content.encode(), mode=0o600)
     except OSError as exc:
         raise EnrolError(f"{exc.filename or enrolment.config}: {exc.strerror}") from exc
     finally:
         draft.unlink(missing_ok=True)
-    return granted.worker
+    return response.worker
 
 
 def _redeem(server: str, code: str) -> _EnrolResponse:
@@ -90,22 +90,22 @@ def _redeem(server: str, code: str) -> _EnrolResponse:
 
 
 def explain_refusal(server: str, response: httpx2.Response) -> str:
-    """The cause and the next step, from the server's own words if it is ours."""
+    """Return the reason and the next step, with the message of the server if it is ours."""
     try:
-        refused = _ErrorResponse.model_validate_json(response.content)
+        error = _ErrorResponse.model_validate_json(response.content)
     except ValidationError:
         return not_ours(server, response.status_code)
-    step = _NEXT.get(refused.error, "")
-    return f"the server refused: {refused.message}" + (f" ({step})" if step else "")
+    step = _NEXT.get(error.error, "")
+    return f"the server refused: {error.message}" + (f" ({step})" if step else "")
 
 
 def unreachable(server: str, error: Exception) -> str:
-    """Why no answer came."""
+    """Return the message for a server that does not respond."""
     return f"{server} cannot be reached ({error}): check the address, the network and any proxy"
 
 
 def not_ours(server: str, status: int) -> str:
-    """Something answered, but not in our words."""
+    """Return the message for a server that is not MegEngine Web Profile."""
     return f"{server} answered {status}, but not as MegEngine Web Profile does: check the address"
 
 
@@ -124,5 +124,5 @@ def _to_toml(server: str, token_file: str, enrolment: Enrolment) -> str:
 
 
 def _quote(text: str) -> str:
-    """A TOML basic string: JSON's escapes are among TOML's."""
+    """Format a TOML basic string; JSON's escapes are valid in TOML."""
     return json.dumps(text)

@@ -1,38 +1,39 @@
-"""The agent's log: a line names the attempt and the task that it is about, wherever it is written.
+"""Configure logging, with attempt and task in each line.
 
-What is bound holds for an asyncio task and for all that it starts, threads too.
+They are stored in a context variable, which asyncio tasks and `asyncio.to_thread` inherit. The
+module imports nothing of the agent, because the command line and the execution of attempts use it.
 """
 
 import logging
 import sys
 from contextvars import ContextVar
 
-_about: ContextVar[str] = ContextVar("about", default="")
+_context: ContextVar[str] = ContextVar("context", default="")
 
 
 def bind(*, attempt: object, task: int | None = None, trace: str = "") -> None:
-    """Name these in every line from now on. trace: the trace id, empty without one"""
-    words = [f"attempt={attempt}"]
+    """Add fields to all following lines of this context. `trace` is a trace id or empty."""
+    fields = [f"attempt={attempt}"]
     if task is not None:
-        words.append(f"task={task}")
+        fields.append(f"task={task}")
     if trace:
-        words.append(f"trace={trace}")
-    _about.set(" ".join(words))
+        fields.append(f"trace={trace}")
+    _context.set(" ".join(fields))
 
 
 class _Formatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         line = super().formatMessage(record)
-        # those that already name one part do not say it twice
-        left = [word for word in _about.get().split() if word not in line]
-        return " ".join([line, *left])
+        # without fields that the message already contains
+        fields = [field for field in _context.get().split() if field not in line]
+        return " ".join([line, *fields])
 
 
 def start_logging(*, verbose: bool) -> None:
-    """Write to stderr, one line an event."""
+    """Log to stderr, one line per event."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
-    # they log addresses with signatures, and headers with the token
+    # these log presigned URLs, and headers with the token
     for name in ("httpx2", "httpcore2", "httpcore", "httpx", "websockets"):
         logging.getLogger(name).setLevel(logging.WARNING)

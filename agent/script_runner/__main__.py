@@ -3,17 +3,17 @@
     <python> <this folder> --format=chrome_timeline.json [--sample_rate=0] [--profile_device=1]
         PROGRAM [ARGUMENT...]
 
-Started in a folder that holds `program`, where PROGRAM is and which becomes the working folder, and
-`traces`, where `<pid>.<format>` is left, and `raised`: the exception that nobody caught, in a line.
-What is printed goes out line by line, as on a terminal: somebody reads along, and what a killed
-process held back would be lost. With `--try` alone it only says whether it could. No module of
-ours, nor one of the standard library that we need not have, is in the way of the program's: what
-they call theirs is theirs.
+The working folder at the start contains two folders: `program`, which contains PROGRAM and becomes
+the program's working folder, and `traces`, where the runner writes `<pid>.<format>` and `raised`
+(an uncaught exception, in one line). Output is line buffered as on a terminal, because users read
+it live and a killed process would lose its buffer. With `--try` alone, only check that MegEngine is
+readable. The runner imports few modules, none with a usual name, so that it does not shadow the
+program's modules.
 
-The Profiler starts when the program has imported MegEngine, so what it sets before (environment
-variables, its own modules) is as without us. It stops at the very end, after threads and what the
-program registered with atexit. A Profiler that the program starts itself takes the place of ours:
-who marks what is to be recorded wants no more than that.
+The Profiler starts after the program has imported MegEngine, so that the program can set
+environment variables and import its own modules before. It stops at the very end, after the
+program's threads and atexit functions. If the program starts a Profiler itself, the runner's is
+discarded, so that only what the program selects is recorded.
 """
 
 import atexit
@@ -28,15 +28,15 @@ import threading
 import types
 from importlib.machinery import PathFinder, SourceFileLoader
 
-from _web_profile_pauses import Pauses
+from _web_profile_pauses import ProfilerPauses
 
-#: of an exception's message, so many are told
+#: number of lines of an exception's message in `raised`
 _MOST_LINES = 3
 _FLAGS = ("--format", "--sample_rate", "--profile_device")
 
 
-class Mounted(object):
-    """MegEngine's Profiler around the program; `mount` when MegEngine has been imported."""
+class RunnerProfiler(object):
+    """The runner's Profiler. Call `mount` when the program has imported MegEngine."""
 
     def __init__(self, folder, flags, say):
         self._folder, self._say = folder, say
@@ -46,12 +46,12 @@ class Mounted(object):
             "profile_device": int(flags.get("--profile_device", 1)),
         }
         self._owner = os.getpid()
-        self._pauses = Pauses(say)
+        self._pauses = ProfilerPauses(say)
         self._profiling = None
-        self._ours = None
+        self._profiler = None
         self._start = None
-        #: where the program's own Profilers write, in the order of their starts
-        self._written = []
+        #: paths that the program's own Profilers write to, in the order of their starts
+        self._program_paths = []
 
     def mount(self):
         try:
@@ -65,18 +65,18 @@ class Mounted(object):
 
         self._profiling = profiling
         self._start = profiling.Profiler.start
-        mounted = self
+        runner = self
 
         def start(profiler):
-            mounted._make_room(profiler)
-            mounted._pauses.forget(profiler)
-            return mounted._start(profiler)
+            runner._give_way(profiler)
+            runner._pauses.forget(profiler)
+            return runner._start(profiler)
 
         profiling.Profiler.start = start
         self._pauses.install(profiling, self._start)
-        self._ours = profiling.Profiler(self._folder, formats=[self._format], **self._options)
-        self._start(self._ours)
-        # what was registered before runs later: MegEngine's own end comes after this
+        self._profiler = profiling.Profiler(self._folder, formats=[self._format], **self._options)
+        self._start(self._profiler)
+        # atexit runs in reverse order, so MegEngine's own function runs after this one
         atexit.register(self.finish)
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -85,48 +85,51 @@ class Mounted(object):
             os.register_at_fork(after_in_child=self._forget)
 
     def finish(self):
-        """Write the trace, and see that it lies in the folder."""
+        """Write the trace to the folder of traces."""
         if os.getpid() != self._owner:
             return
         try:
-            # it says where the trace lies, also into an output that the program has closed: that
-            # would become its exit code
+            # MegEngine logs the trace's path; if the program has closed the output, that would fail
+            # and change the exit code
             self._profiling.get_logger().setLevel(logging.ERROR)
             self._profiling._stop_current_profiler()
-            self._fetch()
+            self._fetch_program_trace()
         except Exception as error:
             self._say("the trace could not be written: {}: {}".format(type(error).__name__, error))
 
-    def _make_room(self, profiler):
-        """The program starts a Profiler of its own, of which MegEngine allows one at a time."""
-        if self._ours is not None:
+    def _give_way(self, profiler):
+        """Discard our Profiler for the program's, as MegEngine allows one at a time."""
+        if self._profiler is not None:
             self._say("the program uses a Profiler of its own: what that records is kept")
-            ours, self._ours = self._ours, None
-            if self._profiling._running_profiler is ours:
-                ours.stop()
+            own, self._profiler = self._profiler, None
+            if self._profiling._running_profiler is own:
+                own.stop()
             # without its callback nothing is written
-            ours._dump_callback = None
-            self._pauses.forget(ours)
-            self._profiling._living_profilers.discard(ours)
+            own._dump_callback = None
+            self._pauses.forget(own)
+            self._profiling._living_profilers.discard(own)
         if profiler._formats != [self._format]:
             text = "its Profiler writes {} in this run, not {}"
             self._say(text.format(self._format, ", ".join(profiler._formats)))
-            # two at once end MegEngine 1.13
+            # two formats at once crash MegEngine 1.13
             profiler._formats = [self._format]
         profiler._path = os.path.abspath(profiler._path)
-        if profiler._path not in self._written:
-            self._written.append(profiler._path)
+        if profiler._path not in self._program_paths:
+            self._program_paths.append(profiler._path)
 
-    def _fetch(self):
-        """Bring the program's own record, the last one that was written, where ours would be."""
+    def _fetch_program_trace(self):
+        """Move the trace that the program's own Profiler wrote last to the folder of traces."""
         name = "{}.{}".format(self._owner, self._format)
-        paths = [os.path.join(folder, name) for folder in self._written]
+        paths = [os.path.join(folder, name) for folder in self._program_paths]
         paths = [path for path in paths if os.path.isfile(path)]
         if paths:
             _move(max(paths, key=os.path.getmtime), os.path.join(self._folder, name))
 
     def _forget(self):
-        """A fork has none of MegEngine's threads: to stop the Profiler there would hang."""
+        """Forget the Profiler in a forked child.
+
+        The child lacks MegEngine's threads, so stopping the Profiler would hang.
+        """
         if signal.getsignal(signal.SIGTERM) is _end:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._profiling._running_profiler = None
@@ -136,31 +139,31 @@ class Mounted(object):
 
 
 def _move(source, target):
-    """Move a file, also from another mount, as /tmp and /dev/shm are.
+    """Move a file, if necessary to another file system (/tmp and /dev/shm are separate mounts).
 
-    Without shutil: a program may have a module of that name.
+    It does not use shutil, because the program may have a module of that name.
     """
     try:
         os.replace(source, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        # what is half there has another name
+        # copy under a temporary name, so that the target is never incomplete
         partial = target + ".part"
-        with open(source, "rb") as read, open(partial, "wb") as write:
-            for piece in iter(lambda: read.read(1 << 20), b""):
-                write.write(piece)
+        with open(source, "rb") as reader, open(partial, "wb") as writer:
+            for chunk in iter(lambda: reader.read(1 << 20), b""):
+                writer.write(chunk)
         os.replace(partial, target)
         os.remove(source)
 
 
 def _end(number, frame):
-    """The time is over: leave as by sys.exit, so that the trace is written."""
+    """Handle SIGTERM at the time limit: exit by sys.exit, so that the trace is written."""
     sys.exit(128 + number)
 
 
 class AfterImport(object):
-    """A finder of modules that calls `then` once, when the package `name` has been imported."""
+    """A module finder that calls `then` once, after the package `name` has been imported."""
 
     def __init__(self, name, then):
         self._name, self._then = name, then
@@ -190,18 +193,18 @@ def main(argv):
     flags, program, arguments = _parse(argv[1:])
     work = os.getcwd()
     os.chdir("program")
-    spare = os.dup(2)
+    stderr = os.dup(2)
 
     def say(text):
         try:
-            os.write(spare, "[profiling] {}\n".format(text).encode("utf-8", "replace"))
+            os.write(stderr, "[profiling] {}\n".format(text).encode("utf-8", "replace"))
         except OSError:
             pass  # the program closed it
 
     traces = os.path.join(work, "traces")
-    mounted = Mounted(traces, flags, say)
-    sys.meta_path.insert(0, AfterImport("megengine", mounted.mount))
-    _print_by_lines()
+    profiler = RunnerProfiler(traces, flags, say)
+    sys.meta_path.insert(0, AfterImport("megengine", profiler.mount))
+    _buffer_by_line()
     code = _run(program, arguments, os.path.join(traces, "raised"))
     if code is not None:
         sys.exit(code)
@@ -219,29 +222,29 @@ def _parse(arguments):
     return flags, rest[0], rest[1:]
 
 
-def _print_by_lines():
-    """Hold back no line of either output, so that they also come in the order of their prints."""
+def _buffer_by_line():
+    """Make stdout and stderr line buffered, which also keeps their lines in order."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(line_buffering=True)
         elif stream is not None:  # Python 3.6
-            kept = {"encoding": stream.encoding, "errors": stream.errors}
-            made = io.TextIOWrapper(stream.detach(), line_buffering=True, **kept)
-            setattr(sys, name, made)
-            setattr(sys, "__{}__".format(name), made)
+            encoding = {"encoding": stream.encoding, "errors": stream.errors}
+            replacement = io.TextIOWrapper(stream.detach(), line_buffering=True, **encoding)
+            setattr(sys, name, replacement)
+            setattr(sys, "__{}__".format(name), replacement)
 
 
-def _run(program, arguments, note):
-    """Return the exit code of an exception that nobody caught, None for a normal end.
+def _run(program, arguments, exception_path):
+    """Run the program; return the exit code for an uncaught exception, None for a normal end.
 
-    SystemExit goes on to the interpreter, which knows best what it means. `note` is the file for
-    the exception in a line.
+    SystemExit is left to the interpreter. `exception_path` is the file for a one-line description
+    of an uncaught exception.
     """
     path = os.path.abspath(program)
     sys.argv[:] = [program] + arguments
     sys.path[0] = os.path.dirname(path)
-    # ours stays alive, but is not what the program and its pickles call __main__
+    # __main__ must be the program's module (its pickles need that), but ours must stay alive
     sys.modules["_web_profile_script_runner"] = sys.modules["__main__"]
     module = types.ModuleType("__main__")
     vars(module).update(
@@ -258,16 +261,16 @@ def _run(program, arguments, note):
     except SystemExit:
         raise
     except BaseException as error:
-        # without our own frame, which is the first
+        # without the first frame, which is this function
         raised = error.with_traceback(error.__traceback__.tb_next)
-        _note(raised, note)
+        _write_exception(raised, exception_path)
         sys.excepthook(type(raised), raised, raised.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return None
 
 
-def _note(error, path):
-    """Leave the exception in a line, without the addresses of C++ that MegEngine's go on with."""
+def _write_exception(error, path):
+    """Write the exception in one line, without the C++ backtrace of MegEngine's exceptions."""
     kind = type(error)
     name = getattr(kind, "__qualname__", kind.__name__)
     if kind.__module__ not in ("builtins", "__main__"):
@@ -279,7 +282,7 @@ def _note(error, path):
         text = ": ".join([name, message] if message else [name])
         with open(path, "wb") as file:
             file.write(text[:1000].encode("utf-8", "replace"))
-    except Exception:  # its __str__ is the program's, and the disk may be full
+    except Exception:  # the program's __str__ may fail, and the disk may be full
         return
 
 

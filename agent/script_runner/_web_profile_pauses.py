@@ -1,143 +1,146 @@
-"""Pauses of the Profiler where MegEngine cannot be recorded, and records joined over them.
+"""Pause the Profiler where MegEngine cannot record, and join the traces between the pauses.
 
-A module of a name that no program's has; see `__main__`.
+The module's name is chosen so that no module of a program has it; see `__main__`.
 """
 
 import os
 
-#: marks functions of trace() that train
+#: attribute of functions of trace() that train
 _TRAINS = "_web_profile_trains"
-#: what lies between further pauses is left out, but for the last part
-_MOST_PIECES = 1000
+#: most parts that are joined; later parts are dropped, except the last one
+_MOST_PARTS = 1000
 
 
-class Pauses(object):
-    """The Profiler stops where a function of `trace()` trains, and what it recorded is joined.
+class ProfilerPauses(object):
+    """Pauses the Profiler while a function of `trace()` trains, and joins the recorded parts.
 
-    MegEngine 1.13 marks each step of `GradManager.backward` while a Profiler runs, and its trace
-    cannot take such a mark: "no fallback implementation for PushScope", whatever the options. In
-    the function's first call, where Python runs it, the Profiler pauses for `backward` alone, in
-    later ones for all: they run compiled, which it does not see, and to stop it in their midst
-    could wait for what only Python can give them.
+    While a Profiler runs, MegEngine 1.13 puts a scope around each step of `GradManager.backward`,
+    and tracing fails there with "no fallback implementation for PushScope", whatever the options.
+    In the first call of the function, which Python executes, the Profiler pauses for `backward`
+    only. It pauses for the whole of later calls: they execute the compiled graph, which it does not
+    record, and stopping it inside of one could deadlock with Python.
     """
 
     def __init__(self, say):
         self._say = say
         self._profiling = self._start = self._tracing = None
-        #: what each Profiler recorded before its pauses: functions that write it to a path
-        self._pieces = {}
-        self._said = False
+        #: parts that each Profiler recorded before its pauses: functions that write them to a path
+        self._parts = {}
+        self._is_announced = False
 
     def install(self, profiling, start):
-        """Watch the calls. A MegEngine that is built otherwise is left as it is."""
+        """Wrap MegEngine's functions; do nothing if this version lacks one of them."""
         self._profiling, self._start = profiling, start
         try:
             from megengine.core.autodiff.grad import Grad
             from megengine.jit import tracing
 
             call, backward, dump = tracing.trace.__call__, Grad.__call__, profiling.Profiler.dump
-            tracing.active_trace  # noqa: B018 - is it there?
+            tracing.active_trace  # noqa: B018 - raises AttributeError if it is missing
         except (ImportError, AttributeError):
             return
         pauses = self
 
-        def called(run, *arguments, **named):
-            if not vars(run).get(_TRAINS):
-                return call(run, *arguments, **named)
-            return pauses._apart(call, (run,) + arguments, named)
+        def call_paused(traced, *arguments, **keywords):
+            if not vars(traced).get(_TRAINS):
+                return call(traced, *arguments, **keywords)
+            return pauses._pause(call, (traced,) + arguments, keywords)
 
-        def trained(grad, *arguments, **named):
-            run = tracing.active_trace
-            if run is None:
-                return backward(grad, *arguments, **named)
-            setattr(run, _TRAINS, True)
-            return pauses._apart(backward, (grad,) + arguments, named)
+        def backward_paused(grad, *arguments, **keywords):
+            traced = tracing.active_trace
+            if traced is None:
+                return backward(grad, *arguments, **keywords)
+            setattr(traced, _TRAINS, True)
+            return pauses._pause(backward, (grad,) + arguments, keywords)
 
-        def dumped(profiler):
-            pieces = pauses._pieces.pop(profiler, [])
-            if not pieces:
+        def dump_joined(profiler):
+            parts = pauses._parts.pop(profiler, [])
+            if not parts:
                 return dump(profiler)
             last = profiler._dump_callback
-            profiler._dump_callback = pauses._joined(pieces + ([last] if last else []))
+            profiler._dump_callback = pauses._joined(parts + ([last] if last else []))
             profiling._living_profilers.add(profiler)
             return dump(profiler)
 
-        tracing.trace.__call__, Grad.__call__ = called, trained
-        profiling.Profiler.dump = dumped
+        tracing.trace.__call__, Grad.__call__ = call_paused, backward_paused
+        profiling.Profiler.dump = dump_joined
 
     def forget(self, profiler):
-        """What was recorded until now is not wanted any more."""
-        self._pieces.pop(profiler, None)
+        """Discard the parts that a Profiler has recorded."""
+        self._parts.pop(profiler, None)
 
     def forget_all(self):
-        self._pieces.clear()
+        """Discard the parts of all Profilers."""
+        self._parts.clear()
 
-    def _apart(self, act, arguments, named):
+    def _pause(self, function, arguments, keywords):
+        """Call `function` with the Profiler paused."""
         profiler = self._profiling._running_profiler
         if profiler is None:
-            return act(*arguments, **named)
-        self._tell()
+            return function(*arguments, **keywords)
+        self._announce()
         profiler.stop()
-        pieces = self._pieces.setdefault(profiler, [])
-        if len(pieces) < _MOST_PIECES:
-            pieces.append(profiler._dump_callback)
-            if len(pieces) == _MOST_PIECES:
-                self._say("from pause {} on nothing is recorded".format(_MOST_PIECES))
+        parts = self._parts.setdefault(profiler, [])
+        if len(parts) < _MOST_PARTS:
+            parts.append(profiler._dump_callback)
+            if len(parts) == _MOST_PARTS:
+                self._say("from pause {} on nothing is recorded".format(_MOST_PARTS))
         profiler._dump_callback = None
         try:
-            return act(*arguments, **named)
+            return function(*arguments, **keywords)
         finally:
-            # not if the program started or stopped one meanwhile
-            if profiler in self._pieces and self._profiling._running_profiler is None:
+            # unless the program has started or stopped a Profiler in the meantime
+            if profiler in self._parts and self._profiling._running_profiler is None:
                 self._start(profiler)
 
-    def _tell(self):
-        if not self._said:
-            self._said = True
+    def _announce(self):
+        if not self._is_announced:
+            self._is_announced = True
             self._say(
                 "a function of trace() trains here, which MegEngine cannot do under its Profiler "
                 "(PushScope): the Profiler pauses in each call of it. To see its operators, run it "
                 "without trace()"
             )
 
-    def _joined(self, pieces):
-        """Return a function that writes all as one: the timeline, or the memory's largest part."""
+    def _joined(self, parts):
+        """Return a function that writes the joined timelines, or the largest part otherwise."""
 
         def write(path, format):
-            parts = ["{}.{}".format(path, number) for number in range(len(pieces))]
-            for part, piece in zip(parts, pieces):  # noqa: B905 - Python 3.6
-                piece(part, format)
-            largest = max(parts, key=os.path.getsize)
+            paths = ["{}.{}".format(path, number) for number in range(len(parts))]
+            for part_path, write_part in zip(paths, parts):  # noqa: B905 - Python 3.6
+                write_part(part_path, format)
+            largest = max(paths, key=os.path.getsize)
             why = "this format cannot be joined"
             if format.endswith(".json"):
                 try:
-                    why = _join(self._profiling.json, parts, path)
-                except Exception as error:  # another MegEngine's
+                    why = _join(self._profiling.json, paths, path)
+                except Exception as error:  # a version of MegEngine with another format
                     why = "{}: {}".format(type(error).__name__, error)
             if why:
                 self._say("the largest part between two pauses is kept: {}".format(why))
                 os.replace(largest, path)
-            for part in parts:
-                if os.path.exists(part):
-                    os.remove(part)
+            for part_path in paths:
+                if os.path.exists(part_path):
+                    os.remove(part_path)
 
         return write
 
 
-def _join(json, parts, path):
-    """Write timelines of one process, in their order, as one; `json` is MegEngine's own.
+def _join(json, part_paths, path):
+    """Join timelines of one process, in this order; `json` is MegEngine's own json module.
 
-    Each counts from its own start, which `localTime` tells in ns, and numbers its threads anew.
+    The times of each part count from its own start, `localTime` in ns, and its thread ids are
+    independent of the other parts'.
     """
-    threads, began = {}, None
+    threads, first_start = {}, None
     with open(path, "w") as sink:
         sink.write('{"traceEvents":[')
-        for number, part in enumerate(parts):
-            with open(part) as source:
+        for number, part_path in enumerate(part_paths):
+            with open(part_path) as source:
                 document = json.load(source)
-            local = int(document["metadata"]["localTime"])
-            began = local if began is None else began
-            ends = _inner_ends(number, len(parts))
+            start = int(document["metadata"]["localTime"])
+            first_start = start if first_start is None else first_start
+            ends = _inner_ends(number, len(part_paths))
             events, names = document["traceEvents"], {}
             for event in events:
                 if event["ph"] == "M":
@@ -147,7 +150,7 @@ def _join(json, parts, path):
                     continue
                 name = names.get(event.get("tid"), "")
                 event["tid"] = threads.setdefault(name, len(threads))
-                event["ts"] += (local - began) / 1000.0
+                event["ts"] += (start - first_start) / 1000.0
                 sink.write(json.dumps(event, separators=(",", ":")) + ",\n")
         pid = os.getpid()
         thread_names = [
@@ -155,9 +158,9 @@ def _join(json, parts, path):
             for name, tid in threads.items()
         ]
         sink.write(json.dumps(thread_names)[1:-1])
-        sink.write('],"metadata":{"localTime":"' + str(began) + '"}}')
+        sink.write('],"metadata":{"localTime":"' + str(first_start) + '"}}')
 
 
 def _inner_ends(number, count):
-    """Where a recording begins and ends, of all but the first and the last part's."""
+    """Return the start and end events to drop from a part: all but the first and the last one."""
     return (("StartProfile",) if number else ()) + (("StopProfile",) if number < count - 1 else ())
