@@ -87,7 +87,7 @@ async def work(
             sandbox=sandbox,
             require_sandbox=config.require_sandbox,
             scripts=await asyncio.to_thread(
-                ScriptRules.look, config, sandbox, list(runtimes.values()), config.spool
+                ScriptRules.determine, config, sandbox, list(runtimes.values()), config.spool
             ),
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
@@ -145,7 +145,7 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
         switch = ScriptSwitch(
             config.file,
             attempts,
-            look=lambda: ScriptRules.look(
+            determine=lambda: ScriptRules.determine(
                 replace(config, allow_scripts=True),
                 tools.sandbox,
                 tools.runtimes.values(),

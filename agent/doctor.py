@@ -156,12 +156,12 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
     pythons = list(runtimes.values())
     # not in the spool, where files of root would be unreadable for the agent's user
     with tempfile.TemporaryDirectory() as folder:
-        rules = ScriptRules.look(config, sandbox, pythons, Path(folder))
+        rules = ScriptRules.determine(config, sandbox, pythons, Path(folder))
     if problem := rules.problem(pythons):
         text = f"allowed, but none is run: {problem}. Mend it, then restart the agent"
         return Check("problem", "scripts", text)
     text = "allowed: whoever may use this device runs programs here, in a closed sandbox"
-    text = f"{text}, {rules.sandbox.whom()}"
+    text = f"{text}, {rules.sandbox.describe_user()}"
     me, owner = os.geteuid(), config.spool.stat().st_uid
     if me != owner:
         text += f"; tried as user {me}, but the spool is of user {owner}: run doctor as that user"

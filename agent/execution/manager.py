@@ -1,4 +1,7 @@
-"""All attempts that this agent holds, each in a task of its own; the server decides how many."""
+"""Manage the attempts that this agent holds, each in an asyncio task of its own.
+
+The server decides how many there are.
+"""
 
 import asyncio
 import logging
@@ -28,10 +31,10 @@ from agent.protocol import (
 log = logging.getLogger(__name__)
 
 
-class LeftAttempt:
-    """What an earlier agent left in the spool: never run again, only brought to its end.
+class InterruptedAttempt:
+    """An attempt that an earlier agent process left in the spool. It is not run again.
 
-    Has the face of an `Attempt`; whatever still runs of it is killed first.
+    It has the interface of `Attempt`. Its remaining processes are killed, and its end is delivered.
     """
 
     delivering = True
@@ -46,13 +49,13 @@ class LeftAttempt:
         self._abandoned.set()
 
     def stop(self) -> None:
-        """Nothing runs; the caller cancels `live`."""
+        """Do nothing: no process is running, and the caller cancels `live`."""
 
     def announce(self) -> None:
         self._tools.outbox.ask(AttemptAccepted(attempt=self.id))
 
     async def live(self) -> None:
-        """Deliver the end it had, or `agent_restarted` if it had none."""
+        """Deliver the end in the spool, or `agent_restarted` if there is none."""
         end = self._folder.record.ended
         if end is None:
             end = await self._interrupt()
@@ -72,11 +75,11 @@ class LeftAttempt:
 
 
 class Attempts:
-    """Turns the server's messages into what attempts do. Lives longer than any connection."""
+    """Creates, cancels and tracks attempts by the server's messages, across connections."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._held: dict[UUID, Attempt | LeftAttempt] = {}
+        self._held: dict[UUID, Attempt | InterruptedAttempt] = {}
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self._denials: set[asyncio.Task[object]] = set()
 
@@ -97,7 +100,7 @@ class Attempts:
         """Take over the attempts that an earlier agent process left in the spool."""
         self._tools.warm.remove_leftovers()
         for folder in self._tools.spool.folders():
-            self._take(LeftAttempt(folder, self._tools))
+            self._take(InterruptedAttempt(folder, self._tools))
         self._rest()
 
     def handle(self, message: ServerMessage) -> None:
@@ -128,9 +131,9 @@ class Attempts:
         await asyncio.gather(*everything, return_exceptions=True)
 
     def _start(self, order: Start) -> None:
-        known = self._held.get(order.attempt)
-        if known is not None:
-            known.announce()
+        attempt = self._held.get(order.attempt)
+        if attempt is not None:
+            attempt.announce()
             return
         log.info(
             "attempt_ordered attempt=%s task=%s runtime=%s",
@@ -140,15 +143,15 @@ class Attempts:
         )
         self._take(Attempt(order, self._tools))
 
-    def _cancel(self, attempt: UUID) -> None:
-        known = self._held.get(attempt)
-        if known is not None:
-            log.info("attempt_cancelled attempt=%s", attempt)
-            known.cancel()
+    def _cancel(self, attempt_id: UUID) -> None:
+        attempt = self._held.get(attempt_id)
+        if attempt is not None:
+            log.info("attempt_cancelled attempt=%s", attempt_id)
+            attempt.cancel()
             return
         # the order never arrived, or the end was acknowledged: nothing is running here
         end = AttemptFinished(
-            attempt=attempt,
+            attempt=attempt_id,
             at=time.time(),
             reason=EndReason.CANCELLED,
             detail="the device does not hold this attempt",
@@ -157,12 +160,12 @@ class Attempts:
         self._denials.add(denial)
         denial.add_done_callback(self._denials.discard)
 
-    def _take(self, attempt: Attempt | LeftAttempt) -> None:
+    def _take(self, attempt: Attempt | InterruptedAttempt) -> None:
         self._held[attempt.id] = attempt
         self._tools.quiet_mode.renew()
         self._tasks[attempt.id] = asyncio.create_task(self._live(attempt))
 
-    async def _live(self, attempt: Attempt | LeftAttempt) -> None:
+    async def _live(self, attempt: Attempt | InterruptedAttempt) -> None:
         logs.bind(attempt=attempt.id, task=attempt.task, trace=attempt.trace)
         try:
             await attempt.live()

@@ -25,7 +25,7 @@ class ScriptRules:
     sandbox: ClosedSandbox = field(default_factory=ClosedSandbox)
 
     @classmethod
-    def look(
+    def determine(
         cls, config: Config, sandbox: Sandbox, runtimes: Iterable[LocalRuntime], folder: Path
     ) -> "ScriptRules":
         """Determine the rules, with a trial of the sandbox (one second) if scripts are allowed.

@@ -1,4 +1,4 @@
-"""A script's runs, one for each format of trace: MegEngine 1.13 crashes when it writes two."""
+"""Run a script once per trace format, because MegEngine 1.13 crashes if it writes two formats."""
 
 import asyncio
 import re
@@ -29,12 +29,12 @@ _NO_TRACE = (
     "MegEngine's Profiler wrote no {} of the script: it did not import megengine, or it ended in a "
     "way that nothing can follow (os._exit, exec, a crash at its very end)"
 )
-#: of a zip whose task names none, in this order
-_USUAL = ("__main__.py", "main.py")
-#: so many are named where one must be chosen
-_MOST_NAMED = 20
+#: default programs of a zip, in this order
+_DEFAULT_PROGRAMS = ("__main__.py", "main.py")
+#: most programs that an error message lists
+_MOST_LISTED = 20
 _END_BYTES = 16 << 10
-#: where the runner leaves the exception that ended the program, in a line
+#: file to which the runner writes the uncaught exception of the program, in one line
 RAISED = "raised"
 _RAISED_BYTES = 4 << 10
 _RAISED = re.compile(
@@ -43,7 +43,7 @@ _RAISED = re.compile(
 
 
 class ScriptRuns:
-    """One attempt's runs. `done` may be read at any time, also after a failure."""
+    """The runs of one attempt. `done` may be read at any time, also after a failure."""
 
     def __init__(
         self, order: Start, folder: Folder, runtime: LocalRuntime, sandbox: ClosedSandbox
@@ -54,18 +54,18 @@ class ScriptRuns:
         self._folder, self._runtime = folder, runtime
 
     async def run(self, run: Runner, feed: Feeder) -> None:
-        """Do all. Raises PassFailed, InputError, OSError, and what `run` raises."""
+        """Execute all runs. Raises PassFailed, InputError, OSError, and the errors of `run`."""
         formats = self._script.formats
         for number, kind in enumerate(formats, start=1):
             program = await asyncio.to_thread(self._lay_out, last=number == len(formats))
             await self._once(run, number, kind, program)
 
     def expected(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return len(self._script.formats)
 
     def promised(self) -> list[str]:
-        """Options whose artifacts must be there: a script has none."""
+        """Return the options whose artifacts must exist: scripts have no options."""
         return []
 
     def _lay_out(self, *, last: bool) -> str:
@@ -77,11 +77,11 @@ class ScriptRuns:
     async def _once(self, run: Runner, number: int, kind: TraceFormat, program: str) -> None:
         command = self._command(kind, program)
         self._say(number, kind, program)
-        offset = self._printed_bytes()
+        offset = self._output_bytes()
         started_at = time.time()
-        result = self._judged(await run(command))
+        result = self._with_file_limit(await run(command))
         self.done.run_s += result.run_s
-        # also of a script that failed: how far it came is what its user looks for
+        # also for a failed script, as its trace shows how far it came
         problem = await asyncio.to_thread(self._keep_trace, kind)
         self.done.records.append(
             PassRecord(
@@ -97,7 +97,7 @@ class ScriptRuns:
         if result.reason is not EndReason.EXITED or result.limit:
             raise PassFailed(result, result.reason)
         if result.exit_code:
-            raise PassFailed(result, result.reason, self._raised(offset))
+            raise PassFailed(result, result.reason, self._exception(offset))
         if problem:
             raise PassFailed(result, EndReason.NO_PROFILE, problem)
 
@@ -111,7 +111,7 @@ class ScriptRuns:
         return [self._runtime.path, str(RUNNER), *flags, program, *script.arguments]
 
     def _say(self, number: int, kind: TraceFormat, program: str) -> None:
-        """Head the run in the log, if there are several."""
+        """Write a heading for the run to the log if there are several runs."""
         count = len(self._script.formats)
         if count == 1:
             return
@@ -120,11 +120,14 @@ class ScriptRuns:
         with self._folder.output.open("ab") as sink:
             sink.write(line.encode())
 
-    def _printed_bytes(self) -> int:
+    def _output_bytes(self) -> int:
         return self._folder.output.stat().st_size if self._folder.output.exists() else 0
 
-    def _judged(self, result: RunResult) -> RunResult:
-        """Python takes the signal at the largest size of a file for an error like any other."""
+    def _with_file_limit(self, result: RunResult) -> RunResult:
+        """Add the limit of the file size to the result if it caused the failure.
+
+        Python ignores SIGXFSZ, so that a write over the limit raises an OSError.
+        """
         failed = result.reason is EndReason.EXITED and result.exit_code and not result.limit
         if failed and measure_folder(self._folder.work).largest_bytes >= FILE_LIMIT_BYTES:
             text = f"a file reached the limit of {FILE_LIMIT_BYTES >> 30} GiB"
@@ -132,12 +135,12 @@ class ScriptRuns:
         return result
 
     def _keep_trace(self, kind: TraceFormat) -> str:
-        """Move the trace to the results; return why there is none, empty if there is one.
+        """Move the trace to the results; return the reason if there is none, else "".
 
-        Of several the latest: a program that forked may leave those of its processes too.
+        If there are several, use the latest: the processes of a program that forks write their own.
         """
         traces, folder = [], self._folder.work / TRACES
-        # a link in its place could lead to another attempt's
+        # not through a link, which could lead to the files of another attempt
         for path in () if folder.is_symlink() else folder.glob(f"*.{kind}"):
             size = size_of_plain_file(path) if path.name.split(".")[0].isdigit() else None
             if size:
@@ -151,13 +154,16 @@ class ScriptRuns:
         path.rename(self._folder.result / kind)
         return ""
 
-    def _raised(self, offset: int) -> str:
-        """The exception that ended it, in a line; empty without."""
-        line = self._told() or self._printed(offset)
+    def _exception(self, offset: int) -> str:
+        """Return the exception that ended the program, in one line; empty if there is none."""
+        line = self._caught_exception() or self._printed_exception(offset)
         return "".join(character for character in line[:300] if character.isprintable())
 
-    def _told(self) -> str:
-        """As the runner caught it: what is printed after a traceback may be longer than a log."""
+    def _caught_exception(self) -> str:
+        """Return the exception that the runner caught.
+
+        It is preferred because the output after a traceback may be longer than the log.
+        """
         folder = self._folder.work / TRACES
         path = folder / RAISED
         if folder.is_symlink() or not size_of_plain_file(path):
@@ -165,8 +171,8 @@ class ScriptRuns:
         with path.open("rb") as source:
             return source.read(_RAISED_BYTES).decode("utf-8", errors="replace")
 
-    def _printed(self, offset: int) -> str:
-        """The last one that it printed: of another process, or of a thread."""
+    def _printed_exception(self, offset: int) -> str:
+        """Return the last exception in the output, e.g. of a child process or a thread."""
         try:
             with self._folder.output.open("rb") as source:
                 source.seek(0, 2)
@@ -181,7 +187,7 @@ class ScriptRuns:
 
 
 def check_script(order: Start) -> None:
-    """Refuse what needs no look at the files. Raises ValueError."""
+    """Check the names in the order of a script. Raises ValueError."""
     name, script = order.model.name, order.script
     if script is None or not name.endswith((".py", ".zip")):
         raise ValueError(f"{name}: a script is a .py file or a zip file with one")
@@ -193,49 +199,49 @@ def check_script(order: Start) -> None:
 
 
 def lay_out(order: Start, source: Path, work: Path, *, last: bool) -> str:
-    """Create `work` again from the files in `given`; return the program's path below PROGRAM.
+    """Create the folder `work` with the files of the order; return the program's path in PROGRAM.
 
-    What an earlier run left goes: no run sees what another did. The last one may use up `given`.
-    Raises InputError, OSError.
+    The folder of an earlier run is deleted, so that runs do not influence each other. The files are
+    copied from `source`, or moved for the last run. Raises InputError, OSError.
     """
     remove_tree(work)
     work.mkdir(mode=0o700)
     make_folders(work)
     folder, name = work / PROGRAM, order.model.name
-    put = shutil.move if last else shutil.copyfile
+    transfer = shutil.move if last else shutil.copyfile
     if name.endswith(".zip"):
         files = unpack(source / name, folder)
         entry = order.script.entry if order.script else None
         program = choose_program(name, files, entry)
     else:
-        put(source / name, folder / name)
+        transfer(source / name, folder / name)
         program = name
     for file in order.data:
         if (folder / file.name).exists():
             text = f"{file.name} is a file of the task and lies in {name} too: rename one of both"
             raise InputError("name", text)
-        put(source / file.name, folder / file.name)
+        transfer(source / file.name, folder / file.name)
     return program
 
 
 def choose_program(archive: str, files: Sequence[str], entry: str | None) -> str:
-    """Which of a zip's files is run. Raises InputError that names those which could be."""
+    """Return the program of a zip. Raises InputError, which lists the candidates."""
     programs = [path for path in files if path.endswith(".py")]
     if entry is not None:
         if entry in files:
             return entry
-        raise InputError("unreadable", f"{archive} holds no {entry}: {_named(programs)}")
-    for usual in _USUAL:
-        if usual in programs:
-            return usual
+        raise InputError("unreadable", f"{archive} holds no {entry}: {_list(programs)}")
+    for name in _DEFAULT_PROGRAMS:
+        if name in programs:
+            return name
     if len(programs) == 1 and not programs[0].startswith("-"):
         return programs[0]
-    text = f"{archive}: name the file that is to be run: {_named(programs)}"
+    text = f"{archive}: name the file that is to be run: {_list(programs)}"
     raise InputError("unreadable", text)
 
 
-def _named(programs: Sequence[str]) -> str:
+def _list(programs: Sequence[str]) -> str:
     if not programs:
         return "there is no Python file in it"
-    more = f" and {len(programs) - _MOST_NAMED} more" if len(programs) > _MOST_NAMED else ""
-    return f"its Python files are {', '.join(programs[:_MOST_NAMED])}{more}"
+    more = f" and {len(programs) - _MOST_LISTED} more" if len(programs) > _MOST_LISTED else ""
+    return f"its Python files are {', '.join(programs[:_MOST_LISTED])}{more}"

@@ -19,29 +19,33 @@ _Stamp = tuple[int, int, int]
 
 
 class ScriptSwitch:
-    """`look` tries what scripts need, `greet_again` tells the server. `file` is agent.toml."""
+    """Follows changes of the configuration file `file`.
+
+    `determine` returns the rules if scripts are allowed, after a trial of their sandbox.
+    `greet_again` reports a change to the server.
+    """
 
     def __init__(
         self,
         file: Path,
         attempts: Attempts,
         *,
-        look: Callable[[], ScriptRules],
+        determine: Callable[[], ScriptRules],
         greet_again: Callable[[], Awaitable[None]],
         every_s: float,
     ) -> None:
         self._file, self._attempts, self._every_s = file, attempts, every_s
-        self._look, self._greet_again = look, greet_again
-        self._seen: _Stamp | None = None
-        self._wanted = attempts.scripts.allowed
+        self._determine, self._greet_again = determine, greet_again
+        self._stamp: _Stamp | None = None
+        self._is_allowed = attempts.scripts.allowed
 
     async def run(self) -> None:
-        """Watch the file until cancelled."""
+        """Check the file periodically until cancelled."""
         while True:
             await asyncio.sleep(self._every_s)
             self._read()
-            if self._wanted != self._attempts.scripts.allowed:
-                await self._follow()
+            if self._is_allowed != self._attempts.scripts.allowed:
+                await self._apply()
 
     def _read(self) -> None:
         """Read the file if it has changed; ignore an invalid one, which may be half written.
@@ -51,20 +55,20 @@ class ScriptSwitch:
         try:
             status = self._file.stat()
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if stamp == self._seen:
+            if stamp == self._stamp:
                 return
-            self._seen = stamp
-            self._wanted = load_config(self._file).allow_scripts
+            self._stamp = stamp
+            self._is_allowed = load_config(self._file).allow_scripts
         except (ConfigError, OSError) as exc:
             log.warning("config_not_taken_up text=%r", str(exc))
 
-    async def _follow(self) -> None:
+    async def _apply(self) -> None:
         """Forbid at once; allow when no attempt is held, since the sandbox trial takes a second."""
         rules = ScriptRules()
-        if self._wanted:
+        if self._is_allowed:
             if self._attempts.held():
                 return
-            rules = await asyncio.to_thread(self._look)
+            rules = await asyncio.to_thread(self._determine)
         self._attempts.scripts = rules
         log.info("scripts_changed allowed=%s", rules.allowed)
         await self._greet_again()

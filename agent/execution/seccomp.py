@@ -1,11 +1,10 @@
-"""A filter of system calls for scripts: what no program that computes needs, and what kernels were
-broken with.
+"""Build a seccomp filter for scripts.
 
-A program of the kernel's own small machine (seccomp, classic BPF), as bubblewrap's `--seccomp`
-takes it. Refused are namespaces (in one of its own a script would be root again), mounts, modules,
-keys, io_uring, BPF, performance counters, pushing input into a terminal, and sockets of families
-that a network namespace does not hold back, such as the one to a virtual machine's host (vsock).
-All else is allowed.
+The filter rejects system calls that computing programs do not need and that kernel exploits have
+used. It is a classic BPF program, the format of bubblewrap's `--seccomp`. It rejects namespaces (in
+which a script would be root again), mounts, modules, keys, io_uring, BPF, performance counters,
+pushing input into a terminal, and socket families that a network namespace does not isolate, such
+as vsock (to the host of a virtual machine). All other calls are allowed.
 """
 
 import errno
@@ -15,18 +14,21 @@ from dataclasses import dataclass
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
-#: places in what the machine is given: number, architecture, the low halves of two arguments
+#: offsets in seccomp_data: number, architecture, the low halves of two arguments
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
 _NEW_USER = 0x10000000
-#: TIOCSTI, TIOCLINUX
-_PUSHES = (0x5412, 0x541C)
-#: UNIX, IPv4, IPv6, netlink: all end at the sandbox
+#: requests of ioctl that push input into a terminal: TIOCSTI, TIOCLINUX
+_PUSH_REQUESTS = (0x5412, 0x541C)
+#: socket families that the sandbox isolates: UNIX, IPv4, IPv6, netlink
 _FAMILIES = (1, 2, 10, 16)
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """Numbers of one architecture. `foreign`: from this number on calls are another one's."""
+    """Numbers of system calls of one architecture.
+
+    Numbers from `foreign` on belong to another ABI (x32).
+    """
 
     architecture: int
     clone: int
@@ -36,9 +38,9 @@ class _Calls:
     foreign: int = 0
 
 
-#: clone3 keeps its flags where a filter cannot look; without it the C library uses clone
+#: a filter cannot read the flags of clone3; if it is missing, the C library uses clone
 _CLONE3 = 435
-#: the same everywhere: io_uring, open_tree to fspick, mount_setattr
+#: numbers that are the same on all architectures: io_uring, open_tree to fspick, mount_setattr
 _NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442)
 _CALLS = {
     "x86_64": _Calls(
@@ -68,12 +70,12 @@ _CALLS = {
 
 
 def build_filter(machine: str = "") -> bytes:
-    """The filter for a machine (default: this one); empty for one whose calls nobody listed."""
+    """Return the filter for a machine (default: this one), empty if `_CALLS` does not list it."""
     calls = _CALLS.get(machine or platform.machine())
     if calls is None:
         return b""
     refuse, missing = _REFUSE | errno.EPERM, _REFUSE | errno.ENOSYS
-    # a jump tells how many steps are left out if it is so, and if it is not
+    # fields of a jump: opcode, steps to skip if true, steps to skip if false, operand
     steps = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, calls.architecture)]
     steps += [(_RETURN, 0, 0, refuse), (_LOAD, 0, 0, _NUMBER)]
     if calls.foreign:
@@ -88,7 +90,7 @@ def build_filter(machine: str = "") -> bytes:
         steps += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
     steps += [(_RETURN, 0, 0, _REFUSE | errno.EAFNOSUPPORT)]
     steps += [(_EQUAL, 0, 5, calls.ioctl), (_LOAD, 0, 0, _SECOND)]
-    for number in _PUSHES:
+    for number in _PUSH_REQUESTS:
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
     steps += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *step) for step in steps)

@@ -129,7 +129,7 @@ class Watchdog:
         self._searched_s, self._tasks = -_SEARCH_S, task_count()
         #: (pid, start) of processes outside the tree -> whether it has the mark; a process cannot
         #: get the mark later
-        self._judged: dict[tuple[int, int], bool] = {}
+        self._is_marked: dict[tuple[int, int], bool] = {}
         self._escaped: set[int] = set()
         self._saw_full_disk = False
 
@@ -137,7 +137,7 @@ class Watchdog:
         """Wait until a limit is exceeded. Cancel it when the run has ended."""
         while True:
             await self._pause()
-            hit = self.look(pid, mark)
+            hit = self.sample(pid, mark)
             if hit is not None:
                 return hit
 
@@ -147,7 +147,7 @@ class Watchdog:
             if self.wary and task_count() - self._tasks >= _MANY_NEW:
                 return
 
-    def look(self, pid: int, mark: UUID) -> LimitHit | None:
+    def sample(self, pid: int, mark: UUID) -> LimitHit | None:
         """Take one sample; return the limit that is exceeded, if any."""
         self._saw_full_disk = self.saw_full_disk()
         rows = self.members(pid, mark)
@@ -155,7 +155,7 @@ class Watchdog:
             self._too_many(rows)
             or self._too_long()
             or self._too_large_now_and_then(rows)
-            or self._too_fat(rows)
+            or self._too_much_memory(rows)
             or self._silent(rows)
         )
 
@@ -166,7 +166,7 @@ class Watchdog:
         """
         try:
             return self._saw_full_disk or shutil.disk_usage(self._work).free < _FULL_BYTES
-        except OSError:  # the run removed it
+        except OSError:  # the run removed its folder
             return self._saw_full_disk
 
     def members(self, pid: int, mark: UUID) -> dict[int, ProcessStat]:
@@ -198,16 +198,16 @@ class Watchdog:
         table = read_table()
         tree = descendants(table, [pid])
         grouped = {p for p, row in table.items() if pid in (row.group, row.session)}
-        judged: dict[tuple[int, int], bool] = {}
+        is_marked: dict[tuple[int, int], bool] = {}
         for other, row in table.items():
             key = (other, row.start_ticks)
             if other in tree:
                 continue
-            is_marked = self._judged[key] if key in self._judged else _carries(other, mark)
-            if is_marked is not None:
-                judged[key] = is_marked
-        self._judged = judged
-        marked = {other for (other, _), is_marked in judged.items() if is_marked}
+            mark_state = self._is_marked[key] if key in self._is_marked else _carries(other, mark)
+            if mark_state is not None:
+                is_marked[key] = mark_state
+        self._is_marked = is_marked
+        marked = {other for (other, _), state in is_marked.items() if state}
         self._escaped = (grouped | marked) - set(tree) - {os.getpid()}
         return tree | descendants(table, self._escaped)
 
@@ -236,22 +236,22 @@ class Watchdog:
         return hit
 
     def _too_large(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
-        held = measure_folder(self._work)
-        added, most = held.bytes - self._work_begin, self._limits.disk_bytes
+        usage = measure_folder(self._work)
+        added, most = usage.bytes - self._work_begin, self._limits.disk_bytes
         if most:
             # deleted files that are still open fill the disk, too
             added += deleted_bytes(rows)
         if most and added > most:
             text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
             return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
-        if held.files > MOST_FILES:
+        if usage.files > MOST_FILES:
             text = f"more than {MOST_FILES} files in its folder"
             return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
-        if held.unseen and most:
-            text = f"made {held.unseen}, so that what it writes cannot be counted"
+        if usage.unseen and most:
+            text = f"made {usage.unseen}, so that what it writes cannot be counted"
             return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
         largest = self._limits.file_bytes
-        if largest and held.largest_bytes >= largest:
+        if largest and usage.largest_bytes >= largest:
             for path in sorted(self._large_files() - self._large_before):
                 text = f"the file {path.name} reached the limit of {_amount(largest)}"
                 return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
@@ -261,12 +261,12 @@ class Watchdog:
         largest = self._limits.file_bytes
         return {path for path, size in sizes_of_files(self._work) if size >= largest}
 
-    def _too_fat(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
+    def _too_much_memory(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         most = self._limits.memory_bytes
-        held = sum(row.resident_bytes for row in rows.values())
-        if not most or held <= most:
+        used_bytes = sum(row.resident_bytes for row in rows.values())
+        if not most or used_bytes <= most:
             return None
-        text = f"used {_amount(held)} of memory, at most {_amount(most)} are allowed"
+        text = f"used {_amount(used_bytes)} of memory, at most {_amount(most)} are allowed"
         return LimitHit(LimitCode.MEMORY, text)
 
     def _silent(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
@@ -295,7 +295,7 @@ def _carries(pid: int, mark: UUID) -> bool | None:
     try:
         environment = read_environment(pid)
     except OSError:
-        return False  # gone, or another user's
+        return False  # it has ended, or belongs to another user
     return f"{ATTEMPT_VARIABLE}={mark}".encode() in environment if environment else None
 
 

@@ -271,7 +271,7 @@ def test_a_folder_of_many_files_is_looked_at_for_one_percent_of_the_time(kennel,
     measure_folder(kennel.work)
     once_s = time.thread_time() - begin_s
     for _ in range(200):
-        dog.look(os.getpid(), kennel.mark)
+        dog.sample(os.getpid(), kennel.mark)
         now_s[0] += 0.5
     assert 9 <= len(scans) <= 100 / min(10, 25 * once_s)
 
@@ -300,10 +300,10 @@ def test_a_stranger_is_asked_for_its_mark_once(kennel, monkeypatch):
 async def test_a_look_is_cheap(kennel):
     dog = Watchdog(kennel.work, kennel.output, WatchLimits())
     run = await start_run(["sleep", "9"], kennel.work, kennel.output, Limits(), kennel.mark)
-    dog.look(run.pid, kennel.mark)
+    dog.sample(run.pid, kennel.mark)
     begin = time.thread_time()
     for _ in range(50):
-        dog.look(run.pid, kennel.mark)
+        dog.sample(run.pid, kennel.mark)
     each_s = (time.thread_time() - begin) / 50
     os.killpg(run.pid, signal.SIGKILL)
     await run.wait(9, lambda: 0.1, asyncio.Event())
