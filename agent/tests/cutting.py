@@ -31,8 +31,8 @@ class Cuts:
 
     def end_all(self) -> None:
         """Break every connection."""
-        for each in list(self.open_now):
-            _end(each)
+        for connection in list(self.open_now):
+            _end(connection)
 
     def wait_until_ended(self, timeout_s: float = 30) -> None:
         """Until nothing is under way: what a killed program wrote may still be in a buffer."""
@@ -45,8 +45,8 @@ class Cuts:
     @property
     def ranges(self) -> list[str]:
         """Of each GET, empty for the whole."""
-        found = [head for head in self.questions if head.startswith("GET")]
-        return [_header(head, "range") for head in found]
+        heads = [head for head in self.questions if head.startswith("GET")]
+        return [_header(head, "range") for head in heads]
 
 
 def _header(head: str, name: str) -> str:

@@ -290,7 +290,9 @@ class FakeServer:
     async def begin(self, **changes: Any) -> Start:
         """Order an attempt and wait until its process runs."""
         order = await self.ask(**changes)
-        await self.wait(lambda: order.attempt in {each.attempt for each in self.of(AttemptStarted)})
+        await self.wait(
+            lambda: order.attempt in {started.attempt for started in self.of(AttemptStarted)}
+        )
         return order
 
     async def run(self, **changes: Any) -> AttemptFinished:
@@ -427,12 +429,12 @@ async def start_agent(
 
 def survivors(attempt: uuid.UUID) -> list[int]:
     """Processes that carry the attempt's mark."""
-    wanted, found = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
+    variable, pids = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
     for pid in read_pids():
         with contextlib.suppress(OSError):
-            if wanted in read_environment(pid):
-                found.append(pid)
-    return found
+            if variable in read_environment(pid):
+                pids.append(pid)
+    return pids
 
 
 def is_alive(pid: int) -> bool:

@@ -67,7 +67,7 @@ class Scripted:
 
     def order(self, program, data=(), timeout_s=60, **script):
         name = self.put(program)
-        files = tuple(self.server.storage.input_file(each) for each in data)
+        files = tuple(self.server.storage.input_file(name) for name in data)
         return self.server.order(
             model=self.server.storage.input_file(name),
             data=files,

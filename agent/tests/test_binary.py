@@ -35,10 +35,10 @@ async def test_every_age_is_measured_by_the_same_plan(binary, server, storage, v
     data = (storage.input_file("data.npy", "data"),)
     end = await server.run(runtime=version, plan=plan, data=data, options={"iter": 4}, fill=True)
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
-    found = Measurement.model_validate_json(storage.stored["measurement.json"])
-    kept = [each for each in found.passes if each.kept]
-    assert [each.kind for each in kept] == ["clean", "profiled", "profiled"]
-    assert [len(each.e2e_ms) for each in kept] == [4, 4, 4]
+    measurement = Measurement.model_validate_json(storage.stored["measurement.json"])
+    kept = [record for record in measurement.passes if record.kept]
+    assert [record.kind for record in kept] == ["clean", "profiled", "profiled"]
+    assert [len(record.e2e_ms) for record in kept] == [4, 4, 4]
     assert {"profile.json", "profile-2.json"} <= set(storage.stored)
 
 
@@ -46,9 +46,9 @@ async def test_one_without_inputs_is_fed_at_random(binary, server, storage):
     binary("1.13.0")
     end = await server.run(runtime="1.13.0", fill=True, options={"iter": 2})
     assert end.exit_code == 0
-    found = Measurement.model_validate_json(storage.stored["measurement.json"])
-    assert [each.kind for each in found.passes] == ["inspect", "profiled"]
-    assert any(word.startswith("--input=") for word in found.passes[1].argv)
+    measurement = Measurement.model_validate_json(storage.stored["measurement.json"])
+    assert [record.kind for record in measurement.passes] == ["inspect", "profiled"]
+    assert any(word.startswith("--input=") for word in measurement.passes[1].argv)
 
 
 async def test_its_dumps_find_their_folder(binary, server, storage):

@@ -81,7 +81,7 @@ async def test_after_a_break_only_the_rest_is_asked_for(bucket, cuts, tmp_path):
     assert stored.sha256 == hashlib.sha256(CONTENT).hexdigest()
     first, second, third = cuts.ranges
     assert first == ""
-    starts = [int(each.removeprefix("bytes=").removesuffix("-")) for each in (second, third)]
+    starts = [int(head.removeprefix("bytes=").removesuffix("-")) for head in (second, third)]
     assert 2 * MIB < starts[0] <= 3 * MIB
     assert starts[0] + 3 * MIB < starts[1] <= 7 * MIB
     # what was on the wire when it broke, and the heads of answers
@@ -122,7 +122,7 @@ async def test_an_object_that_was_replaced_is_fetched_whole(bucket, cuts, tmp_pa
     await fetching.fetch_all((file,), tmp_path)
     await fetching.close()
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
-    assert [bool(each) for each in cuts.ranges] == [False, True, False]
+    assert [bool(head) for head in cuts.ranges] == [False, True, False]
 
 
 async def test_a_file_in_parts_is_checked_by_its_parts(bucket, cuts, tmp_path):
@@ -143,7 +143,7 @@ async def test_a_connection_that_fell_silent_is_given_up_within_a_moment(
     async with asyncio.timeout(20):
         await fetch(file_of(bucket, cuts), tmp_path)
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
-    assert [bool(each) for each in cuts.ranges] == [False, True]
+    assert [bool(head) for head in cuts.ranges] == [False, True]
 
 
 async def test_an_upload_that_nobody_answers_is_given_up_too(monkeypatch, bucket, cuts, tmp_path):

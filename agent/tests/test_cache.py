@@ -32,9 +32,9 @@ class Bench:
         """What the cache gives for this content's name, None for a miss."""
         self.taken += 1
         target = self.folder / f"taken{self.taken}"
-        found = self.cache.take(digest(content), len(content), target)
-        assert found == target.exists()
-        return target.read_bytes() if found else None
+        is_cached = self.cache.take(digest(content), len(content), target)
+        assert is_cached == target.exists()
+        return target.read_bytes() if is_cached else None
 
     def path(self, content: bytes):
         return self.folder / "cache" / digest(content)

@@ -21,10 +21,10 @@ def machine(tmp_path):
     (tmp_path / "library").write_text("shown")
     # below root a script is another user
     tmp_path.chmod(0o755)
-    found = find_sandbox((tmp_path / "spool",), (tmp_path / "agent.token",), (tmp_path,))
-    if found.problem:
-        pytest.skip(found.problem)
-    return found
+    sandbox = find_sandbox((tmp_path / "spool",), (tmp_path / "agent.token",), (tmp_path,))
+    if sandbox.problem:
+        pytest.skip(sandbox.problem)
+    return sandbox
 
 
 def run_inside(closed, folder, script: str) -> str:

@@ -93,32 +93,32 @@ async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
             await server.send(order.model_copy(update={"script": script}))
             await server.end_of(order, 60)
     lines = server.log_text().splitlines()
-    told = dict(line.rsplit(" ", 1) for line in lines if line.count(" "))
-    assert told["token"] == "FileNotFoundError"
+    report = dict(line.rsplit(" ", 1) for line in lines if line.count(" "))
+    assert report["token"] == "FileNotFoundError"
     assert "others True" in lines
-    seen = {name.removeprefix("sees "): told[name] for name in told if name.startswith("sees ")}
+    seen = {name.removeprefix("sees "): report[name] for name in report if name.startswith("sees ")}
     assert set(seen.values()) == {"False"}, seen
     assert len(seen) == 12
-    assert told["kill"] == "ProcessLookupError"
-    assert int(told["processes"]) < 4
+    assert report["kill"] == "ProcessLookupError"
+    assert int(report["processes"]) < 4
     for way in ("network", "world", "unix", "abstract"):
-        assert told[way] in ("ConnectionRefusedError", "OSError", "FileNotFoundError"), way
-    assert told["host"] == "OSError"
-    written = {name: told[name] for name in told if name.startswith("writes ")}
+        assert report[way] in ("ConnectionRefusedError", "OSError", "FileNotFoundError"), way
+    assert report["host"] == "OSError"
+    written = {name: report[name] for name in report if name.startswith("writes ")}
     assert set(written.values()) <= {"OSError", "PermissionError", "FileNotFoundError"}, written
     assert len(written) == 10
-    assert {told[f"may write {each}"] for each in (".", "..", "/tmp", "/dev/shm")} == {"written"}
-    assert told["kernel"] in ("OSError", "PermissionError", "FileNotFoundError")
-    assert told["terminal"] == "OSError"
-    assert told["push"] in ("OSError", "PermissionError")
+    assert {report[f"may write {path}"] for path in (".", "..", "/tmp", "/dev/shm")} == {"written"}
+    assert report["kernel"] in ("OSError", "PermissionError", "FileNotFoundError")
+    assert report["terminal"] == "OSError"
+    assert report["push"] in ("OSError", "PermissionError")
     # beside the three of every program: the list itself
     assert "open ['0', '1', '2', '3']" in lines
     assert "secrets []" in lines
     assert "values []" in lines
-    assert told["namespace"] not in ("0", "None")
-    assert (told["mount"], told["root"]) != ("0", "0")
+    assert report["namespace"] not in ("0", "None")
+    assert (report["mount"], report["root"]) != ("0", "0")
     assert "powers {'0000000000000000'}" in lines
-    assert told["new ones"] == "1"
+    assert report["new ones"] == "1"
     assert TOKEN not in server.log_text()
 
 
@@ -213,7 +213,9 @@ async def test_a_script_that_minds_no_signal_is_gone_within_two_seconds(scripted
     await server.send(order)
     await server.expect(AttemptStarted)
     await server.wait(
-        lambda: any("begun" in each.text for each in server.seen if each.type == "attempt.log")
+        lambda: any(
+            "begun" in message.text for message in server.seen if message.type == "attempt.log"
+        )
     )
     begin_s = time.monotonic()
     await server.send(Cancel(attempt=order.attempt))

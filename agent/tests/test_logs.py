@@ -26,9 +26,9 @@ async def test_lines_of_an_attempt_name_it_in_tasks_and_threads_too(capsys):
         log.info("of nobody")
     finally:
         logging.getLogger().handlers = before
-    lost, told, nobody = lines_of(capsys)
+    lost, bound, nobody = lines_of(capsys)
     assert lost.endswith("file_lost file=x attempt=a-1 task=7 trace=4bf9")
-    assert told.endswith("told attempt=a-1 task=7 trace=4bf9")
+    assert bound.endswith("told attempt=a-1 task=7 trace=4bf9")
     assert nobody.endswith("of nobody")
 
 

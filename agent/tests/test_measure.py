@@ -61,26 +61,31 @@ async def test_standard_is_a_clean_pass_and_profiled_processes(obeying, server, 
     plan = Plan(preset="standard", clean=True, profiled=3)
     end = await server.run(plan=plan, options={"iter": 5})
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    found = measured(storage)
-    assert [each.kind for each in found.passes] == ["clean", "profiled", "profiled", "profiled"]
-    assert [each.profile for each in found.passes] == [
+    measurement = measured(storage)
+    assert [record.kind for record in measurement.passes] == [
+        "clean",
+        "profiled",
+        "profiled",
+        "profiled",
+    ]
+    assert [record.profile for record in measurement.passes] == [
         "",
         "profile.json",
         "profile-2.json",
         "profile-3.json",
     ]
-    assert found.passes[0].e2e_ms == (2.0,) * 5
-    assert found.passes[0].host_ms == (0.1,) * 5
-    assert found.passes[0].warmup_ms == (9.0,)
-    assert not any("--profile" in word for word in found.passes[0].argv)
+    assert measurement.passes[0].e2e_ms == (2.0,) * 5
+    assert measurement.passes[0].host_ms == (0.1,) * 5
+    assert measurement.passes[0].warmup_ms == (9.0,)
+    assert not any("--profile" in word for word in measurement.passes[0].argv)
     assert {"profile.json", "profile-2.json", "profile-3.json"} <= set(storage.stored)
-    assert found.plan == plan
-    assert [each.passes_done for each in server.of(AttemptStarted)] == [0, 1, 2, 3, 4]
+    assert measurement.plan == plan
+    assert [message.passes_done for message in server.of(AttemptStarted)] == [0, 1, 2, 3, 4]
     assert server.log_text().count("==== pass ") == 4
     assert storage.requests.count("GET model.mge") == 1
-    assert found.device["before"]["memory_available_bytes"] > 0
-    assert found.device["after"]["at"] >= found.device["before"]["at"]
-    assert found.gate["passed"] is True
+    assert measurement.device["before"]["memory_available_bytes"] > 0
+    assert measurement.device["after"]["at"] >= measurement.device["before"]["at"]
+    assert measurement.gate["passed"] is True
 
 
 async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one_counts(
@@ -107,7 +112,7 @@ async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shap
     assert (inspect.kind, inspect.kept, inspect.e2e_ms) == ("inspect", False, ())
     assert "--input=data:input_0.npy;mask:input_1.npy" in profiled.argv
     manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
-    assert [(each.name, each.source, each.shape) for each in manifest.inputs] == [
+    assert [(entry.name, entry.source, entry.shape) for entry in manifest.inputs] == [
         ("data", "random", (3,)),
         ("mask", "random", (2,)),
     ]
@@ -115,7 +120,7 @@ async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shap
     assert (await server.run(fill=True, seed=7)).exit_code == 0
     again = Manifest.model_validate_json(storage.stored["manifest.json"])
     assert again.inputs == manifest.inputs
-    assert [each.kind for each in measured(storage).passes] == ["profiled"]
+    assert [record.kind for record in measured(storage).passes] == ["profiled"]
     assert (await server.run(fill=True, seed=8)).exit_code == 0
     other = Manifest.model_validate_json(storage.stored["manifest.json"])
     assert other.inputs[0].sha256 != manifest.inputs[0].sha256
@@ -146,7 +151,7 @@ async def test_a_version_that_does_not_tell_inputs_makes_up_none(device, server,
     assert "1.5" in end.detail
     data = (storage.input_file("data.npy", "data"),)
     assert (await server.run(fill=True, data=data)).exit_code == 0
-    assert [each.kind for each in measured(storage).passes] == ["profiled"]
+    assert [record.kind for record in measured(storage).passes] == ["profiled"]
 
 
 async def test_a_table_of_inputs_that_is_not_understood_is_not_believed(device, server, storage):
@@ -155,7 +160,7 @@ async def test_a_table_of_inputs_that_is_not_understood_is_not_believed(device, 
     for _ in range(2):
         assert (await server.run(fill=True, data=data)).exit_code == 0
         # asked again, since nothing is known
-        assert [each.kind for each in measured(storage).passes] == ["inspect", "profiled"]
+        assert [record.kind for record in measured(storage).passes] == ["inspect", "profiled"]
 
 
 async def test_waiting_for_calm_is_not_the_users_time(device, server, storage):
@@ -164,9 +169,9 @@ async def test_waiting_for_calm_is_not_the_users_time(device, server, storage):
     device.start()
     end = await server.run(timeout_s=1)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    found = measured(storage)
-    assert found.gate["passed"] is False
-    assert [each.code for each in found.contaminations][-1] == "gate_gave_up"
+    measurement = measured(storage)
+    assert measurement.gate["passed"] is False
+    assert [item.code for item in measurement.contaminations][-1] == "gate_gave_up"
 
 
 async def test_a_clean_pass_that_times_nothing_is_no_success(device, server, storage):
@@ -201,9 +206,9 @@ async def test_a_clean_pass_that_stays_too_short_is_kept_and_the_result_says_so(
     device.start(obedient().replace("e2e=2.000 ms", "e2e={40.0 / count:.3f} ms"))
     plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
     assert (await server.run(plan=plan)).exit_code == 0
-    found = measured(storage)
-    assert [each.kept for each in found.passes] == [False, False, False, True]
-    assert "less than the 0.1 s" in found.notes[-1]
+    measurement = measured(storage)
+    assert [record.kept for record in measurement.passes] == [False, False, False, True]
+    assert "less than the 0.1 s" in measurement.notes[-1]
 
 
 async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
@@ -269,8 +274,8 @@ async def test_exit_0_without_a_promised_file_is_no_success(device, server, stor
 async def test_algorithms_are_chosen_once_for_all_passes(obeying, server, storage):
     plan = Plan(preset="custom", clean=True, profiled=2)
     assert (await server.run(plan=plan, options={"fast_run": True})).exit_code == 0
-    for each in measured(storage).passes:
-        assert "--fast_run_algo_policy=algo_cache.bin" in each.argv
+    for record in measured(storage).passes:
+        assert "--fast_run_algo_policy=algo_cache.bin" in record.argv
     # nobody asked to keep it
     assert "algo_cache.bin" not in storage.stored
     assert (await server.run(options={"fast_run": True})).exit_code == 0
@@ -296,10 +301,10 @@ if os.path.exists("profile.json") and n > 3:
     )
     end = await server.run(plan=Plan(preset="custom", profiled=5))
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
-    found = measured(storage)
-    assert found.passes[0].exit_code == 0
-    assert found.passes[-1].exit_code == 134
-    assert len(found.passes) < 5
+    measurement = measured(storage)
+    assert measurement.passes[0].exit_code == 0
+    assert measurement.passes[-1].exit_code == 134
+    assert len(measurement.passes) < 5
     assert "profile.json" in storage.stored
 
 

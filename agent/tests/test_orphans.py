@@ -43,8 +43,8 @@ async def test_trials_of_bubblewrap_leave_no_process(boxed_python):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", TRIAL, stdout=asyncio.subprocess.PIPE
     )
-    said, _ = await process.communicate()
-    assert said.decode().strip() == "[]"
+    output, _ = await process.communicate()
+    assert output.decode().strip() == "[]"
 
 
 @pytest.fixture

@@ -101,10 +101,10 @@ def test_a_runtime_that_is_not_there_is_reported_as_a_problem():
         RuntimeEntry(version="1.13.0", kind="binary", path="/nowhere/load_and_run"),
         RuntimeEntry(version="1.12.0", kind="wheel", problem="No Python 3.6 to 3.10 found"),
     )
-    found = take_inventory(entries)
-    assert "/nowhere/load_and_run" in found["1.13.0"].info.problem
-    assert found["1.13.0"].command == ()
-    assert found["1.12.0"].info.problem == "No Python 3.6 to 3.10 found"
+    runtimes = take_inventory(entries)
+    assert "/nowhere/load_and_run" in runtimes["1.13.0"].info.problem
+    assert runtimes["1.13.0"].command == ()
+    assert runtimes["1.12.0"].info.problem == "No Python 3.6 to 3.10 found"
 
 
 def test_a_runtime_of_another_version_is_reported_as_a_problem(tmp_path):

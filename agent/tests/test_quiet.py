@@ -128,7 +128,7 @@ async def test_loading_is_shown_at_once_and_each_pass_when_it_has_ended(
     for ended, (begin, _) in enumerate(passes[1:], start=1):
         assert said_before(begin).count("finished test #0") == ended
         assert said_before(begin).count("load model") == ended
-    assert "".join(each.text for each in logs) == server.log_text()
+    assert "".join(message.text for message in logs) == server.log_text()
     assert server.log_text().count("finished test #0") == 3
 
 
@@ -137,9 +137,11 @@ async def test_how_many_passes_have_ended_is_told_between_them(device, server, s
     order = await measure(device, server)
     await server.end_of(order)
     passes = read_passes(stamps)
-    told = server.of(AttemptStarted)
-    assert [(each.passes_done, each.passes) for each in told] == [(n, 3) for n in range(4)]
-    times = [server.times[server.seen.index(each)] for each in told]
+    started = server.of(AttemptStarted)
+    assert [(message.passes_done, message.passes) for message in started] == [
+        (n, 3) for n in range(4)
+    ]
+    times = [server.times[server.seen.index(message)] for message in started]
     for number, (begin, end) in enumerate(passes):
         assert times[number] < begin
         assert times[number + 1] > end
@@ -150,13 +152,15 @@ async def test_a_connection_that_returns_between_passes_is_told_how_far_the_atte
     device, server, storage, stamps
 ):
     order = await measure(device, server)
-    await server.wait(lambda: any(each.passes_done == 1 for each in server.of(AttemptStarted)))
+    await server.wait(
+        lambda: any(message.passes_done == 1 for message in server.of(AttemptStarted))
+    )
     await server.drop()
     await server.wait(lambda: len(server.of(Hello)) == 2)
     await server.wait(lambda: isinstance(server.seen[-1], AttemptStarted))
     assert server.seen[-1].passes_done >= 1
     await server.end_of(order)
-    texts = {each.seq: each.text for each in server.of(AttemptLog)}
+    texts = {message.seq: message.text for message in server.of(AttemptLog)}
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
@@ -166,9 +170,12 @@ async def test_a_server_without_that_address_hears_the_socket(device, server, st
     server.front.status = 404
     order = await measure(device, server)
     assert (await server.end_of(order)).exit_code == 0
-    said = [each for passed in read_passes(stamps) for each in server.between(*passed)]
-    assert len(said) >= 5
-    assert all(isinstance(each, Heartbeat) and each.running == {order.attempt} for each in said)
+    messages = [message for passed in read_passes(stamps) for message in server.between(*passed)]
+    assert len(messages) >= 5
+    assert all(
+        isinstance(message, Heartbeat) and message.running == {order.attempt}
+        for message in messages
+    )
 
 
 @pytest.mark.exhaustive
@@ -179,12 +186,12 @@ async def test_a_connection_that_returns_meanwhile_is_told_no_log(device, server
     await server.drop()
     await server.wait(lambda: len(server.of(Hello)) == 2)
     await server.end_of(order)
-    said = [each for passed in read_passes(stamps) for each in server.between(*passed)]
-    assert [each.type for each in said[:2]] == ["hello", "attempt.started"]
+    messages = [message for passed in read_passes(stamps) for message in server.between(*passed)]
+    assert [message.type for message in messages[:2]] == ["hello", "attempt.started"]
     # the agent may not have seen yet that the model warms up: then it repeats how it was loaded
-    repeated = "".join(each.text for each in said[2:])
+    repeated = "".join(message.text for message in messages[2:])
     assert "going to warmup" not in repeated
-    texts = {each.seq: each.text for each in server.of(AttemptLog)}
+    texts = {message.seq: message.text for message in server.of(AttemptLog)}
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
@@ -201,7 +208,7 @@ async def test_beats_name_what_is_ordered_and_what_has_ended_meanwhile(
     both = {first.attempt, second.attempt}
     await until(lambda: any(beat.running == both for beat in server.front.beats))
     # it is named before it runs
-    assert {each.attempt for each in server.of(AttemptStarted)} == {first.attempt}
+    assert {message.attempt for message in server.of(AttemptStarted)} == {first.attempt}
     await server.end_of(first)
     await until(lambda: server.front.beats[-1].running == {second.attempt})
     assert (await server.end_of(second)).exit_code == 0

@@ -31,11 +31,11 @@ async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(de
     first = await server.end_of(order)
     await device.stop()
     server.acks.add("attempt.finished")
-    told = len(server.of(AttemptFinished))
+    count = len(server.of(AttemptFinished))
     device.start()
     hello = await server.expect(Hello, 2)
     assert hello.running == {order.attempt}
-    assert await server.expect(AttemptFinished, told + 1) == first
+    assert await server.expect(AttemptFinished, count + 1) == first
     await device.forgets_all()
     assert len(server.of(AttemptUploads)) == 1
 

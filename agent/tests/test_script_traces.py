@@ -68,7 +68,7 @@ async def test_a_compiled_training_step_is_run_and_what_lies_around_it_recorded(
     names = [event["name"] for event in events if event["ph"] == "B"]
     assert names.count("StopProfile") == 1
     # one for each step, on the device's thread: all parts are there
-    threads = {each["tid"]: each["args"]["name"] for each in events if each["ph"] == "M"}
+    threads = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     on_device = [
         event
         for event in events

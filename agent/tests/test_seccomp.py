@@ -13,7 +13,7 @@ ALLOWED = 0x7FFF0000
 
 def judge(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
     """What the filter answers: an errno, or ALLOWED."""
-    told = struct.pack(
+    data = struct.pack(
         "<IIQ6Q",
         number,
         ARCHITECTURES[machine] if architecture is None else architecture,
@@ -26,7 +26,7 @@ def judge(machine: str, number: int, *arguments: int, architecture: int | None =
         code, if_so, if_not, value = steps[at]
         at += 1
         if code == 0x20:
-            (held,) = struct.unpack_from("<I", told, value)
+            (held,) = struct.unpack_from("<I", data, value)
         elif code == 0x06:
             return value & 0xFFFF if value != ALLOWED else ALLOWED
         else:
@@ -49,7 +49,7 @@ def test_what_no_script_needs_is_refused(machine, unshare, mount, clone, ioctl, 
     assert judge(machine, ioctl, 0, 0x5413) == ALLOWED
     assert [judge(machine, socket, family) for family in (1, 2, 10, 16)] == [ALLOWED] * 4
     # bluetooth, the kernel's crypto, a virtual machine's host, XDP
-    assert {judge(machine, socket, each) for each in (31, 38, 40, 44)} == {errno.EAFNOSUPPORT}
+    assert {judge(machine, socket, family) for family in (31, 38, 40, 44)} == {errno.EAFNOSUPPORT}
     assert judge(machine, read) == ALLOWED
     # the numbers of another architecture mean other calls
     assert judge(machine, read, architecture=0x40000003) == errno.EPERM

@@ -54,8 +54,8 @@ async def test_an_expired_upload_address_is_replaced_by_a_new_one(device, server
     end = await server.run()
     assert end.exit_code == 0
     assert {file.name for file in end.files} == ALL
-    asked = [{file.name for file in question.files} for question in server.of(AttemptUploads)]
-    assert asked == [ALL, {"profile.json"}, {"profile.json"}]
+    requested = [{file.name for file in question.files} for question in server.of(AttemptUploads)]
+    assert requested == [ALL, {"profile.json"}, {"profile.json"}]
 
 
 async def test_a_file_that_is_stored_already_is_not_sent_again(device, server, storage):

@@ -147,7 +147,7 @@ def test_a_broken_zip_is_refused_and_never_writes_outside(tmp_path_factory, seed
     except InputError as error:
         assert error.text.startswith("script.zip")
     else:
-        assert all((folder / "target" / each).is_file() for each in files)
+        assert all((folder / "target" / name).is_file() for name in files)
     assert {path.name for path in folder.iterdir()} <= {"script.zip", "target"}
     assert not any(path.is_symlink() for path in folder.rglob("*"))
 
@@ -174,7 +174,7 @@ def test_no_list_of_names_leads_outside(tmp_path_factory, given_names):
 
 
 @pytest.mark.parametrize(
-    ("files", "wanted", "program"),
+    ("files", "entry", "program"),
     [
         (["a.py", "main.py"], None, "main.py"),
         (["__main__.py", "main.py"], None, "__main__.py"),
@@ -182,8 +182,8 @@ def test_no_list_of_names_leads_outside(tmp_path_factory, given_names):
         (["a.py", "b.py"], "b.py", "b.py"),
     ],
 )
-def test_the_program_of_a_zip_is_found(files, wanted, program):
-    assert choose_program("script.zip", files, wanted) == program
+def test_the_program_of_a_zip_is_found(files, entry, program):
+    assert choose_program("script.zip", files, entry) == program
 
 
 def test_a_long_list_of_programs_is_cut():

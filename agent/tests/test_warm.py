@@ -134,15 +134,15 @@ async def test_the_real_interpreter_says_warm_what_it_says_cold(
     command = tuple(command_for("wheel", megengine_python))
     device.runtimes = {"1.13.0": LocalRuntime(RuntimeInfo(version="1.13.0", kind="wheel"), command)}
     device.start()
-    told = []
+    endings = []
     for pause_s in (0.0, 2.0):
         await server.wait(lambda: server.connection is not None)
         await asyncio.sleep(pause_s)
         end = await server.run()
         lines = [line.partition("]")[2] or line for line in server.log_text().splitlines()]
-        told.append((end.exit_code, end.detail, lines))
-    assert told[0] == told[1]
-    assert told[0][:2] == (134, "SIGABRT")
+        endings.append((end.exit_code, end.detail, lines))
+    assert endings[0] == endings[1]
+    assert endings[0][:2] == (134, "SIGABRT")
     first, second = (end.run_s for end in server.of(AttemptFinished))
     assert second < first
     await asyncio.sleep(1.5)

@@ -56,11 +56,11 @@ async def children_of(parent: int) -> list[int]:
             await asyncio.sleep(0.3)
             if first and warming(parent) == first:
                 break
-    found = list(first)
-    for pid in found:
+    pids = list(first)
+    for pid in pids:
         inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        found.extend(int(child) for child in inner)
-    return found
+        pids.extend(int(child) for child in inner)
+    return pids
 
 
 def warming(parent: int) -> list[int]:

@@ -22,7 +22,7 @@ PYTHON = [sys.executable, "-SEc"]
 LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
 
 
-class Kennel:
+class WatchedRun:
     """One run in a folder of its own, watched with the given limits alone."""
 
     def __init__(self, folder):
@@ -32,52 +32,52 @@ class Kennel:
         self.took_s = 0.0
 
     async def run(
-        self, command, limits=None, timeout_s=20.0, begin_bytes=None, wary=False, **watched
+        self, command, limits=None, timeout_s=20.0, begin_bytes=None, wary=False, **watch_limits
     ):
-        limited = WatchLimits(**{**LOOSE, **watched})
-        dog = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary)
+        limited = WatchLimits(**{**LOOSE, **watch_limits})
+        guard = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary)
         run = await start_run(command, self.work, self.output, limits or Limits(), self.mark)
         begin = time.monotonic()
-        result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), dog)
+        result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), guard)
         self.took_s = time.monotonic() - begin
         return result
 
 
 @pytest.fixture
-def kennel(tmp_path):
-    return Kennel(tmp_path)
+def watched(tmp_path):
+    return WatchedRun(tmp_path)
 
 
-async def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(kennel):
+async def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(watched):
     # grows by one level each 50 ms and is bounded, so that a failure here spares the machine
     bomb = "f() { [ $1 -gt 7 ] && sleep 30; sleep 0.05; f $(($1+1)) & f $(($1+1)) & wait; }; f 0"
-    result = await kennel.run(["sh", "-c", bomb], processes=40)
+    result = await watched.run(["sh", "-c", bomb], processes=40)
     assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
     assert "at most 40 are allowed" in result.limit.text
-    assert kennel.took_s < 10
-    assert survivors(kennel.mark) == []
+    assert watched.took_s < 10
+    assert survivors(watched.mark) == []
 
 
-async def test_processes_that_leave_the_tree_are_counted_and_ended(kennel):
+async def test_processes_that_leave_the_tree_are_counted_and_ended(watched):
     leave = "for i in 1 2 3 4 5 6 7 8; do setsid -f sleep 30; done; sleep 30"
-    result = await kennel.run(["sh", "-c", leave], processes=6)
+    result = await watched.run(["sh", "-c", leave], processes=6)
     assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
-    assert survivors(kennel.mark) == []
+    assert survivors(watched.mark) == []
 
 
-async def test_a_flood_of_output_is_ended(kennel):
+async def test_a_flood_of_output_is_ended(watched):
     flood = ["sh", "-c", "yes 0123456789012345678901234567890123456789 | head -c 1G; sleep 30"]
-    result = await kennel.run(flood, print_bytes=10 << 20)
+    result = await watched.run(flood, print_bytes=10 << 20)
     assert result.limit.code is LimitCode.LOG_TOO_LONG
     assert "at most 10 MiB are allowed" in result.limit.text
-    assert kennel.took_s < 10
-    kennel.output.unlink()
+    assert watched.took_s < 10
+    watched.output.unlink()
 
 
-async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(kennel):
-    result = await kennel.run(["sleep", "30"], silence_s=1.0)
+async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(watched):
+    result = await watched.run(["sleep", "30"], silence_s=1.0)
     assert (result.reason, result.limit.code) == (EndReason.EXITED, LimitCode.SILENT)
-    assert 1.0 <= kennel.took_s < 8
+    assert 1.0 <= watched.took_s < 8
 
 
 @pytest.mark.exhaustive
@@ -89,113 +89,113 @@ async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(kennel):
     ],
     ids=["computes", "prints"],
 )
-async def test_a_run_that_computes_or_prints_is_not_silent(kennel, body):
-    result = await kennel.run([*PYTHON, body], silence_s=2.0)
+async def test_a_run_that_computes_or_prints_is_not_silent(watched, body):
+    result = await watched.run([*PYTHON, body], silence_s=2.0)
     assert (result.limit, result.exit_code) == (None, 0)
-    assert kennel.took_s > 3.5
+    assert watched.took_s > 3.5
 
 
 @pytest.mark.exhaustive
-async def test_work_in_a_child_is_no_silence(kennel):
+async def test_work_in_a_child_is_no_silence(watched):
     body = f"{sys.executable} -SEc 'import time; e=time.time()+4\nwhile time.time()<e: pass'; true"
-    result = await kennel.run(["sh", "-c", body], silence_s=2.0)
+    result = await watched.run(["sh", "-c", body], silence_s=2.0)
     assert (result.limit, result.exit_code) == (None, 0)
 
 
-async def test_what_it_writes_is_limited_but_not_what_was_there_before(kennel):
-    (kennel.work / "model").write_bytes(os.urandom(6 << 20))
+async def test_what_it_writes_is_limited_but_not_what_was_there_before(watched):
+    (watched.work / "model").write_bytes(os.urandom(6 << 20))
     write = "open('out', 'wb').write(b'x' * (4 << 20)); import time; time.sleep({})"
-    fine = await kennel.run([*PYTHON, write.format(1)], disk_bytes=5 << 20)
+    fine = await watched.run([*PYTHON, write.format(1)], disk_bytes=5 << 20)
     assert (fine.limit, fine.exit_code) == (None, 0)
     more = "open('more', 'wb').write(b'x' * (6 << 20)); import time; time.sleep(30)"
-    result = await kennel.run([*PYTHON, more], disk_bytes=5 << 20)
+    result = await watched.run([*PYTHON, more], disk_bytes=5 << 20)
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert "wrote 6 MiB" in result.limit.text
 
 
-async def test_a_sparse_file_counts_by_its_size_alone_as_a_single_file(kennel):
+async def test_a_sparse_file_counts_by_its_size_alone_as_a_single_file(watched):
     sparse = "open('hole', 'wb').truncate(1 << 30); import time; time.sleep({})"
-    fine = await kennel.run([*PYTHON, sparse.format(1)], disk_bytes=1 << 20)
+    fine = await watched.run([*PYTHON, sparse.format(1)], disk_bytes=1 << 20)
     assert (fine.limit, fine.exit_code) == (None, 0)
-    (kennel.work / "hole").unlink()
-    result = await kennel.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
+    (watched.work / "hole").unlink()
+    result = await watched.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert "hole reached the limit of 1.0 GiB" in result.limit.text
 
 
-async def test_the_kernel_stops_a_file_at_its_limit(kennel):
+async def test_the_kernel_stops_a_file_at_its_limit(watched):
     write = ["sh", "-c", "exec dd if=/dev/zero of=out bs=1M count=8"]
-    result = await kennel.run(write, Limits(file_bytes=1 << 20))
+    result = await watched.run(write, Limits(file_bytes=1 << 20))
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
-    assert (kennel.work / "out").stat().st_size == 1 << 20
+    assert (watched.work / "out").stat().st_size == 1 << 20
 
 
-async def test_many_small_files_are_too_large(kennel, monkeypatch):
+async def test_many_small_files_are_too_large(watched, monkeypatch):
     monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
     make = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
-    result = await kennel.run([*PYTHON, make])
+    result = await watched.run([*PYTHON, make])
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
 
 
-async def test_memory_of_all_processes_together_is_limited(kennel):
+async def test_memory_of_all_processes_together_is_limited(watched):
     eat = "b = b'x' * (60 << 20); import os; os.fork(); b2 = b'y' * (60 << 20)\nimport time; "
-    result = await kennel.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
+    result = await watched.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
     assert result.limit.code is LimitCode.MEMORY
-    assert survivors(kennel.mark) == []
+    assert survivors(watched.mark) == []
 
 
-async def test_cpu_time_ends_with_sigxcpu_and_is_told_as_a_limit(kennel):
-    result = await kennel.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
+async def test_cpu_time_ends_with_sigxcpu_and_is_told_as_a_limit(watched):
+    result = await watched.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
     assert signal_name(result.exit_code) == "SIGXCPU"
     assert result.limit.code is LimitCode.CPU_TIME
 
 
 @pytest.mark.parametrize("limits", [None, Limits(cpu_s=1000)], ids=["no limit", "limit"])
 @pytest.mark.parametrize("code", [137, 143, 152, 153])
-async def test_an_exit_code_that_was_made_up_is_no_limit_and_no_kill(kennel, code, limits):
-    result = await kennel.run([*PYTHON, f"raise SystemExit({code})"], limits, wary=True)
+async def test_an_exit_code_that_was_made_up_is_no_limit_and_no_kill(watched, code, limits):
+    result = await watched.run([*PYTHON, f"raise SystemExit({code})"], limits, wary=True)
     assert (result.reason, result.exit_code, result.limit) == (EndReason.EXITED, code, None)
 
 
-async def test_cpu_time_is_told_of_a_sandbox_too(kennel):
+async def test_cpu_time_is_told_of_a_sandbox_too(watched):
     # bubblewrap hands on what its program ended with
     inside = [*PYTHON, "while True: pass"]
     hands_on = f"import subprocess\nraise SystemExit(128 - subprocess.call({inside!r}))"
-    result = await kennel.run([*PYTHON, hands_on], Limits(cpu_s=1), wary=True)
+    result = await watched.run([*PYTHON, hands_on], Limits(cpu_s=1), wary=True)
     assert result.exit_code == 152
     assert result.limit.code is LimitCode.CPU_TIME
 
 
-async def test_a_sandbox_that_a_stranger_kills_is_told_as_killed(kennel):
+async def test_a_sandbox_that_a_stranger_kills_is_told_as_killed(watched):
     kill = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
-    result = await kennel.run([*PYTHON, kill], wary=True)
+    result = await watched.run([*PYTHON, kill], wary=True)
     assert (result.reason, result.exit_code) == (EndReason.KILLED, 137)
 
 
 @pytest.mark.exhaustive
-async def test_who_ignores_sigxcpu_is_killed(kennel):
+async def test_who_ignores_sigxcpu_is_killed(watched):
     ignore = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
-    result = await kennel.run([*PYTHON, ignore], Limits(cpu_s=1))
+    result = await watched.run([*PYTHON, ignore], Limits(cpu_s=1))
     assert signal_name(result.exit_code) == "SIGKILL"
-    assert kennel.took_s < 15
+    assert watched.took_s < 15
 
 
-async def test_a_process_that_waits_is_limited_later_with_its_children(kennel):
+async def test_a_process_that_waits_is_limited_later_with_its_children(watched):
     body = f"{sys.executable} -SEc 'while True: pass'; exit $?"
-    run = await start_run(["sh", "-c", body], kennel.work, kennel.output, Limits(), kennel.mark)
+    run = await start_run(["sh", "-c", body], watched.work, watched.output, Limits(), watched.mark)
     await asyncio.sleep(0.3)
     limit_cpu(run.pid, 1)
     result = await run.wait(20, lambda: 0.1, asyncio.Event())
     assert signal_name(result.exit_code) == "SIGXCPU"
 
 
-async def test_a_timeout_and_a_cancel_come_through_a_watchdog_that_is_content(kennel):
-    assert (await kennel.run(["sleep", "9"], timeout_s=0.7)).reason is EndReason.TIMED_OUT
-    dog = Watchdog(kennel.work, kennel.output, WatchLimits())
-    run = await start_run(["sleep", "9"], kennel.work, kennel.output, Limits(), kennel.mark)
+async def test_a_timeout_and_a_cancel_come_through_a_watchdog_that_is_content(watched):
+    assert (await watched.run(["sleep", "9"], timeout_s=0.7)).reason is EndReason.TIMED_OUT
+    guard = Watchdog(watched.work, watched.output, WatchLimits())
+    run = await start_run(["sleep", "9"], watched.work, watched.output, Limits(), watched.mark)
     stop = asyncio.Event()
     asyncio.get_running_loop().call_later(0.3, stop.set)
-    result = await run.wait(9, lambda: 0.1, stop, dog)
+    result = await run.wait(9, lambda: 0.1, stop, guard)
     assert (result.reason, result.limit) == (EndReason.CANCELLED, None)
 
 
@@ -219,93 +219,93 @@ def test_cpu_time_follows_the_timeout_and_the_cores():
 
 
 @pytest.mark.exhaustive
-async def test_processes_of_one_attempt_share_a_limit_for_what_they_write(kennel):
-    (kennel.work / "model").write_bytes(b"m" * (3 << 20))
-    begin = measure_folder(kennel.work).bytes
+async def test_processes_of_one_attempt_share_a_limit_for_what_they_write(watched):
+    (watched.work / "model").write_bytes(b"m" * (3 << 20))
+    begin = measure_folder(watched.work).bytes
     write = "open({!r}, 'wb').write(b'x' * (2 << 20)); import time; time.sleep(1.2)"
     for name in ("one", "two"):
-        alone = await kennel.run([*PYTHON, write.format(name)], disk_bytes=3 << 20)
+        alone = await watched.run([*PYTHON, write.format(name)], disk_bytes=3 << 20)
         assert (alone.limit, alone.exit_code) == (None, 0)
-    shared = await kennel.run(
+    shared = await watched.run(
         [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
     )
     assert shared.limit.text == "wrote 4 MiB into its folder, at most 3 MiB are allowed"
 
 
-async def test_what_is_deleted_but_open_counts(kennel):
+async def test_what_is_deleted_but_open_counts(watched):
     body = (
         "import os, time\nfiles = []\n"
         "for n in range(3):\n files.append(open('f', 'wb', 0)); os.unlink('f')\n"
         " files[-1].write(b'x' * (2 << 20))\ntime.sleep(30)"
     )
-    result = await kennel.run([*PYTHON, body], disk_bytes=5 << 20)
+    result = await watched.run([*PYTHON, body], disk_bytes=5 << 20)
     assert result.limit.text == "wrote 6 MiB into its folder, at most 5 MiB are allowed"
 
 
-async def test_a_folder_too_deep_to_look_into_ends_the_run_and_can_be_removed(kennel):
+async def test_a_folder_too_deep_to_look_into_ends_the_run_and_can_be_removed(watched):
     deep = (
         "import os, time\nfor n in range(3000): os.mkdir('d'); os.chdir('d')\n"
         "open('f', 'wb').write(b'x' * (6 << 20)); time.sleep(30)"
     )
-    result = await kennel.run([*PYTHON, deep], disk_bytes=5 << 20)
+    result = await watched.run([*PYTHON, deep], disk_bytes=5 << 20)
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert "folders more than 64 deep" in result.limit.text
-    remove_tree(kennel.work)
-    assert not kennel.work.exists()
+    remove_tree(watched.work)
+    assert not watched.work.exists()
 
 
 @pytest.mark.exhaustive
-def test_a_folder_of_many_files_is_looked_at_for_one_percent_of_the_time(kennel, monkeypatch):
+def test_a_folder_of_many_files_is_looked_at_for_one_percent_of_the_time(watched, monkeypatch):
     for number in range(3000):
-        (kennel.work / str(number)).touch()
+        (watched.work / str(number)).touch()
     now_s, scans = [1000.0], []
 
     def measure(folder):
         scans.append(now_s[0])
         return measure_folder(folder)
 
-    dog = Watchdog(kennel.work, kennel.output, WatchLimits(silence_s=0))
+    guard = Watchdog(watched.work, watched.output, WatchLimits(silence_s=0))
     monkeypatch.setattr(watchdog, "measure_folder", measure)
     monkeypatch.setattr(watchdog.time, "monotonic", lambda: now_s[0])
     begin_s = time.thread_time()
-    measure_folder(kennel.work)
+    measure_folder(watched.work)
     once_s = time.thread_time() - begin_s
     for _ in range(200):
-        dog.sample(os.getpid(), kennel.mark)
+        guard.sample(os.getpid(), watched.mark)
         now_s[0] += 0.5
     assert 9 <= len(scans) <= 100 / min(10, 25 * once_s)
 
 
-def test_a_stranger_is_asked_for_its_mark_once(kennel, monkeypatch):
-    asked = []
+def test_a_stranger_is_asked_for_its_mark_once(watched, monkeypatch):
+    pids = []
 
     def carries(pid, mark):
-        asked.append(pid)
+        pids.append(pid)
         return False
 
     monkeypatch.setattr(watchdog, "_carries", carries)
     stranger = subprocess.Popen(["sleep", "9"])
     run = subprocess.Popen(["sleep", "9"])
     try:
-        dog = Watchdog(kennel.work, kennel.output, WatchLimits())
+        guard = Watchdog(watched.work, watched.output, WatchLimits())
         for _ in range(3):
-            dog._search(run.pid, kennel.mark)
+            guard._search(run.pid, watched.mark)
     finally:
         for process in (stranger, run):
             process.kill()
             process.wait()
-    assert asked.count(stranger.pid) == 1
+    assert pids.count(stranger.pid) == 1
 
 
-async def test_a_look_is_cheap(kennel):
-    dog = Watchdog(kennel.work, kennel.output, WatchLimits())
-    run = await start_run(["sleep", "9"], kennel.work, kennel.output, Limits(), kennel.mark)
-    dog.sample(run.pid, kennel.mark)
+async def test_a_look_is_cheap(watched):
+    guard = Watchdog(watched.work, watched.output, WatchLimits())
+    run = await start_run(["sleep", "9"], watched.work, watched.output, Limits(), watched.mark)
+    guard.sample(run.pid, watched.mark)
     begin = time.thread_time()
     for _ in range(50):
-        dog.sample(run.pid, kennel.mark)
+        guard.sample(run.pid, watched.mark)
     each_s = (time.thread_time() - begin) / 50
     os.killpg(run.pid, signal.SIGKILL)
     await run.wait(9, lambda: 0.1, asyncio.Event())
     assert each_s < 0.005
-    assert measure_folder(kennel.work).files == 0
+    assert measure_folder(watched.work).files == 0

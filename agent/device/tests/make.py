@@ -22,7 +22,7 @@ def snapshot(at: float = 0.0, **changes: Any) -> Snapshot:
     return Snapshot(**{**facts, **changes})
 
 
-def moment(at: float = 2.0, **changes: Any) -> DeviceSample:
+def sample(at: float = 2.0, **changes: Any) -> DeviceSample:
     facts: dict[str, Any] = {
         "at": 1_000.0 + at,
         "other_cores": 0.0,

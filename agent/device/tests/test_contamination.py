@@ -5,15 +5,15 @@ import pytest
 from agent.device.contamination import ContaminationCode, contaminations, gate_gave_up
 from agent.device.gpu import GpuState
 from agent.device.state import OtherProcess
-from agent.device.tests.make import moment, snapshot
+from agent.device.tests.make import sample, snapshot
 
 
 def judge(before=None, during=(), after=None):
-    return contaminations(before or snapshot(), during or [moment()], after or snapshot(10.0))
+    return contaminations(before or snapshot(), during or [sample()], after or snapshot(10.0))
 
 
-def only(found):
-    (one,) = found
+def only(items):
+    (one,) = items
     return one.code, one.detail
 
 
@@ -40,7 +40,7 @@ def test_the_runs_own_time_is_not_the_others():
 
 def test_a_short_disturbance_of_a_long_run_counts():
     thief = OtherProcess(name="updatedb", cpu_percent=90.0, memory_bytes=1)
-    during = [*[moment()] * 20, moment(other_cores=0.9, processes=(thief,))]
+    during = [*[sample()] * 20, sample(other_cores=0.9, processes=(thief,))]
     code, detail = only(judge(during=during, after=snapshot(600.0, busy_s=702.0)))
     assert code == ContaminationCode.OTHER_LOAD
     assert "at most 90 %" in detail
@@ -71,8 +71,8 @@ def test_the_kernels_rough_counting_is_no_load():
     ],
 )
 def test_each_kind_is_told_once(after, during, code, words):
-    found, detail = only(judge(during=[moment(**during)], after=snapshot(10.0, **after)))
-    assert found == code
+    actual, detail = only(judge(during=[sample(**during)], after=snapshot(10.0, **after)))
+    assert actual == code
     assert words in detail
 
 
@@ -82,11 +82,11 @@ def test_a_gpu_at_its_power_limit_or_idle_is_as_it_should_be():
 
 
 def test_a_clock_that_falls_under_load_is_told_but_not_one_that_idles():
-    fell = [moment(max_clock_mhz=3000.0), moment(max_clock_mhz=2000.0)]
+    fell = [sample(max_clock_mhz=3000.0), sample(max_clock_mhz=2000.0)]
     code, detail = only(judge(during=fell))
     assert code == ContaminationCode.CLOCK_DROPPED
     assert "from 3000 to 2000 MHz" in detail
-    idle = [moment(max_clock_mhz=3000.0), moment(max_clock_mhz=800.0, own_cores=0.1)]
+    idle = [sample(max_clock_mhz=3000.0), sample(max_clock_mhz=800.0, own_cores=0.1)]
     assert judge(during=idle) == []
 
 
@@ -98,8 +98,8 @@ def test_what_the_platform_does_not_tell_is_no_disturbance():
         "temperature_c": None,
     }
     bare = {"max_clock_mhz": None, "temperature_c": None, "memory_available_bytes": None}
-    found = judge(snapshot(**nothing), [moment(**bare)], snapshot(10.0, **nothing))
-    assert found == []
+    result = judge(snapshot(**nothing), [sample(**bare)], snapshot(10.0, **nothing))
+    assert result == []
 
 
 def test_a_gate_that_gave_up_says_why():

@@ -45,7 +45,7 @@ def test_a_snapshot_describes_this_machine_and_becomes_json():
     begin, after = snapshot_now(), snapshot_now()
     assert abs(begin.at - time.time()) < 10
     assert len(begin.core_percents) == os.cpu_count()
-    assert all(0 <= each <= 100 for each in begin.core_percents)
+    assert all(0 <= percent <= 100 for percent in begin.core_percents)
     assert 0 < begin.memory_available_bytes <= begin.memory_total_bytes
     assert after.busy_s >= begin.busy_s > 0
     text = json.loads(json.dumps(begin.to_json()))
@@ -60,12 +60,12 @@ async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
     )
     await own.wait()
     seen = await observer.end()
-    (load,) = [each for each in seen.contaminations if each.code == ContaminationCode.OTHER_LOAD]
+    (load,) = [item for item in seen.contaminations if item.code == ContaminationCode.OTHER_LOAD]
     assert stranger in load.detail
     names = {process.name for process in seen.after.processes}
     assert stranger in names
-    assert max(moment.own_cores for moment in seen.during) > 0.2
-    assert any(process.name == stranger for each in seen.during for process in each.processes)
+    assert max(sample.own_cores for sample in seen.during) > 0.2
+    assert any(process.name == stranger for sample in seen.during for process in sample.processes)
     json.dumps(seen.to_json())
 
 
@@ -99,21 +99,21 @@ def test_a_process_with_the_attempts_mark_is_no_stranger(tmp_path, monkeypatch):
     time.sleep(0.6)
     now = read_counters()
     row = read_stat(pid)
-    named = [each.name for each in heavy_processes(since, now)]
+    named = [process.name for process in heavy_processes(since, now)]
     os.kill(pid, signal.SIGKILL)
     assert pid in now.others
     assert row.name == "escaped-7f3a"
     assert "escaped-7f3a" not in named
 
 
-async def test_a_long_run_keeps_a_bounded_number_of_glances(monkeypatch):
+async def test_a_long_run_keeps_a_bounded_number_of_samples(monkeypatch):
     monkeypatch.setattr("agent.device.observe._MOST_SAMPLES", 8)
     observer = Observer(every_s=0.01)
     observer.begin()
     await asyncio.sleep(0.8)
     seen = await observer.end()
     assert 2 <= len(seen.during) <= 8
-    assert [each.at for each in seen.during] == sorted(each.at for each in seen.during)
+    assert [sample.at for sample in seen.during] == sorted(sample.at for sample in seen.during)
 
 
 def test_the_tree_of_a_process_is_found_with_and_without_the_kernels_help(monkeypatch):

@@ -67,13 +67,13 @@ def test_every_file_of_the_collection_has_a_verdict() -> None:
 
 
 def outcome(
-    case: dict, folder: Path, kind: RuntimeKind, wanted: tuple[ModelInput, ...] | None
+    case: dict, folder: Path, kind: RuntimeKind, expected: tuple[ModelInput, ...] | None
 ) -> tuple[str, Path | None]:
     """The code of the error and, if there is none, the file that was made."""
     folder.mkdir()
     spec = InputSpec(case["input"], FileSource(DATA / case["file"]))
     try:
-        prepared = prepare_inputs([spec], wanted, folder, kind=kind)
+        prepared = prepare_inputs([spec], expected, folder, kind=kind)
     except InputError as error:
         assert Path(case["file"]).name in error.text or case["input"] in error.text
         assert str(folder) not in error.text and str(DATA) not in error.text

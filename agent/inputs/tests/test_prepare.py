@@ -245,11 +245,11 @@ def test_another_type_is_refused_naming_both(tmp_path: Path) -> None:
 
 
 def test_a_type_that_load_and_run_does_not_name_is_not_checked(tmp_path: Path) -> None:
-    wanted = model_inputs([TensorInfo("INPUT", "x", (2,), "")])
+    expected = model_inputs([TensorInfo("INPUT", "x", (2,), "")])
     spec = InputSpec("x", save(tmp_path, "a.npy", np.zeros(2, np.float16)))
-    assert prepare_inputs([spec], wanted, tmp_path, kind="wheel").notes == ()
+    assert prepare_inputs([spec], expected, tmp_path, kind="wheel").notes == ()
     with pytest.raises(InputError, match="does not name float16 and int64"):
-        prepare_inputs([], wanted, tmp_path, kind="binary", fill_seed=1)
+        prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=1)
 
 
 def test_an_input_given_twice_is_refused(tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ def run(site: BundleSite, home: Path, *words: str, code: str = "good") -> int:
 
 def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):
     assert run(site, home) == 0
-    said = capfd.readouterr().out
-    assert "--update --find-runtimes" in said
-    assert f"Start it: {PYTHON} -I" in said
+    output = capfd.readouterr().out
+    assert "--update --find-runtimes" in output
+    assert f"Start it: {PYTHON} -I" in output
     assert (home / "agent.pyz").read_bytes() == site.content
     assert {path.name: oct(path.stat().st_mode & 0o77) for path in (home, home / "launch.py")} == {
         "agent": "0o0",
@@ -126,7 +126,7 @@ def test_a_newer_agent_takes_the_place_of_the_old_one(site: BundleSite, home: Pa
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words", "told"),
+    ("wrong", "words", "message"),
     [
         ({"damaged": True}, (), "damaged"),
         ({"kind": "linux-riscv64-cp311"}, (), "only for: linux-riscv64-cp311"),
@@ -136,11 +136,11 @@ def test_a_newer_agent_takes_the_place_of_the_old_one(site: BundleSite, home: Pa
         ({}, ("--server", ""), "give --server"),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_half_made_runs(site, home, capfd, wrong, words, told):
+def test_what_is_wrong_is_told_and_nothing_half_made_runs(site, home, capfd, wrong, words, message):
     for name, value in wrong.items():
         setattr(site, name, value)
     assert run(site, home, *words) == 1
-    assert told in capfd.readouterr().err
+    assert message in capfd.readouterr().err
     assert not (home / "agent.toml").exists()
 
 
@@ -155,18 +155,18 @@ def test_a_device_of_another_site_is_not_taken_over_by_accident(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("version_of", lambda path: [3, 9, 1], "needs Python 3.11 to 3.14"),
         ("version_of", lambda path: [0], "uv python install"),
     ],
 )
 def test_a_device_without_a_python_is_told_what_to_do(
-    site: BundleSite, home: Path, capfd, monkeypatch, name, value, told
+    site: BundleSite, home: Path, capfd, monkeypatch, name, value, message
 ):
     monkeypatch.setattr(install, name, value)
     assert run(site, home) == 1
-    assert told in capfd.readouterr().err
+    assert message in capfd.readouterr().err
 
 
 def as_program(*words: str) -> None:
@@ -224,8 +224,8 @@ def test_a_unit_is_written_and_removed_again(site: BundleSite, home: Path, syste
     assert f"ExecStart={PYTHON} -I {home}/launch.py" in text
     assert "RestartPreventExitStatus=2" in text
     assert "WantedBy=default.target" in text
-    asked = systemd.read_text().splitlines()
-    assert asked == [
+    calls = systemd.read_text().splitlines()
+    assert calls == [
         "--user daemon-reload",
         f"--user enable {install.SERVICE}",
         f"--user restart {install.SERVICE}",
@@ -256,8 +256,8 @@ def other_user() -> str:
 def test_as_root_it_enrols_and_starts_as_the_given_user(site, home, as_root, capfd):
     user = other_user()
     assert run(site, home, "--start", "--user", user) == 0
-    said = capfd.readouterr().out
-    assert f"as {user}\n" in said
+    output = capfd.readouterr().out
+    assert f"as {user}\n" in output
     try:
         assert pwd.getpwuid(home.stat().st_uid).pw_name == user
         until = time.monotonic() + 10
@@ -290,8 +290,8 @@ def test_as_root_it_works_in_no_folder_of_another_user(site, home, as_root, capf
     os.chown(home, pwd.getpwnam(other_user()).pw_uid, -1)
     assert run(site, home, *words) == 1
     assert list(home.iterdir()) == []
-    told = capfd.readouterr().err
-    assert "belongs to another user" in told or "no such user" in told
+    message = capfd.readouterr().err
+    assert "belongs to another user" in message or "no such user" in message
     assert site.asked == []
 
 

@@ -82,7 +82,7 @@ _NETWORK = """
         np.save(name.replace("/", "_") + ".npy", array)
     return {
         "outputs": [name for _, name, _ in network.outputs()],
-        "inputs": [str(each) for each in network.inputs()],
+        "inputs": [str(tensor) for tensor in network.inputs()],
         "lite": "megenginelite" in sys.modules,
     }
 """
@@ -104,7 +104,9 @@ class Scripts:
         self.python, self.folder, self.data, self._forks = python, folder, data, forks
         entries = json.loads((data / "models" / "models.json").read_text())
         self.inputs = {
-            entry["name"]: {each["name"]: str(data / each["file"]) for each in entry["inputs"]}
+            entry["name"]: {
+                tensor["name"]: str(data / tensor["file"]) for tensor in entry["inputs"]
+            }
             for entry in entries
         }
 
@@ -307,10 +309,10 @@ def test_fast_run_leaves_its_findings_in_the_file_and_reads_them_again(scripts: 
     file = scripts.folder / "cache.bin"
     run = {"fast_run": True, "fast_run_algo_policy": "cache.bin", "lite_first": True}
     assert scripts(_NETWORK, "two_inputs", **run)["lite"]
-    found = file.read_bytes()
-    assert len(found) > 500
+    content = file.read_bytes()
+    assert len(content) > 500
     scripts(_NETWORK, "two_inputs", fast_run_algo_policy="cache.bin")
-    assert len(file.read_bytes()) == len(found)
+    assert len(file.read_bytes()) == len(content)
 
 
 @pytest.mark.exhaustive

@@ -40,12 +40,12 @@ def eight(run: Runner, values: np.ndarray) -> str:
 
 
 def types(profile: dict) -> Counter:
-    return Counter(each["type"] for each in profile["graph_exec"]["operator"].values())
+    return Counter(operator["type"] for operator in profile["graph_exec"]["operator"].values())
 
 
 def nodes(profile: dict) -> set[str]:
     """The names of the comp nodes that operators ran on."""
-    names = (node for each in profile["profiler"]["device"].values() for node in each)
+    names = (node for nodes in profile["profiler"]["device"].values() for node in nodes)
     return {re.findall(r'"([^"]+)"', name)[0] for name in names}
 
 
@@ -326,9 +326,9 @@ def test_optimizations_leave_the_outputs_as_they_are(run: Runner, flags: list[st
     log = done(run, *common, "--bin_out_dump=other", *flags)
     assert "enable" in log or "record_comp_seq_level" in log
     for path in (run.folder / "plain").iterdir():
-        wanted, found = tensor(path)[1], tensor(run.folder / "other" / path.name)[1]
-        assert wanted.any()
-        assert np.allclose(wanted, found, atol=1e-5)
+        expected, actual = tensor(path)[1], tensor(run.folder / "other" / path.name)[1]
+        assert expected.any()
+        assert np.allclose(expected, actual, atol=1e-5)
 
 
 def test_a_recording_costs_the_host_the_whole_run(run: Runner) -> None:

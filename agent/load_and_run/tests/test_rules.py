@@ -264,11 +264,11 @@ def sensible_values(name: str) -> list[Any]:
     return list(option.choices) or [TEXTS[name]]
 
 
-def asked() -> Iterator[dict[str, Any]]:
+def option_sets() -> Iterator[dict[str, Any]]:
     """Every option, every pair, and each of them with what it needs."""
     single = [(name, value) for name in OPTIONS for value in sensible_values(name)]
     pairs = [pair for pair in itertools.combinations(single, 2) if pair[0][0] != pair[1][0]]
-    for chosen in (*((each,) for each in single), *pairs):
+    for chosen in (*((name,) for name in single), *pairs):
         options = dict(chosen)
         yield options
         if options != (completed := with_needs(options)):
@@ -300,7 +300,7 @@ def command_lines(options: dict[str, Any], able: Capabilities, plan: Plan) -> li
         passes += [builder.profiled(fed, "p.json", first=first) for first in (True, False)]
     if builder.dumps:
         passes.append(builder.dump(fed))
-    return [each.arguments for each in passes]
+    return [step.arguments for step in passes]
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -314,7 +314,7 @@ def test_the_runner_takes_whatever_the_form_takes(
     Path(LIBRARY).touch()
     cache = Path(OPTIONS["fast_run_algo_policy"].file)
     taken, refused = [], []
-    for options in asked():
+    for options in option_sets():
         try:
             lines = command_lines(options, WHEELS[wheel], PLANS[plan])
         except OptionError:
@@ -328,7 +328,7 @@ def test_the_runner_takes_whatever_the_form_takes(
         except FlagError as error:
             refused.append((frozenset(options), str(error)))
         cache.unlink(missing_ok=True)
-    assert [each for each in refused if each[0] not in EXCEPTIONS] == []
+    assert [entry for entry in refused if entry[0] not in EXCEPTIONS] == []
     assert {names for names, _ in refused} >= set(EXCEPTIONS)
     # all that the wheel can do is among what was tried
     tried = set().union(*taken)

@@ -38,7 +38,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("entry", models(), ids=lambda entry: entry["name"])
 def test_every_model_runs_and_leaves_a_profile_of_the_real_graph(run: Runner, entry: dict) -> None:
-    inputs = ";".join(f"{each['name']}:{DATA / each['file']}" for each in entry["inputs"])
+    inputs = ";".join(f"{tensor['name']}:{DATA / tensor['file']}" for tensor in entry["inputs"])
     # the check of each value takes half a minute on the longest chain, and changes no operator
     flags = ("--no_sanity_check", "--iter=2", "--profile=p.json")
     done = run(model(entry["name"]), f"--input={inputs}", *flags)
@@ -135,8 +135,8 @@ def test_layout_and_byte_order_give_the_same_result(run: Runner) -> None:
         "from load_and_run.inputs import parse_input\n"
         "from load_and_run.library import Network\n"
         "network = Network(sys.argv[1])\n"
-        "wanted, results = np.linspace(-1, 1, 16).reshape(2, 8), []\n"
-        "for array in (wanted.astype('<f4'), np.asfortranarray(wanted.astype('>f4'))):\n"
+        "expected, results = np.linspace(-1, 1, 16).reshape(2, 8), []\n"
+        "for array in (expected.astype('<f4'), np.asfortranarray(expected.astype('>f4'))):\n"
         "    np.save('a.npy', array)\n"
         "    network.put('data', parse_input('data:a.npy')[0].read())\n"
         "    network.forward(); network.wait()\n"

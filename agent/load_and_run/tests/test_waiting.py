@@ -56,14 +56,14 @@ def test_half_a_line_is_no_order(start):
 @pytest.mark.parametrize("arguments", [[], ["--version"], ["--iter=x", "m.mge"], ["ä.mge"]])
 def test_it_goes_on_as_if_started_with_its_arguments(start, arguments):
     cold = start(*arguments)
-    told = cold.communicate(timeout=TIMEOUT_S)
+    cold_output = cold.communicate(timeout=TIMEOUT_S)
     warm = start("--wait-for-arguments")
     line = json.dumps(arguments).encode() + b"\n"
     out, errors = warm.communicate(line, timeout=TIMEOUT_S)
     assert warm.returncode == cold.returncode
-    assert out == told[0]
+    assert out == cold_output[0]
     # the first line begins with the time
-    assert errors.partition(b"]")[2] == told[1].partition(b"]")[2]
+    assert errors.partition(b"]")[2] == cold_output[1].partition(b"]")[2]
 
 
 def test_its_folder_may_be_renamed_while_it_waits(start, tmp_path):

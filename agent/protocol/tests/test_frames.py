@@ -96,12 +96,12 @@ def test_a_frame_of_the_other_side_is_refused(path):
 
 
 def test_every_message_has_a_golden_frame():
-    found: dict[str, set[str]] = {"agent": set(), "server": set()}
+    types: dict[str, set[str]] = {"agent": set(), "server": set()}
     for path in FRAMES:
         golden = json.loads(path.read_text(encoding="utf-8"))
-        found[path.name.split(".")[0]].add(golden["type"])
-    assert found["agent"] == types_of(AgentMessage)
-    assert found["server"] == types_of(ServerMessage)
+        types[path.name.split(".")[0]].add(golden["type"])
+    assert types["agent"] == types_of(AgentMessage)
+    assert types["server"] == types_of(ServerMessage)
 
 
 @pytest.mark.parametrize(

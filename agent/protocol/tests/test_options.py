@@ -58,7 +58,9 @@ def test_a_row_of_the_file_has_known_keys_only():
     assert [row["name"] for row in table["options"] if set(row) - known - more] == []
     assert {row["group"] for row in table["options"]} == set(table["groups"])
     named = [
-        name for each in table["conflicts"] for name in each["options"] + each.get("others", [])
+        name
+        for conflict in table["conflicts"]
+        for name in conflict["options"] + conflict.get("others", [])
     ]
     assert set(named) <= set(OPTIONS)
 
@@ -181,9 +183,9 @@ def test_every_problem_is_found_not_only_the_first():
 )
 def test_what_would_be_overwritten_or_never_written_is_refused_everywhere(kind, alone, other):
     options = {alone: 2 if alone == "thread" else True, other: True}
-    found = codes(options, runtime=Capabilities(kind), profiled=False)
-    assert f"{alone} excluded" in found
-    assert f"{other} excluded" in found
+    problems = codes(options, runtime=Capabilities(kind), profiled=False)
+    assert f"{alone} excluded" in problems
+    assert f"{other} excluded" in problems
 
 
 def test_copies_and_recordings_leave_what_does_no_harm():
@@ -238,7 +240,7 @@ def test_a_runtime_says_why_it_cannot_do_an_option(runtime, name, code):
 
 
 @pytest.mark.parametrize(
-    ("options", "runtime", "found"),
+    ("options", "runtime", "problems"),
     [
         ({"workspace_limit": 9}, BINARY, ["workspace_limit needs_lite"]),
         ({"workspace_limit": 9, "lite": True}, BINARY, []),
@@ -273,8 +275,8 @@ def test_a_runtime_says_why_it_cannot_do_an_option(runtime, name, code):
     ],
     ids=short,
 )  # fmt: skip
-def test_a_runtime_refuses_values_and_combinations(options, runtime, found):
-    assert codes(options, runtime=runtime) == found
+def test_a_runtime_refuses_values_and_combinations(options, runtime, problems):
+    assert codes(options, runtime=runtime) == problems
 
 
 def test_the_option_in_the_way_is_named():

@@ -22,14 +22,16 @@ def read(case: str) -> tuple[RunLog, dict]:
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("err__")])
 def test_a_recorded_run_is_read_in_full(case: str) -> None:
     log, run = read(case)
-    asked = run["argv"][run["argv"].index("--iter") + 1]
+    iterations = run["argv"][run["argv"].index("--iter") + 1]
     assert log.load_ms and log.prepare_ms and len(log.warmup_ms) == 1
     assert log.warmup_ms[0] > 0
     assert log.finished is not None
-    assert len(log.e2e_ms) == len(log.host_ms) == log.finished.iterations == int(asked)
+    assert len(log.e2e_ms) == len(log.host_ms) == log.finished.iterations == int(iterations)
     # the lines carry three decimals
     assert log.finished.min_ms == min(log.e2e_ms) and log.finished.max_ms == max(log.e2e_ms)
-    assert math.fsum(log.e2e_ms) == pytest.approx(log.finished.time_ms, abs=0.0006 * int(asked))
+    assert math.fsum(log.e2e_ms) == pytest.approx(
+        log.finished.time_ms, abs=0.0006 * int(iterations)
+    )
     pairs = zip(log.host_ms, log.e2e_ms, strict=True)
     assert all(host is not None and host <= e2e for host, e2e in pairs)
 

@@ -86,7 +86,7 @@ def gflags_help(flags: dict[str, Flag]) -> str:
     lines = ["load_and_run: load_and_run <model_path> [options Flags...]"]
     for source in dict.fromkeys(flag.source for flag in flags.values()):
         lines += ["", f"  Flags from {source}:"]
-        for flag in sorted(each for each in flags.values() if each.source == source):
+        for flag in sorted(flag for flag in flags.values() if flag.source == source):
             text = f"    -{flag.name} ({_MEANING}) type: {flag.type} default: {flag.default}"
             lines += _wrapped(text)
     return "\n".join([*lines, "", ""])

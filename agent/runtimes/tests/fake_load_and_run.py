@@ -84,8 +84,8 @@ class Program:
     def __init__(self, argv, data):
         self.data = Path(data)
         name = os.environ.get("FAKE_LOAD_AND_RUN_VERSION") or Path(argv[0]).name
-        found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", name)
-        numbers = [int(number or 0) for number in found.groups()] if found else [1, 13, 0]
+        match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", name)
+        numbers = [int(number or 0) for number in match.groups()] if match else [1, 13, 0]
         self.version, self.number = ".".join(map(str, numbers)), tuple(numbers[:2])
         self.builds = {"fast_run", "cuda"} - ({"cuda"} if "-nocuda" in name else set())
         self.builds |= {"tensorrt"} if "-tensorrt" in name else set()
@@ -179,8 +179,8 @@ class Run:
         listed = json.loads((self.program.data / "models" / "models.json").read_text())
         digest = hashlib.sha256(content).hexdigest()
         # first the name: a large model is not in the repository, and tests put another in its place
-        named = [each for each in listed if each["name"] == self.model.stem]
-        same = [each for each in listed if each.get("sha256") == digest]
+        named = [entry for entry in listed if entry["name"] == self.model.stem]
+        same = [entry for entry in listed if entry.get("sha256") == digest]
         self.known = next(iter(named + same), None)
 
     def check_flags(self):
@@ -207,23 +207,25 @@ class Run:
             name, colon, value = item.partition(":")
             name, value = (name, value) if colon else ("data", item)
             dtype = read_item(value)
-            wanted = {each["name"]: each["dtype"] for each in (self.known or {}).get("inputs", ())}
-            if self.known and name not in wanted and not value.endswith(".json"):
+            dtypes = {
+                tensor["name"]: tensor["dtype"] for tensor in (self.known or {}).get("inputs", ())
+            }
+            if self.known and name not in dtypes and not value.endswith(".json"):
                 raise Abort("assertion `it != end' failed", extra=f"can't find tesnor named {name}")
             lite = self.on("lite")
-            if self.known and dtype and not lite and dtype != wanted.get(name, dtype):
-                raise Abort(f"attempt to access dtype {wanted[name]} as {dtype}")
+            if self.known and dtype and not lite and dtype != dtypes.get(name, dtype):
+                raise Abort(f"attempt to access dtype {dtypes[name]} as {dtype}")
 
     def print_info(self):
-        rows = [("INPUT", each) for each in (self.known or {}).get("inputs", ())]
+        rows = [("INPUT", tensor) for tensor in (self.known or {}).get("inputs", ())]
         rows += [
-            ("OUTPUT", each | {"name": "out"}) for each in (self.known or {}).get("outputs", ())
+            ("OUTPUT", tensor | {"name": "out"}) for tensor in (self.known or {}).get("outputs", ())
         ]
         lines = ["", "+Runtime Model Info---+", "|  type  |  name  |  shape  |  dtype  |"]
-        for direction, each in rows:
-            dtype = each["dtype"] if each["dtype"] not in ("float16", "int64") else ""
-            shape = ",".join(map(str, each["shape"]))
-            lines.append(f"| {direction:<6} | {each['name']} | {{{shape}}} | {dtype:^7} |")
+        for direction, tensor in rows:
+            dtype = tensor["dtype"] if tensor["dtype"] not in ("float16", "int64") else ""
+            shape = ",".join(map(str, tensor["shape"]))
+            lines.append(f"| {direction:<6} | {tensor['name']} | {{{shape}}} | {dtype:^7} |")
         self.say("\n".join([*lines, "+--------+--------+---------+---------+\n"]), "print", "246")
 
     def recorded(self):
@@ -251,8 +253,8 @@ class Run:
 
     def times(self):
         text = (self.recorded() / "stderr.txt").read_text()
-        found = re.findall(r"e2e=([\d.]+) ms \(host=([\d.]+) ms\)", text)
-        return [(float(e2e), float(host)) for e2e, host in found]
+        times = re.findall(r"e2e=([\d.]+) ms \(host=([\d.]+) ms\)", text)
+        return [(float(e2e), float(host)) for e2e, host in times]
 
     def warm_up(self, count):
         number = self.program.number
@@ -289,7 +291,11 @@ class Run:
     def finished(self, times):
         number, count = self.program.number, len(times)
         mean = sum(times) / count
-        sd = (sum((each - mean) ** 2 for each in times) / (count - 1)) ** 0.5 if count > 1 else None
+        sd = (
+            (sum((time_ms - mean) ** 2 for time_ms in times) / (count - 1)) ** 0.5
+            if count > 1
+            else None
+        )
         sd = "-nan" if sd is None else f"{sd:.3f}"
         low, high, total = min(times), max(times), sum(times)
         start = "=== finished test #0: "

@@ -127,7 +127,7 @@ def test_the_build_shows_in_the_flags(tmp_path: Path) -> None:
 
 
 def test_a_flags_type_and_default_are_read_across_broken_lines() -> None:
-    found = parse_help(
+    flags = parse_help(
         """load_and_run: usage
 
   Flags from /home/code/a.cpp:
@@ -140,7 +140,7 @@ def test_a_flags_type_and_default_are_read_across_broken_lines() -> None:
     -help (show help) type: bool default: false
 """
     )
-    assert found == {"input": Flag("string", ""), "iter": Flag("int32", "10")}
+    assert flags == {"input": Flag("string", ""), "iter": Flag("int32", "10")}
 
 
 def test_a_text_that_is_no_help_has_no_flags() -> None:

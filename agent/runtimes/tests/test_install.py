@@ -31,14 +31,14 @@ def pip_calls(base: Path) -> int:
 
 
 def test_it_is_made_once_and_then_only_looked_up(base: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    first = ensure_wheel_runtime(say=said.append)
+    lines: list[str] = []
+    first = ensure_wheel_runtime(say=lines.append)
     assert first == str(tmp_path / "cache" / "megengine-1.13.0-py3.10" / "bin" / "python")
-    assert "0.9 GB" in said[0]
+    assert "0.9 GB" in lines[0]
     calls = pip_calls(base)
 
     (base / "python3.10").unlink()  # a second call needs no Python and starts no process
-    assert ensure_wheel_runtime(say=said.append) == first
+    assert ensure_wheel_runtime(say=lines.append) == first
     assert pip_calls(base) == calls
     described = installed_wheel()
     assert described is not None

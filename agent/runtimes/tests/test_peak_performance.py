@@ -33,11 +33,11 @@ def profile_of(*operators: dict[str, Any]) -> str:
     return json.dumps(
         {
             "profiler": {
-                "device": {key: {"cpu0:0": each["times"]} for key, each in listed.items()},
-                "opr_footprint": {key: each["footprint"] for key, each in listed.items()},
+                "device": {key: {"cpu0:0": operator["times"]} for key, operator in listed.items()},
+                "opr_footprint": {key: operator["footprint"] for key, operator in listed.items()},
             },
             "graph_exec": {
-                "operator": {key: {"type": each["type"]} for key, each in listed.items()}
+                "operator": {key: {"type": operator["type"]} for key, operator in listed.items()}
             },
         }
     )
@@ -206,8 +206,8 @@ def wheel(tmp_path: Path, make_script) -> RuntimeEntry:
 def test_the_server_is_told_what_was_measured_of_this_very_runtime(wheel):
     check = {"path": wheel.path, "roofs": [ROOFS]}
 
-    (told,) = take_inventory([wheel], checks={"1.13.0": check})["1.13.0"].info.roofs
-    assert (told.device, told.peak_flops, told.copy_bytes_s) == ("cpu", {"Float32": 1e11}, 2e10)
+    (peaks,) = take_inventory([wheel], checks={"1.13.0": check})["1.13.0"].info.roofs
+    assert (peaks.device, peaks.peak_flops, peaks.copy_bytes_s) == ("cpu", {"Float32": 1e11}, 2e10)
 
     moved = {**check, "path": "/elsewhere"}
     assert take_inventory([wheel], checks={"1.13.0": moved})["1.13.0"].info.roofs == ()
@@ -299,5 +299,5 @@ def test_a_real_wheel_is_measured_within_reason(megengine_python, config, capsys
     assert set(roofs["copies"]) == {str(16 * MIB), str(64 * MIB)}
     assert "limits   cpu: Float32" in capsys.readouterr().out
     entry = RuntimeEntry(version="1.13.0", kind="wheel", path=megengine_python)
-    (told,) = take_inventory([entry], checks=read_checks(config))["1.13.0"].info.roofs
-    assert told.peak_flops == roofs["peak_flops"]
+    (peaks,) = take_inventory([entry], checks=read_checks(config))["1.13.0"].info.roofs
+    assert peaks.peak_flops == roofs["peak_flops"]
