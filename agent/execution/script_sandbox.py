@@ -82,19 +82,23 @@ class ClosedSandbox:
         if not self.bwrap:
             raise FileNotFoundError(f"no sandbox for scripts: {self.problem}")
         paths = self._visible_paths(command[:2])
-        # a hidden path outside of the visible ones does not exist in the sandbox anyway
-        hidden = [str(folder) for folder in self.hidden_folders if _is_in(str(folder), paths)]
+        hidden = [str(folder) for folder in self.hidden_folders if self._must_cover(folder, paths)]
         prefix = self._common_flags(work)
         for path in paths:
             prefix += [*_make_parents(Path(path)), "--ro-bind", path, path]
         for folder in hidden:
             prefix += ["--tmpfs", folder]
         for file in self.hidden_files:
-            prefix += ["--ro-bind", "/dev/null", str(file)] if _is_in(str(file), paths) else []
+            if self._must_cover(file, paths):
+                prefix += ["--ro-bind", "/dev/null", str(file)]
         prefix += [*_make_parents(work), "--bind", str(work), str(work), "--chdir", str(work)]
         for path in (*hidden, "/proc", "/dev", "/"):
             prefix += ["--remount-ro", path]
         return [*prefix, "--", *self._change_user(), *command]
+
+    def _must_cover(self, path: Path, visible: Iterable[str]) -> bool:
+        """Return whether a hidden path exists in the sandbox, i.e. is inside of a visible one."""
+        return _is_in(str(path), visible)
 
     def _common_flags(self, work: Path) -> list[str]:
         """Return the part of bubblewrap's command line that is the same for all commands."""

@@ -62,7 +62,7 @@ def test_what_is_hidden_stays_so_within_what_is_shown(machine, tmp_path, monkeyp
 
 
 def test_a_sandbox_that_shows_a_secret_is_none(machine, tmp_path, monkeypatch):
-    monkeypatch.setattr(script_sandbox.ClosedSandbox, "_hides", lambda *_: False)
+    monkeypatch.setattr(script_sandbox.ClosedSandbox, "_must_cover", lambda *_: False)
     problem = find_closed_sandbox(machine, tmp_path / "spool").problem
     assert "it shows agent.token" in problem
 
