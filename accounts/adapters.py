@@ -9,9 +9,8 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
-from accounts.emails import canonical_email
 from accounts.encryption import cipher_for
-from accounts.models import User
+from accounts.models import User, canonical_email
 from accounts.services import adopt_user, is_email_verified
 from accounts.sessions import NO_ADDRESS
 

@@ -11,8 +11,7 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from accounts.emails import LENGTH_LIMIT, canonical_email
-from accounts.models import AccessToken, User, Webhook
+from accounts.models import EMAIL_LENGTH_LIMIT, AccessToken, User, Webhook, canonical_email
 from accounts.preferences import time_zones
 from accounts.tokens.access import DAYS_LIMIT
 from accounts.webhooks.addresses import LONGEST_URL
@@ -22,7 +21,7 @@ class EmailField(AllauthEmailField):
     """Takes an address however it is typed: on a Chinese keyboard letters may be full-width."""
 
     def __init__(self, **kwargs: Any) -> None:
-        kwargs.setdefault("max_length", LENGTH_LIMIT)
+        kwargs.setdefault("max_length", EMAIL_LENGTH_LIMIT)
         super().__init__(**kwargs)
         self.widget.attrs.pop("placeholder", None)
 

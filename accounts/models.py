@@ -1,5 +1,6 @@
 """The user, tokens for scripts, and the log of what was done to accounts, devices and tasks."""
 
+import unicodedata
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -8,9 +9,31 @@ from django.contrib.auth.models import PermissionsMixin
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.encoding import punycode
 from django.utils.translation import gettext_lazy as _
 
-from accounts.emails import canonical_email
+#: maximum length of an e-mail address in forms, in characters; the time to convert a domain to
+#: ASCII grows with the square of its length
+EMAIL_LENGTH_LIMIT = 254
+
+
+def canonical_email(text: str) -> str:
+    """Return the form in which an e-mail address is stored and compared.
+
+    Case, width and compatibility characters (NFKC) make no difference. An internationalized domain
+    is converted to ASCII, as Django does to send mail to it, so that a look-alike such as
+    `exаmple.com` with a Cyrillic letter looks different (`xn--exmple-4nf.com`). Non-ASCII letters
+    before the @ are kept; validation rejects them. Text that is not an address stays invalid.
+    """
+    text = unicodedata.normalize("NFKC", text).strip()
+    local, at, domain = text.rpartition("@")
+    if len(text) > EMAIL_LENGTH_LIMIT:
+        return text
+    try:
+        domain = punycode(domain)
+    except UnicodeError:
+        return text.casefold()
+    return f"{local}{at}{domain}".casefold()
 
 
 class UserManager(BaseUserManager["User"]):

@@ -24,8 +24,7 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext
 
 from accounts.audit import record_audit_entry
-from accounts.emails import canonical_email
-from accounts.models import AccessToken, User
+from accounts.models import AccessToken, User, canonical_email
 from accounts.sessions import end_sessions
 from accounts.system_user import people
 from accounts.tokens.access import usable_tokens

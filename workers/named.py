@@ -6,8 +6,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.db.models.functions import Lower
 
-from accounts.emails import canonical_email
-from accounts.models import User
+from accounts.models import User, canonical_email
 from webprofile.errors import DomainError
 from workers.models import Worker
 

@@ -14,8 +14,7 @@ from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from accounts.emails import canonical_email
-from accounts.models import User
+from accounts.models import User, canonical_email
 from webprofile.errors import DomainError
 
 

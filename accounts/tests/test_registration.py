@@ -10,8 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.emails import canonical_email
-from accounts.models import User
+from accounts.models import User, canonical_email
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db

@@ -23,9 +23,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
-from accounts.emails import canonical_email
 from accounts.forms import PreferencesForm, TokenForm
-from accounts.models import AccessToken, User
+from accounts.models import AccessToken, User, canonical_email
 from accounts.selectors import reader_of
 from accounts.sessions import end_sessions
 from accounts.tokens.access import issue_token, revoke_token
