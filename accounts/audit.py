@@ -1,4 +1,4 @@
-"""Audit log of changes by administrators, and of users' changes to how they log in."""
+"""Audit log: changes by administrators, and changes that users make to how they log in."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -8,8 +8,8 @@ from django.db.models import Model
 
 from accounts.models import AuditEntry, User
 
-#: client address of the current request; set by a middleware
-address: ContextVar[str | None] = ContextVar("address", default=None)
+#: client IP address of the current request; set by `webprofile.middleware`
+client_address: ContextVar[str | None] = ContextVar("client_address", default=None)
 
 
 def record_audit_entry(
@@ -34,5 +34,16 @@ def record_audit_entry(
         target_name=str(target)[:254],
         before=dict(before or {}),
         after=dict(after or {}),
-        address=address.get(),
+        address=client_address.get(),
     )
+
+
+def entries_about(target: Model, *, limit: int) -> list[AuditEntry]:
+    """Return the newest audit entries about a row; for a user also those about their grants."""
+    log = AuditEntry.objects.select_related("actor")
+    own = log.filter(target_type=target._meta.model_name, target_id=str(target.pk))
+    entries = list(own[:limit])
+    if isinstance(target, User):
+        grants = log.filter(action__in=["grant.add", "grant.remove"], after__has_key=target.email)
+        entries += grants[:limit]
+    return sorted(entries, key=lambda entry: entry.pk, reverse=True)[:limit]

@@ -1,17 +1,18 @@
-"""Selectors of users: the current user of a request, second factors, sessions and audit entries."""
+"""Selectors of users: the current user of a request, human users, second factors and sessions."""
 
 from typing import cast
 
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.sessions.models import Session
 from django.db.models import (
     Count,
     DateTimeField,
     IntegerField,
     Max,
-    Model,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
 )
@@ -19,7 +20,24 @@ from django.db.models.functions import Coalesce, Greatest
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.models import AuditEntry, User
+from accounts.models import User
+
+#: e-mail domain of the system user; it receives no mail, so nobody can have verified an address
+#: there (RFC 2606)
+SYSTEM_DOMAIN = "system.invalid"
+#: the account that `services.system_user` creates; its unusable password is part of the condition,
+#: since the address alone could have been registered by somebody
+SYSTEM_USER = Q(
+    email__endswith=f"@{SYSTEM_DOMAIN}",
+    is_active=False,
+    is_staff=False,
+    password__startswith=UNUSABLE_PASSWORD_PREFIX,
+)
+
+
+def human_users() -> QuerySet[User]:
+    """Return all users except the system user, which must never be activated or promoted."""
+    return User.objects.exclude(SYSTEM_USER)
 
 
 def reader_of(request: HttpRequest) -> User:
@@ -53,14 +71,3 @@ def with_sessions(users: QuerySet[User]) -> QuerySet[User]:
         session_count=Coalesce(Subquery(count, output_field=IntegerField()), 0),
         seen_at=Greatest(Coalesce(last, "last_login"), Coalesce("last_login", last)),
     )
-
-
-def entries_about(target: Model, *, limit: int) -> list[AuditEntry]:
-    """Return the last audit entries about a row; for a user including those about their grants."""
-    log = AuditEntry.objects.select_related("actor")
-    own = log.filter(target_type=target._meta.model_name, target_id=str(target.pk))
-    entries = list(own[:limit])
-    if isinstance(target, User):
-        grants = log.filter(action__in=["grant.add", "grant.remove"], after__has_key=target.email)
-        entries += grants[:limit]
-    return sorted(entries, key=lambda entry: entry.pk, reverse=True)[:limit]

@@ -25,8 +25,8 @@ from django.utils.translation import gettext
 
 from accounts.audit import record_audit_entry
 from accounts.models import AccessToken, User, canonical_email
+from accounts.selectors import SYSTEM_DOMAIN, SYSTEM_USER, human_users
 from accounts.sessions import end_sessions
-from accounts.system_user import people
 from accounts.tokens.access import usable_tokens
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
@@ -46,6 +46,19 @@ def ensure_user(*, email: str, administrator: bool = False) -> tuple[User, str |
         return user, None
     password = secrets.token_urlsafe(12)
     return _made(email, password, administrator=administrator), password
+
+
+@transaction.atomic
+def system_user() -> User:
+    """Return the user in whose name the site itself acts; create it if it does not exist.
+
+    Nobody can log in to this account.
+    """
+    user = User.objects.filter(SYSTEM_USER).order_by("pk").first()
+    # the random part makes the address one that nobody can have registered before
+    return user or User.objects.create_user(
+        f"health-checks-{secrets.token_hex(4)}@{SYSTEM_DOMAIN}", None, is_active=False
+    )
 
 
 @transaction.atomic
@@ -198,7 +211,7 @@ def deactivate_user(user: User, *, by: User | None) -> bool:
 def reactivate_user(user: User, *, by: User | None) -> bool:
     """Let a user in again, with the password as it was; access tokens stay revoked."""
     _administrators_lock(by)
-    if not people().filter(pk=user.pk, is_active=False).update(is_active=True):
+    if not human_users().filter(pk=user.pk, is_active=False).update(is_active=True):
         return False
     user.refresh_from_db()
     record_audit_entry(

@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Subquery
 from django.utils import translation
 from django.utils.translation import gettext
 
-from accounts.system_user import system_user
+from accounts.services import system_user
 from agent.protocol.plan import Plan
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Blame, Reason, wording_of

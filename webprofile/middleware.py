@@ -59,7 +59,7 @@ class ReaderMiddleware:
         language = preferences.language_activate(user) if user else None
         if language:
             request.LANGUAGE_CODE = language
-        address = audit.address.set(_address_of(request))
+        address = audit.client_address.set(_address_of(request))
         cookie = request.COOKIES.get(preferences.COOKIE, "")
         # the API returns times in UTC, whatever zone the user chose for pages
         zone = UTC if is_api(request) else preferences.zone_of(user, cookie)
@@ -69,7 +69,7 @@ class ReaderMiddleware:
                     self._note_seen(request)
                 return self.get_response(request)
         finally:
-            audit.address.reset(address)
+            audit.client_address.reset(address)
 
     def _user(self, request: HttpRequest) -> User | None:
         # requests of agents and probes have no session to load

@@ -18,10 +18,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import services
 from accounts.admin.forms import AddUserForm, GrantForm
+from accounts.audit import entries_about
 from accounts.models import User
-from accounts.selectors import entries_about, has_second_factor, reader_of, with_sessions
+from accounts.selectors import has_second_factor, human_users, reader_of, with_sessions
 from accounts.sessions import end_one_session, sessions_of
-from accounts.system_user import people
 from accounts.tokens.access import usable_tokens
 from webprofile.admin.action_pages import ActionsAdmin
 from webprofile.admin.actions import AdminAction, grant_words
@@ -64,7 +64,7 @@ class UserAdmin(ActionsAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         """With sessions and what is granted, in as many queries whatever the number of users."""
         rows: QuerySet[User] = super().get_queryset(request)
-        return with_sessions(rows & people()).prefetch_related("granted_workers")
+        return with_sessions(rows & human_users()).prefetch_related("granted_workers")
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from accounts import services
 from accounts.models import AccessToken, AuditEntry, User
+from accounts.services import system_user
 from accounts.sessions import end_one_session, end_user_sessions, sessions_of
-from accounts.system_user import system_user
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError

@@ -177,11 +177,11 @@ def test_no_template_calls_a_local_date_utc():
 def test_the_audit_log_hears_the_address_of_who_asks(rf, settings, headers, proxies, address):
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = proxies
     heard = []
-    ReaderMiddleware(lambda request: heard.append(audit.address.get()))(
+    ReaderMiddleware(lambda request: heard.append(audit.client_address.get()))(
         rf.get("/", headers=headers)
     )
     assert heard == [address]
-    assert audit.address.get() is None
+    assert audit.client_address.get() is None
 
 
 def test_a_page_without_a_session_asks_the_database_for_no_reader(

@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from accounts.selectors import entries_about, reader_of
+from accounts.audit import entries_about
+from accounts.selectors import reader_of
 from tasks.models import Attempt, Task
 from tasks.states import TaskState
 from webprofile.admin.action_pages import ActionsAdmin

@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 
 from accounts import services
 from accounts.models import User
-from accounts.system_user import people
+from accounts.selectors import human_users
 from accounts.tokens.access import revoke_token, usable_tokens
 from webprofile.admin.user_actions import USER_ACTIONS
 from webprofile.management.acts import act_on_rows, add_action_verbs
@@ -105,7 +105,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{token.name} revoked")
 
     def _list(self, options: dict[str, Any]) -> None:
-        users = people().order_by("email").annotate(private=Count("grants"))
+        users = human_users().order_by("email").annotate(private=Count("grants"))
         if options["match"]:
             users = users.filter(email__icontains=options["match"])
         if options["administrators"]:
