@@ -1,11 +1,12 @@
 """Users: who they are, what they may use, where they are logged in."""
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.forms import BaseUserCreationForm, SetPasswordForm
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -17,7 +18,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import services
-from accounts.admin.forms import AddUserForm, GrantForm
 from accounts.audit import entries_about
 from accounts.models import User
 from accounts.selectors import has_second_factor, human_users, reader_of, with_sessions
@@ -30,8 +30,40 @@ from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.templatetags.moments import moment
 from workers.grants import add_grants, remove_grants
+from workers.models import Worker
 
 ENTRIES_SHOWN = 20
+
+
+class AddUserForm(BaseUserCreationForm):
+    """The form that creates a user; `UserAdmin.save_model` saves it with `create_account`."""
+
+    administrator = forms.BooleanField(
+        label=_("Administrator"), required=False, help_text=_("Has every right.")
+    )
+
+    class Meta:
+        model = User
+        fields = ("email",)
+
+
+class GrantForm(forms.Form):
+    """The private devices that several users get or lose."""
+
+    workers = forms.ModelMultipleChoiceField(
+        label=_("Private devices"),
+        queryset=Worker.objects.filter(is_public=False, retired_at=None).order_by("name"),
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _("Choose at least one device.")},
+    )
+
+    def __init__(self, *args: Any, held_by: list[User] | None = None, **kwargs: Any) -> None:
+        """held_by: offer only devices that at least one of these users has; None for all."""
+        super().__init__(*args, **kwargs)
+        if held_by is not None:
+            field = cast("forms.ModelMultipleChoiceField[Worker]", self.fields["workers"])
+            assert field.queryset is not None
+            field.queryset = field.queryset.filter(grants__user__in=held_by).distinct()
 
 
 class UserAdmin(ActionsAdmin):
