@@ -76,23 +76,6 @@ class WorkerForm(forms.ModelForm):
             )
 
 
-class PoolForm(forms.ModelForm):
-    """A pool, with all devices in service to tick."""
-
-    # not Django's two boxes: they speak English where its catalogue lags behind its script, and
-    # are nothing without it
-    workers = forms.ModelMultipleChoiceField(
-        label=_("Devices"),
-        queryset=Worker.objects.filter(retired_at=None).order_by("name"),
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-    )
-
-    class Meta:
-        model = Pool
-        fields = ("name", "description", "workers")
-
-
 class UsersForm(forms.Form):
     """Users who get a private device, by e-mail."""
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models import Count, IntegerField, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -25,17 +25,49 @@ from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
 from workers import releases, services
 from workers.admin import columns
-from workers.admin.filters import BeatFilter, StateFilter
 from workers.admin.forms import UsersForm, WorkerForm
 from workers.grants import add_grants, remove_grants
-from workers.heartbeats import beats_count
+from workers.heartbeats import Beat, beat_is, beats_count
 from workers.models import Worker
-from workers.status import with_shut_out_at
+from workers.status import NOT_RETIRED, SERVICE_RULES, with_shut_out_at
 
 ENTRIES_SHOWN = 20
 CHECKS_SHOWN = 10
 #: in the session from the request that makes codes to the page that shows them, once
 CODES = "enrolment_codes"
+
+
+class BeatFilter(admin.SimpleListFilter):
+    title = _("heartbeat")
+    parameter_name = "beat"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [*Beat.choices]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        value = self.value()
+        return queryset.filter(beat_is(Beat(value))) if value in Beat.values else queryset
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Filter by status; devices that are retired appear only if that status is selected."""
+
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [
+            ("service", _("in service")),
+            *((rule.status.value, rule.status.label) for rule in SERVICE_RULES),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        before = Q()
+        for rule in SERVICE_RULES:
+            if self.value() == rule.status:
+                return queryset.filter(before, ~rule.rows(""))
+            before &= rule.rows("")
+        return queryset.filter(before if self.value() == "service" else NOT_RETIRED.rows(""))
 
 
 @admin.register(Worker)

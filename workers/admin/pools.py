@@ -1,15 +1,32 @@
-"""Pools: devices that a task may ask for by one name."""
+"""Admin site: pools, named sets of devices that a task's target may require."""
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.admin.audited import AuditedAdmin
-from workers.admin.forms import PoolForm
-from workers.models import Pool
+from workers.models import Pool, Worker
+
+
+class PoolForm(forms.ModelForm):
+    """A pool, with a checkbox for each device in service."""
+
+    # not Django's FilteredSelectMultiple, which needs JavaScript and whose texts are English where
+    # the translations of Django lag behind
+    workers = forms.ModelMultipleChoiceField(
+        label=_("Devices"),
+        queryset=Worker.objects.filter(retired_at=None).order_by("name"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+    class Meta:
+        model = Pool
+        fields = ("name", "description", "workers")
 
 
 @admin.register(Pool)

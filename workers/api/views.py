@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import django_filters
 from django.conf import settings
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404
@@ -25,8 +26,8 @@ from webprofile import fields
 from webprofile.api.schema import problems
 from webprofile.api.views import ApiListView, ApiView, ApiViewSet
 from webprofile.errors import DomainError
+from webprofile.filters import TextFilter
 from webprofile.messages.errors import word
-from workers.api.filters import WorkerFilters
 from workers.api.serializers import (
     OptionAnswer,
     PoolAnswer,
@@ -36,6 +37,7 @@ from workers.api.serializers import (
 )
 from workers.models import Pool, Runtime, Worker
 from workers.selectors import visible_workers
+from workers.status import ONLINE
 
 
 class QueueQuery(fields.Query):
@@ -49,6 +51,32 @@ class QueueQuery(fields.Query):
         max_value=ANY_PRIORITY,
         help_text=f"Of the task; users may set -{OWN_PRIORITY} to {OWN_PRIORITY}.",
     )
+
+
+class WorkerFilters(django_filters.FilterSet):
+    """Filters of the list of devices; a device must match all that are given."""
+
+    online = django_filters.ChoiceFilter(
+        choices=[("true", "connected"), ("false", "not connected")],
+        method="with_online",
+        help_text="Whether it is connected now.",
+    )
+    pool = TextFilter(field_name="pools__name", max_length=60, help_text="Name of a pool.")
+    version = TextFilter(
+        method="with_version", max_length=40, help_text="It has this MegEngine, and it works."
+    )
+    name = TextFilter(lookup_expr="icontains", max_length=60, help_text="A part of its name.")
+
+    class Meta:
+        model = Worker
+        fields: tuple[str, ...] = ()
+
+    def with_online(self, rows: QuerySet[Worker], name: str, value: str) -> Any:
+        online = ONLINE.rows("")
+        return rows.filter(online) if value == "true" else rows.exclude(online)
+
+    def with_version(self, rows: QuerySet[Worker], name: str, value: str) -> Any:
+        return rows.filter(runtimes__version=value, runtimes__problem="").distinct()
 
 
 @extend_schema_view(get=extend_schema(summary="List devices", operation_id="workers_list"))
