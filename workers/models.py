@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+from agent.protocol import MeasuredRoofs
 from agent.protocol.options import Capabilities
 
 #: heartbeats that may be missed before a worker counts as offline
@@ -156,6 +157,14 @@ class Runtime(models.Model):
 
     def __str__(self) -> str:
         return self.version
+
+    def roofs_of(self, device: str) -> MeasuredRoofs | None:
+        """Return the measured peak performance of a kind of device; None if there is none.
+
+        device: `cpu` or `cuda`
+        """
+        roofs = next((roofs for roofs in self.roofs if roofs["device"] == device), None)
+        return MeasuredRoofs.model_validate(roofs) if roofs else None
 
     @property
     def capabilities(self) -> Capabilities:

@@ -10,16 +10,19 @@ from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
-from agent.protocol import FEATURE_SCRIPTS, Facts, RuntimeInfo
+from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
 from workers.models import Pool, Pulse, Runtime, Worker
 from workers.named import listed
-from workers.peak_performance import roofs_as_json
 
 LABELS_LIMIT = 32
 LABEL_LENGTH = 100
 _LABEL_NAME = re.compile(r"[\w.-]+")
+#: dtypes and kinds of devices whose measured peak performance is stored; others, which a newer
+#: agent may report, are ignored
+_ROOF_DTYPES = frozenset({"Float32", "Float16", "BFloat16", "Int8", "QuantizedS8", "QuantizedS4"})
+_ROOF_DEVICES = frozenset({"cpu", "cuda"})
 
 
 @transaction.atomic
@@ -76,6 +79,20 @@ def _columns_of(info: RuntimeInfo) -> dict[str, Any]:
         "libraries": sorted(info.libraries),
         "roofs": roofs_as_json(info.roofs),
     }
+
+
+def roofs_as_json(measured: Iterable[MeasuredRoofs]) -> list[dict[str, Any]]:
+    """Convert the peak performance that an agent measured into the value of `Runtime.roofs`.
+
+    Unknown kinds of devices and dtypes are dropped. The ranges of the figures were validated with
+    the message (`agent.protocol.contents`).
+    """
+    by_device: dict[str, dict[str, Any]] = {}
+    for roofs in measured:
+        peaks = {name: flops for name, flops in roofs.peak_flops.items() if name in _ROOF_DTYPES}
+        if roofs.device in _ROOF_DEVICES and peaks:
+            by_device[roofs.device] = {**roofs.model_dump(mode="json"), "peak_flops": peaks}
+    return list(by_device.values())
 
 
 def mark_seen(workers: Iterable[int]) -> None:

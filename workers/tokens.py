@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from webprofile.errors import DomainError
-from workers import wakeups
+from webprofile.realtime.layer import tell
 from workers.models import Worker, WorkerSecret
 
 TOKEN_PREFIX = "mgw_"
@@ -78,11 +78,18 @@ def codes_revoke(worker: Worker) -> int:
 
 @transaction.atomic
 def revoke_tokens(worker: Worker) -> int:
-    """Revoke all tokens of a worker, and wake connections that use one; return how many."""
-    wakeups.worker_revoked_on_commit(worker.pk)
+    """Revoke all tokens of a worker, and close connections that use one; return how many."""
+    group = worker_group(worker.pk)
+    # without data, because delivery is at most once: the consumers check the token in the database
+    transaction.on_commit(lambda: tell({group}, {"type": "worker.revoked"}), robust=True)
     return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
         revoked_at=timezone.now()
     )
+
+
+def worker_group(worker_id: int) -> str:
+    """Return the channel-layer group of the connections of a worker's agent."""
+    return f"worker.{worker_id}"
 
 
 def valid_tokens(digests: Iterable[str]) -> set[str]:

@@ -7,7 +7,6 @@ from django.utils.translation import gettext
 from profiles.analysis.roofline import Roofs
 from profiles.models import Profile
 from workers.models import Runtime
-from workers.peak_performance import roofs_for
 
 #: options that make a CPU compute in several threads; the peak performance is that of one thread
 _THREADS = ("multithread", "multithread_default")
@@ -27,7 +26,7 @@ def roofs_of(profile: Profile, *, on_gpu: bool = False) -> Roofs | None:
     runtime = Runtime.objects.filter(
         worker=profile.attempt.worker_id, version=task.runtime_version
     ).first()
-    peaks = roofs_for(runtime.roofs, "cuda" if on_gpu else "cpu") if runtime else None
+    peaks = runtime.roofs_of("cuda" if on_gpu else "cpu") if runtime else None
     if peaks is None:
         return None
     day = datetime.datetime.fromtimestamp(peaks.measured_at, datetime.UTC).date()

@@ -12,7 +12,7 @@ from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
-from workers.peak_performance import roofs_as_json
+from workers.services import roofs_as_json
 
 pytestmark = pytest.mark.django_db
 

@@ -28,8 +28,7 @@ from webprofile.errors import DomainError
 from webprofile.observability.counters import AGENT_FRAMES
 from webprofile.realtime.consumers import ClosesOnce, Pace
 from workers.models import Worker
-from workers.tokens import bearer_of, check_token
-from workers.wakeups import worker_group
+from workers.tokens import bearer_of, check_token, worker_group
 
 log = structlog.get_logger()
 

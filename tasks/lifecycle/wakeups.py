@@ -14,7 +14,7 @@ from tasks.models import Task
 from webprofile.background import enqueue_on_commit
 from webprofile.observability.counters import hint_given
 from webprofile.realtime.layer import tell
-from workers.wakeups import worker_group
+from workers.tokens import worker_group
 
 log = structlog.get_logger()
 

@@ -16,8 +16,7 @@ from workers import services
 from workers.grants import add_grants, remove_grants
 from workers.models import Grant, Pool, Worker
 from workers.selectors import may_use_worker
-from workers.tokens import check_token, issue_code, redeem_code
-from workers.wakeups import worker_group
+from workers.tokens import check_token, issue_code, redeem_code, worker_group
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

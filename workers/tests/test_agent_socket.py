@@ -27,8 +27,7 @@ from workers.models import Worker
 from workers.selectors import labels_of
 from workers.services import revoke_worker
 from workers.tests.make import FakeAgent, dispatched, enrolled, greeted, waiting
-from workers.tokens import issue_code, redeem_code
-from workers.wakeups import worker_group
+from workers.tokens import issue_code, redeem_code, worker_group
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

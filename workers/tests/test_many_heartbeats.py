@@ -280,7 +280,7 @@ async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_order
 ):
     settings.BEATS_TOGETHER_S = 0.3
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
-    monkeypatch.setattr("workers.wakeups.tell", lambda *_: None)
+    monkeypatch.setattr("workers.tokens.tell", lambda *_: None)
     (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
     going, staying = await greeted(bad_token), await greeted(token)
     await assigned(good)

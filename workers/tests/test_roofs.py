@@ -7,7 +7,6 @@ from agent.protocol import Hello, MeasuredRoofs, RuntimeInfo
 from tasks.dispatch.gateway import handle
 from tasks.tests.make import FACTS, make_user, make_worker
 from workers.models import Runtime, Worker
-from workers.peak_performance import roofs_for
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -25,8 +24,8 @@ def introduce(worker: Worker, *roofs: MeasuredRoofs) -> Runtime:
 def test_what_an_agent_measured_is_kept_with_its_runtime():
     runtime = introduce(make_worker(), ROOFS)
 
-    assert roofs_for(runtime.roofs, "cpu") == ROOFS
-    assert roofs_for(runtime.roofs, "cuda") is None
+    assert runtime.roofs_of("cpu") == ROOFS
+    assert runtime.roofs_of("cuda") is None
 
 
 def test_a_new_agent_without_limits_takes_the_old_ones_away():

@@ -16,7 +16,7 @@ from tasks.tests.make import make_user, make_waiting_task, make_worker
 from webprofile.realtime.layer import tell
 from workers.models import Worker
 from workers.tests.make import enrolled, greeted, waiting
-from workers.wakeups import worker_group
+from workers.tokens import worker_group
 
 PATIENCE_S = 20
 
