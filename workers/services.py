@@ -13,8 +13,8 @@ from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
+from workers.lookups import join_names
 from workers.models import Pool, Pulse, Runtime, Worker
-from workers.named import listed
 
 LABELS_LIMIT = 32
 LABEL_LENGTH = 100
@@ -335,5 +335,5 @@ def _pools(names: Iterable[str]) -> list[Pool]:
     requested = set(names)
     pools = list(Pool.objects.filter(name__in=requested))
     if missing := requested - {pool.name for pool in pools}:
-        raise DomainError("pools_unknown", field="pools", status=404, names=listed(missing))
+        raise DomainError("pools_unknown", field="pools", status=404, names=join_names(missing))
     return pools
