@@ -40,7 +40,7 @@ def human_users() -> QuerySet[User]:
     return User.objects.exclude(SYSTEM_USER)
 
 
-def reader_of(request: HttpRequest) -> User:
+def current_user(request: HttpRequest) -> User:
     """Return the current user of a request that passed `login_required`."""
     return cast(User, request.user)
 

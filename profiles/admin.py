@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.imports.uploads import delete_import
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.presenters.quantities import bytesize
@@ -58,7 +58,7 @@ class ProfileUploadAdmin(AuditedAdmin):
 
     def delete_model(self, request: HttpRequest, obj: ProfileUpload) -> None:
         """The row stays until the sweep has removed the files."""
-        delete_import(obj, by=reader_of(request))
+        delete_import(obj, by=current_user(request))
 
     @admin.display(description=_("size"))
     def size(self, upload: ProfileUpload) -> str:

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts import services
 from accounts.audit import entries_about
 from accounts.models import User
-from accounts.selectors import has_second_factor, human_users, reader_of, with_sessions
+from accounts.selectors import current_user, has_second_factor, human_users, with_sessions
 from accounts.sessions import end_one_session, sessions_of
 from accounts.tokens.access import usable_tokens
 from webprofile.admin.action_pages import ActionsAdmin
@@ -127,13 +127,13 @@ class UserAdmin(ActionsAdmin):
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         if change:
             limit = form.cleaned_data["task_limit"]
-            services.limit_user(obj, task_limit=limit, by=reader_of(request))
+            services.limit_user(obj, task_limit=limit, by=current_user(request))
             return
         made = services.create_account(
             email=obj.email,
             password=form.cleaned_data["password1"],
             administrator=form.cleaned_data["administrator"],
-            by=reader_of(request),
+            by=current_user(request),
         )
         obj.pk = made.pk
         obj.refresh_from_db()
@@ -167,7 +167,7 @@ class UserAdmin(ActionsAdmin):
         form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
         if form.is_valid():
             password = form.cleaned_data["new_password1"]
-            services.set_user_password(user, password=password, by=reader_of(request))
+            services.set_user_password(user, password=password, by=current_user(request))
             text = gettext("%(user)s has another password and is logged out everywhere.")
             messages.success(request, text % {"user": user.email})
             return redirect(self.page_of(user))
@@ -177,7 +177,7 @@ class UserAdmin(ActionsAdmin):
     def session_end_view(self, request: HttpRequest, pk: int, session_id: int) -> HttpResponse:
         user = get_object_or_404(User, pk=pk)
         try:
-            end_one_session(user, session_id=session_id, by=reader_of(request))
+            end_one_session(user, session_id=session_id, by=current_user(request))
             messages.success(request, gettext("The session is ended."))
         except DomainError as error:
             messages.info(request, word(error))
@@ -194,7 +194,7 @@ class UserAdmin(ActionsAdmin):
             workers = [worker.pk for worker in form.cleaned_data["workers"]]
             ids = [user.pk for user in users]
             try:
-                count = change(users=ids, workers=workers, by=reader_of(request))
+                count = change(users=ids, workers=workers, by=current_user(request))
             except DomainError as error:
                 form.add_error(None, word(error))
             else:

@@ -25,7 +25,7 @@ from django.views.i18n import set_language
 
 from accounts.forms import PreferencesForm, TokenForm
 from accounts.models import AccessToken, User, canonical_email
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from accounts.sessions import end_sessions
 from accounts.tokens.access import issue_token, revoke_token
 from webprofile.errors import DomainError
@@ -40,7 +40,7 @@ PASSWORD_LIMIT = 4096
 @login_required
 def profile(request: HttpRequest) -> HttpResponse:
     """How the site looks to its reader."""
-    user = reader_of(request)
+    user = current_user(request)
     form = PreferencesForm(request.POST or None, instance=user)
     if request.method == "POST":
         if form.is_valid():
@@ -59,7 +59,7 @@ def profile(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters()
 def tokens(request: HttpRequest) -> HttpResponse:
     """A user's access tokens; a secret is only in the answer to the request that makes it."""
-    user = reader_of(request)
+    user = current_user(request)
     form = TokenForm(request.POST if request.method == "POST" else None, user=user)
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
@@ -79,7 +79,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def token_end(request: HttpRequest, token_id: int) -> HttpResponse:
-    token = get_object_or_404(AccessToken, pk=token_id, user=reader_of(request))
+    token = get_object_or_404(AccessToken, pk=token_id, user=current_user(request))
     if revoke_token(token, by=token.user):
         messages.success(request, _("“%(name)s” is revoked.") % {"name": token.name})
     return redirect("accounts:tokens")
@@ -89,7 +89,7 @@ def token_end(request: HttpRequest, token_id: int) -> HttpResponse:
 @login_required
 def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
     """End one session; one's own is a logout."""
-    session = get_object_or_404(UserSession, pk=session_id, user=reader_of(request))
+    session = get_object_or_404(UserSession, pk=session_id, user=current_user(request))
     if session.session_key == request.session.session_key:
         return _logged_out(request, session)
     session.end()
@@ -101,7 +101,7 @@ def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
 @login_required
 def session_end_all(request: HttpRequest) -> HttpResponse:
     """Log out everywhere, here too."""
-    end_sessions(reader_of(request))
+    end_sessions(current_user(request))
     return _logged_out(request, None)
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.forms import WebhookForm
 from accounts.models import Webhook
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from accounts.webhooks.registration import (
     add_webhook,
     enable_webhook,
@@ -33,7 +33,7 @@ DELIVERIES_SHOWN = 30
 @never_cache
 def webhooks(request: HttpRequest) -> HttpResponse:
     """A user's webhooks; a secret is only in the answer to the request that makes it."""
-    user = reader_of(request)
+    user = current_user(request)
     form = WebhookForm(request.POST if request.method == "POST" else None, user=user)
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
@@ -79,7 +79,7 @@ def webhook_act(request: HttpRequest, webhook_id: int, act: str) -> HttpResponse
 
 
 def _own(request: HttpRequest, webhook_id: int) -> Webhook:
-    return get_object_or_404(Webhook, pk=webhook_id, user=reader_of(request))
+    return get_object_or_404(Webhook, pk=webhook_id, user=current_user(request))
 
 
 def _shown(request: HttpRequest, found: Webhook, **more: Any) -> HttpResponse:

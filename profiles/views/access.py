@@ -2,7 +2,7 @@
 
 from django.http import Http404, HttpRequest
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.models import Profile, ProfileUpload
 from profiles.selectors import visible_imports, visible_profiles
 from tasks.models import Task
@@ -11,7 +11,7 @@ from tasks.selectors import visible_tasks
 
 def task_or_404(request: HttpRequest, task_id: int) -> Task:
     """Return the visible task with this number. Raises Http404."""
-    task = visible_tasks(reader_of(request)).filter(pk=task_id).first()
+    task = visible_tasks(current_user(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
     return task
@@ -22,7 +22,7 @@ def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
 
     Raises Http404.
     """
-    profile = visible_profiles(reader_of(request)).filter(pk=profile_id).first()
+    profile = visible_profiles(current_user(request)).filter(pk=profile_id).first()
     if profile is None:
         raise Http404
     return profile
@@ -30,7 +30,7 @@ def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
 
 def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
     """Return the import with this number, if it belongs to the user. Raises Http404."""
-    upload = visible_imports(reader_of(request)).filter(pk=upload_id).first()
+    upload = visible_imports(current_user(request)).filter(pk=upload_id).first()
     if upload is None:
         raise Http404
     return upload

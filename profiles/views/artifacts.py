@@ -5,7 +5,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.imports.local_files import import_attempt
 from profiles.retention.deletion import refuse_removed
 from profiles.views.access import task_or_404
@@ -37,4 +37,6 @@ def artifact(
 def attempt_open_profile(request: HttpRequest, task_id: int, number: int) -> HttpResponse:
     """Import the recordings of an attempt without a result as a profile of the user."""
     attempt = get_object_or_404(task_or_404(request, task_id).attempts, number=number)
-    return redirect("profiles:opened", import_attempt(attempt, owner=reader_of(request)).upload.pk)
+    return redirect(
+        "profiles:opened", import_attempt(attempt, owner=current_user(request)).upload.pk
+    )

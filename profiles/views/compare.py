@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.comparison import presenter
 from profiles.comparison.candidates import candidates, choices, chosen_profiles, problem_of
 from profiles.comparison.comparison import MOST
@@ -87,7 +87,7 @@ def _problems(
 
 
 def _profiles(request: HttpRequest, comparison: ComparisonRequest) -> list[Profile]:
-    profiles = chosen_profiles(reader_of(request), comparison.ids)
+    profiles = chosen_profiles(current_user(request), comparison.ids)
     if profiles is None:
         raise Http404
     return profiles
@@ -100,7 +100,7 @@ def _chooser(
     kept = list(dict.fromkeys(profiles))
     is_wrong = bool(problem) and len(comparison.ids) > 1
     page_text = request.GET.get("page", "")
-    page = candidates(reader_of(request), profiles, find=find, page=page_text)
+    page = candidates(current_user(request), profiles, find=find, page=page_text)
     context = {
         "page_problem": page_problem(page, page_text),
         "is_wrong": is_wrong,

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.comparison.dumps import dumps_compare
 from profiles.comparison.request import page_problem
 from profiles.selectors import dump_asked, dumps_beside
@@ -43,7 +43,7 @@ def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpRespons
         "other": other,
         # the first difference may be beyond the stored rows
         "first_page": None if first is None else first // COMPARE_ROWS + 1,
-        "others": dumps_beside(task, reader_of(request)),
+        "others": dumps_beside(task, current_user(request)),
         "comparison": comparison,
         "only_differing": only,
         "page": page,

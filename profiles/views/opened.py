@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.formats.detection import HEAD_BYTES
 from profiles.imports import uploads
 from profiles.imports.local_files import submit_import
@@ -66,7 +66,7 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
     try:
         described = [_described(file) for file in files]
         name = request.POST.get("name", "")
-        upload = uploads.create_import(owner=reader_of(request), files=described, name=name)
+        upload = uploads.create_import(owner=current_user(request), files=described, name=name)
     except DomainError as error:
         return _list_page(request, error)
     try:
@@ -140,7 +140,7 @@ def rename(request: HttpRequest, upload_id: int) -> HttpResponse:
 def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Delete an import with all its files."""
     upload = upload_or_404(request, upload_id)
-    uploads.delete_import(upload, by=reader_of(request))
+    uploads.delete_import(upload, by=current_user(request))
     messages.success(request, _("“%(name)s” was deleted.") % {"name": upload.name})
     return redirect("profiles:list")
 
@@ -157,7 +157,7 @@ def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
 
 
 def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpResponse:
-    reader = reader_of(request)
+    reader = current_user(request)
     imports = visible_imports(reader)
     page = Paginator(imports, PAGE_SIZE).get_page(request.GET.get("page"))
     context = {

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import User
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from profiles.presenters.attempt_messages import rules_shown
@@ -64,7 +64,7 @@ PRIORITY_STEP = 5
 @login_required
 @require_GET
 def new(request: HttpRequest) -> HttpResponse:
-    reader = reader_of(request)
+    reader = current_user(request)
     origin_id = request.GET.get("from", "")
     number = parse_int(origin_id, maximum=LARGEST_KEY)
     origin = None if number is None else visible_tasks(reader).filter(pk=number).first()
@@ -129,7 +129,7 @@ def status(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """Submit a copy of a task: same device, version, options, plan, inputs, seed and files."""
-    copy, is_new = repeat_task(_task(request, task_id), owner=reader_of(request))
+    copy, is_new = repeat_task(_task(request, task_id), owner=current_user(request))
     if not is_new:
         text = _("Task #%(id)s was run again a moment ago, as this task: no other one was made.")
         messages.info(request, text % {"id": task_id})
@@ -148,7 +148,7 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def cancel_all(request: HttpRequest) -> HttpResponse:
     """Cancel all of the user's own tasks, including those on a device."""
-    messages.info(request, cancel_words(cancel_own_tasks(owner=reader_of(request))))
+    messages.info(request, cancel_words(cancel_own_tasks(owner=current_user(request))))
     return redirect("tasks:list")
 
 
@@ -171,7 +171,7 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
     """Change the priority of a task (`priority`)."""
     task = _task(request, task_id)
     priority = read_priority(request.POST.get("priority", ""))
-    rebinding.prioritize_task(task, priority=priority, by=reader_of(request))
+    rebinding.prioritize_task(task, priority=priority, by=current_user(request))
     return redirect("tasks:detail", task.pk)
 
 
@@ -190,7 +190,7 @@ def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
 @never_cache
 def outlook(request: HttpRequest) -> HttpResponse:
     """Render the part of the form about the queue that the task would enter."""
-    return render(request, "tasks/_outlook.html", outlook_of(request.GET, reader_of(request)))
+    return render(request, "tasks/_outlook.html", outlook_of(request.GET, current_user(request)))
 
 
 @login_required
@@ -223,7 +223,7 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
 
 def _task(request: HttpRequest, task_id: int) -> Task:
     """Return the task if the user may see it. Raises Http404 otherwise."""
-    task = visible_tasks(reader_of(request)).filter(pk=task_id).first()
+    task = visible_tasks(current_user(request)).filter(pk=task_id).first()
     if task is None:
         raise Http404
     return task
@@ -241,10 +241,10 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "measured": measurement_view(measurement_of(task)),
         "artifacts": artifacts_of(task),
         "retention": rules_shown(),
-        "others": dumps_beside(task, reader_of(request)) if dump else None,
+        "others": dumps_beside(task, current_user(request)) if dump else None,
         "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_for(task),
         "events": list(events_after(task, 0)),
-        "queue": queue_rows(facts_of(task, reader=reader_of(request))),
-        "priority": _priority_steps(task, reader_of(request)),
+        "queue": queue_rows(facts_of(task, reader=current_user(request))),
+        "priority": _priority_steps(task, current_user(request)),
     }

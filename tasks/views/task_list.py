@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from tasks.lifecycle.cancel import MOST_IDS
 from tasks.lifecycle.script_reasons import wording_for
 from tasks.models import SavedView
@@ -54,7 +54,7 @@ def act(request: HttpRequest) -> HttpResponse:
 
     Irreversible actions are confirmed on a separate page first.
     """
-    user = reader_of(request)
+    user = current_user(request)
     try:
         action = BulkAction(request.POST.get("act", ""))
     except ValueError as error:
@@ -85,10 +85,10 @@ def act(request: HttpRequest) -> HttpResponse:
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save the list's filters under a name, replacing an existing view of this name."""
-    form = TaskFilterForm(QueryDict(request.POST.get("query", "")), reader=reader_of(request))
+    form = TaskFilterForm(QueryDict(request.POST.get("query", "")), reader=current_user(request))
     query = form.query if form.is_valid() else ""
     view, before = save_task_view(
-        reader_of(request), name=request.POST.get("name", ""), query=query
+        current_user(request), name=request.POST.get("name", ""), query=query
     )
     if before == query:
         text = _("The saved view “%(name)s” has these filters already.")
@@ -103,7 +103,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
-    view = SavedView.objects.filter(owner=reader_of(request), pk=view_id).first()
+    view = SavedView.objects.filter(owner=current_user(request), pk=view_id).first()
     if view is None:
         raise Http404
     view.delete()
@@ -111,7 +111,7 @@ def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
 
 
 def _page_context(request: HttpRequest) -> dict[str, Any]:
-    user = reader_of(request)
+    user = current_user(request)
     form = TaskFilterForm(request.GET, reader=user)
     if not form.is_valid():
         return {"form": form, "tasks": [], "is_filtered": True}
@@ -129,7 +129,7 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
 
 def _frame_context(request: HttpRequest) -> dict[str, Any]:
     """Return the context of the page around the rows."""
-    user = reader_of(request)
+    user = current_user(request)
     visible = visible_workers(user).prefetch_related(None)
     runtimes = Runtime.objects.filter(worker__in=visible.order_by().values("pk"))
     versions = runtimes.order_by("-version").values_list("version", flat=True).distinct()
@@ -150,7 +150,7 @@ def _count(count: int | None) -> str:
 def _list_url(query: str, request: HttpRequest) -> str:
     """Return the URL of the list with the valid filters and the page start of a query string."""
     params = QueryDict(query[:4000])
-    form = TaskFilterForm(params, reader=reader_of(request))
+    form = TaskFilterForm(params, reader=current_user(request))
     valid = QueryDict(form.query if form.is_valid() else "", mutable=True)
     start = cursor_of(params)
     if start.number:

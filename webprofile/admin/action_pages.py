@@ -16,7 +16,7 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from accounts.models import User
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from webprofile.admin.actions import AdminAction
 from webprofile.admin.audited import AuditedAdmin
 
@@ -87,12 +87,12 @@ class ActionsAdmin(AuditedAdmin):
         if action.page is not None:
             return action.page(request, rows)
         self._apply(request, action, rows)
-        user = reader_of(request)
+        user = current_user(request)
         is_admin = User.objects.filter(pk=user.pk, is_staff=True, is_active=True).exists()
         return None if is_admin else redirect("tasks:list")
 
     def _apply(self, request: HttpRequest, action: AdminAction, rows: list[Any]) -> None:
-        results = action.on_rows(rows, by=reader_of(request), **action.more(request))
+        results = action.on_rows(rows, by=current_user(request), **action.more(request))
         for result in results:
             if result.refusal is not None:
                 messages.error(request, result.refusal_words)
@@ -110,7 +110,7 @@ class ActionsAdmin(AuditedAdmin):
             "title": action.label,
             "action": action,
             "rows": rows,
-            "of_oneself": action.of_oneself if reader_of(request) in rows else "",
+            "of_oneself": action.of_oneself if current_user(request) in rows else "",
             "checkbox": ACTION_CHECKBOX_NAME,
         }
         return self.page_below(request, "admin/confirm_action.html", context)

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 
 
 def is_administrator(request: HttpRequest) -> bool:
@@ -95,14 +95,16 @@ class AuditedAdmin(admin.ModelAdmin):
             record_audit_entry(
                 f"{self.audit_noun}.{'change' if change else 'create'}",
                 form.instance,
-                by=reader_of(request),
+                by=current_user(request),
                 before={name: before[name] for name in changed if name in before},
                 after=changed,
             )
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         values = self.audit_values(obj)
-        record_audit_entry(f"{self.audit_noun}.delete", obj, by=reader_of(request), before=values)
+        record_audit_entry(
+            f"{self.audit_noun}.delete", obj, by=current_user(request), before=values
+        )
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts.audit import entries_about
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from tasks.models import Attempt, Task
 from tasks.states import TaskState
 from webprofile.admin.action_pages import ActionsAdmin
@@ -132,7 +132,7 @@ class WorkerAdmin(ActionsAdmin):
         data = form.cleaned_data
         changes = {name: data[name] for name in ("name", "slots", "labels")}
         changes["pools"] = [pool.name for pool in data["pools"]]
-        services.update_worker(obj, by=reader_of(request), changes=changes)
+        services.update_worker(obj, by=current_user(request), changes=changes)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         if not change:  # of a change the service wrote all, and the log
@@ -175,7 +175,7 @@ class WorkerAdmin(ActionsAdmin):
         codes = []
         for worker in workers:
             try:
-                codes.append((worker.pk, services.enrol_worker(worker, by=reader_of(request))))
+                codes.append((worker.pk, services.enrol_worker(worker, by=current_user(request))))
             except DomainError as error:
                 messages.error(request, word(error))
         if not codes:
@@ -216,7 +216,7 @@ class WorkerAdmin(ActionsAdmin):
         return self.page_below(request, "workers/admin_users.html", context)
 
     def _grant(self, request: HttpRequest, worker: Worker, emails: list[str] | None) -> None:
-        by = reader_of(request)
+        by = current_user(request)
         if emails is None:
             given = (parse_int(pk, maximum=LARGEST_KEY) for pk in request.POST.getlist("remove"))
             chosen = [pk for pk in given if pk is not None]

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from workers.models import Worker
 from workers.releases import is_behind
 from workers.selectors import search_workers, visible_workers
@@ -55,7 +55,7 @@ def rows(request: HttpRequest) -> HttpResponse:
 
 
 def _visible(request: HttpRequest) -> Any:
-    return visible_workers(reader_of(request))
+    return visible_workers(current_user(request))
 
 
 def _context(request: HttpRequest) -> dict[str, Any]:

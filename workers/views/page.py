@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.models import User
-from accounts.selectors import reader_of
+from accounts.selectors import current_user
 from profiles.health import request_health_checks
 from tasks.lifecycle.reasons import held_words, wording_of
 from tasks.scheduling.eligibility import starts_checks
@@ -40,7 +40,7 @@ _BADGES = {
 @require_safe
 @never_cache
 def worker_page(request: HttpRequest, name: str) -> HttpResponse:
-    reader = reader_of(request)
+    reader = current_user(request)
     worker = _worker(reader, name)
     load = loads_of([worker])[worker.pk]
     checks = list(worker.health_checks.all()[:CHECKS])
@@ -64,7 +64,7 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def worker_check(request: HttpRequest, name: str) -> HttpResponse:
     """Begin a health check because an administrator asks; for others there is no such address."""
-    reader = reader_of(request)
+    reader = current_user(request)
     if not reader.is_staff:
         raise Http404
     worker = _worker(reader, name)
