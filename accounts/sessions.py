@@ -5,7 +5,7 @@ from django.db import transaction
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
-from accounts.tokens.refresh import refresh_tokens_revoke
+from accounts.tokens.refresh import revoke_refresh_tokens
 from webprofile.errors import DomainError
 
 #: address of a session whose client address is unknown: "unspecified" (RFC 1122)
@@ -30,7 +30,7 @@ def end_sessions(user: User, *, keep: str = "") -> int:
     for session in UserSession.objects.filter(user=user).exclude(session_key=keep):
         ended += session.exists()
         session.end()
-    return ended + refresh_tokens_revoke(user)
+    return ended + revoke_refresh_tokens(user)
 
 
 @transaction.atomic

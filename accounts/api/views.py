@@ -19,7 +19,7 @@ from accounts.api.serializers import (
 )
 from accounts.models import AccessToken
 from accounts.tokens.access import issue_token, revoke_token
-from accounts.tokens.refresh import pair_issue, pair_renew, refresh_token_revoke
+from accounts.tokens.refresh import issue_token_pair, renew_token_pair, revoke_refresh_token
 from webprofile.api.authentication import scopes_of
 from webprofile.api.permissions import NoAccessToken
 from webprofile.api.schema import problems
@@ -50,7 +50,7 @@ class PairViewSet(ApiViewSet):
         body = Credentials(data=request.data)
         body.is_valid(raise_exception=True)
         user = user_of_credentials(request._request, **body.validated_data)
-        return Response(PairAnswer(pair_issue(user)).data)
+        return Response(PairAnswer(issue_token_pair(user)).data)
 
     @extend_schema(
         summary="Renew a pair",
@@ -61,7 +61,7 @@ class PairViewSet(ApiViewSet):
         """Another pair for a refresh token, which thereby ends, as does its access part."""
         body = RefreshBody(data=request.data)
         body.is_valid(raise_exception=True)
-        return Response(PairAnswer(pair_renew(body.validated_data["refresh"])).data)
+        return Response(PairAnswer(renew_token_pair(body.validated_data["refresh"])).data)
 
     @extend_schema(
         summary="Log out",
@@ -72,7 +72,7 @@ class PairViewSet(ApiViewSet):
         """End a pair: its refresh token and, at once, its access part."""
         body = RefreshBody(data=request.data)
         body.is_valid(raise_exception=True)
-        refresh_token_revoke(body.validated_data["refresh"])
+        revoke_refresh_token(body.validated_data["refresh"])
         return Response(status=204)
 
 

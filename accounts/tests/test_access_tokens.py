@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import AccessToken, AuditEntry
-from accounts.tokens.access import TOKENS_LIMIT, issue_token, revoke_token, user_of_secret
+from accounts.tokens.access import TOKENS_LIMIT, find_usable_token, issue_token, revoke_token
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 
@@ -20,7 +20,7 @@ def make_token(user, **changes):
 
 def test_a_secret_leads_to_its_token_and_is_not_in_the_database():
     token, secret = make_token(make_user())
-    assert user_of_secret(secret) == token
+    assert find_usable_token(secret) == token
     assert secret.startswith("mwp_")
     assert len(secret) == 44
     row = AccessToken.objects.filter(pk=token.pk).values().get()
@@ -34,13 +34,13 @@ def test_a_secret_leads_to_its_token_and_is_not_in_the_database():
 )
 def test_a_secret_that_is_none_leads_nowhere(secret):
     make_token(make_user())
-    assert user_of_secret(secret) is None
+    assert find_usable_token(secret) is None
 
 
 def test_a_part_of_a_secret_or_one_with_more_leads_nowhere():
     _, secret = make_token(make_user())
     for each in (secret[:-1], secret + "a", secret.upper(), f" {secret}", f"{secret}\n"):
-        assert user_of_secret(each) is None
+        assert find_usable_token(each) is None
 
 
 def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
@@ -51,21 +51,21 @@ def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
     expired, expired_secret = make_token(user)
     AccessToken.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
     _, secret = make_token(user)
-    assert user_of_secret(revoked_secret) is None
-    assert user_of_secret(expired_secret) is None
-    assert user_of_secret(secret)
+    assert find_usable_token(revoked_secret) is None
+    assert find_usable_token(expired_secret) is None
+    assert find_usable_token(secret)
     type(user).objects.update(is_active=False)
-    assert user_of_secret(secret) is None
+    assert find_usable_token(secret) is None
 
 
 def test_last_used_is_noted_at_most_once_a_minute(django_assert_num_queries):
     token, secret = make_token(make_user())
-    first = user_of_secret(secret).last_used_at
+    first = find_usable_token(secret).last_used_at
     assert timezone.now() - first < timedelta(seconds=10)
     with django_assert_num_queries(1):
-        assert user_of_secret(secret).last_used_at == first
+        assert find_usable_token(secret).last_used_at == first
     AccessToken.objects.update(last_used_at=first - timedelta(seconds=61))
-    assert user_of_secret(secret).last_used_at >= first
+    assert find_usable_token(secret).last_used_at >= first
     token.refresh_from_db()
     assert token.last_used_at >= first
 
@@ -156,9 +156,9 @@ def test_a_strangers_token_cannot_be_revoked(client):
     url = reverse("accounts:token-revoke", args=[token.pk])
     client.force_login(make_user("bob"))
     assert client.post(url).status_code == 404
-    assert user_of_secret(secret)
+    assert find_usable_token(secret)
     client.force_login(token.user)
     assert client.get(url).status_code == 405
     assert client.post(url).status_code == 302
-    assert user_of_secret(secret) is None
+    assert find_usable_token(secret) is None
     assert client.post(url).status_code == 302

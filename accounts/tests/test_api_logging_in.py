@@ -22,7 +22,12 @@ from accounts.models import AccessToken as ScriptToken
 from accounts.sessions import end_sessions
 from accounts.tests.threads import at_once
 from accounts.tokens.access import issue_token
-from accounts.tokens.refresh import AccessPart, pair_issue, pair_renew, refresh_tokens_revoke
+from accounts.tokens.refresh import (
+    AccessJWT,
+    issue_token_pair,
+    renew_token_pair,
+    revoke_refresh_tokens,
+)
 from tasks.tests.make import make_user
 from webprofile.tests.documented_api import refused
 
@@ -76,14 +81,14 @@ def test_the_access_part_ends_with_its_pair_and_with_no_other():
 
 
 def test_an_access_part_without_its_pair_lets_nobody_in():
-    refused(me(AccessPart.for_user(make_user())), 401, "token_invalid")
+    refused(me(AccessJWT.for_user(make_user())), 401, "token_invalid")
 
 
 def test_pairs_that_expired_leave_no_rows():
     user = make_user()
-    pair_issue(user)
+    issue_token_pair(user)
     OutstandingToken.objects.update(expires_at=timezone.now())
-    pair_issue(user)
+    issue_token_pair(user)
     assert OutstandingToken.objects.count() == 1
 
 
@@ -209,7 +214,7 @@ def test_a_page_that_waits_for_the_second_factor_gets_no_tokens():
 
 def test_a_deactivated_user_renews_nothing():
     user = make_user()
-    pair = pair_issue(user)
+    pair = issue_token_pair(user)
     type(user).objects.filter(pk=user.pk).update(is_active=False)
     refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
     refused(me(pair.access), 401, "token_invalid")
@@ -217,7 +222,7 @@ def test_a_deactivated_user_renews_nothing():
 
 def test_a_changed_password_ends_what_was_issued_before():
     user = make_user()
-    pair = pair_issue(user)
+    pair = issue_token_pair(user)
     user.set_password("another long password")
     user.save()
     refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
@@ -225,9 +230,9 @@ def test_a_changed_password_ends_what_was_issued_before():
 
 def test_all_pairs_of_a_user_end_together():
     alice, bob = make_user("alice"), make_user("bob")
-    pairs = [pair_issue(alice), pair_issue(alice)]
-    other = pair_issue(bob)
-    assert refresh_tokens_revoke(alice) == 2
+    pairs = [issue_token_pair(alice), issue_token_pair(alice)]
+    other = issue_token_pair(bob)
+    assert revoke_refresh_tokens(alice) == 2
     for pair in pairs:
         refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
         refused(me(pair.access), 401, "token_invalid")
@@ -236,8 +241,8 @@ def test_all_pairs_of_a_user_end_together():
 
 @pytest.mark.usefixtures("transactional_db")
 def test_of_two_who_renew_at_once_one_gets_a_pair():
-    (pair,) = at_once(lambda: pair_issue(make_user()))
-    found = at_once(*[lambda: pair_renew(pair.refresh)] * 3)
+    (pair,) = at_once(lambda: issue_token_pair(make_user()))
+    found = at_once(*[lambda: renew_token_pair(pair.refresh)] * 3)
     assert sorted(found, key=str)[1:] == ["token_invalid"] * 2
 
 
@@ -245,17 +250,17 @@ def test_of_two_who_renew_at_once_one_gets_a_pair():
 def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it():
     (user,) = at_once(make_user)
     for _ in range(5):
-        (pair,) = at_once(partial(pair_issue, user))
-        renewed, _ = at_once(partial(pair_renew, pair.refresh), partial(end_sessions, user))
+        (pair,) = at_once(partial(issue_token_pair, user))
+        renewed, _ = at_once(partial(renew_token_pair, pair.refresh), partial(end_sessions, user))
         if renewed != "token_invalid":  # it was first, and what it made was ended
-            (again,) = at_once(partial(pair_renew, renewed.refresh))
+            (again,) = at_once(partial(renew_token_pair, renewed.refresh))
             assert again == "token_invalid"
 
 
 def test_a_token_for_scripts_is_made():
     user = make_user()
     person = APIClient()
-    person.credentials(HTTP_AUTHORIZATION=f"Bearer {pair_issue(user).access}")
+    person.credentials(HTTP_AUTHORIZATION=f"Bearer {issue_token_pair(user).access}")
     address = "/api/v1/access-tokens/"
     made = person.post(address, {"name": "ci", "scopes": ["read"], "days": 30})
     assert made.status_code == 201
@@ -308,7 +313,7 @@ def test_only_an_administrators_request_may_do_what_administrators_may(client):
 
 def test_logging_out_everywhere_on_the_page_ends_both_parts_of_pairs_and_no_scripts_token(client):
     user = make_user()
-    pair = pair_issue(user)
+    pair = issue_token_pair(user)
     secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
     client.force_login(user)
     assert client.post(reverse("accounts:session-end-all")).status_code == 302

@@ -13,8 +13,8 @@ from django.urls import reverse
 from accounts import services
 from accounts.models import AuditEntry
 from accounts.tests.make import is_logged_in, login, make_protected_user
-from accounts.tokens.access import issue_token, user_of_secret
-from accounts.tokens.refresh import pair_issue, pair_renew
+from accounts.tokens.access import find_usable_token, issue_token
+from accounts.tokens.refresh import issue_token_pair, renew_token_pair
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.tests.security_key import security_key
@@ -64,13 +64,13 @@ def test_whoever_found_the_phone_is_logged_out_and_programs_too(root, alice):
     phone, _ = login(email=alice.email)
     phone.post(reverse("mfa_authenticate"), {"code": codes.wrap().get_unused_codes()[0]})
     assert is_logged_in(phone)
-    pair = pair_issue(alice)
+    pair = issue_token_pair(alice)
     _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
     services.remove_second_factor(alice, by=root)
     assert not is_logged_in(phone)
-    assert user_of_secret(secret) is None
+    assert find_usable_token(secret) is None
     with pytest.raises(DomainError, match="token_invalid"):
-        pair_renew(pair.refresh)
+        renew_token_pair(pair.refresh)
 
 
 def test_it_goes_even_where_the_key_of_its_secrets_was_lost(root, alice, settings):

@@ -16,8 +16,8 @@ from django.urls import reverse
 from accounts.models import AuditEntry, User
 from accounts.services import create_account, ensure_user
 from accounts.tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
-from accounts.tokens.access import issue_token, user_of_secret
-from accounts.tokens.refresh import pair_issue, pair_renew
+from accounts.tokens.access import find_usable_token, issue_token
+from accounts.tokens.refresh import issue_token_pair, renew_token_pair
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.oidc import oidc_apps, origins
@@ -125,16 +125,16 @@ def test_who_registered_anothers_address_before_loses_the_password(client, provi
     EmailAddress.objects.create(user=taken, email="squatter@example.com", verified=True)
     SocialAccount.objects.create(user=taken, provider="oidc", uid="squatter")
     TOTP.activate(taken, generate_totp_secret())
-    pair = pair_issue(taken)
+    pair = issue_token_pair(taken)
     _, secret = issue_token(taken, name="squatter's", scopes=["read"], days=1)
     login(client)
     taken.refresh_from_db()
     assert not taken.has_usable_password()
     assert is_logged_in(client)
     assert not is_logged_in(squatter)
-    assert user_of_secret(secret) is None
+    assert find_usable_token(secret) is None
     with pytest.raises(DomainError, match="token_invalid"):
-        pair_renew(pair.refresh)
+        renew_token_pair(pair.refresh)
     assert not Authenticator.objects.exists()
     assert SocialAccount.objects.get().uid == "42"
     (address,) = EmailAddress.objects.all()
@@ -148,7 +148,7 @@ def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client
     _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
     login(client)
     assert is_logged_in(client)
-    assert user_of_secret(secret) is not None
+    assert find_usable_token(secret) is not None
 
 
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])
@@ -164,7 +164,7 @@ def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(pro
     assert login(Client()).url == reverse("mfa_authenticate")
     alice.refresh_from_db()
     assert alice.has_usable_password()
-    assert user_of_secret(secret) is not None
+    assert find_usable_token(secret) is not None
     assert not AuditEntry.objects.filter(action="user.adopt").exists()
 
 

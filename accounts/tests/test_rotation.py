@@ -20,7 +20,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from accounts.adapters import SecondFactorAdapter
-from accounts.tokens.refresh import pair_issue, pair_renew
+from accounts.tokens.refresh import issue_token_pair, renew_token_pair
 from accounts.webhooks.registration import add_webhook, rotate_webhook_secret
 from accounts.webhooks.signatures import signature, signed_headers
 from tasks.tests.make import make_user, make_worker
@@ -46,14 +46,14 @@ def status_with(access):
 def test_a_new_secret_key_ends_nothing_while_the_old_one_is_a_fallback(settings):
     user = make_user()
     use(settings, OLD)
-    browser, pair = Client(), pair_issue(user)
+    browser, pair = Client(), issue_token_pair(user)
     browser.force_login(user)
     seed, signed = SecondFactorAdapter().encrypt("seed"), signing.dumps("x")
 
     use(settings, NEW, OLD)
     assert browser.get("/accounts/profile/").status_code == 200
     assert status_with(pair.access) == 200
-    renewed = pair_renew(pair.refresh)
+    renewed = renew_token_pair(pair.refresh)
     assert SecondFactorAdapter().decrypt(seed) == "seed"
     assert signing.loads(signed) == "x"
 
@@ -89,13 +89,13 @@ def test_seeds_and_webhook_secrets_move_to_the_new_key_by_a_command(settings):
 def test_a_key_that_is_no_fallback_opens_nothing(settings):
     user = make_user()
     use(settings, OLD)
-    browser, pair = Client(), pair_issue(user)
+    browser, pair = Client(), issue_token_pair(user)
     browser.force_login(user)
     use(settings, NEW)
     assert browser.get("/accounts/profile/").status_code == 302
     assert status_with(pair.access) == 401
     with pytest.raises(DomainError):
-        pair_renew(pair.refresh)
+        renew_token_pair(pair.refresh)
     with pytest.raises(signing.BadSignature):
         signing.loads(signing.dumps("x", key=OLD))
 
@@ -104,9 +104,9 @@ def test_servers_with_the_key_before_and_after_understand_each_other(settings):
     """While they are restarted one by one: the new key is everywhere a fallback before it signs."""
     user = make_user()
     use(settings, OLD, NEW)
-    of_old = pair_issue(user)
+    of_old = issue_token_pair(user)
     use(settings, NEW, OLD)
-    of_new = pair_issue(user)
+    of_new = issue_token_pair(user)
     assert status_with(of_old.access) == 200
     use(settings, OLD, NEW)
     assert status_with(of_new.access) == 200

@@ -78,7 +78,7 @@ def usable_tokens(user: User) -> QuerySet[AccessToken]:
     return user.access_tokens.filter(revoked_at=None, expires_at__gt=timezone.now())
 
 
-def user_of_secret(secret: str) -> AccessToken | None:
+def find_usable_token(secret: str) -> AccessToken | None:
     """Find the usable token of a secret, with its active user; note that it was used.
 
     A secret is looked up by its sha256, so the time that it takes tells nothing about it.

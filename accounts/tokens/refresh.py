@@ -67,13 +67,13 @@ def _made(secret_keys: tuple[str, ...]) -> tuple[TokenBackend, ...]:
 _RING = KeyRing()
 
 
-class AccessPart(AccessToken):
+class AccessJWT(AccessToken):
     def get_token_backend(self) -> KeyRing:
         return _RING
 
 
-class RefreshPart(RefreshToken):
-    access_token_class = AccessPart
+class RefreshJWT(RefreshToken):
+    access_token_class = AccessJWT
 
     def get_token_backend(self) -> KeyRing:
         return _RING
@@ -90,18 +90,18 @@ class Pair:
 
 
 @transaction.atomic
-def pair_issue(user: User) -> Pair:
+def issue_token_pair(user: User) -> Pair:
     """Make a pair for an active user, whose password (and second factor) somebody checked."""
     _locked(user.pk)
     OutstandingToken.objects.filter(user=user, expires_at__lte=timezone.now()).delete()
-    refresh = RefreshPart.for_user(user)
+    refresh = RefreshJWT.for_user(user)
     access = refresh.access_token
     access[PAIR_CLAIM] = refresh["jti"]
     return Pair(str(access), str(refresh), _end(access["exp"]), _end(refresh["exp"]))
 
 
 @transaction.atomic
-def pair_renew(text: str) -> Pair:
+def renew_token_pair(text: str) -> Pair:
     """Take a pair back and make another one; of two who try at once one gets it.
 
     Raises DomainError token_invalid.
@@ -113,11 +113,11 @@ def pair_renew(text: str) -> Pair:
     if refresh.get(api_settings.REVOKE_TOKEN_CLAIM) != get_md5_hash_password(user.password):
         raise _invalid()
     refresh.blacklist()
-    return pair_issue(user)
+    return issue_token_pair(user)
 
 
 @transaction.atomic
-def refresh_token_revoke(text: str) -> None:
+def revoke_refresh_token(text: str) -> None:
     """End the pair of a refresh token.
 
     Raises DomainError token_invalid, also for one that was used or revoked.
@@ -126,7 +126,7 @@ def refresh_token_revoke(text: str) -> None:
 
 
 @transaction.atomic
-def refresh_tokens_revoke(user: User) -> int:
+def revoke_refresh_tokens(user: User) -> int:
     """End all pairs of a user; returns how many."""
     _locked(user.pk)
     live = OutstandingToken.objects.filter(
@@ -137,7 +137,7 @@ def refresh_tokens_revoke(user: User) -> int:
     return len(ended)
 
 
-def pair_is_live(access: Token) -> bool:
+def is_pair_live(access: Token) -> bool:
     """Whether the pair of a valid access part was neither renewed nor revoked."""
     own = OutstandingToken.objects.filter(jti=str(access.get(PAIR_CLAIM, "")))
     return bool(own.filter(blacklistedtoken=None).exists())
@@ -154,7 +154,7 @@ def _locked(user_id: Any) -> None:
 def _usable(text: str) -> RefreshToken:
     """The token, its user's row locked until the end of the transaction."""
     try:
-        refresh = RefreshPart(text)  # type: ignore[arg-type]
+        refresh = RefreshJWT(text)  # type: ignore[arg-type]
     except TokenError as error:
         raise _invalid() from error
     _locked(refresh[api_settings.USER_ID_CLAIM])

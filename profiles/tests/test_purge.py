@@ -11,7 +11,7 @@ from django.utils import timezone
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AuditEntry
-from accounts.tokens.refresh import RefreshPart
+from accounts.tokens.refresh import RefreshJWT
 from profiles.models import Profile, ProfileUpload, RemovedObjects
 from profiles.retention import policy
 from profiles.retention.deletion import delete_task, keep_task_files
@@ -109,7 +109,7 @@ def test_sessions_and_refresh_tokens_that_expired_go_and_others_stay(client):
         client.logout()
         client.force_login(alice)
         client.session.save()
-    RefreshPart.for_user(alice), RefreshPart.for_user(alice)
+    RefreshJWT.for_user(alice), RefreshJWT.for_user(alice)
     old = timezone.now() - LONG_AGO
     for model, field in ((Session, "expire_date"), (OutstandingToken, "expires_at")):
         model.objects.create(**{"pk" if model is Session else "jti": "old", field: old})

@@ -8,8 +8,8 @@ from rest_framework_simplejwt.authentication import JWTAuthentication
 from rest_framework_simplejwt.tokens import Token
 
 from accounts.models import AccessToken, User
-from accounts.tokens.access import PREFIX, user_of_secret
-from accounts.tokens.refresh import pair_is_live
+from accounts.tokens.access import PREFIX, find_usable_token
+from accounts.tokens.refresh import is_pair_live
 from webprofile.observability.facts import note
 
 Scope = AccessToken.Scope
@@ -33,7 +33,7 @@ class AccessTokenAuthentication(authentication.BaseAuthentication):
         secret = bearer_of(request)
         if not secret.startswith(PREFIX):
             return None
-        token = user_of_secret(secret)
+        token = find_usable_token(secret)
         if token is None:
             raise exceptions.AuthenticationFailed(code="token_invalid")
         user = token.user
@@ -59,7 +59,7 @@ class JwtAuthentication(JWTAuthentication):
 
     def get_user(self, validated_token: Token) -> Any:
         user = super().get_user(validated_token)
-        if not pair_is_live(validated_token):
+        if not is_pair_live(validated_token):
             raise exceptions.AuthenticationFailed(code="token_invalid")
         return user
 

@@ -46,7 +46,7 @@ SIMPLE_JWT: dict[str, Any] = {
     "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
     "ROTATE_REFRESH_TOKENS": True,
     "BLACKLIST_AFTER_ROTATION": True,
-    "AUTH_TOKEN_CLASSES": ("accounts.tokens.refresh.AccessPart",),
+    "AUTH_TOKEN_CLASSES": ("accounts.tokens.refresh.AccessJWT",),
     # a changed password invalidates tokens that were issued before
     "CHECK_REVOKE_TOKEN": True,
 }

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from accounts.models import User
 from accounts.tokens.access import issue_token
-from accounts.tokens.refresh import pair_issue
+from accounts.tokens.refresh import issue_token_pair
 from tasks.tests.make import make_task, make_worker
 from webprofile.tests.permission_world import rolled_back
 
@@ -88,7 +88,7 @@ def credentials(name):
     cache.clear()  # limits of log-ins are no faults
     user = User.objects.get(email=f"{name}@example.com")
     if name == "alice":
-        return pair_issue(user).access
+        return issue_token_pair(user).access
     return issue_token(user, name="fuzz", scopes=["read", "write", "admin"], days=1)[1]
 
 

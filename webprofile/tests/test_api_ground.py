@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 
 from accounts.models import AccessToken
 from accounts.tokens.access import issue_token, revoke_token
-from accounts.tokens.refresh import pair_issue
+from accounts.tokens.refresh import issue_token_pair
 from tasks.tests.make import make_task, make_user
 from webprofile.api.throttling import CallerThrottle
 from webprofile.observability.tests.parts import redis_server
@@ -52,7 +52,7 @@ def test_a_session_a_jwt_and_an_access_token_let_the_same_user_in():
     user = make_user()
     session = APIClient()
     session.force_login(user)
-    for client in (session, bearer(pair_issue(user).access), bearer(issued(user))):
+    for client in (session, bearer(issue_token_pair(user).access), bearer(issued(user))):
         assert client.get("/api/v1/me/").json()["email"] == user.email
 
 
@@ -72,7 +72,7 @@ def test_a_token_that_is_none_lets_nobody_in(secret):
 def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
     user = make_user()
     expired, revoked, live = issued(user), issued(user), issued(user)
-    jwt = pair_issue(user).access
+    jwt = issue_token_pair(user).access
     first, second, _ = AccessToken.objects.order_by("id")
     AccessToken.objects.filter(pk=first.pk).update(expires_at=timezone.now())
     revoke_token(second, by=second.user)
@@ -84,7 +84,7 @@ def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
 
 def test_a_changed_password_ends_the_tokens_of_a_log_in():
     user = make_user()
-    client = bearer(pair_issue(user).access)
+    client = bearer(issue_token_pair(user).access)
     user.set_password("another long password")
     user.save()
     problem(client.get(TASKS), 401, "token_invalid")

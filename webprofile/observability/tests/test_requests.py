@@ -8,7 +8,7 @@ from channels.testing import ApplicationCommunicator, WebsocketCommunicator
 from prometheus_client import REGISTRY
 
 from accounts.tokens.access import issue_token
-from accounts.tokens.refresh import pair_issue
+from accounts.tokens.refresh import issue_token_pair
 from tasks.tests.make import make_task, make_user
 from webprofile.asgi import application
 from webprofile.observability import requests
@@ -144,7 +144,7 @@ def test_lines_of_a_request_name_the_user_and_the_task_but_no_mail(client):
 def test_a_request_with_a_token_names_the_user_too(client, monkeypatch):
     user = make_user("alice")
     secrets = (
-        pair_issue(user).access,
+        issue_token_pair(user).access,
         issue_token(user, name="script", scopes=["read"], days=1)[1],
     )
     noted = []
