@@ -23,21 +23,21 @@ def time_zones() -> tuple[str, ...]:
     return ("UTC", *sorted("/".join(p) for p in places if p[0] not in _ODD_REGIONS))
 
 
-def zone_named(name: str) -> ZoneInfo | None:
+def find_zone(name: str) -> ZoneInfo | None:
     """Return the time zone with this name; None if there is none. The name is untrusted."""
     return ZoneInfo(name) if name in _zone_names() else None
 
 
-def zone_of(user: User | None, cookie: str = "") -> ZoneInfo | None:
+def user_time_zone(user: User | None, cookie: str = "") -> ZoneInfo | None:
     """Return the user's time zone, or else the browser's; None if neither is known.
 
     cookie: value of the cookie `COOKIE`, possibly percent-encoded
     """
-    chosen = zone_named(user.time_zone) if user else None
-    return chosen or zone_named(unquote(cookie))
+    chosen = find_zone(user.time_zone) if user else None
+    return chosen or find_zone(unquote(cookie))
 
 
-def language_activate(user: User) -> str | None:
+def activate_language(user: User) -> str | None:
     """Activate the user's language in this thread; return it, or None if none is set."""
     if user.language not in dict(settings.LANGUAGES):
         return None

@@ -43,7 +43,7 @@ def end_user_sessions(user: User, *, by: User | None, keep: str = "") -> int:
 
 
 @transaction.atomic
-def end_one_session(user: User, *, session_id: int, by: User | None) -> None:
+def end_session(user: User, *, session_id: int, by: User | None) -> None:
     """End one session of a user. Raises DomainError session_unknown."""
     session = UserSession.objects.filter(user=user, pk=session_id).first()
     if session is None:

@@ -56,13 +56,13 @@ class ReaderMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         user = self._user(request)
-        language = preferences.language_activate(user) if user else None
+        language = preferences.activate_language(user) if user else None
         if language:
             request.LANGUAGE_CODE = language
         address = audit.client_address.set(_address_of(request))
         cookie = request.COOKIES.get(preferences.COOKIE, "")
         # the API returns times in UTC, whatever zone the user chose for pages
-        zone = UTC if is_api(request) else preferences.zone_of(user, cookie)
+        zone = UTC if is_api(request) else preferences.user_time_zone(user, cookie)
         try:
             with timezone.override(zone):
                 if user and _opens_page(request):

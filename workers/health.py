@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import Webhook
-from accounts.webhooks.events import DeviceOccasion, device_events
+from accounts.webhooks.events import DeviceOccurrence, add_device_deliveries
 from workers.models import HealthCheck, Worker
 from workers.services import release_worker
 
@@ -89,8 +89,8 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
         record_audit_entry(
             "worker.hold", worker, by=None, before={"held": ""}, after={"held": reason}
         )
-        occasion = DeviceOccasion(worker.pk, worker.name, at.isoformat())
-        device_events(Webhook.Event.DEVICE_HELD, [occasion])
+        occasion = DeviceOccurrence(worker.pk, worker.name, at.isoformat())
+        add_device_deliveries(Webhook.Event.DEVICE_HELD, [occasion])
     else:
         rows.update(held_reason=reason[:300])
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from accounts.models import Webhook
-from accounts.webhooks.events import DeviceOccasion, administrators_listening, device_events
+from accounts.webhooks.events import DeviceOccurrence, add_device_deliveries, administrator_webhooks
 from workers.models import Worker, online_since
 from workers.status import DeviceStatus
 
@@ -69,12 +69,12 @@ def devices_lost_tell() -> None:
     Must not be called while agents may still be reconnecting after the site was down.
     """
     event = Webhook.Event.DEVICE_LOST
-    if not administrators_listening(event).exists():
+    if not administrator_webhooks(event).exists():
         return
     silent = lost_before()
     lost = Worker.objects.filter(
         pulse__last_seen_at__lt=silent, pulse__last_seen_at__gt=silent - RECENT, retired_at=None
     )
     rows = lost.values_list("pk", "name", "pulse__last_seen_at")
-    occasions = (DeviceOccasion(pk, name, at.isoformat()) for pk, name, at in rows)
-    device_events(event, occasions, since=silent - RECENT)
+    occasions = (DeviceOccurrence(pk, name, at.isoformat()) for pk, name, at in rows)
+    add_device_deliveries(event, occasions, since=silent - RECENT)

@@ -45,7 +45,7 @@ def labels_of(worker: Worker) -> dict[str, str]:
     return {str(name): str(value) for name, value in sorted(merged.items())}
 
 
-def named_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
+def visible_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
     """Return the runtime of a worker by version, if the user may use the worker."""
     runtimes = Runtime.objects.filter(
         worker__in=visible_workers(reader), worker=worker_id, version=version

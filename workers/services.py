@@ -189,7 +189,7 @@ def revoke_worker(worker: Worker, *, by: User | None) -> bool:
 
     Returns whether a token or a code was valid until then.
     """
-    codes = tokens.codes_revoke(worker)
+    codes = tokens.revoke_codes(worker)
     revoked = tokens.revoke_tokens(worker)
     if codes or revoked:
         record_audit_entry(
@@ -222,7 +222,7 @@ def retire_worker(worker: Worker, *, by: User | None) -> bool:
     ):
         return False
     worker.refresh_from_db()
-    tokens.codes_revoke(worker)
+    tokens.revoke_codes(worker)
     tokens.revoke_tokens(worker)
     worker.pools.clear()
     record_audit_entry(
@@ -251,7 +251,7 @@ def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
     for name in ("name", "slots", "labels"):
         if name in changes:
             setattr(row, name, changes[name])
-    labels_check(row.labels)
+    validate_labels(row.labels)
     _check_slots(row)
     if row.name != before["name"]:
         _check_name(row)
@@ -270,7 +270,7 @@ def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
     return bool(after)
 
 
-def labels_check(labels: Mapping[str, str]) -> None:
+def validate_labels(labels: Mapping[str, str]) -> None:
     """Validate the labels of a worker. Raises DomainError label_bad, label_long, labels_many."""
     if len(labels) > LABELS_LIMIT:
         raise DomainError("labels_many", field="labels", limit=LABELS_LIMIT)

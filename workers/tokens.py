@@ -36,7 +36,7 @@ def bearer_of(header: str) -> str:
 @transaction.atomic
 def issue_code(worker: Worker) -> str:
     """Return a new enrolment code, valid once and for a day; revoke the earlier codes."""
-    codes_revoke(worker)
+    revoke_codes(worker)
     code = CODE_PREFIX + secrets.token_urlsafe(24)
     worker.secrets.create(
         kind=WorkerSecret.Kind.CODE,
@@ -70,7 +70,7 @@ def redeem_code(code: str) -> tuple[Worker, str]:
     return row.worker, token
 
 
-def codes_revoke(worker: Worker) -> int:
+def revoke_codes(worker: Worker) -> int:
     """Revoke the unused enrolment codes of a worker; return how many."""
     unused = worker.secrets.filter(kind=WorkerSecret.Kind.CODE, used_at=None, revoked_at=None)
     return unused.update(revoked_at=timezone.now())

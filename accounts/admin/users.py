@@ -21,7 +21,7 @@ from accounts import services
 from accounts.audit import entries_about
 from accounts.models import User
 from accounts.selectors import current_user, has_second_factor, human_users, with_sessions
-from accounts.sessions import end_one_session, sessions_of
+from accounts.sessions import end_session, sessions_of
 from accounts.tokens.access import usable_tokens
 from webprofile.admin.action_pages import ActionsAdmin
 from webprofile.admin.actions import AdminAction, grant_words
@@ -177,7 +177,7 @@ class UserAdmin(ActionsAdmin):
     def session_end_view(self, request: HttpRequest, pk: int, session_id: int) -> HttpResponse:
         user = get_object_or_404(User, pk=pk)
         try:
-            end_one_session(user, session_id=session_id, by=current_user(request))
+            end_session(user, session_id=session_id, by=current_user(request))
             messages.success(request, gettext("The session is ended."))
         except DomainError as error:
             messages.info(request, word(error))

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts import services
 from accounts.models import AccessToken, AuditEntry, User
 from accounts.services import system_user
-from accounts.sessions import end_one_session, end_user_sessions, sessions_of
+from accounts.sessions import end_session, end_user_sessions, sessions_of
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
@@ -202,12 +202,12 @@ def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
     sessions = sessions_of(bob)
     assert len(sessions) == 3
     phone = next(s for s in sessions if s.user_agent == "phone")
-    end_one_session(bob, session_id=phone.pk, by=root)
+    end_session(bob, session_id=phone.pk, by=root)
     assert other.get("/tasks/").status_code == 302
     with refused("session_unknown"):
-        end_one_session(bob, session_id=phone.pk, by=root)
+        end_session(bob, session_id=phone.pk, by=root)
     with refused("session_unknown"):
-        end_one_session(root, session_id=sessions_of(bob)[0].pk, by=root)
+        end_session(root, session_id=sessions_of(bob)[0].pk, by=root)
     assert end_user_sessions(bob, by=root, keep=client.session.session_key) == 1
     assert client.get("/tasks/").status_code == 200
     assert third.get("/tasks/").status_code == 302

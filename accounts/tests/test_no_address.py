@@ -6,7 +6,7 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts.models import AuditEntry
-from accounts.sessions import end_one_session
+from accounts.sessions import end_session
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_the_session_says_that_its_address_is_not_known(asks):
         text = client.get(page).text
         assert "not known" in text
         assert "0.0.0.0" not in text
-    end_one_session(alice, session_id=UserSession.objects.get().pk, by=None)
+    end_session(alice, session_id=UserSession.objects.get().pk, by=None)
     assert AuditEntry.objects.get().before == {}
 
 

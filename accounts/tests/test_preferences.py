@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts import audit
 from accounts.models import User
-from accounts.preferences import time_zones, zone_of
+from accounts.preferences import time_zones, user_time_zone
 from accounts.tests.make import MINE, STRANGERS
 from tasks.models import Task
 from tasks.tests.make import just_before_writing, make_user, make_waiting_task
@@ -158,7 +158,7 @@ def test_the_list_of_zones_has_places_and_utc_first():
     zones = time_zones()
     assert zones[0] == "UTC"
     assert {"Asia/Shanghai", "America/Argentina/Buenos_Aires", "Europe/Berlin"} <= set(zones)
-    assert all(zone_of(User(time_zone=zone)) for zone in zones)
+    assert all(user_time_zone(User(time_zone=zone)) for zone in zones)
 
 
 def test_no_template_calls_a_local_date_utc():

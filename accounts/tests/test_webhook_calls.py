@@ -14,7 +14,7 @@ from accounts.models import AuditEntry, Webhook, WebhookDelivery
 from accounts.tests.webhook_receiver import make_certificate, receiving
 from accounts.webhooks import addresses, client, deliveries
 from accounts.webhooks.deliveries import MOST_CALLS, sweep_deliveries, try_delivery
-from accounts.webhooks.events import DeviceOccasion, device_events
+from accounts.webhooks.events import DeviceOccurrence, add_device_deliveries
 from accounts.webhooks.registration import (
     add_webhook,
     enable_webhook,
@@ -22,7 +22,7 @@ from accounts.webhooks.registration import (
     rotate_webhook_secret,
     send_test_delivery,
 )
-from accounts.webhooks.signatures import sealed, signature, signed_headers
+from accounts.webhooks.signatures import encrypt_secret, signature, signed_headers
 from tasks.lifecycle.outcomes import abandon_task
 from tasks.tests.make import make_task, make_user, make_worker
 from webprofile.errors import DomainError
@@ -102,8 +102,8 @@ def test_the_headers_of_two_secrets_are_these_bytes():
     non-ASCII made by the code that signed before its library did.
     """
     webhook = Webhook(
-        secret=sealed("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-        former_secret=sealed("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"),
+        secret=encrypt_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        former_secret=encrypt_secret("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"),
     )
     message, body = "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}'
     assert signed_headers(webhook, message=message, at=1614265330, body=body) == {
@@ -273,7 +273,7 @@ def test_calls_whose_actor_died_each_time_have_an_end(receiver):
 def test_who_was_an_administrator_when_a_device_went_away_hears_nothing_of_it_later(receiver):
     root = make_user("root", is_staff=True)
     webhook, _ = hook(receiver, root, events=["device.lost"])
-    device_events(Webhook.Event.DEVICE_LOST, [DeviceOccasion(1, "box", "x")])
+    add_device_deliveries(Webhook.Event.DEVICE_LOST, [DeviceOccurrence(1, "box", "x")])
     root.is_staff = False
     root.save()
     delivery = deliver(webhook.deliveries.get())

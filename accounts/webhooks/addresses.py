@@ -38,7 +38,7 @@ class Endpoint:
     target: str
 
 
-def url_check(url: str) -> str:
+def validate_webhook_url(url: str) -> str:
     """Return an address as it is kept. Raises DomainError webhook_url for what never may be one.
 
     Nothing is resolved: that is done for each call anew.
@@ -66,7 +66,7 @@ def endpoint_of(url: str) -> Endpoint:
     Raises DomainError webhook_url, webhook_unknown_name, webhook_refused: every address of the name
     must be allowed, or a name with two could be called until the other one is chosen.
     """
-    parts = urlsplit(url_check(url))
+    parts = urlsplit(validate_webhook_url(url))
     host, port = parts.hostname or "", parts.port or 443
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -17,7 +17,7 @@ from accounts.models import Webhook, WebhookDelivery
 from webprofile.background import enqueue_on_commit
 
 
-def task_ended(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
+def add_task_deliveries(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
     """Create deliveries about a finished task for its owner's webhooks."""
     event = Webhook.Event.TASK_FINISHED
     data = {
@@ -32,7 +32,7 @@ def task_ended(task_id: int, owner_id: int, outcome: str, reason: str) -> None:
 
 
 @dataclass(frozen=True)
-class DeviceOccasion:
+class DeviceOccurrence:
     """An event of a device; `key` identifies this occurrence."""
 
     worker_id: int
@@ -40,9 +40,9 @@ class DeviceOccasion:
     key: str
 
 
-def device_events(
+def add_device_deliveries(
     event: Webhook.Event,
-    occasions: Iterable[DeviceOccasion],
+    occasions: Iterable[DeviceOccurrence],
     *,
     since: datetime.datetime | None = None,
 ) -> None:
@@ -51,7 +51,7 @@ def device_events(
     since: no earlier time at which deliveries of these occurrences may exist; they are excluded by
         one query. None if there are none yet
     """
-    webhooks = list(_held(administrators_listening(event)))
+    webhooks = list(_held(administrator_webhooks(event)))
     if not webhooks:
         return
     existing = set[tuple[int, str]]()
@@ -71,7 +71,7 @@ def device_events(
                 add_delivery(webhook, event.value, key=key, data=data)
 
 
-def administrators_listening(event: Webhook.Event) -> QuerySet[Webhook]:
+def administrator_webhooks(event: Webhook.Event) -> QuerySet[Webhook]:
     return _listening(event).filter(user__is_staff=True)
 
 

@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import User, Webhook, WebhookDelivery
-from accounts.webhooks.addresses import url_check
+from accounts.webhooks.addresses import validate_webhook_url
 from accounts.webhooks.events import add_delivery
-from accounts.webhooks.signatures import new_secret, sealed
+from accounts.webhooks.signatures import encrypt_secret, new_secret
 from webprofile.errors import DomainError
 
 WEBHOOKS_LIMIT = 10
@@ -23,14 +23,16 @@ def add_webhook(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook
 
     Raises DomainError: webhook_url, webhook_events, webhook_limit.
     """
-    url = url_check(url)
+    url = validate_webhook_url(url)
     chosen = _events(user, events)
     # lock the owner's row, so that concurrent requests cannot exceed the limit
     User.objects.select_for_update().get(pk=user.pk)
     if user.webhooks.count() >= WEBHOOKS_LIMIT:
         raise DomainError("webhook_limit")
     secret = new_secret()
-    webhook = Webhook.objects.create(user=user, url=url, events=chosen, secret=sealed(secret))
+    webhook = Webhook.objects.create(
+        user=user, url=url, events=chosen, secret=encrypt_secret(secret)
+    )
     record_audit_entry("webhook.add", webhook, by=user, after={"events": chosen})
     return webhook, secret
 
@@ -49,7 +51,7 @@ def rotate_webhook_secret(webhook: Webhook) -> str:
     """Return a new secret, shown only once; the former one also signs until it is ended."""
     secret = new_secret()
     row = Webhook.objects.select_for_update().get(pk=webhook.pk)
-    row.former_secret, row.secret = row.secret, sealed(secret)
+    row.former_secret, row.secret = row.secret, encrypt_secret(secret)
     row.save(update_fields=["secret", "former_secret"])
     record_audit_entry("webhook.rotate", row, by=row.user)
     return secret

@@ -22,7 +22,7 @@ def new_secret() -> str:
     return PREFIX + base64.b64encode(secrets.token_bytes(24)).decode()
 
 
-def sealed(secret: str) -> str:
+def encrypt_secret(secret: str) -> str:
     return cipher_for(_PURPOSE).encrypt(secret.encode()).decode()
 
 

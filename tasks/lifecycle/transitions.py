@@ -8,7 +8,7 @@ import structlog
 from django.db import connections, router, transaction
 from django.utils import timezone
 
-from accounts.webhooks.events import task_ended
+from accounts.webhooks.events import add_task_deliveries
 from tasks.lifecycle import wakeups
 from tasks.models import Purpose, Task, TaskEvent
 from tasks.states import ENTERED_FROM, TaskState
@@ -67,7 +67,7 @@ def _publish(
     TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
     wakeups.task_changed_on_commit(task)
     if to == TaskState.FINISHED and task.purpose == Purpose.USER:
-        task_ended(task.pk, task.owner_id, task.outcome, task.reason)
+        add_task_deliveries(task.pk, task.owner_id, task.outcome, task.reason)
     facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}
     log.info("task_moved", **about, task=task.pk, **facts)
     TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()

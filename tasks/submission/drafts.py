@@ -39,7 +39,7 @@ from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from workers.models import Runtime, Worker
-from workers.selectors import named_runtime
+from workers.selectors import visible_runtime
 
 PROGRAM = "load_and_run"
 MODEL = "model.mge"
@@ -125,7 +125,7 @@ def _runtime(
 ) -> Runtime | None:
     """Return the chosen runtime, or the best one for a target, if the user may use it."""
     if request.target is None:
-        return named_runtime(user, worker.pk, request.runtime_version) if worker else None
+        return visible_runtime(user, worker.pk, request.runtime_version) if worker else None
     try:
         return candidates_or_refuse(request.target, user=user)[0].runtime
     except DomainError as error:

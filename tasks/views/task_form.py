@@ -21,7 +21,7 @@ from tasks.submission.validation import allowed_priority, candidates_or_refuse, 
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
-from workers.selectors import labels_of, named_runtime, visible_workers
+from workers.selectors import labels_of, visible_runtime, visible_workers
 
 #: texts of files that the form alone refuses (`static/js/tasks/new/file_heads.js`)
 _FORM_ONLY: dict[str, Any] = {
@@ -126,7 +126,7 @@ def _candidate(params: QueryDict, reader: User) -> Candidate | None:
     worker_id = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
     if worker_id is None or not version.isprintable():
         return None
-    runtime = named_runtime(reader, worker_id, version[:40])
+    runtime = visible_runtime(reader, worker_id, version[:40])
     return None if runtime is None else Candidate(runtime.worker, runtime)
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from workers.models import Pool, Worker
-from workers.services import labels_check
+from workers.services import validate_labels
 
 
 class LabelsField(forms.CharField):
@@ -35,7 +35,7 @@ class LabelsField(forms.CharField):
                 raise ValidationError(_("There are two labels called “%s”.") % name)
             labels[name] = text
         try:
-            labels_check(labels)
+            validate_labels(labels)
         except DomainError as error:
             raise ValidationError(word(error)) from error
         return labels
