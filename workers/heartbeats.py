@@ -10,7 +10,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from accounts.models import Webhook
-from accounts.webhooks.events import DeviceOccurrence, add_device_deliveries, administrator_webhooks
+from accounts.webhooks.events import (
+    DeviceOccurrence,
+    add_device_deliveries,
+    administrator_webhooks,
+)
 from workers.models import Worker, online_since
 from workers.status import DeviceStatus
 
@@ -18,7 +22,9 @@ from workers.status import DeviceStatus
 RECENT = datetime.timedelta(hours=1)
 
 
-class Beat(TextChoices):
+class HeartbeatStatus(TextChoices):
+    """How late a worker's last heartbeat is, whatever its `DeviceStatus`."""
+
     ON_TIME = "on_time", _("on time")
     #: missed some heartbeats: it counts as offline, but its attempts are still live
     LATE = "late", _("late")
@@ -36,34 +42,37 @@ def lost_before() -> datetime.datetime:
     return timezone.now() - datetime.timedelta(seconds=timeout_s)
 
 
-def beat_of(worker: Worker) -> Beat:
+def heartbeat_status(worker: Worker) -> HeartbeatStatus:
     if worker.last_seen_at is None:
-        return Beat.NEVER
+        return HeartbeatStatus.NEVER
     if worker.last_seen_at >= online_since():
-        return Beat.ON_TIME
-    return Beat.LATE if worker.last_seen_at >= lost_before() else Beat.LOST
+        return HeartbeatStatus.ON_TIME
+    is_late = worker.last_seen_at >= lost_before()
+    return HeartbeatStatus.LATE if is_late else HeartbeatStatus.LOST
 
 
-def beat_is(beat: Beat) -> Q:
-    """Return the condition on rows for which `beat_of` returns `beat`."""
+def heartbeat_status_is(status: HeartbeatStatus) -> Q:
+    """Return the condition on rows for which `heartbeat_status` returns `status`."""
     late, lost = online_since(), lost_before()
     return {
-        Beat.ON_TIME: Q(pulse__last_seen_at__gte=late),
-        Beat.LATE: Q(pulse__last_seen_at__lt=late, pulse__last_seen_at__gte=lost),
-        Beat.LOST: Q(pulse__last_seen_at__lt=lost),
-        Beat.NEVER: Q(pulse__last_seen_at=None),
-    }[beat]
+        HeartbeatStatus.ON_TIME: Q(pulse__last_seen_at__gte=late),
+        HeartbeatStatus.LATE: Q(pulse__last_seen_at__lt=late, pulse__last_seen_at__gte=lost),
+        HeartbeatStatus.LOST: Q(pulse__last_seen_at__lt=lost),
+        HeartbeatStatus.NEVER: Q(pulse__last_seen_at=None),
+    }[status]
 
 
-def beats_count(workers: QuerySet[Worker]) -> dict[Beat, int]:
-    """Return the number of workers in each category, in one query."""
-    counts = {beat.value: Count("pk", filter=beat_is(beat)) for beat in Beat}
+def count_heartbeat_statuses(workers: QuerySet[Worker]) -> dict[HeartbeatStatus, int]:
+    """Return the number of workers in each status, in one query."""
+    counts = {
+        status.value: Count("pk", filter=heartbeat_status_is(status)) for status in HeartbeatStatus
+    }
     totals = workers.aggregate(**counts)
-    return {beat: totals[beat.value] for beat in Beat}
+    return {status: totals[status.value] for status in HeartbeatStatus}
 
 
 @transaction.atomic
-def devices_lost_tell() -> None:
+def notify_lost_devices() -> None:
     """Send webhooks about devices that were lost recently, once for each time that one is lost.
 
     Must not be called while agents may still be reconnecting after the site was down.
@@ -71,10 +80,12 @@ def devices_lost_tell() -> None:
     event = Webhook.Event.DEVICE_LOST
     if not administrator_webhooks(event).exists():
         return
-    silent = lost_before()
+    lost_since = lost_before()
     lost = Worker.objects.filter(
-        pulse__last_seen_at__lt=silent, pulse__last_seen_at__gt=silent - RECENT, retired_at=None
+        pulse__last_seen_at__lt=lost_since,
+        pulse__last_seen_at__gt=lost_since - RECENT,
+        retired_at=None,
     )
     rows = lost.values_list("pk", "name", "pulse__last_seen_at")
-    occasions = (DeviceOccurrence(pk, name, at.isoformat()) for pk, name, at in rows)
-    add_device_deliveries(event, occasions, since=silent - RECENT)
+    occurrences = (DeviceOccurrence(pk, name, at.isoformat()) for pk, name, at in rows)
+    add_device_deliveries(event, occurrences, since=lost_since - RECENT)

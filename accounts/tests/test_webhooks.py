@@ -14,7 +14,7 @@ from tasks.management.commands.sweep import Rounds
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from workers.health import close_check, open_check
-from workers.heartbeats import devices_lost_tell
+from workers.heartbeats import notify_lost_devices
 from workers.models import HealthCheck, Pulse
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -108,17 +108,17 @@ def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
     root = make_user("root", is_staff=True)
     webhook, _ = add_webhook(root, url=URL, events=["device.lost", "device.held"])
     worker = make_worker("box")
-    devices_lost_tell()
+    notify_lost_devices()
     assert not webhook.deliveries.exists()
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
     Pulse.objects.filter(worker=worker).update(last_seen_at=long_ago)
     for _ in range(3):
-        devices_lost_tell()
+        notify_lost_devices()
     told = webhook.deliveries.get()
     assert (told.event, told.data["name"]) == ("device.lost", "box")
     later = long_ago + datetime.timedelta(seconds=3)
     Pulse.objects.filter(worker=worker).update(last_seen_at=later)
-    devices_lost_tell()
+    notify_lost_devices()
     assert webhook.deliveries.count() == 2
 
 
@@ -144,9 +144,9 @@ def test_devices_that_stay_away_cost_the_sweep_no_query_each(
     settings, django_assert_max_num_queries
 ):
     webhook = lost_webhook(settings, *(f"box{number}" for number in range(6)))
-    devices_lost_tell()
+    notify_lost_devices()
     with django_assert_max_num_queries(6):
-        devices_lost_tell()
+        notify_lost_devices()
     assert webhook.deliveries.count() == 6
 
 
@@ -166,5 +166,5 @@ def test_who_administers_no_more_hears_of_no_device(settings):
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
     make_worker("box")
     Pulse.objects.update(last_seen_at=long_ago)
-    devices_lost_tell()
+    notify_lost_devices()
     assert not webhook.deliveries.exists()

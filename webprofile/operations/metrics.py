@@ -24,7 +24,7 @@ from tasks.lifecycle.sweep import HINT_PATIENCE
 from tasks.models import EndTally, Task
 from tasks.scheduling.fair_share import HEALTH_TIER, tiers
 from tasks.states import LIVE, TaskState
-from workers.heartbeats import beats_count
+from workers.heartbeats import count_heartbeat_statuses
 from workers.models import Worker
 from workers.status import ENABLED, NOT_HELD, NOT_RETIRED
 
@@ -173,9 +173,8 @@ def _tasks() -> Iterator[Metric]:
 
 def _workers() -> Iterator[Metric]:
     known = Worker.objects.filter(NOT_RETIRED.rows(""))
-    beats: dict[str, float] = {
-        beat.value: number for beat, number in beats_count(known.filter(ENABLED.rows(""))).items()
-    }
+    counts = count_heartbeat_statuses(known.filter(ENABLED.rows("")))
+    beats: dict[str, float] = {status.value: count for status, count in counts.items()}
     yield _by_label("mgw_workers", beats)
     filters = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
     out = known.aggregate(**{name: Count("pk", filter=rule) for name, rule in filters.items()})

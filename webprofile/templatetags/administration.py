@@ -6,7 +6,7 @@ from accounts.models import AuditEntry
 from webprofile.admin.entries import Difference
 from webprofile.admin.entries import action_name as name_of
 from webprofile.admin.entries import differences as differences_of
-from workers.heartbeats import Beat, beats_count
+from workers.heartbeats import HeartbeatStatus, count_heartbeat_statuses
 from workers.models import Worker
 
 register = template.Library()
@@ -29,7 +29,7 @@ def recent_entries(limit: int) -> list[AuditEntry]:
 
 
 @register.simple_tag
-def beats() -> list[tuple[Beat, int]]:
+def beats() -> list[tuple[HeartbeatStatus, int]]:
     """Return the number of devices in service by heartbeat status, without counts of zero."""
-    counts = beats_count(Worker.objects.filter(retired_at=None))
-    return [(beat, count) for beat, count in counts.items() if count]
+    counts = count_heartbeat_statuses(Worker.objects.filter(retired_at=None))
+    return [(status, count) for status, count in counts.items() if count]

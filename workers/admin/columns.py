@@ -13,14 +13,19 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from tasks.lifecycle.reasons import held_words
 from webprofile.templatetags.moments import local_and_utc_text
-from workers.heartbeats import Beat, beat_of
+from workers.heartbeats import HeartbeatStatus, heartbeat_status
 from workers.models import Runtime, Worker
 from workers.releases import is_behind
 from workers.selectors import labels_of
 from workers.status import DeviceStatus, status_of
 
-#: shapes tell what colours tell: a circle, a triangle, a square, a ring
-_SHAPES = {Beat.ON_TIME: "●", Beat.LATE: "▲", Beat.LOST: "■", Beat.NEVER: "○"}
+#: shapes repeat the meaning of the colours: a circle, a triangle, a square, a ring
+_SHAPES = {
+    HeartbeatStatus.ON_TIME: "●",
+    HeartbeatStatus.LATE: "▲",
+    HeartbeatStatus.LOST: "■",
+    HeartbeatStatus.NEVER: "○",
+}
 
 #: the mark of a device that is not in service
 _KINDS = {
@@ -36,14 +41,14 @@ def heartbeat(worker: Worker) -> SafeString | str:
     """A coloured shape, the time since the last heartbeat, and the word for it."""
     if worker.retired_at:
         return "–"
-    beat = beat_of(worker)
+    status = heartbeat_status(worker)
     at = worker.last_seen_at
     return format_html(
         '<span class="heartbeat heartbeat--{}"><span aria-hidden="true">{}</span> '
         '<span class="heartbeat__state">{}</span>{}</span>',
-        beat.value,
-        _SHAPES[beat],
-        beat.label,
+        status.value,
+        _SHAPES[status],
+        status.label,
         format_html(
             ' <time class="heartbeat__time" datetime="{}" title="{}">{}</time>',
             at.isoformat(),

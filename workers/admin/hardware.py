@@ -27,7 +27,7 @@ from workers import releases, services
 from workers.admin import columns
 from workers.admin.forms import UsersForm, WorkerForm
 from workers.grants import add_grants, remove_grants
-from workers.heartbeats import Beat, beat_is, beats_count
+from workers.heartbeats import HeartbeatStatus, count_heartbeat_statuses, heartbeat_status_is
 from workers.models import Worker
 from workers.status import NOT_RETIRED, SERVICE_RULES, with_shut_out_at
 
@@ -37,16 +37,18 @@ CHECKS_SHOWN = 10
 CODES = "enrolment_codes"
 
 
-class BeatFilter(admin.SimpleListFilter):
+class HeartbeatFilter(admin.SimpleListFilter):
     title = _("heartbeat")
     parameter_name = "beat"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [*Beat.choices]
+        return [*HeartbeatStatus.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         value = self.value()
-        return queryset.filter(beat_is(Beat(value))) if value in Beat.values else queryset
+        if value not in HeartbeatStatus.values:
+            return queryset
+        return queryset.filter(heartbeat_status_is(HeartbeatStatus(value)))
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -79,7 +81,7 @@ class WorkerAdmin(ActionsAdmin):
         "name", "number", columns.heartbeat, "state", "queue", columns.current, columns.versions,
         columns.agent, "where", "groups",
     )  # fmt: skip
-    list_filter = (BeatFilter, StateFilter, "is_public", "pools")
+    list_filter = (HeartbeatFilter, StateFilter, "is_public", "pools")
     list_per_page = 50
     search_fields = ("name", "facts__hostname", "facts__ip", "facts__cpu_model", "pools__name")
     search_help_text = _("Name, host, IP address, CPU or pool")
@@ -151,9 +153,9 @@ class WorkerAdmin(ActionsAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        beats = beats_count(Worker.objects.filter(retired_at=None))
-        shown = [(beat, count) for beat, count in beats.items() if count]
-        context = {"beats": shown, "title": _("Devices"), **(extra_context or {})}
+        counts = count_heartbeat_statuses(Worker.objects.filter(retired_at=None))
+        beats = [(status, count) for status, count in counts.items() if count]
+        context = {"beats": beats, "title": _("Devices"), **(extra_context or {})}
         return super().changelist_view(request, context)
 
     def facts_of(self, request: HttpRequest, row: Worker) -> dict[str, Any]:

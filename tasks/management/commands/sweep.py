@@ -23,7 +23,7 @@ from profiles.services import abandoned_uploads_purge
 from tasks.lifecycle.sweep import AWAY, is_coming_back, sweep
 from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
 from webprofile.observability.exposition import serve
-from workers.heartbeats import devices_lost_tell
+from workers.heartbeats import notify_lost_devices
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class Rounds:
         yield removed_sweep
         yield sweep_parts
         if not is_coming_back(self.began_at, timezone.now()):
-            yield devices_lost_tell
+            yield notify_lost_devices
         yield sweep_deliveries
 
 

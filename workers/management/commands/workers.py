@@ -12,7 +12,7 @@ from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from workers import services
-from workers.heartbeats import beat_of
+from workers.heartbeats import heartbeat_status
 from workers.models import Worker
 from workers.releases import enrol_line
 from workers.status import status_of, with_shut_out_at
@@ -104,7 +104,7 @@ def _row(worker: Worker, load: Load) -> dict[str, Any]:
     versions = [r.version + (" (broken)" if r.problem else "") for r in worker.runtimes.all()]
     values = (
         worker.name,
-        beat_of(worker).value,
+        heartbeat_status(worker).value,
         status_of(worker, is_busy=load.live > 0).value,
         worker.is_public,
         ", ".join(versions),
