@@ -1,1 +1,1 @@
-"""Who uses the site: users, and what they may do."""
+"""Users, how they log in, and the audit log."""

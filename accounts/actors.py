@@ -1,4 +1,4 @@
-"""Dramatiq entry points: load by id, call one service, return nothing."""
+"""Dramatiq actors of accounts."""
 
 import threading
 
@@ -6,24 +6,26 @@ import dramatiq
 
 from accounts.webhooks.deliveries import next_delivery, try_delivery
 
-#: one call at a time in each process, whose other threads read profiles: a receiver may take 15 s
-#: for each. Of the process, since what lies in Redis outlives a process that was killed
-_LINE = threading.Lock()
+#: allows one webhook call at a time in each process: a call may take 15 s, and the other threads
+#: are needed to build profiles. A lock in Redis would outlive a process that is killed
+_CALL_LOCK = threading.Lock()
 
 
-# what failed is tried again by its row, not by the broker; profiles go first (0 is the default)
+# a failed call is repeated through `next_at` of its row, not by the broker; actors that build
+# profiles have priority (their value is the default, 0)
 @dramatiq.actor(queue_name="webhooks", priority=10, max_retries=0, time_limit=45_000)
 def deliver_webhook(delivery_id: int) -> None:
-    """Call a webhook once, then queue the next call that is due. Idempotent.
+    """Call a webhook once, then enqueue the next delivery that is due. Idempotent.
 
-    While another thread calls, nothing is done: that one goes on with this row.
+    Does nothing while another thread of this process calls a webhook: that thread enqueues this
+    delivery when it has finished.
     """
-    if not _LINE.acquire(blocking=False):
+    if not _CALL_LOCK.acquire(blocking=False):
         return
     try:
         try_delivery(delivery_id)
     finally:
-        _LINE.release()
-    following = next_delivery()
-    if following is not None:
-        deliver_webhook.send(following)
+        _CALL_LOCK.release()
+    next_id = next_delivery()
+    if next_id is not None:
+        deliver_webhook.send(next_id)

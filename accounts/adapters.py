@@ -1,4 +1,4 @@
-"""Where allauth asks the site."""
+"""Adapters of django-allauth: client addresses, identity providers and encrypted second factors."""
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
@@ -16,11 +16,13 @@ from accounts.sessions import NO_ADDRESS
 
 
 class AccountAdapter(DefaultAccountAdapter):
-    def get_client_ip(self, request: HttpRequest) -> str:
-        """The client's address; NO_ADDRESS where none can be told, so that who logs in is let in.
+    """Canonical e-mail addresses, and logins from clients with an unknown IP address."""
 
-        A Unix socket has none, and X-Forwarded-For may say no address or name fewer than
-        TRUSTED_PROXY_COUNT of them. All such clients share what is limited by address.
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Return the client's IP address, or NO_ADDRESS if it is unknown, so that login works.
+
+        It is unknown behind a Unix socket, and if X-Forwarded-For contains no valid address or
+        fewer than TRUSTED_PROXY_COUNT. All such clients share one rate limit.
         """
         try:
             address: str = super().get_client_ip(request)
@@ -33,39 +35,39 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
         user.set_password(password)
-        # the rest of the row may have changed since it was read
+        # not the whole row, whose other columns may have changed since it was read
         user.save(update_fields=["password"])
 
 
 class IdentityAdapter(DefaultSocialAccountAdapter):
-    """Says whose account an address is that an identity provider verified."""
+    """Find the account that belongs to an address which an identity provider verified."""
 
     def authenticate_by_email(self, sociallogin: SocialLogin) -> tuple[User, str] | None:
-        """The user who proved to have the address, else the one who registered with it."""
-        found: tuple[User, str] | None = super().authenticate_by_email(sociallogin)
-        if found is None or is_email_verified(*found):
-            return found
-        user, email = found
-        # others may have written it among their further addresses
+        """Return the user with the verified address, else the one who registered with it."""
+        match: tuple[User, str] | None = super().authenticate_by_email(sociallogin)
+        if match is None or is_email_verified(*match):
+            return match
+        user, email = match
+        # other users may have added the address as a secondary one without verifying it
         return User.objects.filter(email__iexact=email).first() or user, email
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Shut out whoever registered with an address before its owner came.
+        """Revoke the access of anybody who registered with the address but never verified it.
 
-        allauth saves the user's whole row after this, so it is read once more here.
+        The user is refreshed from the database, because allauth saves the whole row afterwards.
         """
         process = sociallogin.state.get("process")
         if process == AuthProcess.CONNECT and request.user.is_authenticated:
             request.user.refresh_from_db()
         if process in (AuthProcess.CONNECT, AuthProcess.REDIRECT) or sociallogin.account.pk:
             return
-        if found := self.authenticate_by_email(sociallogin):
-            sociallogin.user, email = found
+        if match := self.authenticate_by_email(sociallogin):
+            sociallogin.user, email = match
             adopt_user(sociallogin.user, email=email, keep=request.session.session_key or "")
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
-    """Keeps the seeds of codes encrypted: whoever reads the database alone cannot make codes."""
+    """Encrypt the secrets of second factors, so that a copy of the database yields no codes."""
 
     def encrypt(self, text: str) -> str:
         return cipher_for("second factor").encrypt(text.encode()).decode()

@@ -9,5 +9,5 @@ class AccountsConfig(AppConfig):
     verbose_name = _("People")
 
     def ready(self) -> None:
-        # its models are there only now
+        # the receivers import models, which are available only now
         import_module("accounts.receivers")

@@ -22,8 +22,9 @@ def record_audit_entry(
 ) -> AuditEntry:
     """Create an audit entry, in the transaction that makes the change.
 
-    action: `<noun>.<verb>`; before, after: JSON values of what changed, never a secret
-    by: an administrator, or the user of the account; None for manage.py and the site itself
+    action: `<noun>.<verb>`
+    before, after: JSON values of the changed fields, never a secret
+    by: an administrator, or the owner of the account; None for manage.py and the site itself
     """
     return AuditEntry.objects.create(
         actor=by,

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts.models import Webhook
 
-#: kind of second factor -> key of `Authenticator.data` with the encrypted secret
+#: type of second factor -> key of `Authenticator.data` with the encrypted secret
 _SEEDS = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 
 
@@ -41,33 +41,33 @@ def reencrypt_secrets() -> int:
     """
     count = 0
     for pk in list(Authenticator.objects.filter(type__in=_SEEDS).values_list("pk", flat=True)):
-        count += _seed(pk)
+        count += _reencrypt_seed(pk)
     for pk in list(Webhook.objects.values_list("pk", flat=True)):
-        count += _webhook(pk)
+        count += _reencrypt_webhook(pk)
     return count
 
 
 @transaction.atomic
-def _seed(pk: int) -> int:
+def _reencrypt_seed(pk: int) -> int:
     row = Authenticator.objects.select_for_update().filter(pk=pk).first()
     name = _SEEDS[row.type] if row else ""
     if row is None or not row.data.get(name):
         return 0
-    row.data[name] = _anew("second factor", row.data[name])
+    row.data[name] = _reencrypt("second factor", row.data[name])
     row.save(update_fields=["data"])
     return 1
 
 
 @transaction.atomic
-def _webhook(pk: int) -> int:
+def _reencrypt_webhook(pk: int) -> int:
     row = Webhook.objects.select_for_update().filter(pk=pk).first()
     if row is None:
         return 0
-    row.secret = _anew("webhook secret", row.secret)
-    row.former_secret = row.former_secret and _anew("webhook secret", row.former_secret)
+    row.secret = _reencrypt("webhook secret", row.secret)
+    row.former_secret = row.former_secret and _reencrypt("webhook secret", row.former_secret)
     row.save(update_fields=["secret", "former_secret"])
     return 1
 
 
-def _anew(purpose: str, kept: str) -> str:
-    return cipher_for(purpose).rotate(kept.encode()).decode()
+def _reencrypt(purpose: str, ciphertext: str) -> str:
+    return cipher_for(purpose).rotate(ciphertext.encode()).decode()

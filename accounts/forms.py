@@ -1,4 +1,4 @@
-"""allauth's forms where the site has something of its own to say, and the forms of the profile."""
+"""Customized forms of django-allauth, and the forms of the account pages."""
 
 from typing import Any
 
@@ -18,7 +18,10 @@ from accounts.webhooks.addresses import LONGEST_URL
 
 
 class EmailField(AllauthEmailField):
-    """Takes an address however it is typed: on a Chinese keyboard letters may be full-width."""
+    """An e-mail field that returns the canonical form of an address.
+
+    Chinese input methods may type full-width letters, which are converted.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("max_length", EMAIL_LENGTH_LIMIT)
@@ -30,7 +33,7 @@ class EmailField(AllauthEmailField):
 
 
 class LoginForm(allauth_forms.LoginForm):
-    """Offers a reset by mail only where mail goes anywhere."""
+    """The login form; it offers a password reset only if the site has a mail server."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,7 +41,7 @@ class LoginForm(allauth_forms.LoginForm):
         self.fields["login"].widget.attrs["autocomplete"] = "username"
         self.fields["remember"].label = _("Keep me logged in")
         self.order_fields(["login", "password", "remember"])
-        _plain(self)
+        _adapt_fields(self)
 
 
 class SignupForm(allauth_forms.SignupForm):
@@ -47,7 +50,7 @@ class SignupForm(allauth_forms.SignupForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["email"].label = _("E-mail")
-        _checked_while_typed(self)
+        _check_password_while_typing(self)
 
 
 class SocialSignupForm(AllauthSocialSignupForm):
@@ -65,51 +68,55 @@ class AddEmailForm(allauth_forms.AddEmailForm):
 class ResetPasswordKeyForm(allauth_forms.ResetPasswordKeyForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _call_new(self)
-        _checked_while_typed(self)
+        _label_new_password(self)
+        _check_password_while_typing(self)
 
 
 class SetPasswordForm(allauth_forms.SetPasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _checked_while_typed(self)
+        _check_password_while_typing(self)
 
 
 class ChangePasswordForm(allauth_forms.ChangePasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["oldpassword"].label = _("Current password")
-        _call_new(self)
-        _checked_while_typed(self)
+        _label_new_password(self)
+        _check_password_while_typing(self)
 
 
 class ReauthenticateForm(allauth_forms.ReauthenticateForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _plain(self)
+        _adapt_fields(self)
 
 
 class _CodeForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["code"].label = _("Code")
-        _plain(self)
+        _adapt_fields(self)
 
 
 class ActivateAppForm(_CodeForm, ActivateTOTPForm):
-    """A new authenticator app."""
+    """Set up an authenticator app."""
 
 
 class SecondFactorForm(_CodeForm, factor_forms.AuthenticateForm):
-    """The second step of a log-in."""
+    """The code of the second factor, at login."""
 
 
-class SecondFactorOnceMoreForm(_CodeForm, factor_forms.ReauthenticateForm):
-    """Before what wants a fresh proof."""
+class SecondFactorReauthenticateForm(_CodeForm, factor_forms.ReauthenticateForm):
+    """The code of the second factor, before an action that requires reauthentication."""
+
+
+#: languages by their own names, which users recognize whatever the language of the page is
+LANGUAGE_NATIVE_NAMES = [("en", "English"), ("zh-hans", "中文")]
 
 
 class PreferencesForm(forms.ModelForm):
-    """Language, zone and colours; empty choices leave them to the browser."""
+    """Language, time zone and colours; an empty value stands for that of the browser."""
 
     class Meta:
         model = User
@@ -119,7 +126,7 @@ class PreferencesForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         self.fields["language"] = forms.ChoiceField(
             label=_("Language"),
-            choices=[("", _("as the browser asks")), *LANGUAGES_IN_THEMSELVES],
+            choices=[("", _("as the browser asks")), *LANGUAGE_NATIVE_NAMES],
             required=False,
         )
         chosen = self.instance.time_zone
@@ -135,12 +142,8 @@ class PreferencesForm(forms.ModelForm):
             field.widget.attrs["class"] = "field__input"
 
 
-#: a reader looks for a language by its own name, whichever language the page is in
-LANGUAGES_IN_THEMSELVES = [("en", "English"), ("zh-hans", "中文")]
-
-
 class TokenForm(forms.Form):
-    """What a new access token is for and may do. What is wrong is said by `issue_token`."""
+    """Name, scopes and lifetime of a new access token; `issue_token` validates them."""
 
     name = forms.CharField(
         label=_("Name"), help_text=_("What it is for: a script, a machine."), required=False
@@ -164,7 +167,7 @@ class TokenForm(forms.Form):
 
 
 class WebhookForm(forms.Form):
-    """A new webhook. What is wrong is said by `add_webhook`."""
+    """URL and events of a new webhook; `add_webhook` validates them."""
 
     url = forms.CharField(
         label=_("Address"), help_text=_("https:// and where your own server listens.")
@@ -186,21 +189,24 @@ class WebhookForm(forms.Form):
         }  # fmt: skip
 
 
-def _plain(form: forms.Form) -> None:
-    """Labels say what placeholders would repeat; a reset is offered where mail goes anywhere."""
+def _adapt_fields(form: forms.Form) -> None:
+    """Remove placeholders, which repeat the labels, and the password reset if mail is not set up.
+
+    Without a mail server the help text of the current password refers to an administrator.
+    """
     for field in form.fields.values():
         field.widget.attrs.pop("placeholder", None)
-    known = form.fields.keys() & {"password", "oldpassword"}
-    for name in known if not settings.HAS_MAIL_SERVER else ():
+    passwords = form.fields.keys() & {"password", "oldpassword"}
+    for name in passwords if not settings.HAS_MAIL_SERVER else ():
         form.fields[name].help_text = _("Forgotten? Ask an administrator for a new one.")
 
 
-def _call_new(form: forms.Form) -> None:
+def _label_new_password(form: forms.Form) -> None:
     form.fields["password1"].label = _("New password")
     form.fields["password2"].label = _("New password (again)")
 
 
-def _checked_while_typed(form: forms.Form) -> None:
-    """The new password's field is watched by `js/account/password.js`."""
-    _plain(form)
+def _check_password_while_typing(form: forms.Form) -> None:
+    """Mark the field of the new password for `js/account/password.js`, which validates it."""
+    _adapt_fields(form)
     form.fields["password1"].widget.attrs["data-password"] = ""

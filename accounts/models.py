@@ -1,4 +1,4 @@
-"""The user, tokens for scripts, and the log of what was done to accounts, devices and tasks."""
+"""Models of accounts: users, access tokens, webhooks and their deliveries, the audit log."""
 
 import unicodedata
 from typing import Any, ClassVar
@@ -37,7 +37,7 @@ def canonical_email(text: str) -> str:
 
 
 class UserManager(BaseUserManager["User"]):
-    """Makes users whose login is their e-mail."""
+    """Create and look up users, whose login name is their e-mail address."""
 
     def create_user(self, email: str, password: str | None = None, **extra: Any) -> "User":
         user = self.model(email=canonical_email(email), **extra)
@@ -67,14 +67,14 @@ class User(AbstractBaseUser, PermissionsMixin):
         _("active"), default=True, help_text=_("Clear this instead of deleting a user.")
     )
     date_joined = models.DateTimeField(_("joined"), default=timezone.now)
-    #: empty: what the browser asks for
+    #: a language code; empty for the browser's language
     language = models.CharField(_("language"), max_length=10, blank=True, default="")
-    #: a name of the tz database; empty: what the browser says
+    #: a name of the tz database; empty for the browser's time zone
     time_zone = models.CharField(_("time zone"), max_length=64, blank=True, default="")
     theme = models.CharField(
         _("colours"), max_length=5, choices=Theme, blank=True, default=Theme.SYSTEM
     )
-    #: of tasks that wait or run at once; empty: `TASKS_PER_USER`
+    #: maximum number of tasks that wait or run at once; None for the setting `TASKS_PER_USER`
     task_limit = models.PositiveIntegerField(
         _("tasks at once"),
         null=True,
@@ -99,12 +99,12 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     @classmethod
     def normalize_username(cls, username: str) -> str:
-        """Called by `clean()`, before a form asks whether the address is free."""
+        """Return the canonical address; `clean()` calls this before a form checks uniqueness."""
         return canonical_email(username)
 
 
 class AccessToken(models.Model):
-    """A script's own right to act for its user, kept as its sha256."""
+    """A token with which a script acts as its user; only its SHA-256 is stored."""
 
     class Scope(models.TextChoices):
         READ = "read", _("read tasks, results and devices")
@@ -113,7 +113,7 @@ class AccessToken(models.Model):
 
     user = models.ForeignKey(User, models.CASCADE, related_name="access_tokens")
     name = models.CharField(_("name"), max_length=100)
-    #: its first characters, by which a reader tells tokens apart
+    #: the first characters of the secret, by which users tell tokens apart
     prefix = models.CharField(max_length=16)
     sha256 = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(_("may"), default=list)
@@ -132,7 +132,7 @@ class AccessToken(models.Model):
 
     @property
     def scope_names(self) -> list[str]:
-        """What it may, in the reader's words."""
+        """The translated labels of its scopes."""
         return [str(self.Scope(scope).label) for scope in self.scopes]
 
     @property
@@ -141,7 +141,7 @@ class AccessToken(models.Model):
 
 
 class Webhook(models.Model):
-    """An address of a user's own that is told of events."""
+    """A URL of a user that the site calls when events happen."""
 
     class Event(models.TextChoices):
         TASK_FINISHED = "task.finished", _("a task of mine ended")
@@ -151,11 +151,11 @@ class Webhook(models.Model):
     user = models.ForeignKey(User, models.CASCADE, related_name="webhooks")
     url = models.CharField(_("address"), max_length=500)
     events = models.JSONField(_("events"), default=list)
-    #: encrypted; `former_secret` signs too until it is ended
+    #: encrypted; calls are also signed with `former_secret` until its owner ends it
     secret = models.CharField(max_length=300)
     former_secret = models.CharField(max_length=300, blank=True, default="")
     created_at = models.DateTimeField(_("made"), auto_now_add=True)
-    #: given up in a row; enough of them disable it
+    #: number of consecutive failed deliveries; at `MOST_FAILURES` the webhook is disabled
     failures = models.PositiveSmallIntegerField(default=0)
     disabled_at = models.DateTimeField(_("disabled"), null=True, blank=True)
 
@@ -165,30 +165,34 @@ class Webhook(models.Model):
         ordering = ["-id"]
 
     def __str__(self) -> str:
-        """Without path and query, which are often secrets: the audit log keeps it for ever."""
+        """Return the URL without path and query, which often contain secrets.
+
+        The audit log stores this text permanently.
+        """
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def event_names(self) -> list[str]:
-        """What it is told of, in the reader's words."""
+        """The translated labels of its events."""
         return [str(self.Event(event).label) for event in self.events]
 
 
 class WebhookDelivery(models.Model):
-    """One event for one webhook: the outbox, and the log of what became of it.
+    """One event for one webhook: an outbox row that also records the result of the calls.
 
-    `next_at` is set as long as it is to be tried; `problem` is a code of `webhooks.sending`.
+    `next_at` is set while more calls are due. `problem` is a code of `webhooks.client` or
+    `webhooks.deliveries` for the last call; it is empty if that call did not fail.
     """
 
     webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
     event = models.CharField(max_length=20)
-    #: what happened, so that it is told once
+    #: identifies the occurrence of the event, so that a webhook receives it once
     key = models.CharField(max_length=100)
     data = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
     next_at = models.DateTimeField(null=True)
-    #: when the sweep last queued its call
+    #: when the sweep last enqueued the actor for this delivery
     hinted_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
     ended_at = models.DateTimeField(null=True)
@@ -212,32 +216,32 @@ class WebhookDelivery(models.Model):
 
     @property
     def message(self) -> str:
-        """What a receiver knows it by, in each call."""
+        """The id of the message, the same in each call."""
         return f"msg_{self.pk}"
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it was called until the last try, and never took the call."""
+        """Whether all calls were made and all of them failed."""
         was_called = self.problem not in ("", "disabled", "not_yours")
         return self.ended_at is not None and was_called
 
 
 class AuditEntry(models.Model):
-    """Who did what to what, before and after: an administrator, or a user with the own account.
+    """A change by an administrator, by a user to the own account, or by the site itself.
 
-    Never edited.
+    Entries are never edited.
     """
 
     at = models.DateTimeField(_("when"), auto_now_add=True, db_index=True)
-    #: empty for manage.py and the site itself
+    #: None for manage.py and the site itself
     actor = models.ForeignKey(User, models.SET_NULL, related_name="+", null=True, blank=True)
-    #: as it was then
+    #: address of the actor at that time
     actor_email = models.CharField(_("who"), max_length=254, blank=True)
-    #: `worker.drain`, `user.promote`
+    #: `<noun>.<verb>`, such as `worker.drain` or `user.promote`
     action = models.CharField(_("what"), max_length=60, db_index=True)
     target_type = models.CharField(max_length=30)
     target_id = models.CharField(max_length=40, blank=True)
-    #: as it was called then
+    #: name of the target at that time
     target_name = models.CharField(_("of what"), max_length=254, blank=True)
     before = models.JSONField(_("before"), default=dict)
     after = models.JSONField(_("after"), default=dict)

@@ -19,8 +19,8 @@ _ODD_REGIONS = {"Etc", "SystemV", "US", "posix", "right"}
 @cache
 def time_zones() -> tuple[str, ...]:
     """Return the names of the time zones that are offered, sorted, with UTC first."""
-    places = (name.split("/") for name in zoneinfo.available_timezones() if "/" in name)
-    return ("UTC", *sorted("/".join(p) for p in places if p[0] not in _ODD_REGIONS))
+    names = (name for name in zoneinfo.available_timezones() if "/" in name)
+    return ("UTC", *sorted(name for name in names if name.split("/")[0] not in _ODD_REGIONS))
 
 
 def find_zone(name: str) -> ZoneInfo | None:

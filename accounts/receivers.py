@@ -1,7 +1,7 @@
-"""What users do about the way they log in, written into the audit log as allauth tells of it.
+"""Signal receivers that audit what users change about how they log in.
 
-allauth tells when its change is done, so an entry may lack if the process dies in between; what the
-site itself changes is noted in the transaction of its service.
+allauth sends its signals after the change is saved, so an entry is missing if the process dies in
+between. Changes by the site's own services are audited in the same transaction.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ _KINDS = {
 
 @receiver(account.user_signed_up)
 def registered(user: User, sociallogin: SocialLogin | None = None, **kwargs: Any) -> None:
-    """By a password, or by the first log-in at an identity provider."""
+    """Audit a registration by password, or by a first login at an identity provider."""
     record_audit_entry(
         "user.register",
         user,
@@ -43,7 +43,7 @@ def password_changed(user: User, **kwargs: Any) -> None:
 
 @receiver(account.password_reset)
 def password_reset(user: User, **kwargs: Any) -> None:
-    """By a link in a mail; who opened it has the mailbox."""
+    """Audit a password reset by a link in a mail, which proves access to the mailbox."""
     record_audit_entry("user.reset_password", user, by=user)
 
 
@@ -70,7 +70,7 @@ def email_changed(
     to_email_address: EmailAddress,
     **kwargs: Any,
 ) -> None:
-    """Another address to log in with."""
+    """Audit a change of the address with which a user logs in."""
     old = {"email": from_email_address.email} if from_email_address else {}
     new = {"email": to_email_address.email}
     record_audit_entry("user.change_email", user, by=user, before=old, after=new)
@@ -79,20 +79,23 @@ def email_changed(
 @receiver(mfa.authenticator_added)
 @receiver(mfa.authenticator_reset)
 def authenticator_added(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
-    """Recovery codes come with the first app or key, and are made anew when asked for."""
+    """Audit a new second factor.
+
+    Recovery codes are created with the first app or key, and again on request.
+    """
     action = f"{_KINDS[authenticator.type]}.add"
-    record_audit_entry(action, user, by=user, after=_named(authenticator))
+    record_audit_entry(action, user, by=user, after=_name_of(authenticator))
 
 
 @receiver(mfa.authenticator_removed)
 def authenticator_removed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
     action = f"{_KINDS[authenticator.type]}.remove"
-    record_audit_entry(action, user, by=user, before=_named(authenticator))
+    record_audit_entry(action, user, by=user, before=_name_of(authenticator))
 
 
 @receiver(social.social_account_added)
 def identity_added(sociallogin: SocialLogin, **kwargs: Any) -> None:
-    """By hand, or by the first log-in with an address that a user has already."""
+    """Audit a new identity: connected by the user, or by a login with a known address."""
     user = sociallogin.user
     after = {"identity": _provider(sociallogin.account)}
     record_audit_entry("identity.add", user, by=user, after=after)
@@ -106,8 +109,8 @@ def identity_removed(socialaccount: SocialAccount, **kwargs: Any) -> None:
     )
 
 
-def _named(authenticator: Authenticator) -> dict[str, str]:
-    """The name of a security key; nothing else of an authenticator is for readers."""
+def _name_of(authenticator: Authenticator) -> dict[str, str]:
+    """Return the name of a security key, the only field of an authenticator that is audited."""
     return {"name": authenticator.data["name"]} if "name" in authenticator.data else {}
 
 

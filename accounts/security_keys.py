@@ -1,4 +1,4 @@
-"""allauth's forms for security keys, for answers that no key gave."""
+"""Forms of django-allauth for security keys (WebAuthn) that also reject malformed responses."""
 
 import contextlib
 import struct
@@ -9,9 +9,10 @@ from allauth.mfa.adapter import get_adapter
 from allauth.mfa.webauthn import forms
 from django.utils.translation import gettext_lazy as _
 
-#: characters that a browser lets into a name
+#: maximum length of a key's name in the browser, in characters
 NAME_LIMIT = 60
-#: fido2 takes any JSON for what a browser would send
+#: exceptions that fido2 raises for JSON that is not a response of a browser; it does not validate
+#: its input
 _MALFORMED = (
     AttributeError,
     LookupError,
@@ -23,38 +24,39 @@ _MALFORMED = (
 )
 
 
-class AddForm(forms.AddWebAuthnForm):
+class AddSecurityKeyForm(forms.AddWebAuthnForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].label = _("Name")
         self.fields["name"].widget.attrs["maxlength"] = NAME_LIMIT
 
     def clean(self) -> Any:
-        with _wrong_if_malformed():
+        with _reject_malformed():
             return super().clean()
 
 
-class RenameForm(forms.EditWebAuthnForm):
+class RenameSecurityKeyForm(forms.EditWebAuthnForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].label = _("Name")
         self.fields["name"].widget.attrs["maxlength"] = NAME_LIMIT
 
 
-class AuthenticateForm(forms.AuthenticateWebAuthnForm):
+class SecurityKeyForm(forms.AuthenticateWebAuthnForm):
     def clean_credential(self) -> Any:
-        with _wrong_if_malformed():
+        with _reject_malformed():
             return super().clean_credential()
 
 
-class ReauthenticateForm(forms.ReauthenticateWebAuthnForm):
+class SecurityKeyReauthenticateForm(forms.ReauthenticateWebAuthnForm):
     def clean_credential(self) -> Any:
-        with _wrong_if_malformed():
+        with _reject_malformed():
             return super().clean_credential()
 
 
 @contextlib.contextmanager
-def _wrong_if_malformed() -> Iterator[None]:
+def _reject_malformed() -> Iterator[None]:
+    """Convert the exceptions of malformed input to the validation error of a wrong code."""
     try:
         yield
     except _MALFORMED as error:

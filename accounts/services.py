@@ -1,8 +1,9 @@
-"""Everything that changes users outside of allauth's own forms.
+"""Services that change users: roles, passwords, second factors, limits, deactivation.
 
-An administrator has every right: `is_staff` and `is_superuser` are set and taken together. There
-is always an active one. Functions that answer bool return whether anything changed; what changes
-nothing leaves no audit entry.
+The forms of django-allauth change users by themselves. An administrator has all permissions:
+`is_staff` and `is_superuser` are set and cleared together. There is always at least one active
+administrator. Services with a bool result return whether anything changed; without a change they
+write no audit entry.
 """
 
 import secrets
@@ -34,18 +35,18 @@ from webprofile.sentences import sentences
 
 @transaction.atomic
 def ensure_user(*, email: str, administrator: bool = False) -> tuple[User, str | None]:
-    """Return the user with this e-mail, made with a random password if there is none yet.
+    """Return the user with this e-mail; create one with a random password if there is none.
 
-    Who runs the site vouches for the address of a user who is made here, and for no other: who
-    registered with it before has proved nothing. The password is returned only in the call that
-    makes the user; it is stored hashed.
-    Raises DomainError email_taken if somebody proved to have the address beside another one.
+    The address of a user who is created here counts as verified, because the operator of the site
+    chose it; that of an existing user does not. The password is returned only by the call that
+    creates the user; it is stored hashed.
+    Raises DomainError email_taken if another user has verified it as a secondary address.
     """
     user = User.objects.filter(email__iexact=email).first()
     if user is not None:
         return user, None
     password = secrets.token_urlsafe(12)
-    return _made(email, password, administrator=administrator), password
+    return _create_user(email, password, administrator=administrator), password
 
 
 @transaction.atomic
@@ -65,11 +66,11 @@ def system_user() -> User:
 def create_account(
     *, email: str, password: str, by: User | None, administrator: bool = False
 ) -> User:
-    """Register a user on an administrator's word, who vouches for the e-mail.
+    """Create a user on behalf of an administrator; the e-mail address counts as verified.
 
     Raises DomainError: email_bad, email_taken, password_weak; not_administrator.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     email = canonical_email(email)
     try:
         User._meta.get_field("email").clean(email, None)
@@ -78,7 +79,7 @@ def create_account(
     if User.objects.filter(email__iexact=email).exists():
         raise DomainError("email_taken", field="email", status=409)
     _check_password(password, User(email=email))
-    user = _made(email, password, administrator=administrator)
+    user = _create_user(email, password, administrator=administrator)
     record_audit_entry("user.create", user, by=by, after={"administrator": administrator})
     return user
 
@@ -87,86 +88,87 @@ def create_account(
 def promote_user(user: User, *, by: User | None) -> bool:
     """Make a user an administrator.
 
-    Raises DomainError: user_inactive; not_administrator if `by` is none any more.
+    Raises DomainError: user_inactive; not_administrator if `by` has lost that role.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     rows = User.objects.filter(pk=user.pk)
     if not rows.filter(is_active=True).exists():
         raise DomainError("user_inactive", status=409, user=user.email)
-    partly = Q(is_staff=False) | Q(is_superuser=False)
-    if not rows.filter(partly).update(is_staff=True, is_superuser=True):
+    lacks_permissions = Q(is_staff=False) | Q(is_superuser=False)
+    if not rows.filter(lacks_permissions).update(is_staff=True, is_superuser=True):
         return False
     user.refresh_from_db()
-    _note_role("user.promote", user, by=by, administrator=True)
+    _record_role("user.promote", user, by=by, administrator=True)
     return True
 
 
 @transaction.atomic
 def demote_user(user: User, *, by: User | None) -> bool:
-    """Make an administrator a plain user; tokens with an administrator's rights are revoked.
+    """Remove the role of an administrator, and revoke access tokens with the scope `admin`.
 
-    Raises DomainError: last_administrator; not_administrator if `by` is none any more.
+    Raises DomainError: last_administrator; not_administrator if `by` has lost that role.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     rows = User.objects.filter(pk=user.pk).filter(Q(is_staff=True) | Q(is_superuser=True))
     if not rows.exists():
         return False
-    spared = rows.filter(_not_the_last_administrator(user))
-    if not spared.update(is_staff=False, is_superuser=False):
+    permitted = rows.filter(_not_the_last_administrator(user))
+    if not permitted.update(is_staff=False, is_superuser=False):
         raise DomainError("last_administrator", status=409, user=user.email)
     user.refresh_from_db()
-    grand = [t.pk for t in usable_tokens(user) if AccessToken.Scope.ADMIN in t.scopes]
-    AccessToken.objects.filter(pk__in=grand).update(revoked_at=timezone.now())
-    _note_role("user.demote", user, by=by, administrator=False)
+    admin_tokens = [t.pk for t in usable_tokens(user) if AccessToken.Scope.ADMIN in t.scopes]
+    AccessToken.objects.filter(pk__in=admin_tokens).update(revoked_at=timezone.now())
+    _record_role("user.demote", user, by=by, administrator=False)
     return True
 
 
 @transaction.atomic
 def set_user_password(user: User, *, password: str, by: User | None) -> None:
-    """Give a user another password; sessions and access tokens made before it end.
+    """Set a user's password, and end the user's sessions and access tokens.
 
-    Raises DomainError: password_weak; not_administrator if `by` is none any more.
+    Raises DomainError: password_weak; not_administrator if `by` has lost that role.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     _check_password(password, user)
     User.objects.filter(pk=user.pk).update(password=make_password(password))
     user.refresh_from_db()
-    ended = _shut_out(user)
+    ended = _end_access(user)
     record_audit_entry("user.set_password", user, by=by, before=ended)
 
 
 @transaction.atomic
 def remove_second_factor(user: User, *, by: User | None) -> bool:
-    """Let a user in by the password alone, who lost what the second factor was made of.
+    """Remove the second factor of a user who lost it, so that the password alone is required.
 
-    Ends what another password ends: whoever found the phone may be logged in on it. Always True.
-    Raises DomainError: second_factor_none; second_factor_own, since one's own is turned off with
-    the password; not_administrator if `by` is none any more.
+    Ends the user's sessions and access tokens, because a lost phone may be logged in. Always
+    returns True.
+    Raises DomainError: second_factor_none; second_factor_own, because users turn off their own
+    second factor in their account; not_administrator if `by` has lost that role.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     if by is not None and by.pk == user.pk:
         raise DomainError("second_factor_own", status=409)
-    removed = _second_factor_delete(user)
+    removed = _delete_second_factor(user)
     if not removed:
         raise DomainError("second_factor_none", status=409, user=user.email)
-    record_audit_entry("user.remove_second_factor", user, by=by, before=removed | _shut_out(user))
-    # without a mail server, or if it does not answer, the change stands: the audit log has it
+    record_audit_entry("user.remove_second_factor", user, by=by, before=removed | _end_access(user))
+    # a mail that cannot be sent does not undo the change, which is in the audit log
     if settings.ACCOUNT_EMAIL_NOTIFICATIONS:
         transaction.on_commit(lambda: _mail_second_factor_removed(user), robust=True)
     return True
 
 
 def is_email_verified(user: User, email: str) -> bool:
-    """Whether an address is a user's, as a mail, an administrator or a provider proved."""
+    """Return whether an address was verified as a user's: by mail, administrator or provider."""
     return bool(EmailAddress.objects.filter(user=user, email__iexact=email, verified=True).exists())
 
 
 @transaction.atomic
 def adopt_user(user: User, *, email: str, keep: str = "") -> bool:
-    """Hand an account over to who proved to have its address, if nobody did before.
+    """Transfer an account to somebody who verified its address, unless it was verified before.
 
-    Whoever registered with it keeps no way in: password, second factor, identities at providers,
-    other addresses, sessions (all but the one of the key `keep`) and tokens end.
+    Whoever registered with the address loses all access: password, second factor, identities at
+    providers, other addresses, tokens, and all sessions except the one with the key `keep`.
     """
     if is_email_verified(user, email):
         return False
@@ -175,32 +177,32 @@ def adopt_user(user: User, *, email: str, keep: str = "") -> bool:
     user.email = email
     user.set_unusable_password()
     user.save(update_fields=["email", "password"])
-    removed = _second_factor_delete(user)
+    removed = _delete_second_factor(user)
     SocialAccount.objects.filter(user=user).delete()
     EmailAddress.objects.filter(user=user).delete()
     EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
-    record_audit_entry("user.adopt", user, by=None, before=removed | _shut_out(user, keep=keep))
+    record_audit_entry("user.adopt", user, by=None, before=removed | _end_access(user, keep=keep))
     return True
 
 
 @transaction.atomic
 def deactivate_user(user: User, *, by: User | None) -> bool:
-    """Shut a user out; tasks and results stay.
+    """Deactivate a user, and end the user's sessions and access tokens; tasks and results stay.
 
-    Raises DomainError: user_is_oneself, last_administrator; not_administrator if `by` is none any
-    more.
+    Raises DomainError: user_is_oneself, last_administrator; not_administrator if `by` has lost that
+    role.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     if by is not None and by.pk == user.pk:
         raise DomainError("user_is_oneself", status=409)
     rows = User.objects.filter(pk=user.pk, is_active=True)
     if not rows.exists():
         return False
-    plain = Q(is_staff=False)
-    if not rows.filter(plain | Q(_not_the_last_administrator(user))).update(is_active=False):
+    permitted = Q(is_staff=False) | _not_the_last_administrator(user)
+    if not rows.filter(permitted).update(is_active=False):
         raise DomainError("last_administrator", status=409, user=user.email)
     user.refresh_from_db()
-    ended = _shut_out(user)
+    ended = _end_access(user)
     record_audit_entry(
         "user.deactivate", user, by=by, before={"active": True} | ended, after={"active": False}
     )
@@ -209,8 +211,8 @@ def deactivate_user(user: User, *, by: User | None) -> bool:
 
 @transaction.atomic
 def reactivate_user(user: User, *, by: User | None) -> bool:
-    """Let a user in again, with the password as it was; access tokens stay revoked."""
-    _administrators_lock(by)
+    """Reactivate a user; the password is unchanged, and access tokens stay revoked."""
+    _lock_administrators(by)
     if not human_users().filter(pk=user.pk, is_active=False).update(is_active=True):
         return False
     user.refresh_from_db()
@@ -222,11 +224,11 @@ def reactivate_user(user: User, *, by: User | None) -> bool:
 
 @transaction.atomic
 def limit_user(user: User, *, task_limit: int | None, by: User | None) -> bool:
-    """Say how many tasks a user may have waiting and running at once; None for the site's limit.
+    """Limit how many tasks of a user may wait or run at once; None for the limit of the site.
 
-    Raises DomainError not_administrator if `by` is none any more.
+    Raises DomainError not_administrator if `by` has lost that role.
     """
-    _administrators_lock(by)
+    _lock_administrators(by)
     before = User.objects.get(pk=user.pk).task_limit
     if before == task_limit:
         return False
@@ -237,23 +239,25 @@ def limit_user(user: User, *, task_limit: int | None, by: User | None) -> bool:
     return True
 
 
-def _made(email: str, password: str, *, administrator: bool) -> User:
-    """A user whose address counts as proved, so that a log-in at an identity provider that knows it
-    too takes nothing away: with an address that nobody vouched for, the second factor would end.
+def _create_user(email: str, password: str, *, administrator: bool) -> User:
+    """Create a user with a verified address.
+
+    If the address were not verified, the first login at an identity provider with the same address
+    would transfer the account (`adopt_user`) and remove its second factor.
     """
-    make = User.objects.create_superuser if administrator else User.objects.create_user
+    create = User.objects.create_superuser if administrator else User.objects.create_user
     if EmailAddress.objects.filter(email__iexact=canonical_email(email), verified=True).exists():
         raise DomainError("email_taken", field="email", status=409)
-    user = make(email, password)
+    user = create(email, password)
     EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=True)
     return user
 
 
-def _administrators_lock(by: User | None) -> None:
-    """Let one change of roles go on at a time, and none by somebody who just lost the right.
+def _lock_administrators(by: User | None) -> None:
+    """Lock the rows of all active administrators, so that changes of roles happen one at a time.
 
-    SQLite has one writer at a time anyway; PostgreSQL would let two administrators demote each
-    other, each seeing the other one still in place.
+    Without the lock, two administrators could demote each other concurrently on PostgreSQL; SQLite
+    has only one writer. Raises DomainError not_administrator if `by` has lost that role.
     """
     active = User.objects.filter(is_staff=True, is_active=True).order_by("pk")
     locked = set(active.select_for_update().values_list("pk", flat=True))
@@ -262,7 +266,7 @@ def _administrators_lock(by: User | None) -> None:
 
 
 def _not_the_last_administrator(user: User) -> Q:
-    """Asked inside the UPDATE itself: another active administrator stays."""
+    """Return the condition, for the UPDATE itself, that another active administrator remains."""
     others = User.objects.filter(is_staff=True, is_active=True).exclude(pk=user.pk)
     return Q(is_active=False) | Q(Exists(others))
 
@@ -275,8 +279,11 @@ def _check_password(password: str, user: User) -> None:
         raise DomainError("password_weak", field="password", problems=problems) from error
 
 
-def _shut_out(user: User, *, keep: str = "") -> dict[str, int]:
-    """End sessions (all but the one of the key `keep`) and tokens; how many there were, if any."""
+def _end_access(user: User, *, keep: str = "") -> dict[str, int]:
+    """End a user's tokens, and all sessions except the one with the key `keep`.
+
+    Returns the numbers of ended sessions and tokens, without zeros.
+    """
     ended = {
         "sessions": end_sessions(user, keep=keep),
         "access_tokens": usable_tokens(user).update(revoked_at=timezone.now()),
@@ -284,24 +291,28 @@ def _shut_out(user: User, *, keep: str = "") -> dict[str, int]:
     return {kind: count for kind, count in ended.items() if count}
 
 
-def _second_factor_delete(user: User) -> dict[str, Any]:
-    """What the second factor was made of, by name. No secret is opened: its key may be lost."""
+def _delete_second_factor(user: User) -> dict[str, Any]:
+    """Delete a user's second factor; return its parts, for the audit log.
+
+    No secret is decrypted, because its key may be lost.
+    """
     rows = Authenticator.objects.filter(user=user)
+    types = {row.type for row in rows}
     kinds = Authenticator.Type
-    found = {row.type: True for row in rows}
-    keys = [str(row.data.get("name", "")) for row in rows if row.type == kinds.WEBAUTHN]
-    told = {
-        "authenticator_app": found.get(kinds.TOTP),
-        "recovery_codes": found.get(kinds.RECOVERY_CODES),
-        "security_keys": keys,
+    parts = {
+        "authenticator_app": kinds.TOTP in types,
+        "recovery_codes": kinds.RECOVERY_CODES in types,
+        "security_keys": [
+            str(row.data.get("name", "")) for row in rows if row.type == kinds.WEBAUTHN
+        ],
     }
     rows.delete()
-    return {kind: what for kind, what in told.items() if what}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _mail_second_factor_removed(user: User) -> None:
     domain = urlsplit(settings.SITE_URL).netloc
-    # in the language of its reader, not of the administrator
+    # in the language of the recipient, not of the administrator
     with translation.override(user.language or settings.LANGUAGE_CODE):
         subject = gettext("Your second factor was removed")
         text = render_to_string(
@@ -311,7 +322,7 @@ def _mail_second_factor_removed(user: User) -> None:
     send_mail(f"[{domain}] {subject}", text.strip(), None, [user.email])
 
 
-def _note_role(action: str, user: User, *, by: User | None, administrator: bool) -> None:
+def _record_role(action: str, user: User, *, by: User | None, administrator: bool) -> None:
     record_audit_entry(
         action,
         user,

@@ -48,6 +48,6 @@ def end_session(user: User, *, session_id: int, by: User | None) -> None:
     session = UserSession.objects.filter(user=user, pk=session_id).first()
     if session is None:
         raise DomainError("session_unknown", status=404)
-    known = {} if session.ip == NO_ADDRESS else {"address": session.ip}
-    record_audit_entry("user.end_session", user, by=by, before=known)
+    address = {} if session.ip == NO_ADDRESS else {"address": session.ip}
+    record_audit_entry("user.end_session", user, by=by, before=address)
     session.end()

@@ -1,4 +1,4 @@
-"""The pages about oneself that allauth does not have."""
+"""URL routes of the account pages that django-allauth does not provide, below `/accounts/`."""
 
 from django.urls import path
 

@@ -335,7 +335,9 @@ def test_nothing_but_this_sites_own_rows_can_be_administered():
 
 
 def test_everything_that_the_log_is_told_has_words():
-    call = re.compile(r'(?:record_audit_entry|_switch|_note\w*)\(\s*(?:\w+, )?"(\w+\.\w+)"')
+    call = re.compile(
+        r'(?:record_audit_entry|_switch|_note\w*|_record_role)\(\s*(?:\w+, )?"(\w+\.\w+)"'
+    )
     found: set[str] = set()
     for app in ("accounts", "workers", "tasks", "profiles", "webprofile"):
         for path in (settings.BASE_DIR / app).rglob("*.py"):

@@ -295,11 +295,11 @@ MFA_ADAPTER = "accounts.adapters.SecondFactorAdapter"
 MFA_FORMS = {
     "activate_totp": "accounts.forms.ActivateAppForm",
     "authenticate": "accounts.forms.SecondFactorForm",
-    "reauthenticate": "accounts.forms.SecondFactorOnceMoreForm",
-    "add_webauthn": "accounts.security_keys.AddForm",
-    "edit_webauthn": "accounts.security_keys.RenameForm",
-    "authenticate_webauthn": "accounts.security_keys.AuthenticateForm",
-    "reauthenticate_webauthn": "accounts.security_keys.ReauthenticateForm",
+    "reauthenticate": "accounts.forms.SecondFactorReauthenticateForm",
+    "add_webauthn": "accounts.security_keys.AddSecurityKeyForm",
+    "edit_webauthn": "accounts.security_keys.RenameSecurityKeyForm",
+    "authenticate_webauthn": "accounts.security_keys.SecurityKeyForm",
+    "reauthenticate_webauthn": "accounts.security_keys.SecurityKeyReauthenticateForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_TOTP_ISSUER = "MegEngine Web Profile"
