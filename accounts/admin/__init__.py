@@ -1,4 +1,4 @@
-"""Users and the audit log in the administration pages."""
+"""Admin site: users and the audit log."""
 
 from accounts.admin.log import AuditEntryAdmin
 from accounts.admin.users import UserAdmin

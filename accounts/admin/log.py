@@ -1,4 +1,4 @@
-"""The audit log: to be searched and read, by nobody to be changed."""
+"""Admin site: the audit log, read-only, with search and filters."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ class AuditEntryAdmin(AuditedAdmin):
     list_filter = (ActionFilter, TargetFilter)
     list_select_related = ("actor",)
     list_per_page = 50
-    #: counting all rows of a long log takes longer than reading a page of it
+    #: counting all rows of a long log takes longer than loading one page
     show_full_result_count = False
     date_hierarchy = "at"
     ordering = ("-id",)
@@ -71,31 +71,31 @@ class AuditEntryAdmin(AuditedAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """The history of one row is asked for by its number."""
+        """Also allow lookups by `target_id`, as in links to the history of one row."""
         return lookup == "target_id" or super().lookup_allowed(lookup, value, request)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet, search_term: str
     ) -> tuple[QuerySet, bool]:
-        """Also by the reader's words for what was done, and by a user to whom was granted."""
+        """Also search the translated names of actions, and the e-mails of users with grants."""
         term = search_term.strip()
-        found, _duplicates = super().get_search_results(request, queryset, search_term)
+        results, _duplicates = super().get_search_results(request, queryset, search_term)
         if not term:
-            return found, False
+            return results, False
         codes = [code for code in ACTIONS if term.casefold() in action_name(code).casefold()]
         more = Q(action__in=codes) | Q(after__has_key=term)
-        return found | queryset.filter(more), False
+        return results | queryset.filter(more), False
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Where it is the history of one row, with the name that the row had last."""
-        kind = request.GET.get("target_type")
-        number = parse_int(request.GET.get("target_id", ""), maximum=LARGEST_KEY)
+        """Set the title of the history of one row, with the last name of that row."""
+        target_type = request.GET.get("target_type")
+        target_id = parse_int(request.GET.get("target_id", ""), maximum=LARGEST_KEY)
         context = extra_context or {}
-        if number is not None:
-            of_row = AuditEntry.objects.filter(target_type=kind, target_id=number)
-            if last := of_row.first():
+        if target_id is not None:
+            entries = AuditEntry.objects.filter(target_type=target_type, target_id=target_id)
+            if last := entries.first():
                 context |= {"title": gettext("History of %(name)s") % {"name": last.target_name}}
         return super().changelist_view(request, context)
 
@@ -130,6 +130,6 @@ class AuditEntryAdmin(AuditedAdmin):
 
     @admin.display(description=_("before and after"))
     def changes(self, entry: AuditEntry) -> str:
-        found = differences(entry)
-        shown = "; ".join(map(str, found[:3]))
-        return shown + ("; …" if len(found) > 3 else "")
+        changes = differences(entry)
+        text = "; ".join(map(str, changes[:3]))
+        return text + ("; …" if len(changes) > 3 else "")

@@ -1,4 +1,4 @@
-"""Users: who they are, what they may use, where they are logged in."""
+"""Admin site: users, their private devices, passwords and sessions."""
 
 from functools import partial
 from typing import Any, cast
@@ -94,7 +94,7 @@ class UserAdmin(ActionsAdmin):
         )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        """With sessions and what is granted, in as many queries whatever the number of users."""
+        """Add sessions and granted devices, with a constant number of queries."""
         rows: QuerySet[User] = super().get_queryset(request)
         return with_sessions(rows & human_users()).prefetch_related("granted_workers")
 
@@ -113,7 +113,7 @@ class UserAdmin(ActionsAdmin):
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
-        # the inherited one would look for the passwords among the columns
+        # the inherited method would require model fields named like the password fields
         return super().get_form(request, obj, change, **kwargs) if obj else AddUserForm
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -129,17 +129,17 @@ class UserAdmin(ActionsAdmin):
             limit = form.cleaned_data["task_limit"]
             services.limit_user(obj, task_limit=limit, by=current_user(request))
             return
-        made = services.create_account(
+        user = services.create_account(
             email=obj.email,
             password=form.cleaned_data["password1"],
             administrator=form.cleaned_data["administrator"],
             by=current_user(request),
         )
-        obj.pk = made.pk
+        obj.pk = user.pk
         obj.refresh_from_db()
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Nothing: the services of `save_model` did all of it, and wrote it down."""
+        """Do nothing: the services that `save_model` calls have saved and audited everything."""
 
     def facts_of(self, request: HttpRequest, row: User) -> dict[str, Any]:
         return {
@@ -160,7 +160,7 @@ class UserAdmin(ActionsAdmin):
     @method_decorator(sensitive_post_parameters())
     @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
     def password_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Give somebody another password; one's own is changed on the page that everybody has."""
+        """Set a user's password; administrators change their own on the page of all users."""
         user = get_object_or_404(User, pk=pk)
         if user == request.user:
             return redirect("account_change_password")
@@ -186,7 +186,10 @@ class UserAdmin(ActionsAdmin):
     def _grants(
         self, request: HttpRequest, users: list[User], *, adds: bool
     ) -> HttpResponse | None:
-        """Ask which devices, then give them to all these users or take them away."""
+        """Show the form of private devices; when it is submitted, grant them or revoke the grants.
+
+        Returns None after the change, so that the list of users is shown again.
+        """
         data = request.POST if "chosen" in request.POST else None
         form = GrantForm(data, held_by=None if adds else users)
         if form.is_valid():
@@ -198,16 +201,15 @@ class UserAdmin(ActionsAdmin):
             except DomainError as error:
                 form.add_error(None, word(error))
             else:
-                tell = messages.success if count else messages.info
-                tell(request, grant_words(count, adds=adds))
+                add_message = messages.success if count else messages.info
+                add_message(request, grant_words(count, adds=adds))
                 return None
-        action = "grant_workers" if adds else "ungrant_workers"
         title = _("Give private devices") if adds else _("Take private devices away")
         context = {
             "title": title,
             "form": form,
             "rows": users,
-            "action": action,
+            "action": "grant_workers" if adds else "ungrant_workers",
             "adds": adds,
             "checkbox": ACTION_CHECKBOX_NAME,
         }
@@ -227,10 +229,8 @@ class UserAdmin(ActionsAdmin):
 
     @admin.display(description=_("private devices"))
     def devices(self, user: User) -> str:
-        granted = sorted(
-            worker.name for worker in user.granted_workers.all() if not worker.is_public
-        )
-        return ", ".join(granted[:5]) + (" …" if len(granted) > 5 else "")
+        names = sorted(worker.name for worker in user.granted_workers.all() if not worker.is_public)
+        return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
     @admin.display(description=_("last seen"), ordering="seen_at")
     def seen(self, user: User) -> str:

@@ -1,4 +1,4 @@
-"""Browsers, and where they are, in a reader's words."""
+"""Template filters for sessions: the browser's name and the client's address."""
 
 import re
 
@@ -9,7 +9,8 @@ from accounts.sessions import NO_ADDRESS
 
 register = template.Library()
 
-#: the first that fits; most browsers also name those that they came from
+#: tokens of User-Agent headers with names of browsers; the first match counts, because most
+#: browsers also name those that they descend from
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR", "Opera"),
@@ -33,15 +34,18 @@ _SYSTEMS = (
 
 @register.filter
 def browser(user_agent: str) -> str:
-    """ "Firefox 140 · Linux" of a User-Agent; its first 60 characters if it names no browser."""
-    for mark, name in _BROWSERS:
-        if found := re.search(rf"{mark}[A-Za-z]*/(\d+)", user_agent):
+    """Return browser and system of a User-Agent header, such as "Firefox 140 · Linux".
+
+    For an unknown browser, return the first 60 characters of the header.
+    """
+    for token, name in _BROWSERS:
+        if match := re.search(rf"{token}[A-Za-z]*/(\d+)", user_agent):
             system = next((text for part, text in _SYSTEMS if part in user_agent), "")
-            return " · ".join(filter(None, [f"{name} {found[1]}", system]))
+            return " · ".join(filter(None, [f"{name} {match[1]}", system]))
     return user_agent[:60] or "–"
 
 
 @register.filter
 def place(address: str) -> str:
-    """The address of a session, if it is known."""
+    """Return the IP address of a session, or a text if it is unknown."""
     return gettext("not known") if address == NO_ADDRESS else address

@@ -1,1 +1,1 @@
-"""Tokens of programs: access tokens, pairs of JWTs, and the keys that sign them."""
+"""Tokens for the API: access tokens of scripts, and pairs of JWTs with their signing keys."""

@@ -1,4 +1,4 @@
-"""Access tokens: a script's own right to act for its user."""
+"""Access tokens: opaque secrets with which scripts act as their user."""
 
 import hashlib
 import re
@@ -15,14 +15,15 @@ from accounts.models import AccessToken, User
 from webprofile.errors import DomainError
 
 PREFIX = "mwp_"
-#: 40 characters of base64: 240 random bits
-_SHAPE = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{40}}")
-#: of the secret; enough to tell tokens apart, too little to guess the rest
-_SHOWN_CHARACTERS = len(PREFIX) + 6
+#: 40 characters of base64, 240 random bits
+_PATTERN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{40}}")
+#: length of the part of the secret that is stored and shown: it tells tokens apart, but does not
+#: help to guess the rest
+_PREFIX_LENGTH = len(PREFIX) + 6
 DAYS_LIMIT = 365
-#: that one user may hold at once, without revoked and expired ones
+#: maximum number of tokens of a user, without revoked and expired ones
 TOKENS_LIMIT = 50
-#: reading a token is no reason to write a row with each request
+#: resolution of `last_used_at`, so that not every request writes a row
 USE_NOTED_EVERY = timedelta(minutes=1)
 
 
@@ -30,23 +31,26 @@ USE_NOTED_EVERY = timedelta(minutes=1)
 def issue_token(
     user: User, *, name: str, scopes: Iterable[str], days: int
 ) -> tuple[AccessToken, str]:
-    """Make a token and its secret, which is nowhere kept and cannot be shown again.
+    """Create a token; return it with its secret, which is not stored and cannot be shown again.
 
-    days: until it expires, 1 to `DAYS_LIMIT`; scopes: values of `AccessToken.Scope`
+    scopes: values of `AccessToken.Scope`
+    days: lifetime, 1 to `DAYS_LIMIT`
+
     Raises DomainError: token_name, token_scopes, token_days, token_limit.
     """
     name = name.strip()
-    longest = AccessToken._meta.get_field("name").max_length or 0
-    if not 0 < len(name) <= longest or not name.isprintable():
+    max_length = AccessToken._meta.get_field("name").max_length or 0
+    if not 0 < len(name) <= max_length or not name.isprintable():
         raise DomainError("token_name", field="name")
-    chosen = [scope for scope in AccessToken.Scope.values if scope in set(scopes)]
-    if not chosen or set(scopes) - set(chosen):
+    requested = set(scopes)
+    chosen = [scope for scope in AccessToken.Scope.values if scope in requested]
+    if not chosen or requested - set(chosen):
         raise DomainError("token_scopes", field="scopes")
     if AccessToken.Scope.ADMIN in chosen and not user.is_staff:
         raise DomainError("token_scopes", field="scopes")
     if not 1 <= days <= DAYS_LIMIT:
         raise DomainError("token_days", field="days")
-    # the owner's row is the lock: two requests at once do not both find the last free place
+    # lock the owner's row, so that concurrent requests cannot exceed the limit
     User.objects.select_for_update().get(pk=user.pk)
     if usable_tokens(user).count() >= TOKENS_LIMIT:
         raise DomainError("token_limit")
@@ -54,7 +58,7 @@ def issue_token(
     token = AccessToken.objects.create(
         user=user,
         name=name,
-        prefix=secret[:_SHOWN_CHARACTERS],
+        prefix=secret[:_PREFIX_LENGTH],
         sha256=_digest(secret),
         scopes=chosen,
         expires_at=timezone.now() + timedelta(days=days),
@@ -65,7 +69,7 @@ def issue_token(
 
 @transaction.atomic
 def revoke_token(token: AccessToken, *, by: User | None) -> bool:
-    """End a token at once; False if it was revoked before."""
+    """Revoke a token immediately; return False if it was already revoked."""
     live = AccessToken.objects.filter(pk=token.pk, revoked_at=None)
     if not live.update(revoked_at=timezone.now()):
         return False
@@ -74,16 +78,16 @@ def revoke_token(token: AccessToken, *, by: User | None) -> bool:
 
 
 def usable_tokens(user: User) -> QuerySet[AccessToken]:
-    """Neither revoked nor expired."""
+    """Return the tokens of a user that are neither revoked nor expired."""
     return user.access_tokens.filter(revoked_at=None, expires_at__gt=timezone.now())
 
 
 def find_usable_token(secret: str) -> AccessToken | None:
-    """Find the usable token of a secret, with its active user; note that it was used.
+    """Return the usable token with this secret and an active user, and record that it was used.
 
-    A secret is looked up by its sha256, so the time that it takes tells nothing about it.
+    The secret is looked up by its SHA-256, so that the response time reveals nothing about it.
     """
-    if not _SHAPE.fullmatch(secret):
+    if not _PATTERN.fullmatch(secret):
         return None
     now = timezone.now()
     token = (
@@ -94,8 +98,8 @@ def find_usable_token(secret: str) -> AccessToken | None:
     if token is None:
         return None
     if token.last_used_at is None or token.last_used_at <= now - USE_NOTED_EVERY:
-        long_ago = Q(last_used_at=None) | Q(last_used_at__lte=now - USE_NOTED_EVERY)
-        AccessToken.objects.filter(long_ago, pk=token.pk).update(last_used_at=now)
+        is_outdated = Q(last_used_at=None) | Q(last_used_at__lte=now - USE_NOTED_EVERY)
+        AccessToken.objects.filter(is_outdated, pk=token.pk).update(last_used_at=now)
         token.last_used_at = now
     return token
 

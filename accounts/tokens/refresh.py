@@ -1,6 +1,7 @@
-"""Pairs of JWTs: a short access part, and a refresh part that is good for one use.
+"""Pairs of JWTs: a short-lived access token, and a refresh token that can be used once.
 
-A pair lives until its refresh part is used or revoked, whatever its access part says of itself.
+A pair is valid until its refresh token is used or revoked, even if its access token has not
+expired.
 """
 
 import datetime
@@ -26,13 +27,13 @@ from rest_framework_simplejwt.utils import get_md5_hash_password
 from accounts.models import User
 from webprofile.errors import DomainError
 
-#: names, in the access part, the refresh part that it came with
+#: claim of an access token with the `jti` of the refresh token of its pair
 PAIR_CLAIM = "pair"
 ALGORITHM = "HS256"
 
 
 class KeyRing(TokenBackend):
-    """Signs JWTs with a key made from SECRET_KEY; SECRET_KEY_FALLBACKS still verify."""
+    """Sign JWTs with a key derived from SECRET_KEY; also verify with SECRET_KEY_FALLBACKS."""
 
     def __init__(self) -> None:
         super().__init__(ALGORITHM, "")
@@ -41,9 +42,9 @@ class KeyRing(TokenBackend):
         return _backends()[0].encode(payload)
 
     def decode(self, token: Any, verify: bool = True) -> dict[str, Any]:
-        """Raises TokenBackendError, as its base does."""
-        *others, last = _backends()
-        for backend in others:
+        """Decode with the first key that fits. Raises TokenBackendError, as its base class does."""
+        *first, last = _backends()
+        for backend in first:
             try:
                 return backend.decode(token, verify)
             except TokenBackendExpiredToken:
@@ -54,12 +55,12 @@ class KeyRing(TokenBackend):
 
 
 def _backends() -> tuple[TokenBackend, ...]:
-    return _made((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+    return _create_backends((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
 
 
 @cache
-def _made(secret_keys: tuple[str, ...]) -> tuple[TokenBackend, ...]:
-    # as long as HS256 wants it; a signature of one kind says nothing of another
+def _create_backends(secret_keys: tuple[str, ...]) -> tuple[TokenBackend, ...]:
+    # derived keys: they have the length that HS256 requires, and are used for nothing but JWTs
     keys = (hashlib.sha256(f"jwt {key}".encode()).hexdigest() for key in secret_keys)
     return tuple(TokenBackend(ALGORITHM, key) for key in keys)
 
@@ -80,8 +81,8 @@ class RefreshJWT(RefreshToken):
 
 
 @dataclass(frozen=True)
-class Pair:
-    """What a program keeps of a log-in."""
+class TokenPair:
+    """The encoded tokens of one login, with their expiry times."""
 
     access: str
     refresh: str
@@ -90,23 +91,25 @@ class Pair:
 
 
 @transaction.atomic
-def issue_token_pair(user: User) -> Pair:
-    """Make a pair for an active user, whose password (and second factor) somebody checked."""
-    _locked(user.pk)
+def issue_token_pair(user: User) -> TokenPair:
+    """Create a pair for an active user; the caller has checked password and second factor."""
+    _lock_user(user.pk)
     OutstandingToken.objects.filter(user=user, expires_at__lte=timezone.now()).delete()
     refresh = RefreshJWT.for_user(user)
     access = refresh.access_token
     access[PAIR_CLAIM] = refresh["jti"]
-    return Pair(str(access), str(refresh), _end(access["exp"]), _end(refresh["exp"]))
+    return TokenPair(
+        str(access), str(refresh), _as_datetime(access["exp"]), _as_datetime(refresh["exp"])
+    )
 
 
 @transaction.atomic
-def renew_token_pair(text: str) -> Pair:
-    """Take a pair back and make another one; of two who try at once one gets it.
+def renew_token_pair(text: str) -> TokenPair:
+    """Exchange a refresh token for a new pair; of two concurrent calls one succeeds.
 
     Raises DomainError token_invalid.
     """
-    refresh = _usable(text)
+    refresh = _decode_refresh_token(text)
     user = User.objects.filter(pk=refresh[api_settings.USER_ID_CLAIM]).first()
     if user is None or not user.is_active:
         raise _invalid()
@@ -118,46 +121,50 @@ def renew_token_pair(text: str) -> Pair:
 
 @transaction.atomic
 def revoke_refresh_token(text: str) -> None:
-    """End the pair of a refresh token.
+    """Revoke the pair of a refresh token.
 
-    Raises DomainError token_invalid, also for one that was used or revoked.
+    Raises DomainError token_invalid, also if the token was used or revoked before.
     """
-    _usable(text).blacklist()
+    _decode_refresh_token(text).blacklist()
 
 
 @transaction.atomic
 def revoke_refresh_tokens(user: User) -> int:
-    """End all pairs of a user; returns how many."""
-    _locked(user.pk)
+    """Revoke all pairs of a user; return how many."""
+    _lock_user(user.pk)
     live = OutstandingToken.objects.filter(
         user=user, expires_at__gt=timezone.now(), blacklistedtoken=None
     )
-    ended = [BlacklistedToken(token=token) for token in live]
-    BlacklistedToken.objects.bulk_create(ended, ignore_conflicts=True)
-    return len(ended)
+    revoked = [BlacklistedToken(token=token) for token in live]
+    BlacklistedToken.objects.bulk_create(revoked, ignore_conflicts=True)
+    return len(revoked)
 
 
 def is_pair_live(access: Token) -> bool:
-    """Whether the pair of a valid access part was neither renewed nor revoked."""
-    own = OutstandingToken.objects.filter(jti=str(access.get(PAIR_CLAIM, "")))
-    return bool(own.filter(blacklistedtoken=None).exists())
+    """Return whether the pair of a valid access token was neither renewed nor revoked."""
+    refresh_tokens = OutstandingToken.objects.filter(jti=str(access.get(PAIR_CLAIM, "")))
+    return bool(refresh_tokens.filter(blacklistedtoken=None).exists())
 
 
-def _locked(user_id: Any) -> None:
-    """Wait for whoever changes this user's pairs: one renewed meanwhile must not outlive a log-out.
+def _lock_user(user_id: Any) -> None:
+    """Lock the user's row until the end of the transaction, so that pairs change one at a time.
 
-    Until the end of the transaction, and before any row of a token, so that nobody waits in a ring.
+    Otherwise a pair that is renewed during a logout could survive it. The row is locked before any
+    row of a token, so that transactions do not deadlock.
     """
     User.objects.select_for_update().filter(pk=user_id).first()
 
 
-def _usable(text: str) -> RefreshToken:
-    """The token, its user's row locked until the end of the transaction."""
+def _decode_refresh_token(text: str) -> RefreshToken:
+    """Return a valid refresh token that was neither used nor revoked, and lock its user's row.
+
+    Raises DomainError token_invalid.
+    """
     try:
         refresh = RefreshJWT(text)  # type: ignore[arg-type]
     except TokenError as error:
         raise _invalid() from error
-    _locked(refresh[api_settings.USER_ID_CLAIM])
+    _lock_user(refresh[api_settings.USER_ID_CLAIM])
     if not OutstandingToken.objects.filter(jti=refresh["jti"], blacklistedtoken=None).exists():
         raise _invalid()
     return refresh
@@ -167,5 +174,5 @@ def _invalid() -> DomainError:
     return DomainError("token_invalid", status=401)
 
 
-def _end(seconds: int) -> datetime.datetime:
+def _as_datetime(seconds: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)

@@ -1,1 +1,1 @@
-"""Addresses of users that are told of events: who has which, what is told, and how it is sent."""
+"""Webhooks: registration by users, deliveries of events, and the HTTP calls."""

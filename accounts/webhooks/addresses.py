@@ -39,9 +39,9 @@ class Endpoint:
 
 
 def validate_webhook_url(url: str) -> str:
-    """Return an address as it is kept. Raises DomainError webhook_url for what never may be one.
+    """Return the URL as it is stored. Raises DomainError webhook_url if it can never be called.
 
-    Nothing is resolved: that is done for each call anew.
+    The host name is not resolved here, but for each call.
     """
     url = url.strip()
     try:
@@ -51,9 +51,11 @@ def validate_webhook_url(url: str) -> str:
         host.encode("ascii")
     except ValueError as error:
         raise DomainError("webhook_url", field="url") from error
-    odd = parts.username is not None or parts.password is not None or parts.fragment
-    plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
-    if parts.scheme != "https" or not host or odd or not plain or len(url) > LONGEST_URL:
+    has_extra_parts = parts.username is not None or parts.password is not None or parts.fragment
+    is_clean = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
+    if parts.scheme != "https" or not host or has_extra_parts:
+        raise DomainError("webhook_url", field="url")
+    if not is_clean or len(url) > LONGEST_URL:
         raise DomainError("webhook_url", field="url")
     if not settings.WEBHOOK_ALLOWED_NETWORKS and port not in PORTS:
         raise DomainError("webhook_url", field="url")
@@ -80,10 +82,10 @@ def endpoint_of(url: str) -> Endpoint:
 
 
 def may_be_called(text: str, port: int) -> bool:
-    """Whether an address is public with one of PORTS, or in WEBHOOK_ALLOWED_NETWORKS."""
+    """Return whether an address is public with one of PORTS, or in WEBHOOK_ALLOWED_NETWORKS."""
     try:
         address = ipaddress.ip_address(text)
-    except ValueError:  # whatever a resolver answers that is none
+    except ValueError:  # the resolver returned something else
         return False
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address

@@ -90,14 +90,15 @@ def _claim(delivery_id: int) -> WebhookDelivery | None:
     if not due.update(next_at=now + CLAIM, attempts=F("attempts") + 1):
         return None
     delivery = WebhookDelivery.objects.select_related("webhook__user").get(pk=delivery_id)
-    refused = _why_not(delivery)
-    if refused:
-        _end(delivery, None, refused)
+    problem = _problem_before_call(delivery)
+    if problem:
+        _end(delivery, None, problem)
         return None
     return delivery
 
 
-def _why_not(delivery: WebhookDelivery) -> str:
+def _problem_before_call(delivery: WebhookDelivery) -> str:
+    """Return why the delivery must not be made any more; empty if it may."""
     owner = delivery.webhook.user
     if delivery.webhook.disabled_at or not owner.is_active:
         return "disabled"

@@ -27,13 +27,13 @@ def add_task_deliveries(task_id: int, owner_id: int, outcome: str, reason: str) 
         "url": f"{settings.SITE_URL}/tasks/{task_id}/",
         "api": f"{settings.SITE_URL}/api/v1/tasks/{task_id}/",
     }
-    for webhook in _held(_listening(event).filter(user=owner_id)):
+    for webhook in _locked(_subscribed(event).filter(user=owner_id)):
         add_delivery(webhook, event.value, key=f"task {task_id}", data=data)
 
 
 @dataclass(frozen=True)
 class DeviceOccurrence:
-    """An event of a device; `key` identifies this occurrence."""
+    """One occurrence of an event of a device; `key` tells it from earlier ones of that device."""
 
     worker_id: int
     name: str
@@ -42,7 +42,7 @@ class DeviceOccurrence:
 
 def add_device_deliveries(
     event: Webhook.Event,
-    occasions: Iterable[DeviceOccurrence],
+    occurrences: Iterable[DeviceOccurrence],
     *,
     since: datetime.datetime | None = None,
 ) -> None:
@@ -51,20 +51,20 @@ def add_device_deliveries(
     since: no earlier time at which deliveries of these occurrences may exist; they are excluded by
         one query. None if there are none yet
     """
-    webhooks = list(_held(administrator_webhooks(event)))
+    webhooks = list(_locked(administrator_webhooks(event)))
     if not webhooks:
         return
     existing = set[tuple[int, str]]()
     if since is not None:
         rows = WebhookDelivery.objects.filter(event=event.value, created_at__gte=since)
         existing = set(rows.values_list("webhook", "key"))
-    for occasion in occasions:
-        key = f"{event.value} {occasion.worker_id} {occasion.key}"[:100]
+    for occurrence in occurrences:
+        key = f"{event.value} {occurrence.worker_id} {occurrence.key}"[:100]
         data = {
-            "device": occasion.worker_id,
-            "name": occasion.name,
-            "url": f"{settings.SITE_URL}/workers/{occasion.worker_id}/",
-            "api": f"{settings.SITE_URL}/api/v1/workers/{occasion.worker_id}/",
+            "device": occurrence.worker_id,
+            "name": occurrence.name,
+            "url": f"{settings.SITE_URL}/workers/{occurrence.worker_id}/",
+            "api": f"{settings.SITE_URL}/api/v1/workers/{occurrence.worker_id}/",
         }
         for webhook in webhooks:
             if (webhook.pk, key) not in existing:
@@ -72,10 +72,11 @@ def add_device_deliveries(
 
 
 def administrator_webhooks(event: Webhook.Event) -> QuerySet[Webhook]:
-    return _listening(event).filter(user__is_staff=True)
+    """Return the enabled webhooks of administrators that subscribe to an event."""
+    return _subscribed(event).filter(user__is_staff=True)
 
 
-def _held(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
+def _locked(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
     """Lock webhooks: removing one before the commit would fail the whole transaction."""
     # ordered by key, so that concurrent transactions do not deadlock
     return webhooks.order_by("pk").select_for_update(of=("self",), no_key=True)
@@ -95,7 +96,7 @@ def add_delivery(
     return row
 
 
-def _listening(event: Webhook.Event) -> QuerySet[Webhook]:
+def _subscribed(event: Webhook.Event) -> QuerySet[Webhook]:
     # matched as text, because SQLite's JSON has no "contains"
     active = Webhook.objects.filter(disabled_at=None, user__is_active=True)
     return active.filter(events__icontains=f'"{event.value}"')

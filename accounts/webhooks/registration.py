@@ -1,4 +1,4 @@
-"""Services with which users manage their webhooks."""
+"""Services that change a user's webhooks: add, remove, enable, test, rotate the secret."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""`manage.py reencrypt`: the step before a former SECRET_KEY is removed."""
+"""`manage.py reencrypt`: re-encrypt secrets before a former SECRET_KEY is removed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`manage.py users`: people, their rights and what they may use."""
+"""`manage.py users`: list and change users, their roles, passwords, grants and access tokens."""
 
 import getpass
 import json
@@ -40,7 +40,7 @@ _EXAMPLES = {
 
 
 class Command(BaseCommand):
-    """Every change is noted in the audit log, without a name: it came from the server itself."""
+    """Changes are audited without an actor, because the command runs on the server."""
 
     help = (
         "List, create, promote, demote, deactivate users; set passwords; remove second factors; "
@@ -52,12 +52,12 @@ class Command(BaseCommand):
         subparsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         verbs = {}
         for verb, text in _TEXTS.items():
-            verbs[verb] = added = subparsers.add_parser(verb, help=text)
-            explain_command(added, _EXAMPLES[verb], text=text)
+            verbs[verb] = subparser = subparsers.add_parser(verb, help=text)
+            explain_command(subparser, _EXAMPLES[verb], text=text)
             if verb != "list":
-                added.add_argument("email", metavar="E-MAIL")
+                subparser.add_argument("email", metavar="E-MAIL")
         example = "users {verb} you@example.com"
-        self.acts = add_action_verbs(subparsers, USER_ACTIONS, metavar="E-MAIL", example=example)
+        self.actions = add_action_verbs(subparsers, USER_ACTIONS, metavar="E-MAIL", example=example)
         add = verbs["list"].add_argument
         add("--match", metavar="TEXT", help="a part of the e-mail")
         add("--administrators", action="store_true", help="these alone")
@@ -74,9 +74,9 @@ class Command(BaseCommand):
         with plain_errors():
             if verb == "list":
                 self._list(options)
-            elif verb in self.acts:
+            elif verb in self.actions:
                 users = [user_named(email) for email in options["names"]]
-                act_on_rows(self.acts[verb], users, self.stdout)
+                act_on_rows(self.actions[verb], users, self.stdout)
             elif verb == "create":
                 user = services.create_account(
                     email=options["email"],
@@ -115,8 +115,7 @@ class Command(BaseCommand):
             for row in rows:
                 self.stdout.write(json.dumps(row))
         else:
-            shown = [list(row.values()) for row in rows]
-            self.stdout.write(table(shown, FIELDS))
+            self.stdout.write(table([list(row.values()) for row in rows], FIELDS))
 
 
 def _row(user: Any) -> dict[str, Any]:
@@ -132,16 +131,16 @@ def _row(user: Any) -> dict[str, Any]:
 
 
 def _password() -> str:
-    """Typed twice at a terminal, or the first line of standard input.
+    """Read a password twice from the terminal, or once from the first line of standard input.
 
-    Never an argument: those stand in the list of processes and in the shell's history.
+    Command-line arguments would appear in the list of processes and in the shell's history.
     """
     if sys.stdin.isatty():
         first = getpass.getpass("Password: ")
         if first != getpass.getpass("Once more: "):
             raise CommandError("They differ.", returncode=USAGE)
         return first
-    found = sys.stdin.readline(LONGEST_PASSWORD).rstrip("\r\n")
-    if not found:
+    password = sys.stdin.readline(LONGEST_PASSWORD).rstrip("\r\n")
+    if not password:
         raise CommandError("No password on standard input.", returncode=USAGE)
-    return found
+    return password
