@@ -1,1 +1,1 @@
-"""Accounts in the API: logging in, tokens, and who one is."""
+"""Accounts in the API: login, tokens, webhooks and the current user."""

@@ -1,4 +1,4 @@
-"""E-mail, password and second factor, as the log-in page asks for them, limits included."""
+"""Check the credentials of an API login with the rules and rate limits of the login page."""
 
 import math
 import time
@@ -19,16 +19,17 @@ from webprofile.errors import DomainError
 
 
 def user_of_credentials(request: HttpRequest, *, email: str, password: str, code: str) -> User:
-    """The active user whose credentials these are.
+    """Return the active user with these credentials.
 
     code: of the authenticator app, or a recovery code, for accounts with a second factor
-    Raises DomainError: login_failed (whatever is wrong), code_needed, login_throttled.
+
+    Raises DomainError: login_failed (whichever credential is wrong), code_needed, login_throttled.
     """
-    adapter, address = get_adapter(request), canonical_email(email)
+    adapter, email = get_adapter(request), canonical_email(email)
     try:
-        user = adapter.authenticate(request, email=address, password=password)
-    except ValidationError as error:  # allauth's limit of failed attempts
-        key = adapter._get_login_attempts_cache_key(request, email=address)
+        user = adapter.authenticate(request, email=email, password=password)
+    except ValidationError as error:  # django-allauth's limit of failed attempts
+        key = adapter._get_login_attempts_cache_key(request, email=email)
         raise login_throttled(request, "login_failed", key=key) from error
     if not isinstance(user, User) or not user.is_active or not _is_verified(user):
         raise DomainError("login_failed", status=401)
@@ -37,21 +38,22 @@ def user_of_credentials(request: HttpRequest, *, email: str, password: str, code
     return user
 
 
-def login_throttled(request: HttpRequest, action: str, **whose: Any) -> DomainError:
-    """The error of a limit of allauth that was reached, with the seconds until it lets one pass.
+def login_throttled(request: HttpRequest, action: str, **subject: Any) -> DomainError:
+    """Return the error of an exceeded rate limit, with the seconds until the next attempt.
 
-    allauth refuses without telling when to come back, so its own record is read: the moments of
-    the attempts that count, the newest first.
-    whose: `key` or `user`, as the limit was asked
+    django-allauth does not report when the next attempt is allowed, so its cache entry is read: the
+    times of the counted attempts, the newest first.
+
+    subject: `key` or `user`, as passed to the rate limit
     """
     until = now = time.time()
     for rate in ratelimit.get_rates(app="allauth.account", action=action):
         key = ratelimit.get_cache_key(
-            request, app="allauth.account", action=action, rate=rate, **whose
+            request, app="allauth.account", action=action, rate=rate, **subject
         )
-        moments = cache.get(key, [])
-        if len(moments) >= rate.amount:
-            until = max(until, moments[-1] + rate.duration)
+        attempts = cache.get(key, [])
+        if len(attempts) >= rate.amount:
+            until = max(until, attempts[-1] + rate.duration)
     return DomainError("login_throttled", status=429, wait_s=max(1, math.ceil(until - now)))
 
 
@@ -69,5 +71,5 @@ def _check_code(request: HttpRequest, user: User, code: str) -> None:
 def _is_verified(user: User) -> bool:
     if app_settings.EMAIL_VERIFICATION != app_settings.EmailVerificationMethod.MANDATORY:
         return True
-    own = EmailAddress.objects.filter(user=user, email__iexact=user.email, verified=True)
-    return bool(own.exists())
+    verified = EmailAddress.objects.filter(user=user, email__iexact=user.email, verified=True)
+    return bool(verified.exists())

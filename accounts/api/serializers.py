@@ -1,4 +1,4 @@
-"""What goes in and out about accounts."""
+"""Serializers of accounts: credentials, token pairs, access tokens and the current user."""
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -9,7 +9,7 @@ from webprofile import fields
 
 
 class Credentials(fields.Body):
-    """What a person logs in with."""
+    """The credentials of a user."""
 
     email = fields.Text(max_length=254, help_text="The account's e-mail.")
     password = fields.Text(
@@ -31,7 +31,7 @@ class RefreshBody(fields.Body):
 
 
 class PairAnswer(serializers.Serializer):
-    """A pair of tokens."""
+    """An access token and the refresh token that belongs to it."""
 
     access = serializers.CharField(help_text="For `Authorization: Bearer`.")
     refresh = serializers.CharField(help_text="Good for one renewal.")
@@ -40,7 +40,7 @@ class PairAnswer(serializers.Serializer):
 
 
 class AccessTokenBody(fields.Body):
-    """A token to be made."""
+    """Name, scopes and lifetime of a new access token."""
 
     name = fields.Text(max_length=100, help_text="What it is for.")
     scopes = fields.List(
@@ -53,7 +53,7 @@ class AccessTokenBody(fields.Body):
 
 
 class IssuedTokenAnswer(serializers.ModelSerializer[AccessToken]):
-    """A token that was just made, with its secret."""
+    """A new access token with its secret."""
 
     scopes = serializers.ListField(
         child=serializers.ChoiceField(AccessToken.Scope.choices), help_text="What it may do."
@@ -84,7 +84,7 @@ class IssuedTokenAnswer(serializers.ModelSerializer[AccessToken]):
 
 
 class MeAnswer(serializers.ModelSerializer[User]):
-    """The user who asks."""
+    """The current user."""
 
     is_administrator = serializers.BooleanField(
         source="is_staff", help_text="Whether this request may do what administrators may."

@@ -1,4 +1,4 @@
-"""Addresses of accounts below `/api/v1/`."""
+"""URL routes of accounts, below `/api/v1/`."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Logging in, tokens for scripts, and who one is."""
+"""API views: login with token pairs, access tokens of scripts, and the current user."""
 
 from django.http import Http404
 from django.utils.decorators import method_decorator
@@ -29,7 +29,7 @@ from webprofile.api.views import ApiView, ApiViewSet
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class PairViewSet(ApiViewSet):
-    """Logging in by a pair of tokens, staying logged in, logging out."""
+    """Log in with a pair of tokens, renew the pair, log out."""
 
     permission_classes = (AllowAny,)
     authentication_classes = ()
@@ -42,10 +42,11 @@ class PairViewSet(ApiViewSet):
         | problems({401: ["login_failed", "code_needed"], 429: ["throttled", "login_throttled"]}),
     )
     def token_obtain(self, request: Request) -> Response:
-        """A pair of tokens for e-mail and password, and for the code of a second factor if the
-        account has one.
+        """Return a pair of tokens for e-mail and password, and for the code of the second factor if
+        the account has one.
 
-        Failures are limited as on the log-in page, and do not say what was wrong.
+        Failed attempts are limited as on the login page. The error does not say which credential
+        was wrong.
         """
         body = Credentials(data=request.data)
         body.is_valid(raise_exception=True)
@@ -58,7 +59,7 @@ class PairViewSet(ApiViewSet):
         responses={200: PairAnswer} | problems({401: ["token_invalid"]}),
     )
     def token_refresh(self, request: Request) -> Response:
-        """Another pair for a refresh token, which thereby ends, as does its access part."""
+        """Exchange a refresh token for a new pair. Both tokens of the previous pair are revoked."""
         body = RefreshBody(data=request.data)
         body.is_valid(raise_exception=True)
         return Response(PairAnswer(renew_token_pair(body.validated_data["refresh"])).data)
@@ -69,7 +70,7 @@ class PairViewSet(ApiViewSet):
         responses={204: None} | problems({401: ["token_invalid"]}),
     )
     def token_revoke(self, request: Request) -> Response:
-        """End a pair: its refresh token and, at once, its access part."""
+        """Revoke a pair: its refresh token and, immediately, its access token."""
         body = RefreshBody(data=request.data)
         body.is_valid(raise_exception=True)
         revoke_refresh_token(body.validated_data["refresh"])
@@ -77,7 +78,7 @@ class PairViewSet(ApiViewSet):
 
 
 class AccessTokenList(ApiView):
-    """Tokens for scripts."""
+    """Access tokens of scripts."""
 
     permission_classes = (NoAccessToken,)
 
@@ -88,7 +89,7 @@ class AccessTokenList(ApiView):
         | problems({422: ["invalid", "token_name", "token_scopes", "token_days", "token_limit"]}),
     )
     def post(self, request: Request) -> Response:
-        """The answer holds the secret, which is shown this once."""
+        """Create an access token. Only this response contains its secret."""
         body = AccessTokenBody(data=request.data)
         body.is_valid(raise_exception=True)
         token, secret = issue_token(self.request.user, **body.validated_data)
@@ -96,13 +97,13 @@ class AccessTokenList(ApiView):
 
 
 class AccessTokenInUse(ApiView):
-    """The access token that asks: whatever it may, it may end itself."""
+    """The access token of the request, which may revoke itself whatever its scopes are."""
 
     scope = AccessToken.Scope.READ
 
     @extend_schema(summary="Revoke the token in use", responses={204: None})
     def delete(self, request: Request) -> Response:
-        """End the access token that this request came with; 404 if it came with none."""
+        """Revoke the access token of this request; 404 if the request has none."""
         if not isinstance(request.auth, AccessToken):
             raise Http404
         revoke_token(request.auth, by=self.request.user)
@@ -110,11 +111,11 @@ class AccessTokenInUse(ApiView):
 
 
 class Me(ApiView):
-    """The user who asks."""
+    """The current user."""
 
     @extend_schema(summary="Who asks", responses=MeAnswer)
     def get(self, request: Request) -> Response:
-        """One's own account, and what this request's token may do."""
+        """Return the account of the current user, and the scopes of this request."""
         user, scopes = self.request.user, scopes_of(request)
         if not user.is_staff:
             scopes -= {AccessToken.Scope.ADMIN}

@@ -1,4 +1,4 @@
-"""A user's webhooks over the API; only who is logged in may change what the account tells."""
+"""API views of a user's webhooks. Access tokens are rejected: they must not change webhooks."""
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -24,7 +24,7 @@ from webprofile.api.views import ApiListView, ApiViewSet
 
 
 class WebhookBody(fields.Body):
-    """A webhook to be made."""
+    """URL and events of a new webhook."""
 
     url = fields.Text(max_length=LONGEST_URL, help_text="https://, with the port 443 or 8443.")
     events = fields.List(
@@ -62,7 +62,7 @@ class WebhookAnswer(serializers.ModelSerializer[Webhook]):
 
 
 class SecretAnswer(serializers.Serializer):
-    """A secret of a webhook."""
+    """The secret of a webhook."""
 
     secret = serializers.CharField(
         help_text="Shown this once: `whsec_` and base64, as standardwebhooks.com describes."
@@ -70,7 +70,7 @@ class SecretAnswer(serializers.Serializer):
 
 
 class MadeWebhookAnswer(WebhookAnswer):
-    """A webhook that was just made, with its secret."""
+    """A new webhook with its secret."""
 
     secret = serializers.CharField(read_only=True, help_text="Shown this once.")
 
@@ -80,7 +80,7 @@ class MadeWebhookAnswer(WebhookAnswer):
 
 
 class DeliveryAnswer(serializers.ModelSerializer[WebhookDelivery]):
-    """One event for one webhook, and what became of it."""
+    """One event for one webhook, with the result of the calls."""
 
     class Meta:
         model = WebhookDelivery
@@ -107,7 +107,7 @@ class DeliveryAnswer(serializers.ModelSerializer[WebhookDelivery]):
 
 @extend_schema_view(get=extend_schema(summary="List webhooks", operation_id="me_webhooks"))
 class WebhookList(ApiListView):
-    """One's own, the newest first; no secrets."""
+    """The webhooks of the current user, the newest first, without secrets."""
 
     permission_classes = (NoAccessToken,)
     queryset = Webhook.objects.all()
@@ -124,7 +124,7 @@ class WebhookList(ApiListView):
         operation_id="me_webhook_add",
     )
     def post(self, request: Request) -> Response:
-        """The answer holds the secret, which is shown this once."""
+        """Add a webhook. Only this response contains its secret."""
         body = WebhookBody(data=request.data)
         body.is_valid(raise_exception=True)
         webhook, secret = add_webhook(self.request.user, **body.validated_data)
@@ -141,29 +141,29 @@ class WebhookViewSet(ApiViewSet):
 
     @extend_schema(summary="Show a webhook", responses=WebhookAnswer, operation_id="me_webhook")
     def retrieve(self, request: Request, webhook_id: int) -> Response:
-        """Without its secrets."""
+        """Return a webhook without its secrets."""
         return Response(WebhookAnswer(self.get_object()).data)
 
     @extend_schema(summary="Enable a webhook", request=None, responses=WebhookAnswer)
     def webhook_enable(self, request: Request, webhook_id: int) -> Response:
-        """After it was disabled; it is told of what happens from now on."""
+        """Enable a webhook that was disabled; it receives events from now on."""
         enable_webhook(self.get_object())
         return self.retrieve(request, webhook_id)
 
     @extend_schema(summary="Remove a webhook", responses={204: None})
     def webhook_remove(self, request: Request, webhook_id: int) -> Response:
-        """With all that was still to be told to it."""
+        """Remove a webhook and its pending deliveries."""
         remove_webhook(self.get_object())
         return Response(status=204)
 
     @extend_schema(summary="Make a new secret", request=None, responses=SecretAnswer)
     def webhook_secret(self, request: Request, webhook_id: int) -> Response:
-        """The secret before signs too, until it is ended."""
+        """Create a new secret. Calls are also signed with the former one until it is ended."""
         return Response({"secret": rotate_webhook_secret(self.get_object())})
 
     @extend_schema(summary="End the former secret", responses={204: None})
     def webhook_secret_end(self, request: Request, webhook_id: int) -> Response:
-        """The new one alone signs then; repeating it changes nothing."""
+        """End the former secret, so that only the new one signs. Repeating this has no effect."""
         end_former_secret(self.get_object())
         return Response(status=204)
 
@@ -172,7 +172,7 @@ class WebhookViewSet(ApiViewSet):
     get=extend_schema(summary="List a webhook's calls", operation_id="me_webhook_deliveries")
 )
 class WebhookDeliveries(ApiListView):
-    """Of the last 30 days, the newest first."""
+    """The deliveries of the last 30 days, the newest first."""
 
     permission_classes = (NoAccessToken,)
     queryset = WebhookDelivery.objects.all()
@@ -191,5 +191,5 @@ class WebhookDeliveries(ApiListView):
         operation_id="me_webhook_test",
     )
     def post(self, request: Request, webhook_id: int) -> Response:
-        """Call it with an event `test`; what becomes of it stands in the list."""
+        """Call the webhook with an event `test`. The list shows the result."""
         return Response(DeliveryAnswer(send_test_delivery(self.webhook())).data, status=201)

@@ -1,1 +1,1 @@
-"""The pages about oneself."""
+"""Pages of a user's own account."""

@@ -1,4 +1,4 @@
-"""The pages about oneself, and what login pages ask for while somebody types."""
+"""Pages of a user's own account: preferences, access tokens, sessions; customized login pages."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
 log = structlog.get_logger()
-#: of what is checked while it is typed; the same limit as Django's password fields
+#: maximum length of a password in `password_check`, the same as of Django's password fields
 PASSWORD_LIMIT = 4096
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def profile(request: HttpRequest) -> HttpResponse:
-    """How the site looks to its reader."""
+    """Show and save the user's preferences: language, time zone and colours."""
     user = current_user(request)
     form = PreferencesForm(request.POST or None, instance=user)
     if request.method == "POST":
@@ -58,20 +58,20 @@ def profile(request: HttpRequest) -> HttpResponse:
 @never_cache
 @sensitive_post_parameters()
 def tokens(request: HttpRequest) -> HttpResponse:
-    """A user's access tokens; a secret is only in the answer to the request that makes it."""
+    """List and create access tokens; only the response that creates one contains its secret."""
     user = current_user(request)
     form = TokenForm(request.POST if request.method == "POST" else None, user=user)
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
-        wanted = form.cleaned_data
+        data = form.cleaned_data
         try:
-            made, context["secret"] = issue_token(
-                user, name=wanted["name"], scopes=wanted["scopes"], days=wanted["days"] or 0
+            token, context["secret"] = issue_token(
+                user, name=data["name"], scopes=data["scopes"], days=data["days"] or 0
             )
         except DomainError as error:
             form.add_error(error.field or None, word(error))
         else:
-            context |= {"made": made, "form": TokenForm(user=user)}
+            context |= {"made": token, "form": TokenForm(user=user)}
     context["tokens"] = user.access_tokens.filter(revoked_at=None)
     return render(request, "accounts/tokens.html", context, status=_status(form))
 
@@ -88,10 +88,10 @@ def token_end(request: HttpRequest, token_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
-    """End one session; one's own is a logout."""
+    """End a session of the user; ending the current one logs out."""
     session = get_object_or_404(UserSession, pk=session_id, user=current_user(request))
     if session.session_key == request.session.session_key:
-        return _logged_out(request, session)
+        return _log_out(request, session)
     session.end()
     messages.success(request, _("The session is ended."))
     return redirect("usersessions_list")
@@ -100,15 +100,15 @@ def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def session_end_all(request: HttpRequest) -> HttpResponse:
-    """Log out everywhere, here too."""
+    """End all sessions of the user, including the current one."""
     end_sessions(current_user(request))
-    return _logged_out(request, None)
+    return _log_out(request, None)
 
 
 @require_POST
 @sensitive_post_parameters("password")
 def password_check(request: HttpRequest) -> JsonResponse:
-    """{"problems": [text]}: what the server would say of this new password."""
+    """Return the validation errors of a new password as {"problems": [text]}."""
     if not ratelimit.consume(request, action="password_check"):
         return JsonResponse({"error": "too_many"}, status=429)
     password = request.POST.get("password", "")[:PASSWORD_LIMIT]
@@ -124,33 +124,33 @@ def password_check(request: HttpRequest) -> JsonResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_reset(request: HttpRequest) -> HttpResponse:
-    """allauth's page; without a mail server it says whom to ask, and takes nothing."""
+    """Show django-allauth's password reset; without a mail server, a page without a form."""
     if not settings.HAS_MAIL_SERVER:
         return render(request, "account/password_reset.html", {})
-    answer: HttpResponse = allauth_views.password_reset(request)
-    return answer
+    response: HttpResponse = allauth_views.password_reset(request)
+    return response
 
 
 def oidc_login(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """allauth's way to an identity provider; one that does not answer is told on a page."""
+    """Redirect to an identity provider; show an error page if the provider does not respond."""
     try:
-        answer: HttpResponse = oidc_views.login(request, provider_id)
+        response: HttpResponse = oidc_views.login(request, provider_id)
     except requests.RequestException:
         log.exception("identity_provider_away", provider=provider_id)
         return render(request, "socialaccount/authentication_error.html", {}, status=503)
-    return answer
+    return response
 
 
 @require_POST
 def language(request: HttpRequest) -> HttpResponse:
-    """The switch in the header: for this browser, and for a user everywhere."""
+    """Set the language of this browser, and of the user if somebody is logged in."""
     code = request.POST.get("language", "")
     if isinstance(request.user, User) and code in dict(settings.LANGUAGES):
         User.objects.filter(pk=request.user.pk).update(language=code)
     return set_language(request)
 
 
-def _logged_out(request: HttpRequest, session: UserSession | None) -> HttpResponse:
+def _log_out(request: HttpRequest, session: UserSession | None) -> HttpResponse:
     logout(request)
     if session is not None:
         session.delete()

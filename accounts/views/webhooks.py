@@ -1,4 +1,4 @@
-"""The pages of a user's webhooks."""
+"""Pages of a user's webhooks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,17 +32,17 @@ DELIVERIES_SHOWN = 30
 @login_required
 @never_cache
 def webhooks(request: HttpRequest) -> HttpResponse:
-    """A user's webhooks; a secret is only in the answer to the request that makes it."""
+    """List and add webhooks; only the response that adds one contains its secret."""
     user = current_user(request)
     form = WebhookForm(request.POST if request.method == "POST" else None, user=user)
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         try:
-            made, context["secret"] = add_webhook(user, **form.cleaned_data)
+            webhook, context["secret"] = add_webhook(user, **form.cleaned_data)
         except DomainError as error:
             form.add_error(error.field or None, word(error))
         else:
-            context |= {"made": made, "form": WebhookForm(user=user)}
+            context |= {"made": webhook, "form": WebhookForm(user=user)}
     context["webhooks"] = user.webhooks.all()
     status = 422 if form.is_bound and form.errors else 200
     return render(request, "accounts/webhooks.html", context, status=status)
@@ -52,47 +52,52 @@ def webhooks(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def webhook(request: HttpRequest, webhook_id: int) -> HttpResponse:
-    """One webhook, and what became of the last calls."""
-    return _shown(request, _own(request, webhook_id))
+    """Show a webhook with its last deliveries."""
+    return _render_webhook(request, _own(request, webhook_id))
 
 
 @require_POST
 @login_required
 @never_cache
 def webhook_act(request: HttpRequest, webhook_id: int, act: str) -> HttpResponse:
-    """Test it, change its secret, enable or remove it."""
-    found = _own(request, webhook_id)
+    """Test, enable or remove a webhook, or change its secret.
+
+    act: "rotate" or a key of `_ACTIONS`
+    """
+    webhook = _own(request, webhook_id)
     if act == "rotate":
-        secret = rotate_webhook_secret(found)
-        found.refresh_from_db()
-        return _shown(request, found, secret=secret)
-    if act not in _ACTS:
+        secret = rotate_webhook_secret(webhook)
+        webhook.refresh_from_db()
+        return _render_webhook(request, webhook, secret=secret)
+    if act not in _ACTIONS:
         raise Http404
-    do, text = _ACTS[act]
+    service, text = _ACTIONS[act]
     try:
-        do(found)
+        service(webhook)
     except DomainError as error:
         messages.error(request, word(error))
     else:
         messages.success(request, text)
-    return redirect(*(["accounts:webhooks"] if act == "remove" else ["accounts:webhook", found.pk]))
+    if act == "remove":
+        return redirect("accounts:webhooks")
+    return redirect("accounts:webhook", webhook_id)
 
 
 def _own(request: HttpRequest, webhook_id: int) -> Webhook:
     return get_object_or_404(Webhook, pk=webhook_id, user=current_user(request))
 
 
-def _shown(request: HttpRequest, found: Webhook, **more: Any) -> HttpResponse:
+def _render_webhook(request: HttpRequest, webhook: Webhook, **context: Any) -> HttpResponse:
     rows = [
         (row, word(DomainError(f"webhook_{row.problem}")) if row.problem else "")
-        for row in found.deliveries.all()[:DELIVERIES_SHOWN]
+        for row in webhook.deliveries.all()[:DELIVERIES_SHOWN]
     ]
-    context = {"webhook": found, "deliveries": rows, **more}
+    context |= {"webhook": webhook, "deliveries": rows}
     return render(request, "accounts/webhook.html", context)
 
 
-#: what each button does, and what is said then
-_ACTS: dict[str, tuple[Callable[[Webhook], object], Any]] = {
+#: the service of each button, and the message after it
+_ACTIONS: dict[str, tuple[Callable[[Webhook], object], Any]] = {
     "test": (
         send_test_delivery,
         _("The test is on its way; what becomes of it stands in the list below."),
