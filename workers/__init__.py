@@ -1,1 +1,1 @@
-"""The devices: what they are, which MegEngine versions they have, who may use them."""
+"""Workers (devices): their MegEngine versions, health, enrolment and grants."""

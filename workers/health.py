@@ -18,7 +18,7 @@ from workers.services import release_worker
 
 log = structlog.get_logger()
 
-#: number of checks of one worker that are kept
+#: number of checks that are kept for each worker
 KEPT = 200
 LONGEST_PAUSE = datetime.timedelta(hours=6)
 
@@ -64,7 +64,7 @@ def close_check(
         _hold(check.worker, held_reason, now)
     elif result == HealthCheck.Result.PASSED:
         release_worker(check.worker, by=None)
-    _forget_old(check.worker)
+    _delete_old_checks(check.worker)
     return True
 
 
@@ -89,13 +89,13 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
         record_audit_entry(
             "worker.hold", worker, by=None, before={"held": ""}, after={"held": reason}
         )
-        occasion = DeviceOccurrence(worker.pk, worker.name, at.isoformat())
-        add_device_deliveries(Webhook.Event.DEVICE_HELD, [occasion])
+        occurrence = DeviceOccurrence(worker.pk, worker.name, at.isoformat())
+        add_device_deliveries(Webhook.Event.DEVICE_HELD, [occurrence])
     else:
         rows.update(held_reason=reason[:300])
 
 
-def _forget_old(worker: Worker) -> None:
+def _delete_old_checks(worker: Worker) -> None:
     kept = list(worker.health_checks.order_by("-id").values_list("pk", flat=True)[:KEPT])
     if len(kept) == KEPT:
         worker.health_checks.filter(pk__lt=kept[-1]).delete()

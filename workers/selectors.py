@@ -26,12 +26,15 @@ def may_use_worker(user: User, worker: Worker) -> bool:
 
 
 def search_workers(workers: QuerySet[Worker], text: str) -> QuerySet[Worker]:
-    """Those with the text in their name, processor, GPUs, platform, or a version that begins so."""
+    """Return the workers whose name, CPU, GPUs or platform contain a text.
+
+    A worker also matches if one of its MegEngine versions starts with the text.
+    """
     with_version = Runtime.objects.filter(worker=OuterRef("pk"), version__startswith=text)
-    says = Q(name__icontains=text) | Q(Exists(with_version))
+    matches = Q(name__icontains=text) | Q(Exists(with_version))
     for fact in ("cpu_model", "gpus", "platform"):
-        says |= Q(**{f"facts__{fact}__icontains": text})
-    return workers.filter(says)
+        matches |= Q(**{f"facts__{fact}__icontains": text})
+    return workers.filter(matches)
 
 
 def labels_of(worker: Worker) -> dict[str, str]:
@@ -40,14 +43,14 @@ def labels_of(worker: Worker) -> dict[str, str]:
     They are those of `[labels]` in the agent's configuration, overridden by those that an
     administrator set.
     """
-    own = worker.facts.get("labels")
-    merged = {**(own if isinstance(own, dict) else {}), **worker.labels}
+    configured = worker.facts.get("labels")
+    merged = {**(configured if isinstance(configured, dict) else {}), **worker.labels}
     return {str(name): str(value) for name, value in sorted(merged.items())}
 
 
-def visible_runtime(reader: User, worker_id: int | None, version: str) -> Runtime | None:
+def visible_runtime(user: User, worker_id: int | None, version: str) -> Runtime | None:
     """Return the runtime of a worker by version, if the user may use the worker."""
     runtimes = Runtime.objects.filter(
-        worker__in=visible_workers(reader), worker=worker_id, version=version
+        worker__in=visible_workers(user), worker=worker_id, version=version
     )
     return runtimes.select_related("worker").first()

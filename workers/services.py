@@ -102,7 +102,7 @@ def mark_seen(workers: Iterable[int]) -> None:
 
 @transaction.atomic
 def register_worker(*, name: str, by: User | None, is_public: bool = False) -> Worker:
-    """Add a device; it is enrolled by a code of `enrol_worker`.
+    """Create a worker; its agent is enrolled with a code of `enrol_worker`.
 
     Raises DomainError: worker_name_bad, worker_name_taken.
     """
@@ -111,7 +111,7 @@ def register_worker(*, name: str, by: User | None, is_public: bool = False) -> W
     try:
         with transaction.atomic():
             worker.save()
-    except IntegrityError as error:  # of two who register it at once, one comes second
+    except IntegrityError as error:  # a concurrent request took the name
         raise _name_taken(worker) from error
     record_audit_entry("worker.create", worker, by=by, after={"public": is_public})
     return worker
@@ -119,7 +119,7 @@ def register_worker(*, name: str, by: User | None, is_public: bool = False) -> W
 
 @transaction.atomic
 def enrol_worker(worker: Worker, *, by: User | None) -> str:
-    """Return a new enrolment code; codes issued before are void. Raises DomainError worker_retired.
+    """Return a new enrolment code; earlier codes are revoked. Raises DomainError worker_retired.
 
     The code is a secret: it is shown once and neither logged nor audited.
     """
@@ -208,11 +208,11 @@ def retire_worker(worker: Worker, *, by: User | None) -> bool:
     """
     name, now = worker.name, timezone.now()
     # the id makes the name unique; the old name is truncated to make room for it
-    mark = f".retired-{worker.pk}"
-    room = (Worker._meta.get_field("name").max_length or 0) - len(mark)
+    suffix = f".retired-{worker.pk}"
+    room = (Worker._meta.get_field("name").max_length or 0) - len(suffix)
     if not Worker.objects.filter(pk=worker.pk, retired_at=None).update(
         retired_at=now,
-        name=name[:room] + mark,
+        name=name[:room] + suffix,
         is_enabled=False,
         disabled_at=now,
         is_public=False,
@@ -239,7 +239,7 @@ def retire_worker(worker: Worker, *, by: User | None) -> bool:
 def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> bool:
     """Change name, slots, labels or pools of a worker that is in service.
 
-    changes: any of `name`, `slots`, `labels` (name: value), `pools` (names)
+    changes: new values of any of `name`, `slots`, `labels` (a dict), `pools` (a list of names)
 
     Returns whether anything changed. Raises DomainError: worker_retired, worker_name_bad,
     worker_name_taken, slots_bad, label_*, pools_unknown.

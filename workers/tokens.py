@@ -1,8 +1,8 @@
 """Secrets of workers: enrolment codes and tokens, opaque and stored as SHA-256.
 
-Their prefix lets secret scanners recognize a leaked one. A token has 256 random bits, so an
-unsalted SHA-256 cannot be reversed by guessing; it is looked up by its digest, so that the time of
-the comparison does not depend on the secret.
+Their prefixes let secret scanners recognize leaked secrets. A token has 256 random bits, so an
+unsalted SHA-256 cannot be reversed by guessing. Tokens are looked up by their digest, so that the
+time of the comparison does not depend on the secret.
 """
 
 import datetime
@@ -35,7 +35,7 @@ def bearer_of(header: str) -> str:
 
 @transaction.atomic
 def issue_code(worker: Worker) -> str:
-    """Return a new enrolment code, valid once and for a day; revoke the earlier codes."""
+    """Return a new enrolment code, valid once within `CODE_LIFETIME`; revoke earlier codes."""
     revoke_codes(worker)
     code = CODE_PREFIX + secrets.token_urlsafe(24)
     worker.secrets.create(
@@ -94,15 +94,15 @@ def worker_group(worker_id: int) -> str:
 
 def valid_tokens(digests: Iterable[str]) -> set[str]:
     """Return the digests that belong to valid tokens, in one query."""
-    return set(_usable(digests).values_list("sha256", flat=True))
+    return set(_valid_rows(digests).values_list("sha256", flat=True))
 
 
-def usable(token: str) -> QuerySet[WorkerSecret]:
+def valid_token_rows(token: str) -> QuerySet[WorkerSecret]:
     """Return a queryset with the row of a token, or empty if the token is not valid."""
-    return _usable([digest(token)])
+    return _valid_rows([digest(token)])
 
 
-def _usable(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
+def _valid_rows(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
     return WorkerSecret.objects.filter(
         kind=WorkerSecret.Kind.TOKEN, sha256__in=digests, revoked_at=None
     )

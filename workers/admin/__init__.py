@@ -1,4 +1,4 @@
-"""Hardware in the administration pages: devices and pools."""
+"""Admin site: devices and pools."""
 
 from workers.admin.hardware import WorkerAdmin
 from workers.admin.pools import PoolAdmin

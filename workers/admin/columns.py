@@ -1,4 +1,4 @@
-"""How a device is shown to administrators: one small piece of HTML or text for each fact."""
+"""Admin site: each function renders one fact about a device as text or HTML."""
 
 import datetime
 from typing import Any
@@ -27,7 +27,7 @@ _SHAPES = {
     HeartbeatStatus.NEVER: "○",
 }
 
-#: the mark of a device that is not in service
+#: CSS modifier of each status in which a device is not in service
 _KINDS = {
     DeviceStatus.RETIRED: "off",
     DeviceStatus.DRAINED: "off",
@@ -38,7 +38,7 @@ _KINDS = {
 
 @admin.display(description=gettext_lazy("heartbeat"), ordering="pulse__last_seen_at")
 def heartbeat(worker: Worker) -> SafeString | str:
-    """A coloured shape, the time since the last heartbeat, and the word for it."""
+    """Return a coloured shape, the heartbeat status, and the time since the last heartbeat."""
     if worker.retired_at:
         return "–"
     status = heartbeat_status(worker)
@@ -61,7 +61,7 @@ def heartbeat(worker: Worker) -> SafeString | str:
 
 
 def ago(at: datetime.datetime) -> str:
-    """How long ago, in the largest unit of which there are two."""
+    """Return the time since `at`, in the largest unit of which at least two have passed."""
     seconds = max(0, int((timezone.now() - at).total_seconds()))
     if seconds < 120:
         return _("%(n)s s ago") % {"n": seconds}
@@ -73,7 +73,7 @@ def ago(at: datetime.datetime) -> str:
 
 
 def state(worker: Worker) -> SafeString:
-    """In service, or why not: held back with its reason."""
+    """Return "in service", or the status of a device that is not, with the reason if it is held."""
     status = status_of(worker)
     kind = _KINDS.get(status, "on")
     word = status.label if status in _KINDS else _("in service")
@@ -83,9 +83,9 @@ def state(worker: Worker) -> SafeString:
 
 
 def both(first: str, second: str) -> SafeString | str:
-    """Two facts, one below the other; a fact that is unknown takes no room."""
-    known = [fact for fact in (first, second) if fact != "–"]
-    return format_html_join("", '<div class="cell__fact">{}</div>', ((f,) for f in known)) or "–"
+    """Return two facts, one below the other, without those that are unknown."""
+    facts = ((fact,) for fact in (first, second) if fact != "–")
+    return format_html_join("", '<div class="cell__fact">{}</div>', facts) or "–"
 
 
 def access(worker: Worker) -> str:
@@ -93,7 +93,7 @@ def access(worker: Worker) -> str:
 
 
 def scripts(worker: Worker) -> str:
-    """Whether users may run programs there, and if not yet, what is missing."""
+    """Return whether users may run programs on a device, and otherwise what is missing."""
     if worker.takes_scripts:
         return _("users may run scripts, in a sandbox")
     if worker.allows_scripts:
@@ -127,7 +127,7 @@ def platform(worker: Worker) -> SafeString | str:
 
 @admin.display(description=gettext_lazy("MegEngine"))
 def versions(worker: Worker) -> SafeString | str:
-    """MegEngine's versions; one that cannot be used is struck out and says why."""
+    """Return the MegEngine versions; those that cannot be used are struck out, with a reason."""
     parts = [
         (
             "version version--broken" if runtime.problem else "version",
@@ -153,22 +153,25 @@ def agent(worker: Worker) -> SafeString | str:
 
 
 def labels(worker: Worker) -> SafeString | str:
-    found = labels_of(worker).items()
-    return format_html_join(" ", '<span class="label">{}: {}</span>', found) or "–"
+    pairs = labels_of(worker).items()
+    return format_html_join(" ", '<span class="label">{}: {}</span>', pairs) or "–"
 
 
 def pools(worker: Worker) -> SafeString | str:
-    found = (
+    links = (
         (reverse("admin:workers_pool_change", args=[pool.pk]), pool.name)
         for pool in worker.pools.all()
     )
-    return format_html_join(", ", '<a href="{}">{}</a>', found) or "–"
+    return format_html_join(", ", '<a href="{}">{}</a>', links) or "–"
 
 
 @admin.display(description=gettext_lazy("running"))
 def current(worker: Any) -> SafeString | str:
-    """The tasks that it holds, with their owners; of rows read by `WorkerAdmin.get_queryset`."""
-    held = (
+    """Return links to the tasks that a device runs, with their owners.
+
+    worker: a row of `WorkerAdmin.get_queryset`
+    """
+    links = (
         (
             reverse("tasks:detail", args=[attempt.task_id]),
             attempt.task_id,
@@ -177,15 +180,15 @@ def current(worker: Any) -> SafeString | str:
         for attempt in worker.live_attempts
     )
     line = '<a href="{}">#{}</a><span class="cell__note">{}</span>'
-    return format_html_join("", line, held) or "–"
+    return format_html_join("", line, links) or "–"
 
 
-def limits(runtime: Runtime) -> str:
-    """What a runtime reached when it was measured: GFLOP/s by dtype, GB/s of copies."""
-    return "; ".join(map(_limits, runtime.roofs)) or "–"
+def peak_performance(runtime: Runtime) -> str:
+    """Return the measured peak performance: GFLOP/s by dtype, and GB/s of copies."""
+    return "; ".join(map(_peaks_of_device, runtime.roofs)) or "–"
 
 
-def _limits(roofs: dict[str, Any]) -> str:
+def _peaks_of_device(roofs: dict[str, Any]) -> str:
     peaks = [f"{name} {flops / 1e9:.4g}" for name, flops in roofs["peak_flops"].items()]
     return f"{roofs['device']}: {', '.join(peaks)} GFLOP/s, {roofs['copy_bytes_s'] / 1e9:.4g} GB/s"
 
@@ -197,7 +200,7 @@ def _cores(count: int | None) -> str:
 
 
 def hardware(worker: Worker) -> str:
-    """CPU, cores, memory and GPUs in one line."""
+    """Return CPU, cores, memory and GPUs in one line."""
     facts = worker.facts
     size = facts.get("memory_bytes")
     parts = [

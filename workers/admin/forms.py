@@ -1,4 +1,4 @@
-"""What an administrator fills in about devices."""
+"""Forms of devices on the admin site."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ from workers.services import validate_labels
 
 
 class LabelsField(forms.CharField):
-    """Labels, one a line as `name = value`; a dict of texts."""
+    """A text area with one label a line, as `name = value`; its value is a dict of strings."""
 
     widget = forms.Textarea(attrs={"rows": 4, "cols": 40, "spellcheck": "false"})
 
@@ -45,7 +45,7 @@ class LabelsField(forms.CharField):
 
 
 class WorkerForm(forms.ModelForm):
-    """Name, slots, labels and pools; the rest is done by acts."""
+    """Name, slots, labels and pools of a device; actions change everything else."""
 
     labels = LabelsField(
         label=_("Labels"),
@@ -77,7 +77,7 @@ class WorkerForm(forms.ModelForm):
 
 
 class UsersForm(forms.Form):
-    """Users who get a private device, by e-mail."""
+    """E-mail addresses of users to whom a private device is granted."""
 
     emails = forms.CharField(
         label=_("E-mails of users"),

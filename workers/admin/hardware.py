@@ -1,4 +1,4 @@
-"""Hardware: every device at a glance, what is done with one, and what was done."""
+"""Admin site: the list of devices with its filters, and the pages of one device."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ from workers.status import NOT_RETIRED, SERVICE_RULES, with_shut_out_at
 
 ENTRIES_SHOWN = 20
 CHECKS_SHOWN = 10
-#: in the session from the request that makes codes to the page that shows them, once
+#: session key of new enrolment codes, until the page after the redirect has shown them once
 CODES = "enrolment_codes"
 
 
@@ -64,12 +64,13 @@ class StateFilter(admin.SimpleListFilter):
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        before = Q()
+        # a device has the status of the first rule that it does not meet
+        meets_rules = Q()
         for rule in SERVICE_RULES:
             if self.value() == rule.status:
-                return queryset.filter(before, ~rule.rows(""))
-            before &= rule.rows("")
-        return queryset.filter(before if self.value() == "service" else NOT_RETIRED.rows(""))
+                return queryset.filter(meets_rules, ~rule.rows(""))
+            meets_rules &= rule.rows("")
+        return queryset.filter(meets_rules if self.value() == "service" else NOT_RETIRED.rows(""))
 
 
 @admin.register(Worker)
@@ -94,12 +95,12 @@ class WorkerAdmin(ActionsAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj and obj.retired_at:
-            return ("name", "slots")  # nothing to fill in
-        # an existing one is made public or private by an act
+            return ("name", "slots")  # read-only
+        # actions make an existing device public or private
         return ("name", "slots", "labels", "pools") if obj else (*WorkerForm.Meta.fields, "pools")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
-        """With queue, current tasks and versions, in as many queries whatever the number."""
+        """Add queue, current tasks, versions and pools, with a constant number of queries."""
         waiting = Task.objects.filter(worker=OuterRef("pk"), state=TaskState.WAITING)
         count = waiting.order_by().values("worker").annotate(n=Count("pk")).values("n")
         live = Attempt.objects.filter(ended_at=None).select_related("task__owner")
@@ -117,7 +118,7 @@ class WorkerAdmin(ActionsAdmin):
         ]
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        # everybody may register here: a new device is for those who are granted it
+        # anybody may have an account on this site, so a new device is private
         return {"is_public": False} | super().get_changeform_initial_data(request)
 
     def audit_values(self, row: Worker) -> dict[str, Any]:
@@ -137,17 +138,17 @@ class WorkerAdmin(ActionsAdmin):
         services.update_worker(obj, by=current_user(request), changes=changes)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        if not change:  # of a change the service wrote all, and the log
+        if not change:  # `update_worker` has saved and audited all of a change
             form.instance.pools.set(form.cleaned_data["pools"])
             super().save_related(request, form, formsets, change)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What is retired stays as it was."""
+        """Make retired devices read-only."""
         retired = obj is not None and obj.retired_at is not None
         return not retired and super().has_change_permission(request, obj)
 
     def response_add(self, request: HttpRequest, obj: Worker, *args: Any) -> HttpResponse:
-        """A new device needs nothing more than the line that enrols it."""
+        """Show the command that enrols the new device."""
         return self._enrol(request, [obj]) or redirect(self.page_of(obj))
 
     def changelist_view(
@@ -164,16 +165,21 @@ class WorkerAdmin(ActionsAdmin):
             "title": row.name,
             "subtitle": None,
             "show_save_and_add_another": False,
-            "shown": {name: getattr(columns, name)(row) for name in SHOWN},
+            "shown": {name: getattr(columns, name)(row) for name in DETAIL_COLUMNS},
             "buttons": [] if row.retired_at else self.buttons_of(row),
-            "runtimes": [(each, columns.limits(each)) for each in row.runtimes.all()],
+            "runtimes": [
+                (runtime, columns.peak_performance(runtime)) for runtime in row.runtimes.all()
+            ],
             "checks": row.health_checks.all()[:CHECKS_SHOWN],
             "grant_count": row.grants.count(),
             "entries": entries_about(row, limit=ENTRIES_SHOWN),
         }
 
     def _enrol(self, request: HttpRequest, workers: list[Worker]) -> HttpResponse | None:
-        """Issue codes and go to the page that shows them once: reloading it issues none."""
+        """Issue codes, and redirect to the page that shows them once; reloading issues no more.
+
+        Returns None if no code was issued.
+        """
         codes = []
         for worker in workers:
             try:
@@ -195,7 +201,7 @@ class WorkerAdmin(ActionsAdmin):
 
     @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
     def users_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Who may choose a private device: add by e-mail, remove by name."""
+        """Show the users of a private device; add some by e-mail address, or remove some."""
         worker = get_object_or_404(Worker, pk=pk)
         adds = "emails" in request.POST
         form = UsersForm(request.POST if adds else None)
@@ -218,15 +224,19 @@ class WorkerAdmin(ActionsAdmin):
         return self.page_below(request, "workers/admin_users.html", context)
 
     def _grant(self, request: HttpRequest, worker: Worker, emails: list[str] | None) -> None:
+        """Grant a device to the users with these addresses.
+
+        emails: None to revoke the grants of the users that are selected in the form
+        """
         by = current_user(request)
         if emails is None:
-            given = (parse_int(pk, maximum=LARGEST_KEY) for pk in request.POST.getlist("remove"))
-            chosen = [pk for pk in given if pk is not None]
-            count = remove_grants(users=chosen, workers=[worker.pk], by=by)
+            keys = (parse_int(pk, maximum=LARGEST_KEY) for pk in request.POST.getlist("remove"))
+            users = [key for key in keys if key is not None]
+            count = remove_grants(users=users, workers=[worker.pk], by=by)
         else:
             count = add_grants(users=emails, workers=[worker.pk], by=by)
-        tell = messages.success if count else messages.info
-        tell(request, grant_words(count, adds=emails is not None))
+        add_message = messages.success if count else messages.info
+        add_message(request, grant_words(count, adds=emails is not None))
 
     @admin.display(description="ID", ordering="pk")
     def number(self, worker: Worker) -> int:
@@ -249,7 +259,8 @@ class WorkerAdmin(ActionsAdmin):
         return columns.both(columns.labels(worker), columns.pools(worker))
 
 
-SHOWN = (
+#: functions of `columns` whose values the page of a device shows
+DETAIL_COLUMNS = (
     "heartbeat", "state", "access", "scripts", "current", "versions", "agent", "address",
     "platform", "labels", "pools", "hardware",
 )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Devices in the API: what they are, what they can do, how busy they are."""
+"""Devices in the API: their properties, options, queues and pools."""

@@ -1,4 +1,4 @@
-"""What goes out about devices."""
+"""Serializers of devices, runtimes, pools and options of load_and_run."""
 
 import datetime
 from typing import Any
@@ -14,12 +14,12 @@ from workers.models import Pool, Runtime, Worker
 from workers.selectors import labels_of
 from workers.status import DeviceStatus, status_of
 
-#: where a device stands in the network is for administrators
+#: network addresses of a device, which only administrators may see
 PRIVATE_FACTS = frozenset({"hostname", "ip"})
 
 
 class RoofsAnswer(serializers.Serializer):
-    """What a device reached at best."""
+    """The measured peak performance of a device."""
 
     device = serializers.CharField(help_text="`cpu` (one core) or `cuda`.")
     peak_flops = serializers.DictField(
@@ -36,7 +36,7 @@ class RoofsAnswer(serializers.Serializer):
 
 
 class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
-    """One MegEngine on a device."""
+    """One MegEngine version on a device."""
 
     builds = serializers.ListField(
         child=serializers.CharField(),
@@ -135,7 +135,7 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
 
 
 class UsageAnswer(serializers.Serializer):
-    """Shares of time in which it ran something."""
+    """The shares of time in which a device ran something."""
 
     day = serializers.FloatField(help_text="Of the last 24 hours, 0 to 1.")
     week = serializers.FloatField(help_text="Of the last seven days, 0 to 1.")
@@ -160,8 +160,8 @@ class WorkerAnswer(WorkerRow):
 
     @extend_schema_field(UsageAnswer)
     def get_usage(self, worker: Worker) -> dict[str, float]:
-        found = usage_of(worker)
-        return {"day": found.day, "week": found.week}
+        usage = usage_of(worker)
+        return {"day": usage.day, "week": usage.week}
 
     def get_held_text(self, worker: Worker) -> str:
         return held_words(worker)
@@ -171,7 +171,7 @@ class WorkerAnswer(WorkerRow):
 
 
 class PoolAnswer(serializers.ModelSerializer[Pool]):
-    """Devices that a task may ask for by one name."""
+    """A named set of devices that a task's target may require."""
 
     workers = serializers.SerializerMethodField(help_text="Names of those that the reader may see.")
 
@@ -190,7 +190,7 @@ class PoolAnswer(serializers.ModelSerializer[Pool]):
 
 @extend_schema_field(OpenApiTypes.NUMBER)
 class Limit(serializers.Field):
-    """A number as the table has it: no float tells all digits of a large whole one."""
+    """A number that is returned unchanged: a float would round large integers."""
 
     def to_representation(self, value: Any) -> Any:
         return value
@@ -254,7 +254,7 @@ class OptionAnswer(serializers.Serializer):
 
 
 class RuntimeOptionAnswer(OptionAnswer):
-    """One option, on one MegEngine of one device."""
+    """One option of load_and_run, for one MegEngine version on one device."""
 
     unavailable = serializers.CharField(
         allow_blank=True,

@@ -1,4 +1,4 @@
-"""Addresses of devices below `/api/v1/workers/`."""
+"""URL routes of devices, below `/api/v1/workers/`."""
 
 from django.urls import path
 

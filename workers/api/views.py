@@ -1,4 +1,4 @@
-"""Devices as their users see them."""
+"""API views of devices, pools and options of load_and_run."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ from workers.status import ONLINE
 
 
 class QueueQuery(fields.Query):
-    """A task that could be asked for."""
+    """Version and priority of a task that could be submitted."""
 
     version = serializers.CharField(max_length=40, help_text="One of its MegEngines.")
     priority = fields.Whole(
@@ -81,7 +81,7 @@ class WorkerFilters(django_filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(summary="List devices", operation_id="workers_list"))
 class WorkerList(ApiListView):
-    """Public ones, and private ones that were granted; an administrator sees all."""
+    """Public devices, and private devices that were granted to the user; for administrators all."""
 
     queryset = Worker.objects.all()
     serializer_class = WorkerRow
@@ -91,7 +91,7 @@ class WorkerList(ApiListView):
         return visible_workers(self.request.user).prefetch_related("pools")
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
-        if args:  # none where the schema is made
+        if args:  # there are none when the OpenAPI schema is generated
             kwargs["context"] = _context(self.request.user, args[0])
         return super().get_serializer(*args, **kwargs)
 
@@ -107,13 +107,13 @@ class WorkerViewSet(ApiViewSet):
 
     @extend_schema(summary="Show a device", responses=WorkerAnswer, operation_id="workers_show")
     def retrieve(self, request: Request, name: str) -> Response:
-        """Facts, MegEngines, measured limits, labels, how busy it is."""
+        """Return facts, MegEngine versions, peak performance, labels, and load of a device."""
         worker = self.get_object()
         return Response(WorkerAnswer(worker, context=_context(self.request.user, [worker])).data)
 
     @extend_schema(summary="List options of a MegEngine", responses=RuntimeOptionAnswer(many=True))
     def runtime_options(self, request: Request, name: str, version: str) -> Response:
-        """Every option of load_and_run, and why one cannot be used there."""
+        """Return all options of load_and_run, and the reason if one cannot be used there."""
         runtime = _runtime_of(self.get_object(), version)
         if runtime is None:
             raise Http404
@@ -130,8 +130,8 @@ class WorkerViewSet(ApiViewSet):
         responses={200: QueueAnswer} | problems({422: ["runtime_missing"]}),
     )
     def queue(self, request: Request, name: str) -> Response:
-        """Where a task that the reader asked for now would stand, how long it would wait and why,
-        and which device would start it sooner.
+        """Return the position that a new task of the current user would have in the queue, how long
+        it would wait and why, and which device would start it sooner.
         """
         query = QueueQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -147,7 +147,7 @@ class WorkerViewSet(ApiViewSet):
 
 @extend_schema_view(get=extend_schema(summary="List pools"))
 class PoolList(ApiListView):
-    """Those with a device that the reader may see; an administrator sees all."""
+    """Pools with a device that the current user may see; for administrators all."""
 
     queryset = Pool.objects.all()
     serializer_class = PoolAnswer
@@ -168,12 +168,13 @@ class OptionList(ApiView):
         summary="List options", responses=OptionAnswer(many=True), operation_id="options_list"
     )
     def get(self, request: Request) -> Response:
-        """All of load_and_run 1.13, also those that users may not set."""
+        """Return all options of load_and_run 1.13, including those that users may not set."""
         return Response(OptionAnswer(_option_rows(), many=True).data)
 
 
 def _runtime_of(worker: Worker, version: str) -> Runtime | None:
-    return next((each for each in worker.runtimes.all() if each.version == version), None)
+    runtimes = worker.runtimes.all()
+    return next((runtime for runtime in runtimes if runtime.version == version), None)
 
 
 def _context(user: User, workers: Any) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Pages of devices, what agents ask by HTTP, and the agent itself to download."""
+"""Pages of devices, HTTP endpoints of agents, and downloads of the agent."""

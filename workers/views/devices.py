@@ -1,4 +1,4 @@
-"""The list of devices."""
+"""The page with the list of devices."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +22,7 @@ PAGE_SIZE = 50
 
 
 class DeviceFilterForm(forms.Form):
-    """What the list shows; the address holds it."""
+    """Search and status filter of the list; the values are part of the URL."""
 
     q = forms.CharField(label=_("Search"), max_length=100, required=False)
     state = forms.ChoiceField(
@@ -31,8 +31,8 @@ class DeviceFilterForm(forms.Form):
         required=False,
     )
 
-    def narrowed(self, workers: "QuerySet[Worker]") -> "QuerySet[Worker]":
-        """Of a valid form. Where a device stands in the network is no part of the search."""
+    def filter(self, workers: "QuerySet[Worker]") -> "QuerySet[Worker]":
+        """Return the workers that match a valid form. Network addresses are not searched."""
         if text := self.cleaned_data["q"]:
             workers = search_workers(workers, text)
         online = ONLINE.rows("")
@@ -50,7 +50,7 @@ def worker_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def rows(request: HttpRequest) -> HttpResponse:
-    """The list's body alone, for a page that refreshes itself."""
+    """Render only the rows of the list, for the page's automatic refresh."""
     return render(request, "workers/_rows.html", _context(request))
 
 
@@ -60,8 +60,8 @@ def _visible(request: HttpRequest) -> Any:
 
 def _context(request: HttpRequest) -> dict[str, Any]:
     form = DeviceFilterForm(request.GET)
-    found = form.narrowed(_visible(request)) if form.is_valid() else Worker.objects.none()
-    page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
+    workers = form.filter(_visible(request)) if form.is_valid() else Worker.objects.none()
+    page = Paginator(workers, PAGE_SIZE).get_page(request.GET.get("page"))
     behind = {worker.pk for worker in page if is_behind(worker.agent_version)}
     return {
         "form": form,

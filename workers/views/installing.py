@@ -1,4 +1,7 @@
-"""The agent as devices get it: the page that explains, the script, the files. No secret in any."""
+"""Installation of the agent: an explanatory page, the install script, and the files.
+
+All of them are public and contain no secret.
+"""
 
 import asyncio
 import json
@@ -15,15 +18,15 @@ from django.views.decorators.http import require_safe
 from webprofile.errors import DomainError
 from workers import releases
 
-#: read as text: the server runs nothing of the agent
+#: served as text; the server does not import or run it
 _SCRIPT = Path(settings.BASE_DIR) / "agent" / "install" / "install.py"
-_PIECE_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 18
 
 
 @require_safe
 @never_cache
 def agent_page(request: HttpRequest) -> HttpResponse:
-    """How a machine becomes a device, and which version this site serves."""
+    """Show how to install the agent on a machine, and which version this site serves."""
     context = {
         "release": releases.served(),
         "program": releases.PROGRAM,
@@ -35,7 +38,7 @@ def agent_page(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def install_script(request: HttpRequest) -> HttpResponse:
-    """The installer with this site's address filled in."""
+    """Return the install script with the URL of this site."""
     script = _SCRIPT.read_text(encoding="utf-8")
     filled = script.replace('SITE = ""', f"SITE = {json.dumps(settings.SITE_URL)}", 1)
     return HttpResponse(filled, content_type="text/x-python; charset=utf-8")
@@ -44,7 +47,7 @@ def install_script(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def agent_file(request: HttpRequest, name: str) -> HttpResponseBase:
-    """One of the files that were built, or their manifest."""
+    """Return a file of the served release, or its manifest."""
     release = releases.served()
     if release is None:
         raise DomainError("agent_not_built", status=404)
@@ -53,14 +56,14 @@ def agent_file(request: HttpRequest, name: str) -> HttpResponseBase:
         return HttpResponse(path.read_bytes(), content_type="application/json")
     if name not in release.names or not path.is_file():
         raise Http404
-    response = StreamingHttpResponse(_pieces(path), content_type="application/octet-stream")
+    response = StreamingHttpResponse(_chunks(path), content_type="application/octet-stream")
     response["Content-Length"] = str(path.stat().st_size)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    """A hundred agents may update at once: none of their downloads is held in memory whole."""
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
+    """Read a file in chunks: a hundred agents may update at once, so it is not read as a whole."""
     with await asyncio.to_thread(path.open, "rb") as file:
-        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
-            yield piece
+        while chunk := await asyncio.to_thread(file.read, _CHUNK_BYTES):
+            yield chunk

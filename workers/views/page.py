@@ -23,7 +23,7 @@ from workers.selectors import labels_of, visible_workers
 from workers.status import DeviceStatus, status_of
 
 CHECKS = 15
-#: the badge of each status
+#: CSS modifier of the badge of each status
 _BADGES = {
     DeviceStatus.RETIRED: "cancelled",
     DeviceStatus.DRAINED: "cancelled",
@@ -40,8 +40,8 @@ _BADGES = {
 @require_safe
 @never_cache
 def worker_page(request: HttpRequest, name: str) -> HttpResponse:
-    reader = current_user(request)
-    worker = _worker(reader, name)
+    user = current_user(request)
+    worker = _worker(user, name)
     load = loads_of([worker])[worker.pk]
     checks = list(worker.health_checks.all()[:CHECKS])
     context = {
@@ -54,8 +54,8 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
         "labels": labels_of(worker),
         "usage": usage_of(worker),
         "checks": [(check, wording_of(check.reason)) for check in checks],
-        "may_check": reader.is_staff and starts_checks(worker),
-        "tasks": recent_tasks(worker, reader),
+        "may_check": user.is_staff and starts_checks(worker),
+        "tasks": recent_tasks(worker, user),
     }
     return render(request, "workers/detail.html", context)
 
@@ -63,25 +63,26 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def worker_check(request: HttpRequest, name: str) -> HttpResponse:
-    """Begin a health check because an administrator asks; for others there is no such address."""
-    reader = current_user(request)
-    if not reader.is_staff:
+    """Request a health check, as an administrator; 404 for other users."""
+    user = current_user(request)
+    if not user.is_staff:
         raise Http404
-    worker = _worker(reader, name)
-    request_health_checks(worker, by=reader)
+    worker = _worker(user, name)
+    request_health_checks(worker, by=user)
     messages.success(request, HEALTH_CHECK.words([worker.name]))
     return redirect("workers:detail", name=worker.name)
 
 
-def _worker(reader: User, name: str) -> Worker:
-    worker = visible_workers(reader).filter(name=name).first()
+def _worker(user: User, name: str) -> Worker:
+    """Return a worker by name. Raises Http404 if the user may not see it."""
+    worker = visible_workers(user).filter(name=name).first()
     if worker is None:
         raise Http404
     return worker
 
 
 def _state(worker: Worker, *, is_busy: bool) -> dict[str, Any]:
-    """What the device does now: the badge's kind, its words, and whether it takes tasks."""
+    """Return the kind and the text of a device's badge, and whether the device takes tasks."""
     status = status_of(worker, is_busy=is_busy)
     takes_tasks = status in (DeviceStatus.BUSY, DeviceStatus.FREE)
     return {"kind": _BADGES[status], "words": status.label, "takes_tasks": takes_tasks}

@@ -1,4 +1,4 @@
-"""`manage.py workers`: devices, enrolled and taken out of service."""
+"""`manage.py workers`: list, enrol and change devices."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ _EXAMPLES = {
 
 
 class Command(BaseCommand):
-    """Every change is noted in the audit log, without a name: it came from the server itself."""
+    """Changes are audited without an actor, because the command runs on the server."""
 
     help = (
         "List, enrol, drain, resume, check, publish, hide, shut out and retire devices, and say "
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         ways = ("curl", "pipx", "clone")
         enrol.add_argument("--with", dest="way", choices=ways, default="curl", help="usual: curl")
         example = "workers {verb} x86-1 pi-4"
-        self.acts = add_action_verbs(verbs, WORKER_ACTIONS, metavar="DEVICE", example=example)
+        self.actions = add_action_verbs(verbs, WORKER_ACTIONS, metavar="DEVICE", example=example)
 
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
@@ -59,13 +59,15 @@ class Command(BaseCommand):
             elif verb == "enrol":
                 self._enrol(options)
             else:
-                chosen = [_named(name) for name in options["names"]]
-                if self.acts[verb].is_final:
+                workers = [_find_worker(name) for name in options["names"]]
+                if self.actions[verb].is_final:
                     confirm(f"{verb.capitalize()} {', '.join(options['names'])}?", options)
-                act_on_rows(self.acts[verb], chosen, self.stdout)
+                act_on_rows(self.actions[verb], workers, self.stdout)
 
     def _enrol(self, options: dict[str, Any]) -> None:
-        """The line is a secret, valid once and for a day: it goes to standard output alone."""
+        """Print the command to run on a device. It contains the enrolment code, which is a secret
+        that is valid once and for a day, so it goes only to standard output.
+        """
         name = options["name"]
         worker = Worker.objects.filter(name=name, retired_at=None).first()
         if worker is None:
@@ -88,12 +90,11 @@ class Command(BaseCommand):
             for row in rows:
                 self.stdout.write(json.dumps(row))
         else:
-            shown = [list(row.values()) for row in rows]
-            self.stdout.write(table(shown, FIELDS))
+            self.stdout.write(table([list(row.values()) for row in rows], FIELDS))
 
 
-def _named(name: str) -> Worker:
-    """Raises CommandError if there is none."""
+def _find_worker(name: str) -> Worker:
+    """Return the worker with this name. Raises CommandError if there is none."""
     worker = Worker.objects.filter(name=name).first()
     if worker is None:
         raise CommandError(f"There is no device {name}.", returncode=USAGE)
