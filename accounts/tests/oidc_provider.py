@@ -43,29 +43,29 @@ class Provider:
             "token_endpoint_auth_methods_supported": ["client_secret_post"],
         }
 
-    def authorize(self, asked: dict[str, str]) -> str:
+    def authorize(self, query: dict[str, str]) -> str:
         """Where the person's browser is sent."""
-        assert asked["client_id"] == CLIENT_ID
-        assert asked["response_type"] == "code"
-        assert "openid" in asked["scope"].split()
-        assert asked["code_challenge_method"] == "S256"
+        assert query["client_id"] == CLIENT_ID
+        assert query["response_type"] == "code"
+        assert "openid" in query["scope"].split()
+        assert query["code_challenge_method"] == "S256"
         if self.says_no:
-            answer = {"error": "access_denied", "state": asked["state"]}
+            answer = {"error": "access_denied", "state": query["state"]}
         else:
             code = secrets.token_urlsafe(16)
-            self.codes[code] = asked
-            answer = {"code": code, "state": asked["state"]}
-        return f"{asked['redirect_uri']}?{urlencode(answer)}"
+            self.codes[code] = query
+            answer = {"code": code, "state": query["state"]}
+        return f"{query['redirect_uri']}?{urlencode(answer)}"
 
     def token(self, form: dict[str, str]) -> dict[str, Any] | None:
         """The tokens of a code, once; None if the request is not in order."""
-        asked = self.codes.pop(form.get("code", ""), None)
+        request = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         proof = (form.get("client_id"), form.get("client_secret"), form.get("redirect_uri"))
-        if not asked or challenge != asked["code_challenge"]:
+        if not request or challenge != request["code_challenge"]:
             return None
-        if proof != (CLIENT_ID, CLIENT_SECRET, asked["redirect_uri"]):
+        if proof != (CLIENT_ID, CLIENT_SECRET, request["redirect_uri"]):
             return None
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60}
@@ -84,9 +84,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         if parts.path == "/authorize":
-            asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             self.send_response(302)
-            self.send_header("Location", self.provider.authorize(asked))
+            self.send_header("Location", self.provider.authorize(query))
             self.end_headers()
         elif parts.path == "/userinfo":
             known = self.headers["Authorization"] == "Bearer open sesame"

@@ -39,8 +39,8 @@ def test_a_secret_that_is_none_leads_nowhere(secret):
 
 def test_a_part_of_a_secret_or_one_with_more_leads_nowhere():
     _, secret = make_token(make_user())
-    for each in (secret[:-1], secret + "a", secret.upper(), f" {secret}", f"{secret}\n"):
-        assert find_usable_token(each) is None
+    for variant in (secret[:-1], secret + "a", secret.upper(), f" {secret}", f"{secret}\n"):
+        assert find_usable_token(variant) is None
 
 
 def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():

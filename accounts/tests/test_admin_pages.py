@@ -55,15 +55,15 @@ def test_several_users_get_private_devices_by_a_page_that_asks_which(client, roo
     bob, carol = make_user("bob"), make_user("carol")
     board, other = (make_worker(name, is_public=False) for name in ("board", "other"))
     make_worker("public-one")
-    asked = act(client, "grant_workers", bob, carol)
-    assert "board" in asked
-    assert "public-one" not in asked
+    form_page = act(client, "grant_workers", bob, carol)
+    assert "board" in form_page
+    assert "public-one" not in form_page
     assert not Grant.objects.exists()
     assert "Choose at least one device" in act(client, "grant_workers", bob, chosen="yes")
     act(client, "grant_workers", bob, carol, chosen="yes", workers=[board.pk, other.pk])
     assert Grant.objects.count() == 4
-    asked = act(client, "ungrant_workers", carol)
-    assert "other" in asked
+    form_page = act(client, "ungrant_workers", carol)
+    assert "other" in form_page
     act(client, "ungrant_workers", carol, chosen="yes", workers=[other.pk])
     assert [w.name for w in carol.granted_workers.all()] == ["board"]
     assert bob.granted_workers.count() == 2
@@ -284,7 +284,7 @@ def test_an_entry_shows_before_and_after_side_by_side(client, entry):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "is_match"),
     [
         ("q=root@example.com", True),
         ("q=bob", True),
@@ -298,10 +298,10 @@ def test_an_entry_shows_before_and_after_side_by_side(client, entry):
         ("at__year=1999", False),
     ],
 )
-def test_the_log_is_searched_by_who_what_whom_and_when(client, entry, query, found):
+def test_the_log_is_searched_by_who_what_whom_and_when(client, entry, query, is_match):
     answer = client.get(f"{LOG}?{query}", follow=True)
     assert answer.status_code == 200
-    assert (f"{LOG}{entry.pk}/change/" in answer.content.decode()) is found
+    assert (f"{LOG}{entry.pk}/change/" in answer.content.decode()) is is_match
 
 
 def test_a_grant_is_found_by_the_user_who_got_it(client, root):
@@ -338,10 +338,10 @@ def test_everything_that_the_log_is_told_has_words():
     call = re.compile(
         r'(?:record_audit_entry|_switch|_note\w*|_record_role)\(\s*(?:\w+, )?"(\w+\.\w+)"'
     )
-    found: set[str] = set()
+    codes: set[str] = set()
     for app in ("accounts", "workers", "tasks", "profiles", "webprofile"):
         for path in (settings.BASE_DIR / app).rglob("*.py"):
             if "tests" not in path.parts:
-                found |= set(call.findall(path.read_text()))
-    assert len(found) > 15
-    assert found <= set(ACTIONS)
+                codes |= set(call.findall(path.read_text()))
+    assert len(codes) > 15
+    assert codes <= set(ACTIONS)

@@ -242,8 +242,8 @@ def test_all_pairs_of_a_user_end_together():
 @pytest.mark.usefixtures("transactional_db")
 def test_of_two_who_renew_at_once_one_gets_a_pair():
     (pair,) = at_once(lambda: issue_token_pair(make_user()))
-    found = at_once(*[lambda: renew_token_pair(pair.refresh)] * 3)
-    assert sorted(found, key=str)[1:] == ["token_invalid"] * 2
+    results = at_once(*[lambda: renew_token_pair(pair.refresh)] * 3)
+    assert sorted(results, key=str)[1:] == ["token_invalid"] * 2
 
 
 @pytest.mark.usefixtures("transactional_db")
@@ -262,12 +262,12 @@ def test_a_token_for_scripts_is_made():
     person = APIClient()
     person.credentials(HTTP_AUTHORIZATION=f"Bearer {issue_token_pair(user).access}")
     address = "/api/v1/access-tokens/"
-    made = person.post(address, {"name": "ci", "scopes": ["read"], "days": 30})
-    assert made.status_code == 201
-    told = made.json()
+    response = person.post(address, {"name": "ci", "scopes": ["read"], "days": 30})
+    assert response.status_code == 201
+    token_data = response.json()
     token = ScriptToken.objects.get()
-    assert (told["id"], told["prefix"]) == (token.pk, token.prefix)
-    assert (me(told["secret"]).json()["scopes"], token.user) == (["read"], user)
+    assert (token_data["id"], token_data["prefix"]) == (token.pk, token.prefix)
+    assert (me(token_data["secret"]).json()["scopes"], token.user) == (["read"], user)
 
 
 @pytest.mark.parametrize(

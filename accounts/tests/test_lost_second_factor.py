@@ -99,9 +99,9 @@ def test_the_users_page_offers_it_to_whom_it_fits_and_asks_first(browser, alice)
     url = f"{USERS}{alice.pk}/act/{ACT}/"
     assert url in browser.get(f"{USERS}{alice.pk}/change/").text
     assert ACT not in browser.get(f"{USERS}{bob.pk}/change/").text
-    asked = browser.post(url).text
-    assert "be sure that it is they who ask" in asked
-    assert alice.email in asked
+    confirmation = browser.post(url).text
+    assert "be sure that it is they who ask" in confirmation
+    assert alice.email in confirmation
     assert Authenticator.objects.exists()
     done = browser.post(url, {"confirm": "yes"}, follow=True).text
     assert "alice@example.com logs in by the password alone now." in done

@@ -208,7 +208,7 @@ def test_an_account_found_by_a_further_address_has_no_other_one_then(client, pro
     squatter.refresh_from_db()
     assert squatter.email == "alice@example.com"
     assert not squatter.has_usable_password()
-    assert [each.email for each in EmailAddress.objects.all()] == ["alice@example.com"]
+    assert [address.email for address in EmailAddress.objects.all()] == ["alice@example.com"]
 
 
 def test_who_is_logged_in_and_proves_the_address_only_now_stays_logged_in(client, provider):

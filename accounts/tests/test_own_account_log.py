@@ -29,8 +29,8 @@ def committed(django_capture_on_commit_callbacks):
     return lambda: django_capture_on_commit_callbacks(execute=True)
 
 
-def told():
-    """What the log says, oldest first; each entry is by the user about the user."""
+def audit_entries():
+    """Return the audit entries, oldest first; check that each is by a user about that user."""
     entries = list(AuditEntry.objects.order_by("id"))
     for entry in entries:
         assert entry.actor_id is not None
@@ -41,7 +41,7 @@ def told():
 def test_a_registration_is_noted_with_the_address_it_came_from():
     form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form, REMOTE_ADDR="192.0.2.7")
-    assert told() == [("user.register", {}, {})]
+    assert audit_entries() == [("user.register", {}, {})]
     entry = AuditEntry.objects.get()
     assert (entry.actor_email, entry.address) == ("new@example.com", "192.0.2.7")
 
@@ -50,7 +50,7 @@ def test_a_registration_that_is_refused_is_not_noted():
     make_user()
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form)
-    assert told() == []
+    assert audit_entries() == []
 
 
 def test_an_authenticator_app_is_noted_with_its_codes_and_no_secret(committed):
@@ -59,16 +59,18 @@ def test_an_authenticator_app_is_noted_with_its_codes_and_no_secret(committed):
     secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
     with committed():
         client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
-    assert {each[0] for each in told()} == {"authenticator_app.add", "recovery_codes.add"}
+    actions = {action for action, _, _ in audit_entries()}
+    assert actions == {"authenticator_app.add", "recovery_codes.add"}
     codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
     with committed():
         client.post(reverse("mfa_generate_recovery_codes"))
-    assert told()[2] == ("recovery_codes.add", {}, {})
+    assert audit_entries()[2] == ("recovery_codes.add", {}, {})
     with committed():
         client.post(reverse("mfa_deactivate_totp"))
-    assert {each[0] for each in told()[3:]} == {"authenticator_app.remove", "recovery_codes.remove"}
+    actions = {action for action, _, _ in audit_entries()[3:]}
+    assert actions == {"authenticator_app.remove", "recovery_codes.remove"}
     written = str(list(AuditEntry.objects.values()))
-    assert all(each not in written for each in (secret, *codes))
+    assert all(text not in written for text in (secret, *codes))
 
 
 def test_a_security_key_is_noted_by_its_name_alone(committed):
@@ -79,7 +81,7 @@ def test_a_security_key_is_noted_by_its_name_alone(committed):
     mfa.authenticator_added.send(Authenticator, request=None, user=alice, authenticator=key)
     with committed():
         client.post(reverse("mfa_remove_webauthn", args=[key.pk]))
-    assert told() == [
+    assert audit_entries() == [
         ("security_key.add", {}, {"name": "blue key"}),
         ("security_key.remove", {"name": "blue key"}, {}),
     ]
@@ -89,7 +91,7 @@ def test_a_changed_password_is_noted_once():
     alice = make_user()
     form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
     proven().post(reverse("account_change_password"), form)
-    assert told() == [("user.change_password", {}, {})]
+    assert audit_entries() == [("user.change_password", {}, {})]
     alice.refresh_from_db()
     assert alice.check_password(NEW)
     assert NEW not in str(list(AuditEntry.objects.values()))
@@ -101,7 +103,7 @@ def test_the_first_password_of_who_came_from_a_provider_is_noted():
     client = Client()
     client.force_login(User.objects.get())
     client.post(reverse("account_set_password"), {"password1": NEW, "password2": NEW})
-    assert [each[0] for each in told()] == ["user.change_password"]
+    assert [entry[0] for entry in audit_entries()] == ["user.change_password"]
 
 
 def test_a_password_reset_by_a_mail_is_noted_for_who_has_the_mailbox(settings):
@@ -109,12 +111,12 @@ def test_a_password_reset_by_a_mail_is_noted_for_who_has_the_mailbox(settings):
     make_user()
     client = Client()
     client.post(reverse("account_reset_password"), {"email": "alice@example.com"})
-    assert told() == []
+    assert audit_entries() == []
     link = re.search(r"https?://testserver(/\S+)", mail.outbox[-1].body)[1]
     page = client.get(link, follow=True)
     address = page.redirect_chain[-1][0]
     client.post(address, {"password1": NEW, "password2": NEW})
-    assert told() == [("user.reset_password", {}, {})]
+    assert audit_entries() == [("user.reset_password", {}, {})]
 
 
 def test_addresses_are_noted_when_added_verified_chosen_and_removed():
@@ -127,7 +129,7 @@ def test_addresses_are_noted_when_added_verified_chosen_and_removed():
     client.post(page, {"action_primary": "", "email": "second@example.com"})
     client.post(page, {"action_remove": "", "email": alice.email})
     first, second = {"email": alice.email}, {"email": "second@example.com"}
-    assert told() == [
+    assert audit_entries() == [
         ("user.add_email", {}, second),
         ("user.verify_email", {}, second),
         ("user.change_email", first, second),
@@ -151,6 +153,6 @@ def test_the_administrators_log_says_it_in_words(language):
     with translation.override(language):
         for code in noted:
             assert action_name(code) in re.findall(r'field-what">([^<]+)<', page)
-        keys = {each.key for each in differences(AuditEntry.objects.first())}
+        keys = {change.key for change in differences(AuditEntry.objects.first())}
     words = {"en": {"e-mail", "identity provider"}, "zh-hans": {"邮箱", "身份提供方"}}
     assert keys == words[language]

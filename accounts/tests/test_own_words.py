@@ -39,10 +39,10 @@ NOT_INCLUDED = {
 AS_IT_IS = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.html"}
 
 
-def told(answer) -> list[str]:
+def page_messages(answer) -> list[str]:
     """Messages on a page, of the site or of the administration."""
     notes = r'<p class="notice[^>]*>(.*?)</p>|<li class="success">(.*?)</li>'
-    return [re.sub("<[^>]*>", "", "".join(each)) for each in re.findall(notes, answer.text)]
+    return [re.sub("<[^>]*>", "", "".join(groups)) for groups in re.findall(notes, answer.text)]
 
 
 def log_in(client, user, **more):
@@ -81,7 +81,7 @@ def test_titles_buttons_and_labels_are_sentences(name, settings):
             Authenticator.objects.all().delete()
     text = client.get(reverse(name)).text.split("<main", 1)[1].split("</main>")[0]
     parts = re.findall(r"<(title|h1|h2|button|label|a)\b[^>]*>(.*?)</\1>", text, re.DOTALL)
-    words = [re.sub("<[^>]*>", "", each).strip() for _, each in parts]
+    words = [re.sub("<[^>]*>", "", text).strip() for _, text in parts]
     assert words
     names = re.compile("MegEngine|OpenID Connect|Web Profile")
     assert [w for w in words if re.search(r"[a-z] [A-Z][a-z]", names.sub("", w))] == []
@@ -114,16 +114,16 @@ def test_a_code_has_one_name_wherever_it_is_asked_for(language, label):
 def test_messages_of_log_ins_and_of_the_administration(language, texts):
     root = make_user("root", is_staff=True, is_superuser=True, language=language)
     client = Client()
-    heard = told(log_in(client, root, next="/admin/"))
+    heard = page_messages(log_in(client, root, next="/admin/"))
     form = {"name": "fast", "description": ""}
-    heard += told(client.post(f"{ADMIN}add/", form, follow=True))
+    heard += page_messages(client.post(f"{ADMIN}add/", form, follow=True))
     change = f"{ADMIN}{Pool.objects.get().pk}"
-    heard += told(client.post(f"{change}/change/", form, follow=True))
-    heard += told(client.post(f"{change}/delete/", {"post": "yes"}, follow=True))
+    heard += page_messages(client.post(f"{change}/change/", form, follow=True))
+    heard += page_messages(client.post(f"{change}/delete/", {"post": "yes"}, follow=True))
     chosen = [Pool.objects.create(name=name).pk for name in "ab"]
     form = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
-    heard += told(client.post(ADMIN, form, follow=True))
-    heard += told(client.post(reverse("account_logout"), {"next": "/"}, follow=True))
+    heard += page_messages(client.post(ADMIN, form, follow=True))
+    heard += page_messages(client.post(reverse("account_logout"), {"next": "/"}, follow=True))
     assert heard == texts
 
 
@@ -132,7 +132,7 @@ def test_a_name_in_a_message_is_no_markup():
     client.force_login(root := make_user("root", is_staff=True, is_superuser=True))
     upload = ProfileUpload.objects.create(owner=root, name="<b>{x}%s</b>", size_bytes=1)
     page = f"/admin/profiles/profileupload/{upload.pk}/delete/"
-    assert told(client.post(page, {"post": "yes"}, follow=True)) == [
+    assert page_messages(client.post(page, {"post": "yes"}, follow=True)) == [
         "“&lt;b&gt;{x}%s&lt;/b&gt;” is deleted."
     ]
 

@@ -123,9 +123,10 @@ def test_a_weak_or_mistyped_password_is_refused(client, password, again):
 )
 def test_what_is_said_while_typing_is_what_the_form_says(client, password):
     url = reverse("accounts:password-check")
-    said = client.post(url, {"password": password, "email": "new@example.com"}).json()["problems"]
+    response = client.post(url, {"password": password, "email": "new@example.com"})
+    problems = response.json()["problems"]
     page = register(client, password=password)
-    assert said == (page.context["form"].errors["password1"] if page.status_code == 200 else [])
+    assert problems == (page.context["form"].errors["password1"] if page.status_code == 200 else [])
 
 
 def test_the_check_of_passwords_is_limited_wants_a_post_and_a_token(client, settings):
@@ -156,8 +157,8 @@ def test_with_mail_nobody_learns_who_is_registered(mails):
     assert {(a.status_code, a.url) for a in answers} == {
         (302, reverse("account_email_verification_sent"))
     }
-    asked = [Client().post(RESET, {"email": f"{n}@example.com"}) for n in ("alice", "stranger")]
-    assert {(a.status_code, a.url) for a in asked} == {
+    resets = [Client().post(RESET, {"email": f"{n}@example.com"}) for n in ("alice", "stranger")]
+    assert {(a.status_code, a.url) for a in resets} == {
         (302, reverse("account_reset_password_done"))
     }
 
@@ -190,9 +191,12 @@ def test_a_failed_login_does_not_say_what_was_wrong(client):
         ("nobody@example.com", GOOD),
         ("gone@example.com", "x"),
     ]
-    said = {str(login(Client(), *each).context["form"].non_field_errors()) for each in tries}
-    assert len(said) == 1
-    assert "not correct" in said.pop()
+    errors = {
+        str(login(Client(), *credentials).context["form"].non_field_errors())
+        for credentials in tries
+    }
+    assert len(errors) == 1
+    assert "not correct" in errors.pop()
 
 
 def test_a_deactivated_user_gets_no_session(client):
@@ -243,8 +247,8 @@ def test_next_leads_nowhere_else(target):
 
 def test_next_leads_back_to_the_page_that_asked_for_a_login(client):
     make_user()
-    asked = client.get(reverse("accounts:tokens"))
-    assert asked.url == f"{LOGIN}?next=/accounts/tokens/"
+    redirect = client.get(reverse("accounts:tokens"))
+    assert redirect.url == f"{LOGIN}?next=/accounts/tokens/"
     assert login(client, next="/accounts/tokens/").url == "/accounts/tokens/"
 
 

@@ -125,7 +125,7 @@ def test_a_device_gets_another_token_by_another_code_and_the_former_one_ends():
 
 
 def test_every_secret_may_come_from_a_file(tmp_path):
-    wanted = {
+    expected = {
         "SECRET_KEY": "$a key, with signs",
         "SECRET_KEY_FALLBACKS": "one\ntwo\n",
         "DATABASE_URL": "postgres://u:p%40ss@db:5432/site",
@@ -134,10 +134,10 @@ def test_every_secret_may_come_from_a_file(tmp_path):
         "S3_ACCESS_KEY_ID": "key",
         "S3_SECRET_ACCESS_KEY": "$secret",
     }
-    environment = {name: value for name, value in os.environ.items() if name not in wanted} | {
+    environment = {name: value for name, value in os.environ.items() if name not in expected} | {
         "DJANGO_SETTINGS_MODULE": "webprofile.settings.prod"
     }
-    for name, value in wanted.items():
+    for name, value in expected.items():
         (tmp_path / name).write_text(f"{value}\n", encoding="utf-8")
         environment[f"{name}_FILE"] = str(tmp_path / name)
     code = (
@@ -151,6 +151,6 @@ def test_every_secret_may_come_from_a_file(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        "$a key, with signs", ["one", "two"], "p@ss", patient(wanted["REDIS_URL"]), "word", "key",
+        "$a key, with signs", ["one", "two"], "p@ss", patient(expected["REDIS_URL"]), "word", "key",
         "$secret",
     ]  # fmt: skip

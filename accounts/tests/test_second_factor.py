@@ -72,8 +72,8 @@ def test_codes_cannot_be_tried_without_end():
 def test_the_administration_asks_for_the_second_factor_too():
     _, secret, _ = make_protected_user(is_staff=True, is_superuser=True)
     client = Client()
-    asked = client.get("/admin/")
-    first = client.get(asked.url)
+    response = client.get("/admin/")
+    first = client.get(response.url)
     assert first.url == "/accounts/login/?next=%2Fadmin%2F"
     _, answer = login(client, next="/admin/")
     assert answer.url.startswith(ASK)

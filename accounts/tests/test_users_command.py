@@ -42,7 +42,7 @@ def test_a_user_is_created_with_the_password_from_standard_input(typed):
 
 
 @pytest.mark.parametrize(
-    ("text", "email", "told"),
+    ("text", "email", "message"),
     [
         ("", "bob@example.com", "No password"),
         ("short\n", "bob@example.com", "too short"),
@@ -50,10 +50,10 @@ def test_a_user_is_created_with_the_password_from_standard_input(typed):
         (f"{GOOD}\n", "ALICE@example.com", "e-mail"),
     ],
 )
-def test_who_cannot_be_a_user_is_refused(typed, text, email, told):
+def test_who_cannot_be_a_user_is_refused(typed, text, email, message):
     make_user("alice")
     typed(text)
-    with pytest.raises(CommandError, match=told):
+    with pytest.raises(CommandError, match=message):
         users("create", email)
     assert User.objects.count() == 1
 
@@ -74,8 +74,8 @@ def test_rights_are_given_and_taken_but_never_the_last_administrators():
         "alice@example.com is an administrator now.",
         "bob@example.com is an administrator now.",
     ]
-    told = users("promote", "alice@example.com")
-    assert told == "alice@example.com was an administrator before.\n"
+    output = users("promote", "alice@example.com")
+    assert output == "alice@example.com was an administrator before.\n"
     users("demote", "alice@example.com")
     with pytest.raises(CommandError, match=r"^bob@example\.com is the last administrator"):
         users("demote", "bob@example.com")
@@ -94,8 +94,8 @@ def test_sessions_are_ended(client):
     assert client.get("/tasks/").status_code == 200
     assert users("end-sessions", alice.email) == "alice@example.com is logged out.\n"
     assert client.get("/tasks/").status_code == 302
-    told = users("end-sessions", alice.email)
-    assert told == "There was no session of alice@example.com to end.\n"
+    output = users("end-sessions", alice.email)
+    assert output == "There was no session of alice@example.com to end.\n"
 
 
 def test_one_who_is_refused_keeps_no_other_as_they_were():
@@ -114,10 +114,10 @@ def test_one_who_is_refused_keeps_no_other_as_they_were():
 
 def test_of_several_of_whom_one_is_unknown_nobody_is_changed():
     alice = make_user("alice")
-    with pytest.raises(CommandError, match="no user x@") as told:
+    with pytest.raises(CommandError, match="no user x@") as error:
         users("promote", alice.email, "x@example.com")
     alice.refresh_from_db()
-    assert (alice.is_staff, told.value.returncode) == (False, 2)
+    assert (alice.is_staff, error.value.returncode) == (False, 2)
 
 
 def test_private_devices_are_granted_and_taken_back():

@@ -22,7 +22,7 @@ def two_threads():
 
 def test_slow_receivers_leave_a_thread_for_profiles_and_are_all_called(monkeypatch, two_threads):
     due, called = [1, 2, 3, 4], []
-    all_called, goes_on, told = threading.Event(), threading.Event(), threading.Event()
+    all_called, goes_on, answered = threading.Event(), threading.Event(), threading.Event()
 
     def call(pk):
         goes_on.wait(30)
@@ -34,7 +34,7 @@ def test_slow_receivers_leave_a_thread_for_profiles_and_are_all_called(monkeypat
 
     monkeypatch.setattr(actors, "try_delivery", call)
     monkeypatch.setattr(actors, "next_delivery", lambda: due[0] if due else None)
-    monkeypatch.setattr(answer_doctor, "fn", lambda mark: told.set())
+    monkeypatch.setattr(answer_doctor, "fn", lambda mark: answered.set())
     for pk in list(due):
         actors.deliver_webhook.send(pk)
     waiting = dramatiq.get_broker().queues["webhooks"]
@@ -42,7 +42,7 @@ def test_slow_receivers_leave_a_thread_for_profiles_and_are_all_called(monkeypat
     while waiting.unfinished_tasks > 1 and time.monotonic() < deadline:
         time.sleep(0.01)
     answer_doctor.send("x")
-    assert told.wait(5), "both threads wait for receivers"
+    assert answered.wait(5), "both threads wait for receivers"
     assert called == []
     goes_on.set()
     assert all_called.wait(20)

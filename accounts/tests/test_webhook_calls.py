@@ -47,20 +47,20 @@ def receiver(certificate, settings, names):
 def names(monkeypatch):
     """What the resolver answers: as the system's, but for these names; counts the questions."""
     known = {"hooks.test": ["127.0.0.1"]}
-    asked = []
+    lookups = []
     system = socket.getaddrinfo
 
     def resolve(host, port, *args, **more):
-        asked.append(host)
+        lookups.append(host)
         if host not in known:
             return system(host, port, *args, **more)
         answers = known[host]
         if callable(answers):
             answers = answers()
-        return [found for each in answers for found in system(each, port, *args, **more)]
+        return [address for answer in answers for address in system(answer, port, *args, **more)]
 
     monkeypatch.setattr(addresses.socket, "getaddrinfo", resolve)
-    known["asked"] = asked
+    known["asked"] = lookups
     return known
 
 
@@ -86,10 +86,10 @@ def test_a_finished_task_is_told_with_a_signature_that_its_secret_proves(receive
     ((path, headers, body),) = receiver.calls
     assert path == "/told?x=1"
     assert headers["host"] == f"hooks.test:{receiver.port}"
-    told = json.loads(body)
-    assert (told["type"], told["data"]["task"]) == ("task.finished", task.pk)
-    assert told["data"]["outcome"] == "cancelled"
-    assert told["data"]["url"].endswith(f"/tasks/{task.pk}/")
+    message = json.loads(body)
+    assert (message["type"], message["data"]["task"]) == ("task.finished", task.pk)
+    assert message["data"]["outcome"] == "cancelled"
+    assert message["data"]["url"].endswith(f"/tasks/{task.pk}/")
     at = int(headers["webhook-timestamp"])
     assert abs(at - time.time()) < 60
     proof = signature(secret, message=headers["webhook-id"], at=at, body=body)
@@ -113,8 +113,8 @@ def test_the_headers_of_two_secrets_are_these_bytes():
         " v1,/485aUtxlie+TIScVpHggMfqOB4so2KWb7+Gf727B44=",
     }
     body = '{"name": "模型"}'.encode()
-    found = signature("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", message="m", at=1, body=body)
-    assert found == "v1,4YWPcg+/p5VNeoVgdydyatqwmJS87SCuH8/tUey5GMY="
+    proof = signature("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", message="m", at=1, body=body)
+    assert proof == "v1,4YWPcg+/p5VNeoVgdydyatqwmJS87SCuH8/tUey5GMY="
 
 
 def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
@@ -124,7 +124,7 @@ def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
         deliver(send_test_delivery(webhook))
         _, headers, body = receiver.calls[-1]
         message, at = headers["webhook-id"], int(headers["webhook-timestamp"])
-        proofs = [signature(each, message=message, at=at, body=body) for each in expected]
+        proofs = [signature(secret, message=message, at=at, body=body) for secret in expected]
         assert headers["webhook-signature"].split() == proofs
         end_former_secret(webhook)
 

@@ -114,8 +114,8 @@ def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
     Pulse.objects.filter(worker=worker).update(last_seen_at=long_ago)
     for _ in range(3):
         notify_lost_devices()
-    told = webhook.deliveries.get()
-    assert (told.event, told.data["name"]) == ("device.lost", "box")
+    delivery = webhook.deliveries.get()
+    assert (delivery.event, delivery.data["name"]) == ("device.lost", "box")
     later = long_ago + datetime.timedelta(seconds=3)
     Pulse.objects.filter(worker=worker).update(last_seen_at=later)
     notify_lost_devices()

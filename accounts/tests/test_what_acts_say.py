@@ -18,7 +18,7 @@ def root(client):
     return user
 
 
-def told(client, name: str, *users: User) -> list[str]:
+def messages_after(client, name: str, *users: User) -> list[str]:
     chosen = {"action": name, "_selected_action": [user.pk for user in users]}
     page = client.post(USERS, {**chosen, "confirm": "yes"}, follow=True)
     return messages_in(page.content.decode())
@@ -42,24 +42,26 @@ def told(client, name: str, *users: User) -> list[str]:
     ],
 )
 def test_one_user_and_several_have_their_own_sentences(client, root, name, one, several, again):
-    bob, carol, dave = (make_user(each) for each in ("bob", "carol", "dave"))
-    assert told(client, name, bob) == [one]
-    assert told(client, name, carol, dave) == [several]
-    assert told(client, name, bob) == [again]
+    bob, carol, dave = (make_user(name) for name in ("bob", "carol", "dave"))
+    assert messages_after(client, name, bob) == [one]
+    assert messages_after(client, name, carol, dave) == [several]
+    assert messages_after(client, name, bob) == [again]
 
 
 def test_what_was_so_before_is_said_of_each_act(client, root):
     bob = make_user("bob")
-    assert told(client, "demote", bob) == ["bob@example.com was no administrator."]
-    assert told(client, "reactivate", bob) == ["bob@example.com was not shut out."]
-    assert told(client, "end_sessions", bob) == ["There was no session of bob@example.com to end."]
+    assert messages_after(client, "demote", bob) == ["bob@example.com was no administrator."]
+    assert messages_after(client, "reactivate", bob) == ["bob@example.com was not shut out."]
+    assert messages_after(client, "end_sessions", bob) == [
+        "There was no session of bob@example.com to end."
+    ]
 
 
 def test_the_last_administrator_is_named_once_and_so_is_oneself(client, root):
-    (text,) = told(client, "demote", root)
+    (text,) = messages_after(client, "demote", root)
     assert text.startswith("root@example.com is the last administrator")
     assert text.count("root@example.com") == 1
-    assert told(client, "deactivate", root) == [
+    assert messages_after(client, "deactivate", root) == [
         "root@example.com: You cannot shut yourself out. Ask another administrator."
     ]
 

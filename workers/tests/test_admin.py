@@ -39,9 +39,9 @@ def admin(client):
 
 
 def code_in(page: str) -> str:
-    found = re.search(r"--code (mge_[\w-]+)", page)
-    assert found, page
-    return found[1]
+    match = re.search(r"--code (mge_[\w-]+)", page)
+    assert match, page
+    return match[1]
 
 
 def page_of(worker: Worker) -> str:
@@ -289,10 +289,10 @@ def test_the_devices_page_shows_its_hardware(client, admin):
         assert text in page
 
 
-@pytest.mark.parametrize(("cores", "told"), [(1, "1 core ·"), (8, "8 cores ·")])
-def test_cores_are_told_in_the_singular_too(client, admin, cores, told):
+@pytest.mark.parametrize(("cores", "text"), [(1, "1 core ·"), (8, "8 cores ·")])
+def test_cores_are_told_in_the_singular_too(client, admin, cores, text):
     worker = make_worker("box", facts={"cores": cores, "memory_bytes": 2**30})
-    assert told in client.get(page_of(worker)).content.decode()
+    assert text in client.get(page_of(worker)).content.decode()
 
 
 def test_the_way_to_a_device_names_nothing_twice(client, admin):

@@ -90,7 +90,7 @@ def test_the_same_end_twice_ends_once():
         gateway.handle(attempt.worker, report)
     attempt.refresh_from_db()
     assert (attempt.exit_code, attempt.task.outcome) == (1, "failed")
-    assert [each.name for each in attempt.artifacts.all()] == ["profile.json"]
+    assert [item.name for item in attempt.artifacts.all()] == ["profile.json"]
 
 
 async def busy(name: str) -> tuple[FakeAgent, object]:
@@ -111,7 +111,7 @@ async def test_what_a_device_says_at_once_is_done_in_its_order():
     await agent.say(_end_of(order))
     await agent.say(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
     answers = [await agent.hear() for _ in range(3)]
-    assert [each.type for each in answers] == ["ack", "ack", "uploads"]
+    assert [item.type for item in answers] == ["ack", "ack", "uploads"]
     (target,) = answers[2].targets
     assert target.url == ""  # it was over when it asked
     states = [event.kind async for event in TaskEvent.objects.order_by("seq")]

@@ -53,18 +53,18 @@ def test_a_device_tells_facts_versions_labels_and_load(alice, root):
     Pool.objects.create(name="phones").workers.add(worker)
     make_attempt(make_waiting_task(owner=alice, worker=worker))
     make_waiting_task(owner=alice, worker=worker)
-    found = caller(alice).get(f"{WORKERS}box/").json()
-    assert (found["running"], found["waiting"], found["condition"]) == (1, 1, "busy")
-    assert found["labels"] == {"chip": "kirin", "build": "stable"}
-    assert found["pools"] == ["phones"]
-    assert found["facts"]["cpu_model"] == "Kirin 990"
+    device = caller(alice).get(f"{WORKERS}box/").json()
+    assert (device["running"], device["waiting"], device["condition"]) == (1, 1, "busy")
+    assert device["labels"] == {"chip": "kirin", "build": "stable"}
+    assert device["pools"] == ["phones"]
+    assert device["facts"]["cpu_model"] == "Kirin 990"
     Runtime.objects.create(worker=worker, version="1.6.0", kind="binary", problem="does not start")
-    again = caller(alice).get(f"{WORKERS}box/").json()["runtimes"]
-    assert [(each["version"], each["kind"], each["problem"]) for each in again] == [
+    runtimes = caller(alice).get(f"{WORKERS}box/").json()["runtimes"]
+    assert [(row["version"], row["kind"], row["problem"]) for row in runtimes] == [
         ("1.13.0", "wheel", ""),
         ("1.6.0", "binary", "does not start"),
     ]
-    (runtime,) = found["runtimes"]
+    (runtime,) = device["runtimes"]
     assert (runtime["version"], runtime["builds"], runtime["libraries"]) == (
         "1.13.0", ["cuda"], ["mine"],
     )  # fmt: skip
@@ -72,12 +72,12 @@ def test_a_device_tells_facts_versions_labels_and_load(alice, root):
     assert (roofs["peak_flops"], roofs["copy_bytes_s"]) == ({"float32": 1e11}, 2e10)
     assert roofs["measured_at"].startswith("2025-11-13T")
     for hidden in ("hostname", "ip"):
-        assert hidden not in found["facts"]
+        assert hidden not in device["facts"]
         assert caller(root).get(f"{WORKERS}box/").json()["facts"][hidden] == FACTS[hidden]
 
 
 @pytest.mark.parametrize(
-    ("question", "found"),
+    ("question", "expected"),
     [
         ("", ["away", "phone", "server"]),
         ("online=true", ["phone", "server"]),
@@ -90,12 +90,12 @@ def test_a_device_tells_facts_versions_labels_and_load(alice, root):
         ("online=false&name=phone", []),
     ],
 )
-def test_a_list_is_narrowed(alice, question, found):
+def test_a_list_is_narrowed(alice, question, expected):
     make_worker("server", is_enabled=False)
     phone = make_worker("phone", facts=FACTS)
     make_worker("away", online=False, version="1.12.0")
     Pool.objects.create(name="phones").workers.add(phone)
-    assert sorted(names(caller(alice).get(f"{WORKERS}?{question}"))) == found
+    assert sorted(names(caller(alice).get(f"{WORKERS}?{question}"))) == expected
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_without_a_grant_a_private_device_exists_nowhere(alice):
     (pool,) = client.get(POOLS).json()["results"]
     assert (pool["name"], pool["workers"]) == ("mixed", ["box"])
     Grant.objects.create(worker=hidden, user=alice)
-    pools = {each["name"]: each["workers"] for each in client.get(POOLS).json()["results"]}
+    pools = {pool["name"]: pool["workers"] for pool in client.get(POOLS).json()["results"]}
     assert pools == {"mixed": ["box", "hiddenbox"], "secret": ["hiddenbox"]}
 
 
@@ -252,5 +252,5 @@ def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
 def test_an_old_heartbeat_is_told_as_offline(alice):
     worker = make_worker("box")
     last_seen(timezone.now() - datetime.timedelta(hours=1), worker.pk)
-    found = caller(alice).get(f"{WORKERS}box/").json()
-    assert (found["is_online"], found["condition"]) == (False, "offline")
+    device = caller(alice).get(f"{WORKERS}box/").json()
+    assert (device["is_online"], device["condition"]) == (False, "offline")

@@ -14,7 +14,7 @@ from bench.fleet.report import report
 MIB = 1 << 20
 
 
-def found(agents: int, **changes) -> Found:
+def measurement(agents: int, **changes) -> Found:
     """Web takes 10 ms for each of 100 heartbeats, and a core while 50 tasks ran in a second."""
     busy = dict.fromkeys((*SERVER, *OURS), 0.5)
     figures = {
@@ -36,24 +36,26 @@ def found(agents: int, **changes) -> Found:
     return Found(**{**figures, **changes})
 
 
-def told(*sizes: Found) -> str:
+def report_of(*sizes: Found) -> str:
     nobody = Taken(dict.fromkeys((*SERVER, *OURS), 0.0), 10.0)
     return report(nobody, {"web": 100 * MIB, "postgres": 50 * MIB, "redis": MIB}, list(sizes))
 
 
 def test_goals_that_are_met_and_missed_are_told():
-    text = told(found(100), found(2000))
+    text = report_of(measurement(100), measurement(2000))
     assert "connected agents: 2,000, goal 2,000, met" in text
     assert "tasks/s with 2,000 agents: 50.0, goal 20, met" in text
     assert "MISSED" not in text
-    slow = told(found(100), found(2000, per_s=12.0, connected=1990, starts_ms=[300.0, 400.0]))
+    slow = report_of(
+        measurement(100), measurement(2000, per_s=12.0, connected=1990, starts_ms=[300.0, 400.0])
+    )
     assert "connected agents: 1,990, goal 2,000, MISSED" in slow
     assert "tasks/s with 2,000 agents: 12.0, goal 20, MISSED" in slow
     assert "goal 350 ms, MISSED" in slow
 
 
 def test_costs_are_told_for_each_heartbeat_task_and_agent():
-    lines = told(found(1024)).splitlines()
+    lines = report_of(measurement(1024)).splitlines()
     (agents,) = [line.split() for line in lines if line.startswith("1,024") and "10" in line][:1]
     assert agents[:4] == ["1,024", "1,024", "1.0", "100"]  # 100 MiB more of web for 1,024 agents
     assert any(line.startswith("1,024") and "10.000" in line for line in lines)  # ms a heartbeat

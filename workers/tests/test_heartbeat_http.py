@@ -28,7 +28,7 @@ def running_on(worker):
 
 
 def beat(client, token, running=(), **changes):
-    body = {"running": [str(each) for each in running], "sent_at": time.time(), **changes}
+    body = {"running": [str(attempt) for attempt in running], "sent_at": time.time(), **changes}
     return post(client, token, json.dumps(body))
 
 

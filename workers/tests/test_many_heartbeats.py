@@ -29,7 +29,7 @@ one_thread = pytest.mark.django_db
 threads = pytest.mark.django_db(transaction=True)
 
 
-def asked(held) -> list[str]:
+def queries_of(held) -> list[str]:
     """The queries that these heartbeats make."""
     with CaptureQueriesContext(connection) as captured:
         gateway.on_heartbeats(held)
@@ -50,7 +50,7 @@ def fleet(number: int) -> dict[int, frozenset]:
 @one_thread
 def test_twenty_devices_take_as_many_queries_as_two():
     few, many = fleet(2), fleet(20)
-    assert len(asked(few)) == len(asked(many)) <= 3
+    assert len(queries_of(few)) == len(queries_of(many)) <= 3
 
 
 @one_thread
@@ -62,7 +62,7 @@ def test_twenty_running_devices_take_as_many_queries_as_two():
     Attempt.objects.update(accepted_at=timezone.now(), lease_expires_at=timezone.now())
     few = dict(itertools.islice(held.items(), 2))
     many = dict(itertools.islice(held.items(), 2, None))
-    assert len(asked(few)) == len(asked(many)) <= 4
+    assert len(queries_of(few)) == len(queries_of(many)) <= 4
     assert not Attempt.objects.filter(lease_expires_at__lt=timezone.now()).exists()
 
 
@@ -70,7 +70,7 @@ def test_twenty_running_devices_take_as_many_queries_as_two():
 def test_a_heartbeat_writes_the_pulse_and_never_the_device():
     held = fleet(3)
     last_seen(LONG_AGO)
-    written = [sql for sql in asked(held) if not sql.startswith("SELECT")]
+    written = [sql for sql in queries_of(held) if not sql.startswith("SELECT")]
     assert [sql.split('"')[1] for sql in written] == ["workers_pulse"]
     assert all(worker.is_online for worker in Worker.objects.all())
 
@@ -113,7 +113,7 @@ def test_a_device_that_comes_back_keeps_its_task_though_the_sweep_comes_at_once(
 
     monkeypatch.setattr(services, "mark_seen", seen_and_swept)
     assert gateway.on_heartbeats({attempt.worker_id: frozenset({attempt.pk})})
-    assert [each.pk for each in Attempt.objects.filter(ended_at=None)] == [attempt.pk]
+    assert [attempt.pk for attempt in Attempt.objects.filter(ended_at=None)] == [attempt.pk]
     assert Attempt.objects.count() == 1
 
 
@@ -128,10 +128,10 @@ def in_need_of_orders(number: int) -> dict[int, frozenset]:
 
 
 def failing_for(worker: int, act):
-    def fails(asked, *args):
-        if asked == worker:
+    def fails(worker_id, *args):
+        if worker_id == worker:
             raise RuntimeError("a row that cannot be read")
-        return act(asked, *args)
+        return act(worker_id, *args)
 
     return fails
 

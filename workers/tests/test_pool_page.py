@@ -69,12 +69,12 @@ def test_devices_are_ticked_in_one_list_that_needs_no_script(client, pool):
 @pytest.mark.parametrize("path", ["{pk}/change/", "add/", ""])
 def test_what_the_scripts_of_a_chinese_page_say_is_translated(client, pool, path):
     scripts = scripts_of(client.get(POOLS + path.format(pk=pool.pk)).content.decode())
-    (catalogue,) = (each for each in scripts if "jsi18n" in each)
+    (catalogue,) = (script for script in scripts if "jsi18n" in script)
     known = client.get(catalogue).content.decode()
     sources = "".join(
-        Path(finders.find(each.removeprefix("/static/"))).read_text()
-        for each in scripts
-        if each.startswith("/static/")
+        Path(finders.find(script.removeprefix("/static/"))).read_text()
+        for script in scripts
+        if script.startswith("/static/")
     )
-    said = [one or two for one, two in re.findall(rf"\bn?gettext\({TEXT}", sources)]
-    assert [text for text in said if f"{json.dumps(text)}: " not in known] == []
+    texts = [one or two for one, two in re.findall(rf"\bn?gettext\({TEXT}", sources)]
+    assert [text for text in texts if f"{json.dumps(text)}: " not in known] == []

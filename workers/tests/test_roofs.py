@@ -41,7 +41,7 @@ def test_what_a_newer_agent_measures_besides_is_left_out():
 
     runtime = introduce(make_worker(), strange, mixed)
 
-    assert [(each["device"], each["peak_flops"]) for each in runtime.roofs] == [
+    assert [(roofs["device"], roofs["peak_flops"]) for roofs in runtime.roofs] == [
         ("cpu", {"Float32": 1e9})
     ]
 

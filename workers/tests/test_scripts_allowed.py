@@ -84,9 +84,9 @@ def test_the_page_of_hardware_says_what_is_missing(client, root):
 def test_an_administrator_is_told_whose_word_is_missing(client, root, columns, words, link):
     worker = make_worker("box", **columns)
     page = client.get(f"/workers/{worker.name}/").content.decode()
-    told = page.partition('id="device-scripts"')[2].partition("</dd>")[0]
-    assert words in told
-    assert link in told
+    text = page.partition('id="device-scripts"')[2].partition("</dd>")[0]
+    assert words in text
+    assert link in text
     form = client.get("/tasks/new/").content.decode()
     notice = form.partition('id="no-scripts"')[2].partition("</div>")[0]
     assert f'<a href="/admin/workers/worker/{worker.pk}/change/">box</a>' in notice

@@ -23,8 +23,10 @@ PATIENCE_S = 20
 
 def woken(*workers: Worker) -> dict[int, list[str]]:
     """What each of them is told to do once the dispatcher looked at them."""
-    assignment.assign_waiting([each.pk for each in workers])
-    return {each.pk: [reply.type for reply in gateway.desired_state(each.pk)] for each in workers}
+    assignment.assign_waiting([worker.pk for worker in workers])
+    return {
+        worker.pk: [reply.type for reply in gateway.desired_state(worker.pk)] for worker in workers
+    }
 
 
 def with_a_task() -> Worker:
@@ -52,7 +54,7 @@ def test_rows_that_somebody_has_locked_keep_no_other_device_waiting(model):
 
     def hold():
         with transaction.atomic():
-            keys = [each.pk for each in locked]
+            keys = [worker.pk for worker in locked]
             those = {"worker__in": keys} if model is Task else {"pk__in": keys}
             assert len(model.objects.select_for_update(of=("self",)).filter(**those)) == 30
             is_held.set()
@@ -66,11 +68,11 @@ def test_rows_that_somebody_has_locked_keep_no_other_device_waiting(model):
         finally:
             over.set()
 
-    _, (told, lasted_s) = at_once(hold, wake)
-    assert told == {ready.pk: ["start"]} | {each.pk: [] for each in locked}
+    _, (orders, lasted_s) = at_once(hold, wake)
+    assert orders == {ready.pk: ["start"]} | {worker.pk: [] for worker in locked}
     assert lasted_s < PATIENCE_S / 2  # not a moment for each
-    (told,) = at_once(lambda: woken(*locked))
-    assert told == {each.pk: ["start"] for each in locked}
+    (orders,) = at_once(lambda: woken(*locked))
+    assert orders == {worker.pk: ["start"] for worker in locked}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ def root(client):
     return user
 
 
-def told(client, name: str, *workers: Worker) -> list[str]:
+def messages_after(client, name: str, *workers: Worker) -> list[str]:
     """The messages after an act on several devices, confirmed where it asks."""
     chosen = {"action": name, "_selected_action": [worker.pk for worker in workers]}
     page = client.post(LIST, {**chosen, "confirm": "yes"}, follow=True)
@@ -35,15 +35,15 @@ def in_chinese(root):
 
 def test_a_name_keeps_its_small_letter(client, root):
     worker = make_worker("x86-2")
-    assert told(client, "drain", worker) == [
+    assert messages_after(client, "drain", worker) == [
         "x86-2 is drained: it gets no new tasks, and what runs there goes on."
     ]
-    assert told(client, "drain", worker) == ["x86-2 was drained before."]
+    assert messages_after(client, "drain", worker) == ["x86-2 was drained before."]
 
 
 def test_a_refusal_names_its_device_once(client, root):
     away = make_worker("x86-2", online=False)
-    (text,) = told(client, "health_check", away)
+    (text,) = messages_after(client, "health_check", away)
     assert text.startswith("x86-2 cannot be checked now")
     assert text.count("x86-2") == 1
 
@@ -51,10 +51,10 @@ def test_a_refusal_names_its_device_once(client, root):
 @pytest.mark.usefixtures("storage")
 def test_a_health_check_is_said_to_be_asked_for_not_done(client, root):
     one, two, three = (make_worker(name) for name in ("box", "board", "phone"))
-    assert told(client, "health_check", one) == [
+    assert messages_after(client, "health_check", one) == [
         "Health check asked for: box. It runs when the device is free."
     ]
-    assert told(client, "health_check", two, three) == [
+    assert messages_after(client, "health_check", two, three) == [
         "Health checks asked for: board, phone. Each runs when its device is free."
     ]
     assert HealthCheck.objects.filter(result="").count() == 3
@@ -69,7 +69,7 @@ def test_the_devices_own_page_says_the_same(client, root):
 
 def test_a_health_check_that_could_not_begin_is_not_said_to_run(client, root, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
-    (text,) = told(client, "health_check", make_worker("box"))
+    (text,) = messages_after(client, "health_check", make_worker("box"))
     assert text.startswith("The health check of box could not begin")
     assert HealthCheck.objects.get().result == "abandoned"
     assert AuditEntry.objects.get().action == "worker.health_check"
@@ -100,23 +100,23 @@ def test_a_health_check_that_could_not_begin_is_not_said_to_run(client, root, se
     ],
 )
 def test_one_device_and_several_have_their_own_sentences(client, root, name, before, one, several):
-    a, b, c = (make_worker(each, **before) for each in "abc")
-    assert told(client, name, a) == [one]
-    assert told(client, name, b, c) == [several]
+    a, b, c = (make_worker(letter, **before) for letter in "abc")
+    assert messages_after(client, name, a) == [one]
+    assert messages_after(client, name, b, c) == [several]
 
 
 def test_a_code_that_was_not_used_is_something_to_revoke(client, root):
     worker = make_worker("box")
     issue_code(worker)
-    assert told(client, "revoke", worker) == [
+    assert messages_after(client, "revoke", worker) == [
         "The agent of box is shut out until it is enrolled again."
     ]
-    assert told(client, "revoke", worker) == ["The agent of box was shut out before."]
+    assert messages_after(client, "revoke", worker) == ["The agent of box was shut out before."]
 
 
 def test_a_retired_device_is_called_as_it_is_called_now(client, root):
     worker = make_worker("box")
-    assert told(client, "retire", worker) == [
+    assert messages_after(client, "retire", worker) == [
         f"box.retired-{worker.pk} is out of service for good."
     ]
 
@@ -124,7 +124,7 @@ def test_a_retired_device_is_called_as_it_is_called_now(client, root):
 def test_chinese_pages_say_it_in_chinese(client, root):
     in_chinese(root)
     drained, served = make_worker("a", is_enabled=False), make_worker("b")
-    assert told(client, "drain", drained, served) == [
+    assert messages_after(client, "drain", drained, served) == [
         "b 已停止派发：不再获得新任务，正在运行的任务继续。",
         "a 此前已停止派发。",
     ]

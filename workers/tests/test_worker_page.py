@@ -178,6 +178,6 @@ def test_the_page_costs_the_same_for_one_task_and_for_many(django_assert_num_que
         client.get(address)
 
 
-@pytest.mark.parametrize(("slots", "told"), [(1, "0 of 1 slot<"), (2, "0 of 2 slots<")])
-def test_slots_are_told_in_the_singular_too(slots, told):
-    assert told in page(make_user(), make_worker(slots=slots))
+@pytest.mark.parametrize(("slots", "text"), [(1, "0 of 1 slot<"), (2, "0 of 2 slots<")])
+def test_slots_are_told_in_the_singular_too(slots, text):
+    assert text in page(make_user(), make_worker(slots=slots))

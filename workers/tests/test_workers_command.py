@@ -89,8 +89,8 @@ def test_a_health_check_is_asked_for_and_a_device_that_is_away_stops_no_other():
     out = io.StringIO()
     with pytest.raises(CommandError, match=r"^away cannot be checked now"):
         call_command("workers", "health-check", "away", "box", stdout=out)
-    told = "Health check asked for: box. It runs when the device is free.\n"
-    assert out.getvalue() == told
+    message = "Health check asked for: box. It runs when the device is free.\n"
+    assert out.getvalue() == message
     entry = AuditEntry.objects.get(action="worker.health_check")
     assert (entry.actor, entry.target_name) == (None, "box")
-    assert [str(each) for each in differences(entry)] == ["MegEngine version: 1.13.0"]
+    assert [str(change) for change in differences(entry)] == ["MegEngine version: 1.13.0"]
