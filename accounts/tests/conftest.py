@@ -1,4 +1,4 @@
-"""What tests about accounts share."""
+"""Fixtures of the tests of accounts."""
 
 import pytest
 from django.core.cache import cache

@@ -1,4 +1,4 @@
-"""Users with a second factor, their sessions, and other users' names for the tests."""
+"""Make users with a second factor and their sessions; names of other users."""
 
 import time
 

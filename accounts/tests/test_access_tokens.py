@@ -1,4 +1,4 @@
-"""Access tokens: made once, shown once, ended at once."""
+"""Access tokens: created, shown once, limited, revoked."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The pages of users and of the audit log, as an administrator works with them."""
+"""The admin pages of users and of the audit log."""
 
 import re
 

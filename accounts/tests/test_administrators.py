@@ -1,4 +1,4 @@
-"""What administrators do with users, and what nobody may do: leave the site without one."""
+"""Services for administrators: they change users, but never remove the last administrator."""
 
 from datetime import timedelta
 from functools import partial

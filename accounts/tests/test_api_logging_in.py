@@ -1,4 +1,4 @@
-"""Logging in over the API, staying logged in, logging out, and tokens for scripts."""
+"""API login with token pairs: login, renewal, logout; access tokens of scripts."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""A second factor that somebody lost: removed by an administrator, and by nobody else."""
+"""Administrators remove the second factor of a user who lost it; nobody else can."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Logging in at an identity provider (OpenID Connect), against a real one on a socket."""
+"""Login at an identity provider (OpenID Connect), against a provider on a real socket."""
 
 import http.client
 from functools import partial

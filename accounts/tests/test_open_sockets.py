@@ -1,4 +1,4 @@
-"""Open pages hear nothing more once their reader is out."""
+"""Open WebSockets of pages get no more messages after their user has lost access."""
 
 import pytest
 from channels.db import database_sync_to_async

@@ -1,4 +1,4 @@
-"""Language, time zone and colours of a reader."""
+"""Preferences of users: language, time zone and colours."""
 
 import re
 from pathlib import Path

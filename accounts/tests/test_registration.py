@@ -1,4 +1,4 @@
-"""Registering, verifying, logging in and forgetting passwords."""
+"""Registration, verification of addresses, login and password reset."""
 
 import re
 from datetime import timedelta

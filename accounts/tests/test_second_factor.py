@@ -1,4 +1,4 @@
-"""The second factor: set up, asked for everywhere, and not to be gone around."""
+"""The second factor: set up, required everywhere, impossible to bypass."""
 
 import pytest
 from allauth.mfa.models import Authenticator

@@ -1,4 +1,4 @@
-"""Sessions: seen, ended, and over for who may not be here any more."""
+"""Sessions: listed, ended, and invalid after a user loses access."""
 
 from datetime import timedelta
 

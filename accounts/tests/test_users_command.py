@@ -1,4 +1,4 @@
-"""`manage.py users`: what it changes, what it refuses, what it writes down."""
+"""`manage.py users`: changes, refusals and audit entries."""
 
 import io
 import json

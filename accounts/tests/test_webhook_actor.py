@@ -1,4 +1,4 @@
-"""Calls of webhooks beside the reading of profiles, with Dramatiq's own threads."""
+"""Webhook calls do not block other actors, with Dramatiq's own threads."""
 
 import threading
 import time

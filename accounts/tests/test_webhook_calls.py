@@ -1,4 +1,4 @@
-"""Webhooks against real receivers: who is called, how it is proved, what happens when it fails."""
+"""Webhook calls against real receivers: addresses, signatures, failures and retries."""
 
 import ipaddress
 import json

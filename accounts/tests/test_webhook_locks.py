@@ -1,4 +1,4 @@
-"""What happens at once to a webhook and to what it is told of; SQLite has one writer."""
+"""Concurrent changes of a webhook and of its events, on PostgreSQL; SQLite has one writer."""
 
 import pytest
 from django.db import OperationalError, connection, transaction

@@ -1,4 +1,4 @@
-"""A user's webhooks: the pages, the API, and of what administrators are told."""
+"""A user's webhooks: pages, API, and events of devices for administrators."""
 
 import datetime
 

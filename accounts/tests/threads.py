@@ -1,4 +1,4 @@
-"""Several requests at the same moment, in tests with `transactional_db`."""
+"""Run several requests at the same moment, in tests with `transactional_db`."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A real receiver of webhooks: TLS with a certificate of its own, on this machine."""
+"""A webhook receiver on a local socket, with TLS and its own certificate."""
 
 import datetime
 import ipaddress

@@ -1,4 +1,4 @@
-"""A fake agent on the server's socket, and devices that enrolled."""
+"""A simulated agent on the WebSocket of the server, and enrolled devices."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""What a machine downloads to become a device: for everybody, and nothing else."""
+"""Public downloads with which a machine becomes a device."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What agents report: in which order it is done, and what keeps nobody else up."""
+"""Reports of agents: their order, and independence from other agents."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""A fake agent on the server's socket: who is let in, what it is told, what its reports change."""
+"""A simulated agent on the WebSocket: authentication, orders, and reports."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Devices over the API: what a user sees of them, and what nobody hears of without a grant."""
+"""Devices in the API: what users see with and without a grant."""
 
 import datetime
 import json

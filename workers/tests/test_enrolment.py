@@ -1,4 +1,4 @@
-"""From an enrolment code to a token, over the agent's HTTP requests."""
+"""Exchange an enrolment code for a token, by the agent's HTTP requests."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""`make bench-fleet`: what it says of its figures, and of a machine that cannot do it."""
+"""`make bench-fleet`: its report, and its check of limits of the machine."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The heartbeat by HTTP, of an agent that keeps its socket quiet while it measures."""
+"""Heartbeats by HTTP, from agents that do not use their socket while they measure."""
 
 import datetime
 import json

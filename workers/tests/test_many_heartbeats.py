@@ -1,4 +1,4 @@
-"""What heartbeats cost: they are answered together, and write as little as they can."""
+"""The cost of heartbeats: they are handled in batches, and write as little as possible."""
 
 import asyncio
 import datetime

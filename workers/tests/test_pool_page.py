@@ -1,4 +1,4 @@
-"""The page of a pool, in the reader's language and without a script."""
+"""The admin page of a pool: in the user's language, and without JavaScript."""
 
 import json
 import re

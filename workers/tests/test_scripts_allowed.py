@@ -1,4 +1,4 @@
-"""Who lets a device run scripts, and what is said of it before and after."""
+"""Allowing scripts on a device, and the texts about it."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The page of one device: who may see it, what it says, and what it costs."""
+"""The page of one device: visibility, contents, number of queries."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""`manage.py workers`: enrolling, draining, retiring, and what is printed."""
+"""`manage.py workers`: enrol, drain, retire, list."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Clients whose address nobody knows: behind a Unix socket, or a proxy that says nothing useful."""
+"""Clients with an unknown IP address: behind a Unix socket, or a proxy that sends none."""
 
 import pytest
 from allauth.usersessions.models import UserSession

@@ -1,4 +1,4 @@
-"""Devices that are woken: what waits for them is given to them, and told at once."""
+"""Wake-ups: devices get waiting tasks and their orders without delay."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""What users do about the way they log in stands in the log, in words and without secrets."""
+"""Changes that users make to how they log in are audited, without secrets."""
 
 import re
 

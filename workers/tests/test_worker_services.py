@@ -1,4 +1,4 @@
-"""What administrators do with devices, and what becomes of tasks and agents."""
+"""Services for administrators, with their effects on tasks and agents."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""What administrators are told after an act on users."""
+"""Messages that administrators see after an action on users."""
 
 import pytest
 

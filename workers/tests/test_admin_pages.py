@@ -1,4 +1,4 @@
-"""The hardware pages: what administrators see and do there, and that others cannot."""
+"""The admin pages of devices and pools."""
 
 import datetime
 import re

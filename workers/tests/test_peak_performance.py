@@ -1,4 +1,4 @@
-"""The limits that agents measured: what is kept of them and who sees it."""
+"""Measured peak performance: what is stored, and who sees it."""
 
 import pytest
 from django.test import Client

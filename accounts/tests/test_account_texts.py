@@ -1,4 +1,4 @@
-"""Pages, messages and mails of the libraries in the site's own words, in both languages."""
+"""Pages, messages and mails of libraries use the site's texts, in both languages."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What administrators are told after an act: what is so now, with each name as it is, once."""
+"""Messages that administrators see after an action on devices."""
 
 import pytest
 from django.utils import timezone
