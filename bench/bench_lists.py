@@ -192,7 +192,7 @@ def fill(database: Database) -> None:
 
 def add_devices(database: Database) -> None:
     """Register devices until there are as many as there should be, all of them online."""
-    from workers.models import Pulse, Runtime, Worker
+    from workers.models import LastHeartbeat, Runtime, Worker
 
     database.use()
     there = Worker.objects.count()
@@ -201,7 +201,9 @@ def add_devices(database: Database) -> None:
         Worker(name=f"device-{n}", facts=facts) for n in range(there, database.devices)
     )
     now = timezone.now()
-    Pulse.objects.bulk_create(Pulse(worker=worker, last_seen_at=now) for worker in workers)
+    LastHeartbeat.objects.bulk_create(
+        LastHeartbeat(worker=worker, last_seen_at=now) for worker in workers
+    )
     versions = ("1.12.0", "1.13.0", "1.13.2")
     Runtime.objects.bulk_create(
         Runtime(worker=worker, version=version, kind="wheel")

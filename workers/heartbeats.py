@@ -55,10 +55,12 @@ def heartbeat_status_is(status: HeartbeatStatus) -> Q:
     """Return the condition on rows for which `heartbeat_status` returns `status`."""
     late, lost = online_since(), lost_before()
     return {
-        HeartbeatStatus.ON_TIME: Q(pulse__last_seen_at__gte=late),
-        HeartbeatStatus.LATE: Q(pulse__last_seen_at__lt=late, pulse__last_seen_at__gte=lost),
-        HeartbeatStatus.LOST: Q(pulse__last_seen_at__lt=lost),
-        HeartbeatStatus.NEVER: Q(pulse__last_seen_at=None),
+        HeartbeatStatus.ON_TIME: Q(last_heartbeat__last_seen_at__gte=late),
+        HeartbeatStatus.LATE: Q(
+            last_heartbeat__last_seen_at__lt=late, last_heartbeat__last_seen_at__gte=lost
+        ),
+        HeartbeatStatus.LOST: Q(last_heartbeat__last_seen_at__lt=lost),
+        HeartbeatStatus.NEVER: Q(last_heartbeat__last_seen_at=None),
     }[status]
 
 
@@ -82,10 +84,10 @@ def notify_lost_devices() -> None:
         return
     lost_since = lost_before()
     lost = Worker.objects.filter(
-        pulse__last_seen_at__lt=lost_since,
-        pulse__last_seen_at__gt=lost_since - RECENT,
+        last_heartbeat__last_seen_at__lt=lost_since,
+        last_heartbeat__last_seen_at__gt=lost_since - RECENT,
         retired_at=None,
     )
-    rows = lost.values_list("pk", "name", "pulse__last_seen_at")
+    rows = lost.values_list("pk", "name", "last_heartbeat__last_seen_at")
     occurrences = (DeviceOccurrence(pk, name, at.isoformat()) for pk, name, at in rows)
     add_device_deliveries(event, occurrences, since=lost_since - RECENT)

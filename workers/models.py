@@ -20,7 +20,7 @@ class WorkerManager(models.Manager["Worker"]):
     """Workers with their last heartbeat, which decides whether they are online."""
 
     def get_queryset(self) -> models.QuerySet["Worker"]:
-        return super().get_queryset().select_related("pulse")
+        return super().get_queryset().select_related("last_heartbeat")
 
 
 #: large columns of a worker that scheduling does not need
@@ -86,8 +86,8 @@ class Worker(models.Model):
     @property
     def last_seen_at(self) -> datetime.datetime | None:
         """Time of the last heartbeat; None if there was none."""
-        pulse: Pulse | None = getattr(self, "pulse", None)
-        return None if pulse is None else pulse.last_seen_at
+        heartbeat: LastHeartbeat | None = getattr(self, "last_heartbeat", None)
+        return None if heartbeat is None else heartbeat.last_seen_at
 
     @property
     def takes_scripts(self) -> bool:
@@ -116,11 +116,16 @@ def online_since() -> datetime.datetime:
     return timezone.now() - datetime.timedelta(seconds=settings.HEARTBEAT_S * MISSED_HEARTBEATS)
 
 
-class Pulse(models.Model):
+class LastHeartbeat(models.Model):
     """The last heartbeat of a worker, in a small row of its own that each heartbeat updates."""
 
-    worker = models.OneToOneField(Worker, models.CASCADE, primary_key=True, related_name="pulse")
+    worker = models.OneToOneField(
+        Worker, models.CASCADE, primary_key=True, related_name="last_heartbeat"
+    )
     last_seen_at = models.DateTimeField(_("last seen"))
+
+    class Meta:
+        db_table = "workers_pulse"
 
     def __str__(self) -> str:
         return f"{self.worker_id} {self.last_seen_at}"

@@ -14,7 +14,7 @@ from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
 from workers.lookups import join_names
-from workers.models import Pool, Pulse, Runtime, Worker
+from workers.models import LastHeartbeat, Pool, Runtime, Worker
 
 LABELS_LIMIT = 32
 LABEL_LENGTH = 100
@@ -46,8 +46,8 @@ def introduce_worker(
     Unchanged rows are not written, since all agents reconnect at once after a restart of the site.
     """
     now = timezone.now()
-    if not Pulse.objects.filter(worker=worker).update(last_seen_at=now):
-        Pulse.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
+    if not LastHeartbeat.objects.filter(worker=worker).update(last_seen_at=now):
+        LastHeartbeat.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
     # the agent's features are stored with the facts: validation checks them for older agents
     stored_facts = {**facts.model_dump(mode="json"), "features": sorted(features)}
     columns = {
@@ -97,7 +97,7 @@ def roofs_as_json(measured: Iterable[MeasuredRoofs]) -> list[dict[str, Any]]:
 
 def mark_seen(workers: Iterable[int]) -> None:
     """Store a heartbeat of each of these workers in one UPDATE; they have connected before."""
-    Pulse.objects.filter(worker__in=workers).update(last_seen_at=timezone.now())
+    LastHeartbeat.objects.filter(worker__in=workers).update(last_seen_at=timezone.now())
 
 
 @transaction.atomic

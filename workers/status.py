@@ -75,7 +75,7 @@ LET_IN = DeviceRule(DeviceStatus.SHUT_OUT, lambda worker: worker.shut_out_at is 
 ONLINE = DeviceRule(
     DeviceStatus.OFFLINE,
     lambda worker: worker.is_online,
-    lambda path: Q((f"{path}pulse__last_seen_at__gte", online_since())),
+    lambda path: Q((f"{path}last_heartbeat__last_seen_at__gte", online_since())),
 )
 #: rules about decisions of administrators and results of checks; the most important first
 SERVICE_RULES = (NOT_RETIRED, ENABLED, NOT_HELD, LET_IN)

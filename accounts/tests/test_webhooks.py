@@ -15,7 +15,7 @@ from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from workers.health import close_check, open_check
 from workers.heartbeats import notify_lost_devices
-from workers.models import HealthCheck, Pulse
+from workers.models import HealthCheck, LastHeartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 URL = "https://hooks.example.org/told"
@@ -111,13 +111,13 @@ def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
     notify_lost_devices()
     assert not webhook.deliveries.exists()
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
-    Pulse.objects.filter(worker=worker).update(last_seen_at=long_ago)
+    LastHeartbeat.objects.filter(worker=worker).update(last_seen_at=long_ago)
     for _ in range(3):
         notify_lost_devices()
     delivery = webhook.deliveries.get()
     assert (delivery.event, delivery.data["name"]) == ("device.lost", "box")
     later = long_ago + datetime.timedelta(seconds=3)
-    Pulse.objects.filter(worker=worker).update(last_seen_at=later)
+    LastHeartbeat.objects.filter(worker=worker).update(last_seen_at=later)
     notify_lost_devices()
     assert webhook.deliveries.count() == 2
 
@@ -127,7 +127,7 @@ def lost_webhook(settings, *names):
     for name in names:
         make_worker(name)
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
-    Pulse.objects.update(last_seen_at=long_ago)
+    LastHeartbeat.objects.update(last_seen_at=long_ago)
     return webhook
 
 
@@ -165,6 +165,6 @@ def test_who_administers_no_more_hears_of_no_device(settings):
     root.save()
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.LEASE_S + 5)
     make_worker("box")
-    Pulse.objects.update(last_seen_at=long_ago)
+    LastHeartbeat.objects.update(last_seen_at=long_ago)
     notify_lost_devices()
     assert not webhook.deliveries.exists()

@@ -150,12 +150,14 @@ def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) ->
     waiting = waiting.filter(submitted_at__lt=limit)
     # None: the device was drained by a version that did not store the time
     drained = Q(worker__disabled_at__lt=limit) | Q(worker__disabled_at=None)
-    absent = Q(worker__pulse__last_seen_at__lt=limit) | Q(worker__pulse__last_seen_at=None)
+    absent = Q(worker__last_heartbeat__last_seen_at__lt=limit) | Q(
+        worker__last_heartbeat__last_seen_at=None
+    )
     for rows, process in (
         (retired, _fail(Reason.WORKER_RETIRED)),
         (waiting.filter(drained, ~DRAINED.rows("worker__")), _fail(Reason.WORKER_DISABLED)),
         (waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE)),
-        (waiting.filter(worker__pulse__last_seen_at__gte=limit), _fail_without_runtime),
+        (waiting.filter(worker__last_heartbeat__last_seen_at__gte=limit), _fail_without_runtime),
     ):
         yield "tasks_without_device", rows, process
 

@@ -31,7 +31,7 @@ from tasks.scheduling.targets import Target
 from tasks.submission import submit
 from tasks.submission.creation import create_task
 from tasks.submission.request import FileRequest, TaskRequest, request_of
-from workers.models import Pulse, Runtime, Worker
+from workers.models import LastHeartbeat, Runtime, Worker
 
 _numbers = itertools.count(1)
 MD5 = "5eb63bbbe01eeed093cb22bb8f5acdc3"
@@ -46,7 +46,7 @@ def make_worker(
 ) -> Worker:
     worker = Worker.objects.create(name=name or f"worker-{next(_numbers)}", **extra)
     if online:
-        Pulse.objects.create(worker=worker, last_seen_at=timezone.now())
+        LastHeartbeat.objects.create(worker=worker, last_seen_at=timezone.now())
     Runtime.objects.create(worker=worker, version=version, kind="wheel")
     return worker
 
@@ -129,9 +129,11 @@ def go_offline(worker: Worker) -> None:
 def last_seen(at: datetime.datetime | None, *keys: int) -> None:
     """These devices, or all, gave their last sign of life then; None: never any."""
     workers = Worker.objects.filter(pk__in=keys) if keys else Worker.objects.all()
-    Pulse.objects.filter(worker__in=workers).delete()
+    LastHeartbeat.objects.filter(worker__in=workers).delete()
     if at is not None:
-        Pulse.objects.bulk_create(Pulse(worker=each, last_seen_at=at) for each in workers)
+        LastHeartbeat.objects.bulk_create(
+            LastHeartbeat(worker=each, last_seen_at=at) for each in workers
+        )
 
 
 def change_worker(key: int, **columns: Any) -> None:

@@ -126,13 +126,15 @@ def fill() -> None:
     """A long history, a large fleet, few tasks that live."""
     from accounts.models import User
     from tasks.models import Attempt, Task, TaskEvent, TaskFile
-    from workers.models import Pulse, Runtime, Worker, WorkerSecret
+    from workers.models import LastHeartbeat, Runtime, Worker, WorkerSecret
 
     now = timezone.now()
     User.objects.create_superuser("root@example.org")
     users = User.objects.bulk_create(User(email=f"user-{n}@example.org") for n in range(USERS))
     workers = Worker.objects.bulk_create(Worker(name=f"device-{n}") for n in range(WORKERS))
-    Pulse.objects.bulk_create(Pulse(worker=each, last_seen_at=now) for each in workers)
+    LastHeartbeat.objects.bulk_create(
+        LastHeartbeat(worker=each, last_seen_at=now) for each in workers
+    )
     Runtime.objects.bulk_create(
         Runtime(worker=each, version="1.13.0", kind="wheel") for each in workers
     )

@@ -15,7 +15,7 @@ from tasks.states import TaskState
 from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from webprofile.messages.errors import WORDINGS
-from workers.models import Grant, Pulse, Runtime, Worker, WorkerSecret
+from workers.models import Grant, LastHeartbeat, Runtime, Worker, WorkerSecret
 from workers.services import revoke_worker
 from workers.status import DeviceStatus, status_of, with_shut_out_at
 from workers.tokens import issue_code, redeem_code
@@ -44,8 +44,8 @@ def make_world() -> None:
     )
     # far from the moment that parts online and offline, which moves while the test runs
     hour = datetime.timedelta(hours=1)
-    Pulse.objects.bulk_create(
-        Pulse(worker=each, last_seen_at=draw.choice([now + hour] * 4 + [now - hour]))
+    LastHeartbeat.objects.bulk_create(
+        LastHeartbeat(worker=each, last_seen_at=draw.choice([now + hour] * 4 + [now - hour]))
         for each in workers
         if draw.random() < 0.9
     )
@@ -90,7 +90,7 @@ def make_world() -> None:
 
 
 def placements():
-    tasks = Task.objects.select_related("owner", "worker__pulse")
+    tasks = Task.objects.select_related("owner", "worker__last_heartbeat")
     return {
         task.pk: placement_of(task, task.worker)
         for task in tasks.prefetch_related("worker__runtimes")

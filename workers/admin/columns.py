@@ -36,7 +36,7 @@ _KINDS = {
 }
 
 
-@admin.display(description=gettext_lazy("heartbeat"), ordering="pulse__last_seen_at")
+@admin.display(description=gettext_lazy("heartbeat"), ordering="last_heartbeat__last_seen_at")
 def heartbeat(worker: Worker) -> SafeString | str:
     """Return a coloured shape, the heartbeat status, and the time since the last heartbeat."""
     if worker.retired_at:
