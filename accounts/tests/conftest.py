@@ -6,5 +6,5 @@ from django.core.cache import cache
 
 @pytest.fixture(autouse=True)
 def _fresh_limits():
-    """Attempts of another test count for nothing."""
+    """Reset rate limits, so that attempts of other tests do not count."""
     cache.clear()

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from tasks.tests.make import make_user
 
+#: names of URLs of a user's own account
 MINE = [
     "accounts:profile", "accounts:tokens", "account_change_password", "account_email",
     "account_reauthenticate", "mfa_index", "mfa_activate_totp", "mfa_list_webauthn",
@@ -17,16 +18,19 @@ MINE = [
     "mfa_deactivate_totp", "usersessions_list", "socialaccount_connections",
 ]  # fmt: skip
 
+#: names of URLs for anonymous visitors
 STRANGERS = [
     "account_login", "account_signup", "account_reset_password", "account_reset_password_done",
     "account_email_verification_sent", "account_inactive", "socialaccount_login_error",
     "socialaccount_login_cancelled",
 ]  # fmt: skip
 
+#: the password of all users that `make_user` makes
 GOOD = "correct horse battery"
 
 
 def code_of(secret, step=0):
+    """Return the code of an authenticator app, `step` intervals of 30 s from now."""
     return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + step))
 
 
@@ -37,7 +41,7 @@ def login(client=None, email="alice@example.com", **more):
 
 
 def proven(email="alice@example.com"):
-    """Somebody logged in who has just given the password once more."""
+    """Return a client that is logged in and has just reauthenticated."""
     client, _ = login(email=email)
     client.post(reverse("account_reauthenticate"), {"password": GOOD})
     return client
@@ -48,7 +52,7 @@ def is_logged_in(client):
 
 
 def make_protected_user(name="alice", **extra):
-    """A user with an authenticator app; returns the app's secret and the recovery codes."""
+    """Return a user with an authenticator app, the app's secret, and the recovery codes."""
     user = make_user(name, **extra)
     client = proven(user.email)
     secret = client.get(reverse("mfa_activate_totp")).context["form"].secret

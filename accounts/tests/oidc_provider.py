@@ -24,13 +24,17 @@ CLIENT_ID, CLIENT_SECRET = "webprofile", "a secret between two machines"
 
 
 class Provider:
-    """`person` is who is logged in there; `claims` goes over what its id token says."""
+    """An identity provider at which `person` is logged in.
+
+    claims: override those of the ID token
+    denies: whether it rejects logins
+    """
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
         self.person = {"sub": "42", "email": "alice@example.com", "email_verified": True}
         self.claims: dict[str, Any] = {}
-        self.says_no = False
+        self.denies = False
         self.codes: dict[str, dict[str, str]] = {}
 
     def configuration(self) -> dict[str, Any]:
@@ -44,12 +48,12 @@ class Provider:
         }
 
     def authorize(self, query: dict[str, str]) -> str:
-        """Where the person's browser is sent."""
+        """Return the URL to which the browser is redirected after a login."""
         assert query["client_id"] == CLIENT_ID
         assert query["response_type"] == "code"
         assert "openid" in query["scope"].split()
         assert query["code_challenge_method"] == "S256"
-        if self.says_no:
+        if self.denies:
             answer = {"error": "access_denied", "state": query["state"]}
         else:
             code = secrets.token_urlsafe(16)
@@ -58,7 +62,7 @@ class Provider:
         return f"{query['redirect_uri']}?{urlencode(answer)}"
 
     def token(self, form: dict[str, str]) -> dict[str, Any] | None:
-        """The tokens of a code, once; None if the request is not in order."""
+        """Exchange a code for tokens, once; return None if the request is not valid."""
         request = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -78,7 +82,7 @@ class Provider:
         return {"keys": [key | {"kid": "1", "use": "sig", "alg": "RS256"}]}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ProviderHandler(BaseHTTPRequestHandler):
     provider: Provider
 
     def do_GET(self) -> None:
@@ -115,8 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def running_provider() -> Iterator[Provider]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _ProviderHandler)
     provider = Provider(f"http://127.0.0.1:{server.server_port}")
-    server.RequestHandlerClass = type("Handler", (_Handler,), {"provider": provider})
+    server.RequestHandlerClass = type("Handler", (_ProviderHandler,), {"provider": provider})
     with serving(server):
         yield provider

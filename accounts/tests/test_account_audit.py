@@ -25,7 +25,7 @@ LOG = "/admin/accounts/auditentry/"
 
 @pytest.fixture
 def committed(django_capture_on_commit_callbacks):
-    """allauth tells of second factors when the transaction is done."""
+    """Run on_commit callbacks: django-allauth sends signals of second factors on commit."""
     return lambda: django_capture_on_commit_callbacks(execute=True)
 
 

@@ -40,7 +40,7 @@ AS_IT_IS = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.ht
 
 
 def page_messages(answer) -> list[str]:
-    """Messages on a page, of the site or of the administration."""
+    """Return the messages on a page of the site or of the admin site."""
     notes = r'<p class="notice[^>]*>(.*?)</p>|<li class="success">(.*?)</li>'
     return [re.sub("<[^>]*>", "", "".join(groups)) for groups in re.findall(notes, answer.text)]
 

@@ -131,7 +131,7 @@ def test_of_administrators_whom_a_command_removes_at_once_one_stays(transactiona
 
 
 def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
-    """Without the lock in front of it, as a database sees it that had two at the time of asking."""
+    """Without the lock, as in a transaction that still saw two administrators."""
     root = make_administrator()
     monkeypatch.setattr(services, "_lock_administrators", lambda by: None)
     stale = User.objects.get(pk=root.pk)

@@ -52,7 +52,7 @@ def me(access):
 
 
 def codes_of(secret):
-    """What an authenticator app shows now."""
+    """Return the code that an authenticator app shows now."""
     return format_hotp_value(hotp_value(secret, next(yield_hotp_counters_from_time())))
 
 

@@ -34,7 +34,7 @@ def browser(root):
 
 @pytest.fixture
 def alice():
-    """With an app, codes and a key."""
+    """A user with an authenticator app, recovery codes and a security key."""
     alice, _, _ = make_protected_user()
     WebAuthn.add(alice, "blue key", security_key())
     return alice

@@ -44,7 +44,7 @@ def provider(settings, monkeypatch):
 
 
 def at_provider(address):
-    """Follow the browser to the provider and back; the address to which it is sent."""
+    """Log in at the provider as a browser does; return the URL to which it is redirected then."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc)
     connection.request("GET", f"{parts.path}?{parts.query}")
@@ -118,7 +118,7 @@ def test_a_verified_address_is_the_user_who_has_it_already(client, provider):
 
 
 def test_who_registered_anothers_address_before_loses_the_password(client, provider):
-    """The address was never verified: whoever took it must not keep a way in."""
+    """The address was never verified, so whoever registered with it must lose all access."""
     taken = make_user()
     squatter = Client()
     squatter.post("/accounts/login/", {"login": taken.email, "password": GOOD})
@@ -153,7 +153,7 @@ def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client
 
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])
 def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(provider, made_by):
-    """Neither the password nor, above all, the second factor, which is asked for here too."""
+    """The user keeps the password and the second factor, which this login requires, too."""
     email = "alice@example.com"
     if made_by == "the server":
         alice, _ = ensure_user(email=email)
@@ -169,7 +169,7 @@ def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(pro
 
 
 def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_address(provider):
-    """Else whoever took the operator's address would share the account with its owner."""
+    """Otherwise whoever registered with the operator's address would share the account."""
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form)
     alice, password = ensure_user(email="Alice@Example.com", administrator=True)
@@ -271,7 +271,7 @@ def test_a_broken_answer_is_a_page_and_no_login(client, provider, query):
 
 
 def test_who_changes_their_mind_comes_back_to_a_page(client, provider):
-    provider.says_no = True
+    provider.denies = True
     page = login(client)
     assert page.status_code in {200, 302}
     assert not is_logged_in(client)

@@ -197,7 +197,7 @@ KEPT |= {"Python", "JavaScript", "localhost", "Webhook"}
 
 
 def english_words(page):
-    """Words of a page's text that no Chinese page has."""
+    """Return the English words in a page's text, without names."""
     html = page.content.decode()
     html = re.sub(r"<(select|script|textarea).*?</\1>", " ", html, flags=re.DOTALL)
     html = re.sub(r"<[^>]+>", " ", html)

@@ -1,6 +1,6 @@
-"""Secrets of the site change: what was made with the old ones is good under the next settings.
+"""Rotation of the site's secrets: what old secrets made stays valid under the next settings.
 
-One process takes on the settings of each step, one after the other.
+One process applies the settings of each step, one after the other.
 """
 
 import io
@@ -101,7 +101,7 @@ def test_a_key_that_is_no_fallback_opens_nothing(settings):
 
 
 def test_servers_with_the_key_before_and_after_understand_each_other(settings):
-    """While they are restarted one by one: the new key is everywhere a fallback before it signs."""
+    """Servers restart one by one: the new key is a fallback on all of them before any signs."""
     user = make_user()
     use(settings, OLD, NEW)
     of_old = issue_token_pair(user)

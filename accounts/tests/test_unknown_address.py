@@ -25,7 +25,7 @@ NEW = "a long and winding road"
     ids=["unix socket", "no address", "proxy says no address", "fewer proxies than trusted"],
 )
 def asks(request, settings):
-    """What the server is told of such a client."""
+    """The request metadata of such a client."""
     settings.ALLAUTH_TRUSTED_PROXY_COUNT, facts = request.param
     return facts
 

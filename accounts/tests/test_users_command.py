@@ -23,7 +23,7 @@ def users(*arguments: str) -> str:
 
 @pytest.fixture
 def typed(monkeypatch):
-    """What comes on standard input."""
+    """Return a function that sets standard input."""
 
     def come(text: str) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO(text))

@@ -12,7 +12,7 @@ from webprofile.actors import answer_doctor
 
 @pytest.fixture
 def two_threads():
-    """A process of actors as the site starts it."""
+    """A Dramatiq worker with two threads, as the site starts it."""
     worker = dramatiq.Worker(dramatiq.get_broker(), worker_timeout=50, worker_threads=2)
     worker.start()
     yield worker

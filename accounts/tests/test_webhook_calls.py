@@ -45,7 +45,7 @@ def receiver(certificate, settings, names):
 
 @pytest.fixture
 def names(monkeypatch):
-    """What the resolver answers: as the system's, but for these names; counts the questions."""
+    """Addresses of host names for a resolver that replaces the system's; `asked` lists look-ups."""
     known = {"hooks.test": ["127.0.0.1"]}
     lookups = []
     system = socket.getaddrinfo

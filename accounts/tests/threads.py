@@ -9,7 +9,10 @@ from webprofile.errors import DomainError
 
 
 def at_once(*acts):
-    """Run each in a thread and a connection of its own, started together; returns the answers."""
+    """Run functions concurrently, each in its own thread and connection; return their results.
+
+    For a function that raises DomainError the result is the error code.
+    """
     barrier = threading.Barrier(len(acts))
 
     def run(act):

@@ -17,12 +17,12 @@ from agent.tests.http_sites import serving
 
 
 def make_certificate(folder: Path, name: str = "hooks.test") -> Path:
-    """A self-signed certificate with its key, in one file."""
+    """Return the path of a new self-signed certificate with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -41,13 +41,13 @@ def make_certificate(folder: Path, name: str = "hooks.test") -> Path:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-        + made.public_bytes(serialization.Encoding.PEM)
+        + certificate.public_bytes(serialization.Encoding.PEM)
     )
     return path
 
 
 class Receiver:
-    """What it was told; `answer` writes the answer by hand."""
+    """The recorded calls, and the response to send; `answer` replaces the response if it is set."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, str], bytes]] = []
@@ -61,11 +61,11 @@ class Receiver:
 def receiving(certificate: Path) -> Iterator[Receiver]:
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class ReceiverHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            given = {name.lower(): value for name, value in self.headers.items()}
-            receiver.calls.append((self.path, given, body))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            receiver.calls.append((self.path, headers, body))
             if receiver.answer is not None:
                 receiver.answer(self)
                 return
@@ -78,15 +78,15 @@ def receiving(certificate: Path) -> Iterator[Receiver]:
         do_GET = do_POST
 
         def log_message(self, *args: object) -> None:
-            """Quiet."""
+            """Do not log requests."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
         def handle_error(self, *args: object) -> None:
-            """Callers that hang up are a part of the tests."""
+            """Ignore errors: some tests close connections early."""
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), ReceiverHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)

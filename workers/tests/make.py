@@ -22,7 +22,7 @@ from workers.tokens import issue_code, redeem_code
 
 
 class FakeAgent:
-    """Speaks the protocol over the server's own routing."""
+    """A client of the agent's WebSocket that uses the routing of the server."""
 
     def __init__(self, token: str) -> None:
         headers = [(b"authorization", f"Bearer {token}".encode())]
@@ -53,12 +53,13 @@ class FakeAgent:
 
 @database_sync_to_async
 def enrolled(name: str = "box") -> tuple[Worker, str]:
+    """Return a new worker that is offline, with its token."""
     return redeem_code(issue_code(make_worker(name, online=False)))
 
 
 @database_sync_to_async
 def waiting(worker: Worker) -> Task:
-    """A task, which the device is given at once if it is online and has a free slot."""
+    """Return a new task, which is assigned to the worker if it is online and has a free slot."""
     worker.refresh_from_db()
     task = make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
     assign_waiting([worker.pk])
@@ -66,17 +67,18 @@ def waiting(worker: Worker) -> Task:
 
 
 async def dispatched(worker: Worker) -> None:
-    """What the dispatcher does when it is asked to look at a device."""
+    """Assign waiting tasks to the worker, as the dispatcher does."""
     await database_sync_to_async(assign_waiting)([worker.pk])
 
 
 @database_sync_to_async
 def long_since_ordered() -> None:
-    """As if what was ordered should have arrived by now."""
+    """Move attempts into the past, so that their orders count as lost."""
     Attempt.objects.update(created_at=F("created_at") - gateway.ORDER_PATIENCE)
 
 
 async def greeted(worker_token: str, **fields) -> FakeAgent:
+    """Return an agent that is connected and has received its welcome."""
     agent = await FakeAgent(worker_token).connect()
     welcome = await agent.greet(**fields)
     assert welcome.type == "welcome"

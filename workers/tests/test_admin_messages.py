@@ -22,7 +22,7 @@ def root(client):
 
 
 def messages_after(client, name: str, *workers: Worker) -> list[str]:
-    """The messages after an act on several devices, confirmed where it asks."""
+    """Run an action on devices, with its confirmation; return the messages after it."""
     chosen = {"action": name, "_selected_action": [worker.pk for worker in workers]}
     page = client.post(LIST, {**chosen, "confirm": "yes"}, follow=True)
     return messages_in(page.content.decode())

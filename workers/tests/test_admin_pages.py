@@ -49,7 +49,7 @@ def page_of(worker: Worker) -> str:
 
 
 def act(client, worker: Worker, name: str, **data: str) -> str:
-    """Press a button of the device's page; returns the page that comes then."""
+    """Press a button on the device's page; return the next page."""
     url = f"{LIST}{worker.pk}/act/{name}/"
     return client.post(url, data, follow=True).content.decode()
 

@@ -19,7 +19,7 @@ CONTENT = bytes(range(256)) * 4096
 
 @pytest.fixture
 def built(tmp_path, settings):
-    """A folder as `python -m agent.install` leaves it, and a file that is not for download."""
+    """A folder as `python -m agent.install` creates it, and a file that must not be served."""
     settings.AGENT_FOLDER = str(tmp_path)
     settings.SITE_URL = "https://profile.example.org"
     (tmp_path / NAME).write_bytes(CONTENT)

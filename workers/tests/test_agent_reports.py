@@ -36,7 +36,7 @@ PROFILE = FileOffer(name="profile.json", size_bytes=11, md5=MD5)
 
 
 def attempts(number: int) -> list[Attempt]:
-    """Live ones, each on a device of its own and of a user of his own."""
+    """Return live attempts on different devices and of different users."""
     users = (make_user(f"user-{next(_numbers)}") for _ in range(number))
     return [make_attempt(make_waiting_task(user, make_worker())) for user in users]
 
@@ -94,7 +94,7 @@ def test_the_same_end_twice_ends_once():
 
 
 async def busy(name: str) -> tuple[FakeAgent, object]:
-    """An agent that was sent an order."""
+    """Return an agent and the order that it has received."""
     worker, token = await enrolled(name)
     agent = await greeted(token)
     await waiting(worker)

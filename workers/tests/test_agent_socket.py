@@ -50,7 +50,7 @@ async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(sett
 
 
 async def test_a_nul_in_what_a_device_says_reaches_no_database():
-    """PostgreSQL refuses it in texts and in JSON; a backslash before "u0000" is another thing."""
+    """PostgreSQL rejects NUL in text and JSON; an escaped backslash before "u0000" is allowed."""
     worker, token = await enrolled()
     agent = await FakeAgent(token).connect()
     odd = FACTS.model_copy(update={"hostname": "a\x00b", "platform": "\\u0000"})
@@ -107,7 +107,7 @@ async def test_enrolling_anew_ends_the_former_agent_at_once_and_not_the_new_one(
 
 
 async def test_a_void_token_throws_no_good_agent_out(monkeypatch):
-    """Both were let in, and the one whose token is void by now heard nothing of that."""
+    """Both agents are connected, and the one with the revoked token got no wake-up."""
     worker, token = await enrolled()
     stale = await FakeAgent(token).connect()
 
@@ -217,7 +217,7 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
 
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])
 async def test_an_agent_is_told_to_stop_what_the_server_gave_up(how):
-    """A lease ran out while the connection was down; the task has another attempt by now."""
+    """The lease expired while the connection was down, and the task has another attempt."""
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)

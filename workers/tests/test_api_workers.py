@@ -177,7 +177,7 @@ def test_the_queue_of_another_device_hints_at_no_hidden_one(alice):
 
 
 def test_without_a_grant_a_private_device_exists_nowhere(alice):
-    """Not by name, not in lists, pools, filters or hints; and neither does a retired one."""
+    """It is not visible by name, in lists, pools, filters or hints; nor is a retired device."""
     hidden = make_worker("hiddenbox", is_public=False, facts=FACTS, labels={"at": "hiddenlab"})
     retired = make_worker("oldbox")
     retire_worker(retired, by=None)
@@ -220,7 +220,7 @@ def test_nobody_changes_a_device_where_users_look(alice, root):
 
 
 def make_busy(user, number):
-    """Devices with everything that a list shows."""
+    """Make devices with all facts that a list shows."""
     for _ in range(number):
         worker = make_worker(facts=FACTS)
         Pool.objects.create(name=f"pool-{worker.pk}").workers.add(worker)

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def measurement(agents: int, **changes) -> Found:
-    """Web takes 10 ms for each of 100 heartbeats, and a core while 50 tasks ran in a second."""
+    """Return a measurement: `web` uses 10 ms per heartbeat (100), and one core for 50 tasks/s."""
     busy = dict.fromkeys((*SERVER, *OURS), 0.5)
     figures = {
         "agents": agents,

@@ -30,14 +30,14 @@ threads = pytest.mark.django_db(transaction=True)
 
 
 def queries_of(held) -> list[str]:
-    """The queries that these heartbeats make."""
+    """Return the SQL queries that handling these heartbeats executes."""
     with CaptureQueriesContext(connection) as captured:
         gateway.on_heartbeats(held)
     return [query["sql"] for query in captured]
 
 
 async def assigned(worker: Worker) -> Task:
-    """A task that was given to the device by somebody else, such as the sweep."""
+    """Return a task that another process, such as the sweep, assigned to the device."""
     task = await waiting(worker)
     await database_sync_to_async(assign_waiting)([worker.pk])
     return task
@@ -118,7 +118,7 @@ def test_a_device_that_comes_back_keeps_its_task_though_the_sweep_comes_at_once(
 
 
 def in_need_of_orders(number: int) -> dict[int, frozenset]:
-    """Devices that hold what was given up meanwhile, in the order of their numbers."""
+    """Return devices with attempts that the server has given up, ordered by their ids."""
     held = {}
     for _ in range(number):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
@@ -151,7 +151,7 @@ def test_a_row_that_cannot_be_read_keeps_no_other_device_from_its_orders(monkeyp
 
 
 def noted_answers(monkeypatch) -> list[dict]:
-    """What heartbeats are answered with from now on."""
+    """Return a list that records the answers to heartbeats from now on."""
     answers, answer = [], gateway.on_heartbeats
 
     def noted(*about):

@@ -51,7 +51,7 @@ def pool(root):
 
 
 def box_of(page: str, name: str) -> str:
-    """The tag that ticks a device."""
+    """Return the checkbox tag of a device."""
     (tag,) = re.findall(rf"(<input[^>]*name=\"workers\"[^>]*>)\s*{name}\b", page)
     return tag
 

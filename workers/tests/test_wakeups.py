@@ -22,7 +22,7 @@ PATIENCE_S = 20
 
 
 def woken(*workers: Worker) -> dict[int, list[str]]:
-    """What each of them is told to do once the dispatcher looked at them."""
+    """Assign waiting tasks to the workers; return the types of the orders for each worker."""
     assignment.assign_waiting([worker.pk for worker in workers])
     return {
         worker.pk: [reply.type for reply in gateway.desired_state(worker.pk)] for worker in workers

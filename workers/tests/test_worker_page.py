@@ -116,7 +116,7 @@ def test_an_agent_that_is_behind_is_told(settings, tmp_path):
 
 
 def ran(worker, spans, *, lost=False):
-    """Attempts that began and ended so many hours ago."""
+    """Make attempts; spans: hours ago at which each began and ended."""
     now = timezone.now()
     for number, (begin, end) in enumerate(spans):
         Attempt.objects.create(

@@ -238,7 +238,7 @@ def test_the_names_of_devices_tell_case_apart(root):
 
 
 def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
-    """As a database sees it whose transactions both looked before either wrote."""
+    """Simulate two transactions that both check the name before either of them writes."""
     box, other = make_worker("box"), make_worker("other")
     monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda rows: False)
     with refused("worker_name_taken"):
