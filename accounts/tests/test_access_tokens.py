@@ -18,7 +18,7 @@ def make_token(user, **changes):
     return issue_token(user, **{"name": "ci", "scopes": ["read"], "days": 30} | changes)
 
 
-def test_a_secret_leads_to_its_token_and_is_not_in_the_database():
+def test_a_secret_finds_its_token_and_is_not_stored():
     token, secret = make_token(make_user())
     assert find_usable_token(secret) == token
     assert secret.startswith("mwp_")
@@ -32,18 +32,18 @@ def test_a_secret_leads_to_its_token_and_is_not_in_the_database():
     "secret",
     ["", "mwp_", "mwp_" + "a" * 40, "mwp_" + "a" * 4000, "mwp_\0" + "a" * 39, "ｍｗｐ_" + "a" * 40],
 )
-def test_a_secret_that_is_none_leads_nowhere(secret):
+def test_a_malformed_secret_finds_no_token(secret):
     make_token(make_user())
     assert find_usable_token(secret) is None
 
 
-def test_a_part_of_a_secret_or_one_with_more_leads_nowhere():
+def test_a_truncated_or_extended_secret_finds_no_token():
     _, secret = make_token(make_user())
     for variant in (secret[:-1], secret + "a", secret.upper(), f" {secret}", f"{secret}\n"):
         assert find_usable_token(variant) is None
 
 
-def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
+def test_revoked_and_expired_tokens_and_those_of_deactivated_users_are_rejected():
     user = make_user()
     revoked, revoked_secret = make_token(user)
     assert revoke_token(revoked, by=revoked.user)
@@ -58,7 +58,7 @@ def test_a_revoked_an_expired_and_a_deactivated_users_token_end_at_once():
     assert find_usable_token(secret) is None
 
 
-def test_last_used_is_noted_at_most_once_a_minute(django_assert_num_queries):
+def test_last_used_is_written_at_most_once_a_minute(django_assert_num_queries):
     token, secret = make_token(make_user())
     first = find_usable_token(secret).last_used_at
     assert timezone.now() - first < timedelta(seconds=10)
@@ -86,7 +86,7 @@ def test_last_used_is_noted_at_most_once_a_minute(django_assert_num_queries):
         ({"days": 10**18}, "token_days"),
     ],
 )
-def test_a_token_that_cannot_be_is_refused_with_its_field(changes, code):
+def test_invalid_input_is_rejected_with_its_field(changes, code):
     with pytest.raises(DomainError) as error:
         make_token(make_user(), **changes)
     assert error.value.code == code
@@ -94,12 +94,12 @@ def test_a_token_that_cannot_be_is_refused_with_its_field(changes, code):
     assert not AccessToken.objects.exists()
 
 
-def test_a_right_named_twice_is_kept_once_and_an_administrator_may_have_all():
+def test_duplicate_scopes_are_stored_once_and_administrators_may_have_all():
     token, _ = make_token(make_user(is_staff=True), scopes=["write", "admin", "write", "read"])
     assert token.scopes == ["read", "write", "admin"]
 
 
-def test_a_user_keeps_a_limited_number_of_usable_tokens():
+def test_the_number_of_usable_tokens_of_a_user_is_limited():
     user = make_user()
     tokens = [make_token(user)[0] for _ in range(TOKENS_LIMIT)]
     with pytest.raises(DomainError, match="token_limit"):
@@ -108,7 +108,7 @@ def test_a_user_keeps_a_limited_number_of_usable_tokens():
     make_token(user)
 
 
-def test_making_and_revoking_is_in_the_audit_log_without_the_secret():
+def test_issue_and_revocation_are_audited_without_the_secret():
     user = make_user()
     token, secret = make_token(user)
     revoke_token(token, by=token.user)
@@ -118,7 +118,7 @@ def test_making_and_revoking_is_in_the_audit_log_without_the_secret():
     assert secret not in str(list(entries.values()))
 
 
-def test_the_page_shows_a_secret_once_and_never_again(client):
+def test_the_page_shows_a_secret_only_once(client):
     user = make_user()
     client.force_login(user)
     url = reverse("accounts:tokens")
@@ -143,7 +143,7 @@ def test_the_page_shows_a_secret_once_and_never_again(client):
         {"name": "\0", "scopes": ["read"], "days": "1"},
     ],
 )
-def test_the_page_says_at_the_field_what_is_wrong(client, form):
+def test_the_page_shows_errors_beside_the_field(client, form):
     client.force_login(make_user())
     page = client.post(reverse("accounts:tokens"), form)
     assert page.status_code == 422
@@ -151,7 +151,7 @@ def test_the_page_says_at_the_field_what_is_wrong(client, form):
     assert not AccessToken.objects.exists()
 
 
-def test_a_strangers_token_cannot_be_revoked(client):
+def test_a_token_of_another_user_cannot_be_revoked(client):
     token, secret = make_token(make_user("alice"))
     url = reverse("accounts:token-revoke", args=[token.pk])
     client.force_login(make_user("bob"))

@@ -38,7 +38,7 @@ def audit_entries():
     return [(entry.action, entry.before, entry.after) for entry in entries]
 
 
-def test_a_registration_is_noted_with_the_address_it_came_from():
+def test_a_registration_is_audited_with_the_client_address():
     form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form, REMOTE_ADDR="192.0.2.7")
     assert audit_entries() == [("user.register", {}, {})]
@@ -46,14 +46,14 @@ def test_a_registration_is_noted_with_the_address_it_came_from():
     assert (entry.actor_email, entry.address) == ("new@example.com", "192.0.2.7")
 
 
-def test_a_registration_that_is_refused_is_not_noted():
+def test_a_rejected_registration_is_not_audited():
     make_user()
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form)
     assert audit_entries() == []
 
 
-def test_an_authenticator_app_is_noted_with_its_codes_and_no_secret(committed):
+def test_an_authenticator_app_is_audited_without_its_secret(committed):
     make_user()
     client = proven()
     secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
@@ -73,7 +73,7 @@ def test_an_authenticator_app_is_noted_with_its_codes_and_no_secret(committed):
     assert all(text not in written for text in (secret, *codes))
 
 
-def test_a_security_key_is_noted_by_its_name_alone(committed):
+def test_a_security_key_is_audited_with_its_name_only(committed):
     alice = make_user()
     data = {"name": "blue key", "credential": {"id": "hidden"}}
     client = proven()
@@ -87,7 +87,7 @@ def test_a_security_key_is_noted_by_its_name_alone(committed):
     ]
 
 
-def test_a_changed_password_is_noted_once():
+def test_a_changed_password_is_audited_once():
     alice = make_user()
     form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
     proven().post(reverse("account_change_password"), form)
@@ -97,7 +97,7 @@ def test_a_changed_password_is_noted_once():
     assert NEW not in str(list(AuditEntry.objects.values()))
 
 
-def test_the_first_password_of_who_came_from_a_provider_is_noted():
+def test_the_first_password_of_a_user_from_a_provider_is_audited():
     alice = make_user()
     User.objects.filter(pk=alice.pk).update(password="!none")
     client = Client()
@@ -106,7 +106,7 @@ def test_the_first_password_of_who_came_from_a_provider_is_noted():
     assert [entry[0] for entry in audit_entries()] == ["user.change_password"]
 
 
-def test_a_password_reset_by_a_mail_is_noted_for_who_has_the_mailbox(settings):
+def test_a_password_reset_by_mail_is_audited(settings):
     settings.HAS_MAIL_SERVER = True
     make_user()
     client = Client()
@@ -119,7 +119,7 @@ def test_a_password_reset_by_a_mail_is_noted_for_who_has_the_mailbox(settings):
     assert audit_entries() == [("user.reset_password", {}, {})]
 
 
-def test_addresses_are_noted_when_added_verified_chosen_and_removed():
+def test_changes_of_addresses_are_audited():
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
     client, page = proven(), reverse("account_email")
@@ -138,7 +138,7 @@ def test_addresses_are_noted_when_added_verified_chosen_and_removed():
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_the_administrators_log_says_it_in_words(language):
+def test_the_audit_log_shows_translated_actions(language):
     root = make_user("root", is_staff=True, is_superuser=True, language=language)
     alice = make_user()
     noted = [code for code in ACTIONS if code.split(".")[1] in {"add", "remove", "register"}]

@@ -50,7 +50,7 @@ def log_in(client, user, **more):
     return client.post(reverse("account_login"), form, follow=True)
 
 
-def test_each_text_of_allauth_that_may_be_shown_is_the_sites_own():
+def test_each_visible_template_of_allauth_is_overridden():
     theirs = Path(allauth.__file__).parent / "templates"
     own = settings.BASE_DIR / "templates"
     left = {
@@ -89,7 +89,7 @@ def test_titles_buttons_and_labels_are_sentences(name, settings):
 
 
 @pytest.mark.parametrize(("language", "label"), [("en", "Code"), ("zh-hans", "验证码")])
-def test_a_code_has_one_name_wherever_it_is_asked_for(language, label):
+def test_the_field_of_a_code_has_the_same_label_everywhere(language, label):
     alice = make_user(language=language)
     client = Client(headers={"accept-language": language})
     log_in(client, alice)
@@ -111,7 +111,7 @@ def test_a_code_has_one_name_wherever_it_is_asked_for(language, label):
                      "“fast”已删除。", "已删除 2 项。", "您已退出登录。"]),
     ],
 )  # fmt: skip
-def test_messages_of_log_ins_and_of_the_administration(language, texts):
+def test_messages_of_login_and_of_the_admin_site(language, texts):
     root = make_user("root", is_staff=True, is_superuser=True, language=language)
     client = Client()
     heard = page_messages(log_in(client, root, next="/admin/"))
@@ -127,7 +127,7 @@ def test_messages_of_log_ins_and_of_the_administration(language, texts):
     assert heard == texts
 
 
-def test_a_name_in_a_message_is_no_markup():
+def test_a_name_in_a_message_is_escaped():
     client = Client()
     client.force_login(root := make_user("root", is_staff=True, is_superuser=True))
     upload = ProfileUpload.objects.create(owner=root, name="<b>{x}%s</b>", size_bytes=1)
@@ -139,7 +139,7 @@ def test_a_name_in_a_message_is_no_markup():
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_mails_about_ones_account_say_what_where_and_when(language, settings, mailoutbox):
+def test_mails_about_an_account_name_the_event_address_and_time(language, settings, mailoutbox):
     settings.HAS_MAIL_SERVER = settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
     alice = make_user(language=language)
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)

@@ -41,14 +41,14 @@ def messages_after(client, name: str, *users: User) -> list[str]:
         ),
     ],
 )
-def test_one_user_and_several_have_their_own_sentences(client, root, name, one, several, again):
+def test_messages_have_singular_and_plural_forms(client, root, name, one, several, again):
     bob, carol, dave = (make_user(name) for name in ("bob", "carol", "dave"))
     assert messages_after(client, name, bob) == [one]
     assert messages_after(client, name, carol, dave) == [several]
     assert messages_after(client, name, bob) == [again]
 
 
-def test_what_was_so_before_is_said_of_each_act(client, root):
+def test_each_action_has_a_message_for_no_change(client, root):
     bob = make_user("bob")
     assert messages_after(client, "demote", bob) == ["bob@example.com was no administrator."]
     assert messages_after(client, "reactivate", bob) == ["bob@example.com was not shut out."]
@@ -57,7 +57,7 @@ def test_what_was_so_before_is_said_of_each_act(client, root):
     ]
 
 
-def test_the_last_administrator_is_named_once_and_so_is_oneself(client, root):
+def test_an_error_names_its_user_once(client, root):
     (text,) = messages_after(client, "demote", root)
     assert text.startswith("root@example.com is the last administrator")
     assert text.count("root@example.com") == 1
@@ -66,7 +66,7 @@ def test_the_last_administrator_is_named_once_and_so_is_oneself(client, root):
     ]
 
 
-def test_grants_are_counted_in_the_singular_too(client, root):
+def test_counts_of_grants_have_a_singular_form(client, root):
     bob, carol, board = make_user("bob"), make_user("carol"), make_worker(is_public=False)
 
     def granted(*users: User, name: str = "grant_workers") -> list[str]:

@@ -40,7 +40,7 @@ def act(client, name: str, *users: User, **data) -> str:
     return page(client, USERS, **chosen, **data)
 
 
-def test_the_list_tells_role_devices_and_sessions(client, root):
+def test_the_list_shows_role_devices_and_sessions(client, root):
     bob = make_user("bob")
     add_grants(users=[bob.pk], workers=[make_worker("board", is_public=False).pk], by=root)
     Client().post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
@@ -51,7 +51,7 @@ def test_the_list_tells_role_devices_and_sessions(client, root):
     assert '<td class="field-role">user</td>' in row
 
 
-def test_several_users_get_private_devices_by_a_page_that_asks_which(client, root):
+def test_devices_are_granted_to_several_users_with_a_form(client, root):
     bob, carol = make_user("bob"), make_user("carol")
     board, other = (make_worker(name, is_public=False) for name in ("board", "other"))
     make_worker("public-one")
@@ -69,7 +69,7 @@ def test_several_users_get_private_devices_by_a_page_that_asks_which(client, roo
     assert bob.granted_workers.count() == 2
 
 
-def test_a_grant_to_somebody_shut_out_or_of_a_device_made_public_is_refused(client, root):
+def test_grants_to_deactivated_users_or_of_public_devices_are_rejected(client, root):
     bob, board = make_user("bob", is_active=False), make_worker("board", is_public=False)
     answer = act(client, "grant_workers", bob, chosen="yes", workers=[board.pk])
     assert "not active: bob@example.com" in answer
@@ -78,7 +78,7 @@ def test_a_grant_to_somebody_shut_out_or_of_a_device_made_public_is_refused(clie
     assert not Grant.objects.exists()
 
 
-def test_administrators_are_made_and_unmade_after_asking_but_never_the_last(client, root):
+def test_promotion_and_demotion_need_confirmation_and_the_last_administrator_stays(client, root):
     bob = make_user("bob")
     assert "may change everything" in act(client, "promote", bob)
     bob.refresh_from_db()
@@ -101,14 +101,14 @@ OF_ONESELF = {
 
 
 @pytest.mark.parametrize("name", OF_ONESELF)
-def test_an_administrator_among_the_chosen_is_told_what_follows_for_themselves(client, root, name):
+def test_the_confirmation_warns_administrators_who_selected_themselves(client, root, name):
     bob = make_user("bob", is_staff=True, is_superuser=True)
     assert OF_ONESELF[name] in act(client, name, root, bob)
     assert OF_ONESELF[name] in page(client, f"{USERS}{root.pk}/act/{name}/", x="y")
     assert OF_ONESELF[name] not in act(client, name, bob)
 
 
-def test_who_takes_their_own_rights_does_it_last_and_goes_on_as_a_user(client, root):
+def test_administrators_who_demote_themselves_are_changed_last(client, root):
     for name in ("alice", "zoe", "bob"):
         make_user(name, is_staff=True, is_superuser=True)
     chosen = User.objects.exclude(email__startswith="bob")
@@ -120,7 +120,7 @@ def test_who_takes_their_own_rights_does_it_last_and_goes_on_as_a_user(client, r
     assert client.get(USERS).status_code == 302
 
 
-def test_a_user_is_shut_out_and_let_in_again_by_the_buttons_of_the_page(client, root):
+def test_buttons_deactivate_and_reactivate_a_user(client, root):
     bob = make_user("bob")
     url = f"{USERS}{bob.pk}"
     page(client, f"{url}/act/deactivate/", confirm="yes")
@@ -151,14 +151,14 @@ def test_an_administrator_adds_a_user_by_e_mail(client, root):
         {"password2": "something else entirely"},
     ],
 )
-def test_a_user_that_cannot_be_is_not_added(client, root, changes):
+def test_an_invalid_user_is_not_added(client, root, changes):
     form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD} | changes
     assert "errorlist" in page(client, f"{USERS}add/", **form)
     assert User.objects.count() == 1
     assert not AuditEntry.objects.exists()
 
 
-def test_a_password_is_set_and_a_weak_one_refused(client, root):
+def test_a_password_is_set_and_a_weak_one_is_rejected(client, root):
     bob = make_user("bob")
     url = f"{USERS}{bob.pk}/password/"
     weak = page(client, url, new_password1="short", new_password2="short")
@@ -170,14 +170,14 @@ def test_a_password_is_set_and_a_weak_one_refused(client, root):
 
 
 @pytest.mark.parametrize("url", [f"{USERS}{{pk}}/password/", "/admin/password_change/"])
-def test_ones_own_password_is_changed_where_everybody_changes_it(client, root, url):
+def test_administrators_change_their_own_password_on_the_account_page(client, root, url):
     answer = client.post(url.format(pk=root.pk), {"new_password1": GOOD, "new_password2": GOOD})
     assert answer.headers["Location"] == "/accounts/password/change/"
     root.refresh_from_db()
     assert not root.check_password(GOOD)
 
 
-def test_sessions_are_seen_and_ended(client, root):
+def test_sessions_are_listed_and_ended(client, root):
     bob, browser = make_user("bob"), Client(HTTP_USER_AGENT="Firefox on the train")
     browser.post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
     url = f"{USERS}{bob.pk}"
@@ -204,7 +204,7 @@ def test_the_form_changes_the_limit_of_tasks_and_nothing_else(client, root):
     assert bob.task_limit == 7
 
 
-def test_a_form_that_was_read_before_gives_no_rights_back(client, root):
+def test_a_stale_form_does_not_restore_permissions(client, root):
     bob = make_user("bob", is_staff=True, is_superuser=True)
     with just_before_writing(
         "accounts_user", lambda: User.objects.filter(pk=bob.pk).update(is_staff=False)
@@ -214,7 +214,7 @@ def test_a_form_that_was_read_before_gives_no_rights_back(client, root):
     assert (bob.task_limit, bob.is_staff) == (7, False)
 
 
-def test_who_ends_their_own_sessions_keeps_the_one_they_ask_from(client, root):
+def test_administrators_who_end_their_own_sessions_keep_the_current_one(client, root):
     client.logout()
     other = Client()
     for browser in (client, other):
@@ -228,7 +228,7 @@ def test_who_ends_their_own_sessions_keeps_the_one_they_ask_from(client, root):
     assert other.get("/tasks/").status_code == 302
 
 
-def test_a_users_page_tells_what_was_done_to_them(client, root):
+def test_the_page_of_a_user_shows_audit_entries(client, root):
     bob, worker = make_user("bob"), make_worker("board", is_public=False)
     services.promote_user(bob, by=root)
     add_grants(users=[bob.pk], workers=[worker.pk], by=root)
@@ -246,7 +246,7 @@ def test_users_are_not_deleted(client, root):
 
 
 @pytest.mark.parametrize("url", [USERS, LOG])
-def test_a_list_takes_as_many_queries_for_many_rows_as_for_few(client, root, url):
+def test_the_number_of_queries_of_a_list_does_not_depend_on_rows(client, root, url):
     worker = make_worker(is_public=False)
 
     def fill(names: range) -> None:
@@ -298,19 +298,19 @@ def test_an_entry_shows_before_and_after_side_by_side(client, entry):
         ("at__year=1999", False),
     ],
 )
-def test_the_log_is_searched_by_who_what_whom_and_when(client, entry, query, is_match):
+def test_the_audit_log_is_searched_and_filtered(client, entry, query, is_match):
     answer = client.get(f"{LOG}?{query}", follow=True)
     assert answer.status_code == 200
     assert (f"{LOG}{entry.pk}/change/" in answer.content.decode()) is is_match
 
 
-def test_a_grant_is_found_by_the_user_who_got_it(client, root):
+def test_the_audit_log_finds_grants_by_user(client, root):
     bob, worker = make_user("bob"), make_worker("board", is_public=False)
     add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     assert "Device granted" in page(client, f"{LOG}?q=bob@example.com").split("result_list")[1]
 
 
-def test_the_history_of_a_row_leads_to_its_entries(client, entry):
+def test_the_history_link_of_a_row_shows_its_audit_entries(client, entry):
     url = f"{USERS}{entry.target_id}/history/"
     assert "Made administrator" in client.get(url, follow=True).content.decode()
 
@@ -322,19 +322,19 @@ def test_the_history_of_a_row_leads_to_its_entries(client, entry):
         {"form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "_save": "1"},
     ],
 )
-def test_nobody_writes_into_the_log(client, entry, data):
+def test_the_audit_log_is_read_only(client, entry, data):
     rows = list(AuditEntry.objects.values())
     chosen = {key: [entry.pk] if value == ["{pk}"] else value for key, value in data.items()}
     client.post(LOG, chosen)
     assert list(AuditEntry.objects.values()) == rows
 
 
-def test_nothing_but_this_sites_own_rows_can_be_administered():
+def test_only_models_of_the_site_are_registered():
     apps = {model._meta.app_label for model in django_admin.site._registry}
     assert apps <= {"accounts", "workers", "tasks", "profiles"}
 
 
-def test_everything_that_the_log_is_told_has_words():
+def test_every_audited_action_has_a_translation():
     call = re.compile(
         r'(?:record_audit_entry|_switch|_note\w*|_record_role)\(\s*(?:\w+, )?"(\w+\.\w+)"'
     )

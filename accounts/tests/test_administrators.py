@@ -50,7 +50,7 @@ def last_entry() -> AuditEntry:
     return entry
 
 
-def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
+def test_a_promoted_user_has_all_permissions_and_the_promotion_is_audited():
     root, bob = make_administrator(), make_user("bob")
     assert services.promote_user(bob, by=root)
     assert (bob.is_staff, bob.is_superuser) == (True, True)
@@ -59,7 +59,7 @@ def test_a_promoted_user_has_every_right_and_the_log_says_who_gave_it():
     assert (entry.before, entry.after) == ({"administrator": False}, {"administrator": True})
 
 
-def test_what_changes_nothing_leaves_no_entry():
+def test_a_call_without_effect_is_not_audited():
     root, bob = make_administrator(), make_user("bob")
     assert not services.promote_user(root, by=root)
     assert not services.demote_user(bob, by=root)
@@ -67,14 +67,14 @@ def test_what_changes_nothing_leaves_no_entry():
     assert not AuditEntry.objects.exists()
 
 
-def test_somebody_who_is_shut_out_does_not_become_administrator():
+def test_a_deactivated_user_is_not_promoted():
     root, bob = make_administrator(), make_user("bob", is_active=False)
     with refused("user_inactive"):
         services.promote_user(bob, by=root)
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_the_last_administrator_stays_one(by_hand):
+def test_the_last_administrator_cannot_be_demoted_or_deactivated(by_hand):
     root = make_administrator()
     make_user("gone", is_staff=True, is_superuser=True, is_active=False)
     by = None if by_hand else root
@@ -88,7 +88,7 @@ def test_the_last_administrator_stays_one(by_hand):
     assert not AuditEntry.objects.exists()
 
 
-def test_an_administrator_who_was_shut_out_can_be_demoted():
+def test_a_deactivated_administrator_can_be_demoted():
     root = make_administrator()
     gone = make_user("gone", is_staff=True, is_superuser=True, is_active=False)
     assert services.demote_user(gone, by=root)
@@ -96,14 +96,14 @@ def test_an_administrator_who_was_shut_out_can_be_demoted():
     assert not gone.is_staff
 
 
-def test_nobody_shuts_out_oneself():
+def test_users_cannot_deactivate_themselves():
     make_administrator("other")
     root = make_administrator()
     with refused("user_is_oneself"):
         services.deactivate_user(root, by=root)
 
 
-def test_who_was_demoted_meanwhile_changes_nothing_any_more():
+def test_an_administrator_who_was_demoted_meanwhile_is_rejected():
     root, other, bob = make_administrator(), make_administrator("other"), make_user("bob")
     services.demote_user(other, by=root)
     for act in (services.promote_user, services.demote_user, services.deactivate_user):
@@ -114,7 +114,7 @@ def test_who_was_demoted_meanwhile_changes_nothing_any_more():
 
 
 @pytest.mark.parametrize("act", [services.demote_user, services.deactivate_user])
-def test_of_administrators_who_remove_each_other_at_once_one_stays(transactional_db, act):
+def test_one_administrator_remains_when_two_demote_each_other_concurrently(transactional_db, act):
     for round_ in range(5):
         ((a, b),) = at_once(lambda r=round_: [make_administrator(f"{x}{r}") for x in "ab"])
         answers = at_once(partial(act, b, by=a), partial(act, a, by=b))
@@ -124,13 +124,13 @@ def test_of_administrators_who_remove_each_other_at_once_one_stays(transactional
         at_once(lambda: User.objects.update(is_staff=False, is_superuser=False))
 
 
-def test_of_administrators_whom_a_command_removes_at_once_one_stays(transactional_db):
+def test_one_administrator_remains_when_all_are_demoted_concurrently(transactional_db):
     ((a, b, c),) = at_once(lambda: [make_administrator(x) for x in "abc"])
     answers = at_once(*[lambda u=u: services.demote_user(u, by=None) for u in (a, b, c)])
     assert sorted(map(str, answers)) == ["True", "True", "last_administrator"]
 
 
-def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
+def test_the_update_statement_rejects_the_last_administrator(monkeypatch):
     """Without the lock, as in a transaction that still saw two administrators."""
     root = make_administrator()
     monkeypatch.setattr(services, "_lock_administrators", lambda by: None)
@@ -139,7 +139,7 @@ def test_the_update_itself_refuses_the_last_administrator(monkeypatch):
         services.demote_user(stale, by=make_user("nobody"))
 
 
-def test_a_demoted_administrators_tokens_lose_the_right_to_administer():
+def test_demotion_revokes_tokens_with_the_admin_scope():
     root, other = make_administrator(), make_administrator("other")
     grand, plain = make_token(other, "read", "admin"), make_token(other, "read")
     services.demote_user(other, by=root)
@@ -149,7 +149,7 @@ def test_a_demoted_administrators_tokens_lose_the_right_to_administer():
     assert plain.revoked_at is None
 
 
-def test_a_new_password_ends_sessions_and_tokens_and_lets_in(client):
+def test_a_new_password_ends_sessions_and_tokens_and_can_log_in(client):
     root, bob = make_administrator(), make_user("bob")
     assert log_in(client, bob)
     token = make_token(bob, "read")
@@ -170,7 +170,7 @@ def test_a_new_password_ends_sessions_and_tokens_and_lets_in(client):
 @pytest.mark.parametrize(
     "password", ["", "short", "1234567890123", "password123", "bob@example.com"]
 )
-def test_a_weak_password_is_refused_and_nothing_ends(client, password):
+def test_a_weak_password_is_rejected_and_ends_no_session(client, password):
     root, bob = make_administrator(), make_user("bob")
     client.force_login(bob)
     with refused("password_weak"):
@@ -178,7 +178,7 @@ def test_a_weak_password_is_refused_and_nothing_ends(client, password):
     assert client.get("/tasks/").status_code == 200
 
 
-def test_a_deactivated_user_is_out_at_once_and_comes_back_with_the_old_password(client):
+def test_a_deactivated_user_is_logged_out_and_keeps_the_password_after_reactivation(client):
     root, bob = make_administrator(), make_user("bob")
     assert log_in(client, bob)
     token = make_token(bob, "read")
@@ -194,7 +194,7 @@ def test_a_deactivated_user_is_out_at_once_and_comes_back_with_the_old_password(
     assert actions == ["user.reactivate", "user.deactivate"]
 
 
-def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
+def test_sessions_end_one_by_one_or_all_except_the_current_one(client):
     root, bob = make_administrator(), make_user("bob")
     other, third = Client(HTTP_USER_AGENT="phone"), Client()
     for browser in (client, other, third):
@@ -223,14 +223,14 @@ def test_sessions_are_listed_and_end_one_by_one_or_all_but_ones_own(client):
         ("new@example.com", "short", "password_weak"),
     ],
 )
-def test_a_user_that_cannot_be_is_not_made(email, password, code):
+def test_an_invalid_user_is_not_created(email, password, code):
     make_user("bob")
     with refused(code):
         services.create_account(email=email, password=password, by=None)
     assert User.objects.count() == 1
 
 
-def test_a_user_made_by_an_administrator_can_log_in_at_once():
+def test_a_user_created_by_an_administrator_can_log_in():
     root = make_administrator()
     user = services.create_account(email=" New@Example.com ", password=GOOD, by=root)
     assert user.email == "new@example.com"
@@ -238,7 +238,7 @@ def test_a_user_made_by_an_administrator_can_log_in_at_once():
     assert last_entry().action == "user.create"
 
 
-def test_a_change_by_a_page_notes_the_address_it_came_from(client):
+def test_a_change_by_a_page_is_audited_with_the_client_address(client):
     root, bob = make_administrator(), make_user("bob")
     client.force_login(root)
     data = {"action": "promote", "_selected_action": [bob.pk], "confirm": "yes"}
@@ -249,7 +249,7 @@ def test_a_change_by_a_page_notes_the_address_it_came_from(client):
     assert last_entry().address is None
 
 
-def test_the_account_of_the_site_itself_is_not_for_administrators(client):
+def test_the_system_user_cannot_be_administered(client):
     root = make_administrator()
     own = system_user()
     assert not services.reactivate_user(own, by=root)

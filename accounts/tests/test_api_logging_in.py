@@ -56,7 +56,7 @@ def codes_of(secret):
     return format_hotp_value(hotp_value(secret, next(yield_hotp_counters_from_time())))
 
 
-def test_a_password_makes_a_pair_that_is_renewed_and_ended():
+def test_a_pair_is_issued_for_a_password_renewed_and_revoked():
     user = make_user()
     pair = log_in(user).json()
     assert me(pair["access"]).json()["email"] == user.email
@@ -69,7 +69,7 @@ def test_a_password_makes_a_pair_that_is_renewed_and_ended():
     refused(post(f"{TOKEN}refresh/", refresh=last["refresh"]), 401, "token_invalid")
 
 
-def test_the_access_part_ends_with_its_pair_and_with_no_other():
+def test_an_access_token_is_valid_until_its_own_pair_ends():
     user = make_user()
     revoked, renewed, other = (log_in(user).json() for _ in range(3))
     assert post(f"{TOKEN}revoke/", refresh=revoked["refresh"]).status_code == 204
@@ -80,11 +80,11 @@ def test_the_access_part_ends_with_its_pair_and_with_no_other():
         assert me(live["access"]).status_code == 200
 
 
-def test_an_access_part_without_its_pair_lets_nobody_in():
+def test_an_access_token_without_a_pair_is_rejected():
     refused(me(AccessJWT.for_user(make_user())), 401, "token_invalid")
 
 
-def test_pairs_that_expired_leave_no_rows():
+def test_rows_of_expired_pairs_are_deleted():
     user = make_user()
     issue_token_pair(user)
     OutstandingToken.objects.update(expires_at=timezone.now())
@@ -92,18 +92,18 @@ def test_pairs_that_expired_leave_no_rows():
     assert OutstandingToken.objects.count() == 1
 
 
-def test_the_two_parts_of_a_pair_are_not_taken_for_each_other():
+def test_access_and_refresh_tokens_are_not_interchangeable():
     pair = log_in(make_user()).json()
     refused(me(pair["refresh"]), 401, "token_invalid")
     refused(post(f"{TOKEN}refresh/", refresh=pair["access"]), 401, "token_invalid")
 
 
 @pytest.mark.parametrize("text", ["x", "a.b.c", "ä", "mwp_x", "." * 4000])
-def test_what_is_no_refresh_token_renews_nothing(text):
+def test_an_invalid_refresh_token_is_rejected(text):
     refused(post(f"{TOKEN}refresh/", refresh=text), 401, "token_invalid")
 
 
-def test_a_failure_does_not_say_what_was_wrong():
+def test_a_failed_login_does_not_reveal_the_wrong_credential():
     user, gone = make_user("alice"), make_user("gone", is_active=False)
     answers = [
         log_in(user, password="another one"),
@@ -115,7 +115,7 @@ def test_a_failure_does_not_say_what_was_wrong():
     assert all(body == bodies[0] for body in bodies)
 
 
-def test_the_e_mail_counts_without_its_case_spaces_and_width():
+def test_case_spaces_and_width_of_the_e_mail_are_ignored():
     make_user("alice")
     for email in ("ALICE@example.com", " alice@example.com ", "ａlice@example.com"):
         assert log_in(None, email=email).status_code == 200
@@ -129,7 +129,7 @@ def test_a_password_keeps_its_spaces():
     refused(log_in(user, password="spaces around"), 401, "login_failed")
 
 
-def test_attempts_are_limited_as_on_the_page(settings):
+def test_attempts_are_limited_as_on_the_login_page(settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
     user = make_user()
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_attempts_are_limited_as_on_the_page(settings):
     assert log_in(make_user("bob")).status_code == 200
 
 
-def test_a_second_factor_is_asked_for_and_a_code_counts_once():
+def test_a_second_factor_is_required_and_a_code_works_once():
     user = make_user()
     secret = generate_totp_secret()
     TOTP.activate(user, secret)
@@ -153,7 +153,7 @@ def test_a_second_factor_is_asked_for_and_a_code_counts_once():
     refused(log_in(user, code=code), 401, "login_failed")
 
 
-def test_a_recovery_code_counts_once():
+def test_a_recovery_code_works_once():
     user = make_user()
     TOTP.activate(user, generate_totp_secret())
     code = RecoveryCodes.activate(user).get_unused_codes()[0]
@@ -161,14 +161,14 @@ def test_a_recovery_code_counts_once():
     refused(log_in(user, code=code), 401, "login_failed")
 
 
-def test_an_account_whose_only_second_factor_is_a_key_takes_no_code():
+def test_an_account_with_only_a_security_key_accepts_no_code():
     user = make_user()
     Authenticator.objects.create(user=user, type="webauthn", data={})
     refused(log_in(user), 401, "code_needed")
     refused(log_in(user, code="000000"), 401, "login_failed")
 
 
-def test_codes_are_limited_too(settings):
+def test_attempts_of_codes_are_limited(settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
     user = make_user()
     secret = generate_totp_secret()
@@ -180,7 +180,7 @@ def test_codes_are_limited_too(settings):
     assert 280 < int(answer["Retry-After"]) <= 300
 
 
-def test_those_who_renew_their_tokens_keep_nobody_from_logging_in(settings):
+def test_renewals_do_not_count_towards_the_login_limit(settings):
     settings.API_RATES = {"credentials": "2/min", "refresh": "3/min"}
     user = make_user()
     refresh = log_in(user).json()["refresh"]
@@ -195,12 +195,12 @@ def test_those_who_renew_their_tokens_keep_nobody_from_logging_in(settings):
     refused(log_in(user), 429, "throttled")
 
 
-def test_an_address_that_is_not_verified_does_not_log_in_where_it_must_be(settings):
+def test_an_unverified_address_cannot_log_in_where_verification_is_mandatory(settings):
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     refused(log_in(make_user()), 401, "login_failed")
 
 
-def test_a_page_that_waits_for_the_second_factor_gets_no_tokens():
+def test_a_session_that_waits_for_the_second_factor_gets_no_tokens():
     user = make_user()
     TOTP.activate(user, generate_totp_secret())
     browser = Client()
@@ -212,7 +212,7 @@ def test_a_page_that_waits_for_the_second_factor_gets_no_tokens():
     refused(made, 401, "not_authenticated")
 
 
-def test_a_deactivated_user_renews_nothing():
+def test_a_deactivated_user_cannot_renew_a_pair():
     user = make_user()
     pair = issue_token_pair(user)
     type(user).objects.filter(pk=user.pk).update(is_active=False)
@@ -220,7 +220,7 @@ def test_a_deactivated_user_renews_nothing():
     refused(me(pair.access), 401, "token_invalid")
 
 
-def test_a_changed_password_ends_what_was_issued_before():
+def test_a_changed_password_ends_earlier_pairs():
     user = make_user()
     pair = issue_token_pair(user)
     user.set_password("another long password")
@@ -228,7 +228,7 @@ def test_a_changed_password_ends_what_was_issued_before():
     refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
 
 
-def test_all_pairs_of_a_user_end_together():
+def test_all_pairs_of_a_user_are_revoked_together():
     alice, bob = make_user("alice"), make_user("bob")
     pairs = [issue_token_pair(alice), issue_token_pair(alice)]
     other = issue_token_pair(bob)
@@ -240,14 +240,14 @@ def test_all_pairs_of_a_user_end_together():
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_of_two_who_renew_at_once_one_gets_a_pair():
+def test_one_of_several_concurrent_renewals_succeeds():
     (pair,) = at_once(lambda: issue_token_pair(make_user()))
     results = at_once(*[lambda: renew_token_pair(pair.refresh)] * 3)
     assert sorted(results, key=str)[1:] == ["token_invalid"] * 2
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it():
+def test_a_pair_renewed_during_a_logout_everywhere_does_not_survive_it():
     (user,) = at_once(make_user)
     for _ in range(5):
         (pair,) = at_once(partial(issue_token_pair, user))
@@ -257,7 +257,7 @@ def test_no_pair_that_is_renewed_while_its_user_logs_out_everywhere_outlives_it(
             assert again == "token_invalid"
 
 
-def test_a_token_for_scripts_is_made():
+def test_an_access_token_is_created():
     user = make_user()
     person = APIClient()
     person.credentials(HTTP_AUTHORIZATION=f"Bearer {issue_token_pair(user).access}")
@@ -283,7 +283,7 @@ def test_a_token_for_scripts_is_made():
         ({"days": "30"}, "invalid"),
     ],
 )
-def test_a_token_that_cannot_be_is_refused(changes, code):
+def test_an_invalid_access_token_is_rejected(changes, code):
     client = APIClient()
     client.force_login(make_user())
     body = {"name": "ci", "scopes": ["read"], "days": 30} | changes
@@ -291,7 +291,7 @@ def test_a_token_that_cannot_be_is_refused(changes, code):
     assert not ScriptToken.objects.exists()
 
 
-def test_a_token_makes_no_tokens_but_may_end_itself():
+def test_an_access_token_creates_no_tokens_but_can_revoke_itself():
     user = make_user("root", is_staff=True)
     _, secret = issue_token(user, name="ci", scopes=["read", "write", "admin"], days=1)
     script = APIClient()
@@ -302,7 +302,7 @@ def test_a_token_makes_no_tokens_but_may_end_itself():
     refused(script.get("/api/v1/me/"), 401, "token_invalid")
 
 
-def test_only_an_administrators_request_may_do_what_administrators_may(client):
+def test_only_administrators_have_the_admin_scope(client):
     for user, scopes in (
         (make_user("carl"), ["read", "write"]),
         (make_user("root", is_staff=True, is_superuser=True), ["admin", "read", "write"]),
@@ -311,7 +311,7 @@ def test_only_an_administrators_request_may_do_what_administrators_may(client):
         assert client.get("/api/v1/me/").json()["scopes"] == scopes
 
 
-def test_logging_out_everywhere_on_the_page_ends_both_parts_of_pairs_and_no_scripts_token(client):
+def test_logout_everywhere_ends_pairs_but_no_access_tokens(client):
     user = make_user()
     pair = issue_token_pair(user)
     secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]

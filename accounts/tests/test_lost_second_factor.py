@@ -49,7 +49,7 @@ def gets_in_by_the_password(user):
     return is_logged_in(client)
 
 
-def test_who_lost_it_logs_in_by_the_password_and_the_log_says_what_went(root, alice):
+def test_after_removal_the_password_is_sufficient_and_the_removal_is_audited(root, alice):
     assert not gets_in_by_the_password(alice)
     assert services.remove_second_factor(alice, by=root)
     assert gets_in_by_the_password(alice)
@@ -59,7 +59,7 @@ def test_who_lost_it_logs_in_by_the_password_and_the_log_says_what_went(root, al
     assert gone.items() <= entry.before.items()
 
 
-def test_whoever_found_the_phone_is_logged_out_and_programs_too(root, alice):
+def test_removal_ends_sessions_and_tokens(root, alice):
     (codes,) = Authenticator.objects.filter(type="recovery_codes")
     phone, _ = login(email=alice.email)
     phone.post(reverse("mfa_authenticate"), {"code": codes.wrap().get_unused_codes()[0]})
@@ -73,14 +73,14 @@ def test_whoever_found_the_phone_is_logged_out_and_programs_too(root, alice):
         renew_token_pair(pair.refresh)
 
 
-def test_it_goes_even_where_the_key_of_its_secrets_was_lost(root, alice, settings):
+def test_removal_works_without_the_key_that_encrypted_the_secrets(root, alice, settings):
     settings.SECRET_KEY = "another key, of the new year, long enough"
     services.remove_second_factor(alice, by=root)
     assert gets_in_by_the_password(alice)
 
 
 @pytest.mark.parametrize("code", ["second_factor_none", "second_factor_own", "not_administrator"])
-def test_it_is_refused_where_there_is_none_or_it_is_ones_own(root, alice, code):
+def test_removal_is_rejected_without_a_second_factor_and_for_oneself(root, alice, code):
     bob = make_user("bob")
     user, by = {
         "second_factor_none": (bob, root),
@@ -94,7 +94,7 @@ def test_it_is_refused_where_there_is_none_or_it_is_ones_own(root, alice, code):
     assert (AuditEntry.objects.count(), Authenticator.objects.count()) == (before, kept)
 
 
-def test_the_users_page_offers_it_to_whom_it_fits_and_asks_first(browser, alice):
+def test_the_page_of_a_user_offers_the_removal_and_asks_for_confirmation(browser, alice):
     bob = make_user("bob")
     url = f"{USERS}{alice.pk}/act/{ACT}/"
     assert url in browser.get(f"{USERS}{alice.pk}/change/").text
@@ -110,7 +110,7 @@ def test_the_users_page_offers_it_to_whom_it_fits_and_asks_first(browser, alice)
     assert not Authenticator.objects.exists()
 
 
-def test_the_list_does_it_for_several_and_tells_who_has_none(browser, alice):
+def test_the_list_removes_several_and_names_users_without_a_second_factor(browser, alice):
     bob = make_user("bob")
     form = {"action": ACT, "_selected_action": [alice.pk, bob.pk]}
     assert "be sure that it is they who ask" in browser.post(USERS, form).text
@@ -119,7 +119,7 @@ def test_the_list_does_it_for_several_and_tells_who_has_none(browser, alice):
     assert "bob@example.com has no second factor." in done
 
 
-def test_ones_own_is_not_removed_by_the_administration(alice):
+def test_administrators_cannot_remove_their_own_on_the_admin_site(alice):
     alice.is_staff = alice.is_superuser = True
     alice.save()
     browser = Client()
@@ -130,7 +130,7 @@ def test_ones_own_is_not_removed_by_the_administration(alice):
     assert Authenticator.objects.exists()
 
 
-def test_the_command_does_it_for_an_administrator_who_is_alone(alice):
+def test_the_command_removes_that_of_the_only_administrator(alice):
     out = io.StringIO()
     alice.is_staff = alice.is_superuser = True
     alice.save()
@@ -142,7 +142,7 @@ def test_the_command_does_it_for_an_administrator_who_is_alone(alice):
 
 
 @pytest.mark.parametrize("sends_mail", [True, False])
-def test_the_user_gets_a_mail_in_their_language_where_mail_is_sent(
+def test_the_user_gets_a_mail_in_their_language(
     root, alice, settings, django_capture_on_commit_callbacks, sends_mail
 ):
     settings.ACCOUNT_EMAIL_NOTIFICATIONS = sends_mail
@@ -160,7 +160,7 @@ def test_the_user_gets_a_mail_in_their_language_where_mail_is_sent(
     assert alice.email in message.body
 
 
-def test_a_mail_server_that_is_away_leaves_the_removal_done(
+def test_the_removal_does_not_depend_on_the_mail_server(
     browser, alice, settings, django_capture_on_commit_callbacks
 ):
     settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
@@ -173,7 +173,7 @@ def test_a_mail_server_that_is_away_leaves_the_removal_done(
     assert gets_in_by_the_password(alice)
 
 
-def test_the_log_in_names_who_can_help():
+def test_the_login_page_refers_to_administrators():
     make_protected_user()
     client, _ = login()
     page = client.get(reverse("mfa_authenticate")).text

@@ -62,7 +62,7 @@ def is_logged_in(client):
     return client.get(reverse("accounts:profile")).status_code == 200
 
 
-def test_the_login_page_offers_the_provider_only_where_there_is_one(client, provider, settings):
+def test_the_login_page_offers_a_provider_only_if_one_is_configured(client, provider, settings):
     assert "Log in with Example Ltd." in client.get("/accounts/login/").content.decode()
     settings.OIDC_APPS = []
     settings.SOCIALACCOUNT_PROVIDERS = {}
@@ -70,7 +70,7 @@ def test_the_login_page_offers_the_provider_only_where_there_is_one(client, prov
     assert client.post(START).status_code == 404
 
 
-def test_the_first_login_makes_a_user_without_a_password(client, provider):
+def test_the_first_login_creates_a_user_without_a_password(client, provider):
     provider.person |= {"email": "New@Example.com"}
     assert login(client).url == reverse("tasks:list")
     assert is_logged_in(client)
@@ -85,7 +85,7 @@ def test_the_first_login_makes_a_user_without_a_password(client, provider):
     assert User.objects.count() == 1
 
 
-def test_the_log_tells_which_provider_somebody_came_from_and_was_added_or_removed(provider):
+def test_registrations_and_changes_of_identities_are_audited_with_the_provider(provider):
     client = Client()
     login(client)
     entry = AuditEntry.objects.get()
@@ -104,12 +104,12 @@ def test_the_log_tells_which_provider_somebody_came_from_and_was_added_or_remove
     assert (entry.action, entry.before) == ("identity.remove", {"identity": "Example Ltd."})
 
 
-def test_next_is_kept_on_the_way_and_leads_nowhere_else(client, provider):
+def test_next_is_kept_and_cannot_redirect_to_another_site(client, provider):
     assert login(client, f"{START}?next=/workers/").url == "/workers/"
     assert login(Client(), f"{START}?next=https://evil.example/").url == reverse("tasks:list")
 
 
-def test_a_verified_address_is_the_user_who_has_it_already(client, provider):
+def test_a_verified_address_logs_in_the_existing_user(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
     login(client)
@@ -117,7 +117,7 @@ def test_a_verified_address_is_the_user_who_has_it_already(client, provider):
     assert alice.check_password(GOOD)
 
 
-def test_who_registered_anothers_address_before_loses_the_password(client, provider):
+def test_whoever_registered_with_an_unverified_address_loses_access(client, provider):
     """The address was never verified, so whoever registered with it must lose all access."""
     taken = make_user()
     squatter = Client()
@@ -142,7 +142,7 @@ def test_who_registered_anothers_address_before_loses_the_password(client, provi
     assert AuditEntry.objects.filter(action="user.adopt", target_id=taken.pk).exists()
 
 
-def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client, provider):
+def test_a_verified_user_keeps_everything_at_the_first_provider_login(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
     _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
@@ -152,7 +152,7 @@ def test_a_verified_user_loses_nothing_at_the_first_login_by_the_provider(client
 
 
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])
-def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(provider, made_by):
+def test_a_user_created_by_an_operator_keeps_everything_at_a_provider_login(provider, made_by):
     """The user keeps the password and the second factor, which this login requires, too."""
     email = "alice@example.com"
     if made_by == "the server":
@@ -168,7 +168,7 @@ def test_who_was_made_by_somebody_in_charge_loses_nothing_at_the_first_login(pro
     assert not AuditEntry.objects.filter(action="user.adopt").exists()
 
 
-def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_address(provider):
+def test_ensure_user_does_not_verify_the_address_of_an_existing_user(provider):
     """Otherwise whoever registered with the operator's address would share the account."""
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form)
@@ -180,7 +180,7 @@ def test_who_registered_first_is_not_vouched_for_when_the_server_asks_for_the_ad
     assert AuditEntry.objects.filter(action="user.adopt").exists()
 
 
-def test_an_address_that_somebody_proved_to_have_makes_no_second_user():
+def test_an_address_verified_by_another_user_is_taken():
     bob = make_user("bob")
     EmailAddress.objects.create(user=bob, email="alice@example.com", verified=True)
     for make in (ensure_user, partial(create_account, password=GOOD, by=None)):
@@ -189,7 +189,7 @@ def test_an_address_that_somebody_proved_to_have_makes_no_second_user():
     assert User.objects.get() == bob
 
 
-def test_an_address_that_another_wrote_among_their_own_is_who_registered_with_it(client, provider):
+def test_an_unverified_secondary_address_does_not_identify_a_user(client, provider):
     squatter, alice = make_user("squatter"), make_user()
     EmailAddress.objects.create(user=squatter, email=squatter.email, verified=True, primary=True)
     EmailAddress.objects.create(user=squatter, email=alice.email)
@@ -199,7 +199,7 @@ def test_an_address_that_another_wrote_among_their_own_is_who_registered_with_it
     assert squatter.check_password(GOOD)
 
 
-def test_an_account_found_by_a_further_address_has_no_other_one_then(client, provider):
+def test_adoption_by_a_secondary_address_removes_the_other_addresses(client, provider):
     squatter = make_user("squatter")
     EmailAddress.objects.create(user=squatter, email=squatter.email, verified=True, primary=True)
     EmailAddress.objects.create(user=squatter, email="alice@example.com")
@@ -211,14 +211,14 @@ def test_an_account_found_by_a_further_address_has_no_other_one_then(client, pro
     assert [address.email for address in EmailAddress.objects.all()] == ["alice@example.com"]
 
 
-def test_who_is_logged_in_and_proves_the_address_only_now_stays_logged_in(client, provider):
+def test_verifying_the_address_keeps_the_current_session(client, provider):
     alice = make_user()
     client.post("/accounts/login/", {"login": alice.email, "password": GOOD})
     assert login(client).status_code == 302
     assert is_logged_in(client)
 
 
-def test_an_unverified_address_is_not_believed(client, provider):
+def test_an_unverified_address_of_a_provider_is_ignored(client, provider):
     alice = make_user()
     provider.person |= {"email_verified": False}
     login(client)
@@ -226,7 +226,7 @@ def test_an_unverified_address_is_not_believed(client, provider):
     assert not SocialAccount.objects.filter(user=alice).exists()
 
 
-def test_the_second_factor_is_asked_for_here_too(client, provider):
+def test_a_provider_login_requires_the_second_factor(client, provider):
     alice = make_user()
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
     TOTP.activate(alice, generate_totp_secret())
@@ -234,21 +234,21 @@ def test_the_second_factor_is_asked_for_here_too(client, provider):
     assert not is_logged_in(client)
 
 
-def test_a_deactivated_user_does_not_get_in(client, provider):
+def test_a_deactivated_user_cannot_log_in(client, provider):
     make_user(is_active=False)
     login(client)
     assert not is_logged_in(client)
 
 
 @pytest.mark.parametrize("claims", [{"iss": "https://evil.example"}, {"aud": "other"}, {"exp": 1}])
-def test_an_id_token_of_another_or_of_yesterday_is_refused(client, provider, claims):
+def test_a_foreign_or_expired_id_token_is_rejected(client, provider, claims):
     provider.claims = claims
     login(client)
     assert not is_logged_in(client)
     assert not User.objects.exists()
 
 
-def test_an_answer_that_was_not_asked_for_is_refused_and_a_code_works_once(client, provider):
+def test_an_unexpected_response_is_rejected_and_a_code_works_once(client, provider):
     back = at_provider(client.post(START).url)
     stranger = Client()
     stranger.get(back)
@@ -264,20 +264,20 @@ def test_an_answer_that_was_not_asked_for_is_refused_and_a_code_works_once(clien
     "query",
     ["", "?code=x", "?state=x", "?code=x&state=x", "?error=server_error", "?code=" + "x" * 5000],
 )
-def test_a_broken_answer_is_a_page_and_no_login(client, provider, query):
+def test_a_malformed_response_shows_an_error_page(client, provider, query):
     page = client.get(f"{START}callback/{query}")
     assert page.status_code < 500
     assert not is_logged_in(client)
 
 
-def test_who_changes_their_mind_comes_back_to_a_page(client, provider):
+def test_a_cancelled_login_shows_a_page(client, provider):
     provider.denies = True
     page = login(client)
     assert page.status_code in {200, 302}
     assert not is_logged_in(client)
 
 
-def test_a_provider_that_is_away_is_told_on_a_page(client, provider, settings):
+def test_an_unreachable_provider_shows_an_error_page(client, provider, settings):
     app = settings.OIDC_APPS[0] | {"settings": {"server_url": "http://127.0.0.1:9"}}
     settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
     page = client.post(START)
@@ -285,13 +285,13 @@ def test_a_provider_that_is_away_is_told_on_a_page(client, provider, settings):
     assert "does not answer" in page.content.decode()
 
 
-def test_a_login_cannot_be_begun_by_another_site(provider):
+def test_a_login_cannot_be_started_by_another_site(provider):
     client = Client(enforce_csrf_checks=True)
     assert client.post(START).status_code == 403
     assert client.get(START).status_code == 200  # a page with a button
 
 
-def test_a_user_adds_the_provider_and_removes_it(provider):
+def test_a_user_connects_and_disconnects_a_provider(provider):
     user = make_user("bob")
     client = Client()
     client.post("/accounts/login/", {"login": user.email, "password": GOOD})
@@ -326,14 +326,14 @@ def test_a_user_adds_the_provider_and_removes_it(provider):
         },
     ],
 )
-def test_a_provider_that_lacks_something_stops_the_start(monkeypatch, environment):
+def test_an_incomplete_provider_configuration_is_an_error(monkeypatch, environment):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ImproperlyConfigured):
         oidc_apps()
 
 
-def test_providers_come_from_json_or_single_variables_and_secrets_from_files(monkeypatch, tmp_path):
+def test_providers_are_read_from_json_or_variables_and_secrets_from_files(monkeypatch, tmp_path):
     assert oidc_apps() == []
     file = tmp_path / "secret"
     file.write_text("s3cret\n")

@@ -47,7 +47,7 @@ async def open_socket(path, user):
 
 @pytest.mark.parametrize("put_out", [deactivate, end_session, change_password])
 @pytest.mark.parametrize("path", ["/ws/tasks/", "/ws/tasks/{}/"])
-async def test_the_next_news_ends_the_socket_of_who_is_out(path, put_out):
+async def test_the_next_message_closes_the_socket_of_a_user_without_access(path, put_out):
     user = await database_sync_to_async(make_user)()
     task = await database_sync_to_async(make_waiting_task)(user)
     socket = await open_socket(path.format(task.pk), user)
@@ -64,7 +64,7 @@ async def test_the_next_news_ends_the_socket_of_who_is_out(path, put_out):
 
 
 @pytest.mark.parametrize("path", ["/ws/tasks/", "/ws/tasks/{}/"])
-async def test_who_is_no_administrator_any_more_hears_nothing_of_others(path):
+async def test_a_demoted_administrator_gets_no_messages_about_other_users(path):
     root = await database_sync_to_async(make_user)("root", is_staff=True)
     task = await database_sync_to_async(make_waiting_task)()
     socket = await open_socket(path.format(task.pk), root)
@@ -78,7 +78,7 @@ async def test_who_is_no_administrator_any_more_hears_nothing_of_others(path):
 
 
 @pytest.mark.parametrize("put_out", [deactivate, end_session, change_password])
-async def test_a_question_after_the_end_of_the_session_is_not_answered(put_out):
+async def test_a_request_after_the_end_of_the_session_gets_no_response(put_out):
     user = await database_sync_to_async(make_user)()
     task = await database_sync_to_async(make_waiting_task)(user)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", user)

@@ -49,7 +49,7 @@ def test_a_user_chooses_language_zone_and_colours(client, db):
         {"language": "en\0"},
     ],
 )
-def test_what_cannot_be_chosen_is_refused_and_changes_nothing(client, db, change):
+def test_invalid_preferences_are_rejected(client, db, change):
     user = make_user()
     client.force_login(user)
     assert client.post(PROFILE, EMPTY | change).status_code == 422
@@ -57,7 +57,7 @@ def test_what_cannot_be_chosen_is_refused_and_changes_nothing(client, db, change
     assert (user.language, user.time_zone, user.theme) == ("", "", "")
 
 
-def test_a_form_cannot_change_more_than_it_shows(client, db):
+def test_the_form_changes_only_its_own_fields(client, db):
     user = make_user()
     client.force_login(user)
     more = {"is_staff": "on", "is_superuser": "on", "email": "root@example.com", "task_limit": "9"}
@@ -66,7 +66,7 @@ def test_a_form_cannot_change_more_than_it_shows(client, db):
 
 
 @pytest.mark.parametrize("change", [{"is_staff": False}, {"is_active": False}, {"password": "!"}])
-def test_preferences_that_were_read_before_undo_nothing(client, db, change):
+def test_saving_a_stale_form_does_not_revert_other_changes(client, db, change):
     user = make_user(is_staff=True)
     client.force_login(user)
     with just_before_writing("accounts_user", lambda: User.objects.update(**change)):
@@ -74,7 +74,7 @@ def test_preferences_that_were_read_before_undo_nothing(client, db, change):
     assert User.objects.filter(pk=user.pk, theme="dark", **change).exists()
 
 
-def test_a_new_password_of_ones_own_gives_no_rights_back(client, db):
+def test_changing_the_password_does_not_restore_permissions(client, db):
     user = make_user(is_staff=True)
     client.force_login(user)
     form = {"oldpassword": "correct horse battery"}
@@ -86,13 +86,13 @@ def test_a_new_password_of_ones_own_gives_no_rights_back(client, db):
     assert not user.is_staff
 
 
-def test_a_zone_that_this_machine_lost_stays_choosable_and_harms_no_page(client, db):
+def test_a_time_zone_unknown_to_this_machine_stays_selected_and_breaks_no_page(client, db):
     user = make_user(time_zone="US/Gone")
     client.force_login(user)
     assert 'value="US/Gone" selected' in client.get(PROFILE).content.decode()
 
 
-def test_the_switch_in_the_header_is_remembered_for_a_user(client, db):
+def test_the_language_switch_is_stored_for_a_user(client, db):
     user = make_user(language="en")
     client.force_login(user)
     client.post(reverse("set_language"), {"language": "zh-hans", "next": PROFILE})
@@ -102,12 +102,12 @@ def test_the_switch_in_the_header_is_remembered_for_a_user(client, db):
     assert user.language == "zh-hans"
 
 
-def test_the_switch_works_for_a_stranger_by_a_cookie_alone(client, db):
+def test_the_language_switch_uses_a_cookie_for_anonymous_visitors(client, db):
     client.post(reverse("set_language"), {"language": "zh-hans", "next": "/accounts/login/"})
     assert "保持登录" in client.get("/accounts/login/").content.decode()
 
 
-def test_a_users_language_does_not_stay_for_the_next_reader(client, db):
+def test_a_users_language_does_not_leak_into_the_next_request(client, db):
     client.force_login(make_user(language="zh-hans"))
     client.get(PROFILE)
     client.logout()
@@ -126,7 +126,7 @@ def test_a_users_language_does_not_stay_for_the_next_reader(client, db):
         ("", "A" * 3000, "2026-11-20 22:30 UTC"),
     ],
 )
-def test_dates_are_in_the_readers_zone(client, db, chosen, cookie, shown):
+def test_dates_are_in_the_users_time_zone(client, db, chosen, cookie, shown):
     user = make_user(time_zone=chosen)
     task = make_waiting_task(user)
     Task.objects.filter(pk=task.pk).update(updated_at="2026-11-20T22:30:00Z")
@@ -137,13 +137,13 @@ def test_dates_are_in_the_readers_zone(client, db, chosen, cookie, shown):
     assert shown in times
 
 
-def test_a_zone_is_left_after_a_request(client, db):
+def test_the_time_zone_is_reset_after_a_request(client, db):
     client.force_login(make_user(time_zone="Asia/Shanghai"))
     client.get(PROFILE)
     assert timezone.get_current_timezone_name() == "UTC"
 
 
-def test_a_moment_tells_utc_too():
+def test_a_time_also_shows_utc():
     at = timezone.datetime.fromisoformat("2026-11-20T22:30:05+00:00")
     with timezone.override("Asia/Shanghai"):
         assert str(moment(at, "seconds")) == (
@@ -154,7 +154,7 @@ def test_a_moment_tells_utc_too():
     assert moment(None) == ""
 
 
-def test_the_list_of_zones_has_places_and_utc_first():
+def test_the_list_of_time_zones_starts_with_utc():
     zones = time_zones()
     assert zones[0] == "UTC"
     assert {"Asia/Shanghai", "America/Argentina/Buenos_Aires", "Europe/Berlin"} <= set(zones)
@@ -174,7 +174,7 @@ def test_no_template_calls_a_local_date_utc():
         ({"X-Forwarded-For": "9.9.9.9, 7.7.7.7"}, 1, "7.7.7.7"),
     ],
 )
-def test_the_audit_log_hears_the_address_of_who_asks(rf, settings, headers, proxies, address):
+def test_the_audit_log_gets_the_client_address(rf, settings, headers, proxies, address):
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = proxies
     heard = []
     ReaderMiddleware(lambda request: heard.append(audit.client_address.get()))(
@@ -184,9 +184,7 @@ def test_the_audit_log_hears_the_address_of_who_asks(rf, settings, headers, prox
     assert audit.client_address.get() is None
 
 
-def test_a_page_without_a_session_asks_the_database_for_no_reader(
-    client, django_assert_num_queries, db
-):
+def test_a_request_without_a_session_loads_no_user(client, django_assert_num_queries, db):
     with django_assert_num_queries(0):
         client.get("/healthz")
 
@@ -205,7 +203,7 @@ def english_words(page):
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_pages_about_oneself_are_chinese_for_a_chinese_reader(client, db, name):
+def test_account_pages_are_translated_to_chinese(client, db, name):
     user = make_user(language="zh-hans")
     TOTP.activate(user, generate_totp_secret())
     code, *_ = RecoveryCodes.activate(user).get_unused_codes()
@@ -221,7 +219,7 @@ def test_pages_about_oneself_are_chinese_for_a_chinese_reader(client, db, name):
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_entrances_are_chinese_for_a_chinese_reader(client, db, settings, name):
+def test_login_pages_are_translated_to_chinese(client, db, settings, name):
     settings.HAS_MAIL_SERVER = True
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
     page = client.get(reverse(name))
@@ -229,7 +227,7 @@ def test_entrances_are_chinese_for_a_chinese_reader(client, db, settings, name):
     assert english_words(page) == set()
 
 
-def test_mails_are_chinese_for_a_chinese_reader(client, db, settings, mailoutbox):
+def test_mails_are_translated_to_chinese(client, db, settings, mailoutbox):
     settings.HAS_MAIL_SERVER = settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     settings.ACCOUNT_PREVENT_ENUMERATION = True

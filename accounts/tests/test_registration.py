@@ -64,12 +64,12 @@ def link_in(message):
         ("", ""),
     ],
 )
-def test_an_address_has_one_way_to_be_written(text, canonical):
+def test_an_address_has_one_canonical_form(text, canonical):
     assert canonical_email(text) == canonical
     assert canonical_email(canonical) == canonical
 
 
-def test_registering_logs_in_where_there_is_no_mail(client):
+def test_registration_logs_in_without_a_mail_server(client):
     assert register(client, "New@Example.com").status_code == 302
     assert User.objects.get().email == "new@example.com"
     assert is_logged_in(client)
@@ -78,7 +78,7 @@ def test_registering_logs_in_where_there_is_no_mail(client):
 @pytest.mark.parametrize(
     "twin", ["ALICE@example.com", "alice@EXAMPLE.com", "ａlice@example.com", "alice@ｅxample．com"]
 )
-def test_a_twin_of_a_registered_address_is_the_same_address(client, twin):
+def test_variants_of_a_registered_address_are_the_same_address(client, twin):
     alice = make_user()
     assert register(client, twin).status_code == 200
     assert User.objects.get() == alice
@@ -93,7 +93,7 @@ def test_a_twin_of_a_registered_address_is_the_same_address(client, twin):
         "a@" + "b" * 300_000 + ".com", "alice@example..com", "\0@example.com",
     ],
 )  # fmt: skip
-def test_what_is_no_address_is_refused_at_its_field(client, email):
+def test_an_invalid_address_is_rejected_with_its_field(client, email):
     page = register(client, email)
     assert page.status_code == (200 if len(email) < 10_000 else 400)
     if page.status_code == 200:
@@ -112,7 +112,7 @@ def test_what_is_no_address_is_refused_at_its_field(client, email):
         ("", ""),
     ],
 )
-def test_a_weak_or_mistyped_password_is_refused(client, password, again):
+def test_a_weak_or_mistyped_password_is_rejected(client, password, again):
     page = register(client, password=password, again=again)
     assert page.context["form"].errors
     assert not User.objects.exists()
@@ -121,7 +121,7 @@ def test_a_weak_or_mistyped_password_is_refused(client, password, again):
 @pytest.mark.parametrize(
     "password", ["short", "password123", "1357924680135", "new@example.com", GOOD]
 )
-def test_what_is_said_while_typing_is_what_the_form_says(client, password):
+def test_the_password_check_returns_the_errors_of_the_form(client, password):
     url = reverse("accounts:password-check")
     response = client.post(url, {"password": password, "email": "new@example.com"})
     problems = response.json()["problems"]
@@ -129,7 +129,7 @@ def test_what_is_said_while_typing_is_what_the_form_says(client, password):
     assert problems == (page.context["form"].errors["password1"] if page.status_code == 200 else [])
 
 
-def test_the_check_of_passwords_is_limited_wants_a_post_and_a_token(client, settings):
+def test_the_password_check_is_limited_and_requires_post_and_a_csrf_token(client, settings):
     settings.ACCOUNT_RATE_LIMITS = {"password_check": "3/m/ip"}
     url = reverse("accounts:password-check")
     answers = [client.post(url, {"password": "a"}).status_code for _ in range(5)]
@@ -151,7 +151,7 @@ def test_with_mail_an_address_is_verified_before_the_first_login(client, mails):
     assert login(client, "new@example.com").url == reverse("tasks:list")
 
 
-def test_with_mail_nobody_learns_who_is_registered(mails):
+def test_with_mail_responses_do_not_reveal_registered_addresses(mails):
     make_user("alice")
     answers = [register(Client(), f"{name}@example.com") for name in ("alice", "nobody")]
     assert {(a.status_code, a.url) for a in answers} == {
@@ -163,7 +163,7 @@ def test_with_mail_nobody_learns_who_is_registered(mails):
     }
 
 
-def test_a_verification_link_is_void_when_expired_forged_or_of_another(client, mails, settings):
+def test_an_expired_or_forged_verification_link_is_invalid(client, mails, settings):
     register(client)
     link = link_in(mails[0])
     for bad in (link[:-3] + "xx/", link.replace(":", ""), "/accounts/confirm-email/x/"):
@@ -174,7 +174,7 @@ def test_a_verification_link_is_void_when_expired_forged_or_of_another(client, m
     assert not EmailAddress.objects.get().verified
 
 
-def test_a_verification_link_used_twice_changes_nothing_more(client, mails):
+def test_a_verification_link_can_be_used_twice_without_effect(client, mails):
     register(client)
     link = link_in(mails[0])
     client.post(link)
@@ -183,7 +183,7 @@ def test_a_verification_link_used_twice_changes_nothing_more(client, mails):
     assert EmailAddress.objects.count() == 1
 
 
-def test_a_failed_login_does_not_say_what_was_wrong(client):
+def test_a_failed_login_does_not_reveal_the_wrong_credential(client):
     make_user()
     make_user("gone", is_active=False)
     tries = [
@@ -205,7 +205,7 @@ def test_a_deactivated_user_gets_no_session(client):
     assert not is_logged_in(client)
 
 
-def test_failed_logins_are_limited_for_an_address_whoever_tries(settings):
+def test_failed_logins_are_limited_by_address_of_the_account(settings):
     make_user()
     for _ in range(5):
         login(Client(), password="wrong")
@@ -216,7 +216,7 @@ def test_failed_logins_are_limited_for_an_address_whoever_tries(settings):
 
 
 @pytest.mark.parametrize(("more", "remembered"), [({}, False), ({"remember": "on"}, True)])
-def test_a_session_ends_with_the_browser_unless_it_is_to_stay(client, settings, more, remembered):
+def test_a_session_ends_with_the_browser_unless_remembered(client, settings, more, remembered):
     make_user()
     cookie = login(client, **more).cookies[settings.SESSION_COOKIE_NAME]
     assert bool(cookie["max-age"]) is remembered
@@ -236,7 +236,7 @@ def test_a_session_ends_with_the_browser_unless_it_is_to_stay(client, settings, 
         " //evil.example", "https://testserver@evil.example/", "https://testserver.evil.example/",
     ],
 )  # fmt: skip
-def test_next_leads_nowhere_else(target):
+def test_next_cannot_redirect_to_another_site(target):
     make_user()
     client = Client()
     url = login(client, next=target).url
@@ -245,7 +245,7 @@ def test_next_leads_nowhere_else(target):
     assert client.post(reverse("account_logout"), {"next": target}).url == LOGIN
 
 
-def test_next_leads_back_to_the_page_that_asked_for_a_login(client):
+def test_next_redirects_to_the_page_that_required_a_login(client):
     make_user()
     redirect = client.get(reverse("accounts:tokens"))
     assert redirect.url == f"{LOGIN}?next=/accounts/tokens/"
@@ -255,7 +255,7 @@ def test_next_leads_back_to_the_page_that_asked_for_a_login(client):
 @pytest.mark.parametrize(
     "url", [LOGIN, SIGNUP, reverse("account_logout"), reverse("accounts:tokens"), "/admin/login/"]
 )
-def test_a_form_of_another_site_changes_nothing(url):
+def test_a_form_of_another_site_is_rejected(url):
     user = make_user()
     client = Client(enforce_csrf_checks=True)
     client.force_login(user)
@@ -271,7 +271,7 @@ def test_no_page_can_be_framed_and_none_runs_inline_scripts(client):
         assert "unsafe-inline" not in policy
 
 
-def test_a_foreign_host_gets_nothing_and_no_mail_leads_there(client, mails):
+def test_a_foreign_host_is_rejected_and_not_used_in_mails(client, mails):
     make_user()
     answer = client.post(RESET, {"email": "alice@example.com"}, headers={"host": "evil.example"})
     assert answer.status_code == 400
@@ -280,7 +280,7 @@ def test_a_foreign_host_gets_nothing_and_no_mail_leads_there(client, mails):
     assert "evil.example" not in mails[0].body
 
 
-def test_a_forgotten_password_is_changed_by_a_link_that_works_once(client, mails):
+def test_a_password_is_reset_by_a_link_that_works_once(client, mails):
     user = make_user()
     other = Client()
     other.force_login(user)
@@ -298,7 +298,7 @@ def test_a_forgotten_password_is_changed_by_a_link_that_works_once(client, mails
     assert "used up" in Client().get(link, follow=True).content.decode()
 
 
-def test_a_reset_link_is_void_when_expired_or_forged_or_the_password_changed(mails, settings):
+def test_a_reset_link_is_invalid_if_expired_forged_or_after_a_new_password(mails, settings):
     user = make_user()
     Client().post(RESET, {"email": user.email})
     link = link_in(mails[0])
@@ -320,20 +320,20 @@ def _uid(user):
     return user_pk_to_url_str(user)
 
 
-def test_a_reset_link_does_not_go_around_the_second_factor_or_a_deactivation(client, mails):
+def test_a_reset_link_does_not_bypass_the_second_factor_or_a_deactivation(client, mails):
     make_user(is_active=False)
     client.post(RESET, {"email": "alice@example.com"})
     assert [m for m in mails if "password/reset/key" in m.body] == []
 
 
-def test_without_mail_the_page_says_whom_to_ask_and_takes_nothing(client):
+def test_without_mail_the_reset_page_has_no_form(client):
     make_user()
     page = client.post(RESET, {"email": "alice@example.com"})
     assert "Ask an administrator" in page.content.decode()
     assert mail.outbox == []
 
 
-def test_a_changed_password_ends_other_sessions_and_wants_the_old_one(client):
+def test_changing_the_password_requires_the_old_one_and_ends_other_sessions(client):
     user = make_user()
     other = Client()
     login(other)
@@ -349,7 +349,7 @@ def test_a_changed_password_ends_other_sessions_and_wants_the_old_one(client):
     assert not is_logged_in(other)
 
 
-def test_too_many_requests_are_told_on_a_page_of_the_site(client, settings):
+def test_too_many_requests_show_an_error_page(client, settings):
     settings.ACCOUNT_RATE_LIMITS = {"signup": "1/m/ip"}
     register(client, password="short")
     page = register(client)

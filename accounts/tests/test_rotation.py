@@ -43,7 +43,7 @@ def status_with(access):
     return client.get("/api/v1/me/").status_code
 
 
-def test_a_new_secret_key_ends_nothing_while_the_old_one_is_a_fallback(settings):
+def test_a_new_secret_key_invalidates_nothing_while_the_old_one_is_a_fallback(settings):
     user = make_user()
     use(settings, OLD)
     browser, pair = Client(), issue_token_pair(user)
@@ -63,7 +63,7 @@ def test_a_new_secret_key_ends_nothing_while_the_old_one_is_a_fallback(settings)
     assert status_with(renewed.access) == 200
 
 
-def test_seeds_and_webhook_secrets_move_to_the_new_key_by_a_command(settings):
+def test_the_command_reencrypts_seeds_and_webhook_secrets(settings):
     user = make_user()
     use(settings, OLD)
     TOTP.activate(user, "ORSXG5A=")
@@ -86,7 +86,7 @@ def test_seeds_and_webhook_secrets_move_to_the_new_key_by_a_command(settings):
     assert signature(secret, message="m", at=1, body=b"x") in headers["webhook-signature"]
 
 
-def test_a_key_that_is_no_fallback_opens_nothing(settings):
+def test_a_key_that_is_not_a_fallback_is_not_used(settings):
     user = make_user()
     use(settings, OLD)
     browser, pair = Client(), issue_token_pair(user)
@@ -100,7 +100,7 @@ def test_a_key_that_is_no_fallback_opens_nothing(settings):
         signing.loads(signing.dumps("x", key=OLD))
 
 
-def test_servers_with_the_key_before_and_after_understand_each_other(settings):
+def test_servers_with_the_old_and_the_new_key_accept_each_others_tokens(settings):
     """Servers restart one by one: the new key is a fallback on all of them before any signs."""
     user = make_user()
     use(settings, OLD, NEW)
@@ -112,7 +112,7 @@ def test_servers_with_the_key_before_and_after_understand_each_other(settings):
     assert status_with(of_new.access) == 200
 
 
-def test_a_device_gets_another_token_by_another_code_and_the_former_one_ends():
+def test_enrolling_a_device_again_replaces_its_token():
     worker = make_worker()
     _, first = redeem_code(issue_code(worker))
     code = issue_code(worker)
@@ -124,7 +124,7 @@ def test_a_device_gets_another_token_by_another_code_and_the_former_one_ends():
     assert caught.value.code == "token_revoked"
 
 
-def test_every_secret_may_come_from_a_file(tmp_path):
+def test_every_secret_can_be_read_from_a_file(tmp_path):
     expected = {
         "SECRET_KEY": "$a key, with signs",
         "SECRET_KEY_FALLBACKS": "one\ntwo\n",

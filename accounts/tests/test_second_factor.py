@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 ASK = reverse("mfa_authenticate")
 
 
-def test_a_password_alone_is_not_enough():
+def test_a_password_alone_is_not_sufficient():
     _, secret, _ = make_protected_user()
     client, answer = login()
     assert answer.url == ASK
@@ -34,7 +34,7 @@ def test_a_code_works_once():
     assert not is_logged_in(other)
 
 
-def test_a_clock_may_be_half_a_minute_off_and_not_more():
+def test_a_clock_may_differ_by_half_a_minute():
     _, secret, _ = make_protected_user()
     for step, enough in ((-1, True), (4, False), (-4, False)):
         client, _ = login()
@@ -52,14 +52,14 @@ def test_a_recovery_code_works_once():
 
 
 @pytest.mark.parametrize("code", ["", " ", "0" * 10_000, "１２３４５６", "abcdef", "-12345", "\0"])
-def test_what_is_no_code_is_refused(code):
+def test_an_invalid_code_is_rejected(code):
     make_protected_user()
     client, _ = login()
     assert client.post(ASK, {"code": code}).status_code == 200
     assert not is_logged_in(client)
 
 
-def test_codes_cannot_be_tried_without_end():
+def test_attempts_of_codes_are_limited():
     _, secret, _ = make_protected_user()
     client, _ = login()
     for _ in range(6):
@@ -69,7 +69,7 @@ def test_codes_cannot_be_tried_without_end():
     assert "Too many" in str(page.context["form"].errors)
 
 
-def test_the_administration_asks_for_the_second_factor_too():
+def test_the_admin_site_requires_the_second_factor():
     _, secret, _ = make_protected_user(is_staff=True, is_superuser=True)
     client = Client()
     response = client.get("/admin/")
@@ -91,7 +91,7 @@ def test_keep_me_logged_in_survives_the_second_step(settings):
     assert client.session.get_expiry_age() == settings.ACCOUNT_SESSION_COOKIE_AGE
 
 
-def test_the_half_login_of_somebody_deactivated_in_between_leads_nowhere():
+def test_a_user_deactivated_between_the_two_steps_cannot_log_in():
     user, secret, _ = make_protected_user()
     client, _ = login()
     type(user).objects.update(is_active=False)
@@ -111,7 +111,7 @@ def test_seeds_are_encrypted_in_the_database_and_survive_a_new_key(settings):
     assert is_logged_in(client)
 
 
-def test_turning_it_off_wants_a_fresh_proof_and_ends_it():
+def test_turning_it_off_requires_reauthentication():
     make_protected_user()
     client, _ = login()
     codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
@@ -125,7 +125,7 @@ def test_turning_it_off_wants_a_fresh_proof_and_ends_it():
     assert answer.url == reverse("tasks:list")
 
 
-def test_a_strangers_key_cannot_be_removed_or_renamed():
+def test_a_key_of_another_user_cannot_be_removed_or_renamed():
     alice = make_user()
     key = Authenticator.objects.create(user=alice, type="webauthn", data={"name": "mine"})
     make_user("bob")
@@ -147,7 +147,7 @@ def test_a_strangers_key_cannot_be_removed_or_renamed():
         '{"id": 1, "rawId": [], "type": "public-key", "response": []}',
     ],
 )  # fmt: skip
-def test_an_answer_that_no_key_gave_is_refused(credential):
+def test_a_malformed_webauthn_response_is_rejected(credential):
     make_protected_user()
     half, _ = login()
     half.get(ASK)
@@ -169,7 +169,7 @@ def test_an_answer_that_no_key_gave_is_refused(credential):
         "usersessions_list", "socialaccount_connections",
     ],
 )  # fmt: skip
-def test_pages_are_in_the_sites_look_in_both_languages(name):
+def test_pages_use_the_sites_layout_in_both_languages(name):
     make_user()
     client = proven()
     for code, title in (("en", "Your account"), ("zh-hans", "您的账号")):

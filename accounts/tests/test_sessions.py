@@ -36,7 +36,7 @@ def session_of(client):
     return UserSession.objects.get(session_key=client.session.session_key)
 
 
-def test_the_list_tells_browser_and_address_and_which_is_this_one():
+def test_the_list_shows_browser_address_and_the_current_session():
     make_user()
     here, _ = logged_in(), logged_in(agent="curl/8")
     page = here.get(LIST).content.decode()
@@ -46,7 +46,7 @@ def test_the_list_tells_browser_and_address_and_which_is_this_one():
     assert "127.0.0.1" in page
 
 
-def test_one_session_is_ended_and_the_others_stay():
+def test_one_session_is_ended_without_the_others():
     make_user()
     here, there, third = logged_in(), logged_in(), logged_in()
     here.post(reverse("accounts:session-end", args=[session_of(there).pk]))
@@ -54,7 +54,7 @@ def test_one_session_is_ended_and_the_others_stay():
     assert UserSession.objects.count() == 2
 
 
-def test_ending_ones_own_session_is_a_logout():
+def test_ending_the_current_session_logs_out():
     make_user()
     here = logged_in()
     answer = here.post(reverse("accounts:session-end", args=[session_of(here).pk]))
@@ -62,7 +62,7 @@ def test_ending_ones_own_session_is_a_logout():
     assert not is_logged_in(here)
 
 
-def test_a_strangers_session_does_not_exist():
+def test_a_session_of_another_user_is_not_found():
     make_user()
     make_user("bob")
     alice, bob = logged_in(), logged_in("bob@example.com")
@@ -74,7 +74,7 @@ def test_a_strangers_session_does_not_exist():
     assert bob.get(LIST).context["session_count"] == 1
 
 
-def test_all_others_are_ended_and_everywhere_is_here_too():
+def test_all_other_sessions_or_all_sessions_are_ended():
     make_user()
     here, there, third = logged_in(), logged_in(), logged_in()
     here.post(LIST)
@@ -93,7 +93,7 @@ def test_a_deactivated_users_sessions_end_at_once():
     assert not is_logged_in(here)
 
 
-def test_a_session_lives_on_with_each_page_but_not_with_what_pages_ask_by_themselves():
+def test_pages_extend_a_session_but_background_requests_do_not():
     make_user()
     here = logged_in()
     end = timezone.now() + timedelta(hours=1)
@@ -107,7 +107,9 @@ def test_a_session_lives_on_with_each_page_but_not_with_what_pages_ask_by_themse
     assert session_of(here).last_seen_at > seen
 
 
-def test_the_next_page_within_minutes_writes_nothing(django_assert_max_num_queries):
+def test_the_last_use_of_a_session_is_written_every_few_minutes(
+    django_assert_max_num_queries,
+):
     make_user()
     here = logged_in()
     here.get(LIST, headers=PAGE)
@@ -135,5 +137,5 @@ def test_the_next_page_within_minutes_writes_nothing(django_assert_max_num_queri
         ("", "–"),
     ],
 )
-def test_a_browser_is_told_in_words(agent, name):
+def test_the_browser_is_named_from_its_user_agent(agent, name):
     assert browser(agent) == name

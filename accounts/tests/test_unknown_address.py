@@ -38,7 +38,7 @@ def is_logged_in(client):
     return client.get(reverse("accounts:profile")).status_code == 200
 
 
-def test_who_registers_and_logs_in_from_there_is_let_in(asks):
+def test_registration_and_login_work(asks):
     make_user()
     client = Client(**asks)
     assert log_in(client).status_code == 302
@@ -50,14 +50,14 @@ def test_who_registers_and_logs_in_from_there_is_let_in(asks):
     assert AuditEntry.objects.get(action="user.register").address is None
 
 
-def test_programs_get_their_tokens_there_too(asks):
+def test_the_api_issues_tokens(asks):
     make_user()
     body = {"email": "alice@example.com", "password": GOOD}
     answer = Client(**asks).post("/api/v1/auth/token/", body, "application/json")
     assert answer.status_code == 200
 
 
-def test_the_session_says_that_its_address_is_not_known(asks):
+def test_the_list_of_sessions_says_that_the_address_is_unknown(asks):
     alice = make_user("alice", is_staff=True, is_superuser=True)
     client = Client(**asks)
     log_in(client)
@@ -69,7 +69,7 @@ def test_the_session_says_that_its_address_is_not_known(asks):
     assert AuditEntry.objects.get().before == {}
 
 
-def test_passwords_cannot_be_tried_without_end_and_the_refusal_is_a_page(asks, settings):
+def test_attempts_of_passwords_are_limited_with_an_error_page(asks, settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "2/m/ip"}
     make_user()
     for password in ("guess", "guess", GOOD):
@@ -78,7 +78,7 @@ def test_passwords_cannot_be_tried_without_end_and_the_refusal_is_a_page(asks, s
     assert "Too many" in str(answer.context["form"].non_field_errors())
 
 
-def test_a_changed_password_is_told_by_mail_there_too(asks, settings, mailoutbox):
+def test_a_changed_password_is_reported_by_mail(asks, settings, mailoutbox):
     settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
     make_user()
     client = Client(**asks)
@@ -88,7 +88,7 @@ def test_a_changed_password_is_told_by_mail_there_too(asks, settings, mailoutbox
     assert len(mailoutbox) == 1
 
 
-def test_who_was_known_before_is_served_and_keeps_the_last_address(asks):
+def test_a_session_keeps_its_last_known_address(asks):
     make_user()
     client = Client(REMOTE_ADDR="192.0.2.7")
     log_in(client)

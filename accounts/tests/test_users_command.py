@@ -31,7 +31,7 @@ def typed(monkeypatch):
     return come
 
 
-def test_a_user_is_created_with_the_password_from_standard_input(typed):
+def test_create_reads_the_password_from_standard_input(typed):
     typed(f"{GOOD}\nanother line\n")
     users("create", "Bob@Example.com", "--administrator")
     bob = User.objects.get()
@@ -50,7 +50,7 @@ def test_a_user_is_created_with_the_password_from_standard_input(typed):
         (f"{GOOD}\n", "ALICE@example.com", "e-mail"),
     ],
 )
-def test_who_cannot_be_a_user_is_refused(typed, text, email, message):
+def test_an_invalid_user_is_rejected(typed, text, email, message):
     make_user("alice")
     typed(text)
     with pytest.raises(CommandError, match=message):
@@ -58,7 +58,7 @@ def test_who_cannot_be_a_user_is_refused(typed, text, email, message):
     assert User.objects.count() == 1
 
 
-def test_a_password_is_set_and_never_an_argument(typed):
+def test_a_password_is_set_but_not_accepted_as_an_argument(typed):
     alice = make_user("alice")
     typed(f"{GOOD}\n")
     users("set-password", alice.email)
@@ -68,7 +68,7 @@ def test_a_password_is_set_and_never_an_argument(typed):
         users("set-password", alice.email, GOOD)
 
 
-def test_rights_are_given_and_taken_but_never_the_last_administrators():
+def test_users_are_promoted_and_demoted_except_the_last_administrator():
     make_user("alice"), make_user("bob")
     assert users("promote", "alice@example.com", "bob@example.com").splitlines() == [
         "alice@example.com is an administrator now.",
@@ -98,7 +98,7 @@ def test_sessions_are_ended(client):
     assert output == "There was no session of alice@example.com to end.\n"
 
 
-def test_one_who_is_refused_keeps_no_other_as_they_were():
+def test_an_error_for_one_user_does_not_prevent_the_others():
     for name in ("alice", "bob"):
         make_user(name, is_staff=True, is_superuser=True)
     out = io.StringIO()
@@ -112,7 +112,7 @@ def test_one_who_is_refused_keeps_no_other_as_they_were():
     ]
 
 
-def test_of_several_of_whom_one_is_unknown_nobody_is_changed():
+def test_an_unknown_user_prevents_all_changes():
     alice = make_user("alice")
     with pytest.raises(CommandError, match="no user x@") as error:
         users("promote", alice.email, "x@example.com")
@@ -120,7 +120,7 @@ def test_of_several_of_whom_one_is_unknown_nobody_is_changed():
     assert (alice.is_staff, error.value.returncode) == (False, 2)
 
 
-def test_private_devices_are_granted_and_taken_back():
+def test_grants_are_added_and_revoked():
     alice, worker = make_user("alice"), make_worker("secret", is_public=False)
     users("grant", alice.email, "secret")
     assert Grant.objects.get().worker == worker
@@ -131,7 +131,7 @@ def test_private_devices_are_granted_and_taken_back():
         users("grant", alice.email, "secret", "none")
 
 
-def test_an_access_token_is_revoked_by_what_the_page_of_its_user_shows():
+def test_an_access_token_is_revoked_by_its_prefix():
     alice, bob = make_user("alice"), make_user("bob")
     lost, _ = issue_token(alice, name="lost", scopes=["read"], days=1)
     kept, _ = issue_token(alice, name="kept", scopes=["read"], days=1)
@@ -144,7 +144,7 @@ def test_an_access_token_is_revoked_by_what_the_page_of_its_user_shows():
         users("revoke-token", alice.email, lost.prefix)
 
 
-def test_users_are_listed_for_people_and_for_programs():
+def test_users_are_listed_as_a_table_and_as_json():
     make_user("alice"), make_user("bob", is_staff=True)
     assert "alice@example.com" in users("list")
     rows = [json.loads(line) for line in users("list", "--json").splitlines()]

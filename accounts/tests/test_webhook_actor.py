@@ -20,7 +20,7 @@ def two_threads():
     dramatiq.get_broker().flush_all()
 
 
-def test_slow_receivers_leave_a_thread_for_profiles_and_are_all_called(monkeypatch, two_threads):
+def test_slow_receivers_leave_a_thread_free_and_are_all_called(monkeypatch, two_threads):
     due, called = [1, 2, 3, 4], []
     all_called, goes_on, answered = threading.Event(), threading.Event(), threading.Event()
 

@@ -77,7 +77,7 @@ def deliver(delivery):
     return delivery
 
 
-def test_a_finished_task_is_told_with_a_signature_that_its_secret_proves(receiver):
+def test_a_finished_task_is_delivered_with_a_valid_signature(receiver):
     webhook, secret = hook(receiver)
     task = make_task(owner=webhook.user, worker=make_worker())
     abandon_task(task)
@@ -97,7 +97,7 @@ def test_a_finished_task_is_told_with_a_signature_that_its_secret_proves(receive
     assert "model" not in body.decode()
 
 
-def test_the_headers_of_two_secrets_are_these_bytes():
+def test_signature_headers_match_the_example_of_the_specification():
     """Source: the example of https://www.standardwebhooks.com; for the second secret and for
     non-ASCII made by the code that signed before its library did.
     """
@@ -129,7 +129,7 @@ def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
         end_former_secret(webhook)
 
 
-def test_secrets_lie_encrypted_and_survive_a_new_key_of_the_site(receiver, settings):
+def test_secrets_are_encrypted_and_survive_a_new_secret_key(receiver, settings):
     webhook, secret = hook(receiver)
     assert secret not in json.dumps(list(Webhook.objects.values()), default=str)
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
@@ -137,7 +137,7 @@ def test_secrets_lie_encrypted_and_survive_a_new_key_of_the_site(receiver, setti
     assert deliver(send_test_delivery(webhook)).status == 204
 
 
-def test_an_error_is_tried_again_later_and_given_up_in_the_end(receiver):
+def test_a_failed_call_is_retried_with_pauses_and_finally_given_up(receiver):
     receiver.status = 500
     webhook, _ = hook(receiver)
     abandon_task(make_task(owner=webhook.user, worker=make_worker()))
@@ -153,7 +153,7 @@ def test_an_error_is_tried_again_later_and_given_up_in_the_end(receiver):
     assert len({headers["webhook-id"] for _, headers, _ in receiver.calls}) == 1
 
 
-def test_a_webhook_that_fails_for_long_is_disabled_until_it_is_enabled(receiver, monkeypatch):
+def test_a_webhook_is_disabled_after_too_many_failures_until_it_is_enabled(receiver, monkeypatch):
     monkeypatch.setattr(deliveries, "MOST_CALLS", 1)
     receiver.status = 404
     webhook, _ = hook(receiver)
@@ -171,7 +171,7 @@ def test_a_webhook_that_fails_for_long_is_disabled_until_it_is_enabled(receiver,
     assert webhook.deliveries.count() == deliveries.MOST_FAILURES + 1
 
 
-def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enabled(
+def test_pending_deliveries_of_a_disabled_webhook_are_not_made_after_it_is_enabled(
     receiver, monkeypatch
 ):
     monkeypatch.setattr(deliveries, "MOST_FAILURES", 1)
@@ -190,7 +190,7 @@ def test_what_waited_when_a_webhook_was_disabled_is_not_told_after_it_was_enable
     assert (waits.next_at, waits.problem) == (None, "disabled")
 
 
-def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypatch):
+def test_two_actors_call_once_and_a_lost_message_is_repeated_by_the_sweep(receiver, monkeypatch):
     hinted = []
     monkeypatch.setattr(deliveries, "enqueue", lambda _, *args, queue: hinted.append(args))
     webhook, _ = hook(receiver)
@@ -203,7 +203,7 @@ def test_two_actors_call_once_and_a_lost_hint_costs_one_round(receiver, monkeypa
     assert [args for args in hinted] == [(delivery.pk,)]
 
 
-def test_after_a_call_the_next_one_is_what_has_been_due_for_the_longest_time(receiver):
+def test_the_next_delivery_is_the_one_due_for_the_longest_time(receiver):
     webhook, _ = hook(receiver)
     assert deliveries.next_delivery() is None
     first, second = send_test_delivery(webhook), send_test_delivery(webhook)
@@ -212,7 +212,7 @@ def test_after_a_call_the_next_one_is_what_has_been_due_for_the_longest_time(rec
     assert deliveries.next_delivery() == second.pk
 
 
-def test_what_waits_for_an_actor_is_not_asked_for_in_each_round(receiver, monkeypatch):
+def test_the_sweep_does_not_repeat_a_message_in_each_round(receiver, monkeypatch):
     hinted = []
     monkeypatch.setattr(deliveries, "enqueue", lambda _, pk, queue: hinted.append(pk))
     webhook, _ = hook(receiver)
@@ -229,9 +229,7 @@ def test_what_waits_for_an_actor_is_not_asked_for_in_each_round(receiver, monkey
     assert len(hinted) == 3
 
 
-def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
-    receiver, monkeypatch
-):
+def test_an_unreachable_broker_is_tried_once_per_round_and_counted(receiver, monkeypatch):
     sent = []
 
     def silent(message):
@@ -250,7 +248,7 @@ def test_a_silent_broker_is_asked_once_in_a_round_and_the_lost_hint_is_counted(
     assert not WebhookDelivery.objects.exclude(hinted_at=None).exists()
 
 
-def test_what_breaks_on_our_side_is_tried_so_often_and_disables_no_webhook(receiver, settings):
+def test_internal_errors_are_retried_and_disable_no_webhook(receiver, settings):
     webhook, _ = hook(receiver)
     settings.WEBHOOK_CA_FILE = "/nowhere"
     abandon_task(make_task(owner=webhook.user, worker=make_worker()))
@@ -262,7 +260,7 @@ def test_what_breaks_on_our_side_is_tried_so_often_and_disables_no_webhook(recei
     assert (webhook.failures, receiver.calls) == (0, [])
 
 
-def test_calls_whose_actor_died_each_time_have_an_end(receiver):
+def test_deliveries_whose_actor_always_dies_are_given_up(receiver):
     webhook, _ = hook(receiver)
     abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     webhook.deliveries.update(attempts=MOST_CALLS)
@@ -270,7 +268,7 @@ def test_calls_whose_actor_died_each_time_have_an_end(receiver):
     assert (delivery.problem, delivery.next_at, receiver.calls) == ("broke", None, [])
 
 
-def test_who_was_an_administrator_when_a_device_went_away_hears_nothing_of_it_later(receiver):
+def test_a_demoted_administrator_gets_no_pending_device_events(receiver):
     root = make_user("root", is_staff=True)
     webhook, _ = hook(receiver, root, events=["device.lost"])
     add_device_deliveries(Webhook.Event.DEVICE_LOST, [DeviceOccurrence(1, "box", "x")])
@@ -289,7 +287,7 @@ def test_a_redirect_is_not_followed(receiver, status):
     assert [path for path, _, _ in receiver.calls] == ["/told?x=1"]
 
 
-def test_an_answer_without_end_keeps_nobody(receiver, monkeypatch):
+def test_an_endless_response_is_cut_off(receiver, monkeypatch):
     monkeypatch.setattr(client, "TOTAL_S", 0.5)
     sent = []
 
@@ -306,7 +304,7 @@ def test_an_answer_without_end_keeps_nobody(receiver, monkeypatch):
     assert len(sent) < 50
 
 
-def test_a_large_answer_is_not_read(receiver):
+def test_a_large_response_is_not_read(receiver):
     def flood(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
         for _ in range(1000):
@@ -317,7 +315,7 @@ def test_a_large_answer_is_not_read(receiver):
     assert deliver(send_test_delivery(webhook)).status == 200
 
 
-def test_a_certificate_of_another_name_or_of_nobody_is_refused(receiver, settings, names):
+def test_a_certificate_with_another_name_or_issuer_is_rejected(receiver, settings, names):
     names["other.test"] = ["127.0.0.1"]
     for url, trusted in ((f"https://other.test:{receiver.port}/", True), ("", False)):
         settings.WEBHOOK_CA_FILE = settings.WEBHOOK_CA_FILE if trusted else ""
@@ -328,7 +326,7 @@ def test_a_certificate_of_another_name_or_of_nobody_is_refused(receiver, setting
     assert receiver.calls == []
 
 
-def test_the_name_is_resolved_once_so_a_second_answer_changes_nothing(receiver, names):
+def test_the_host_name_is_resolved_once_per_call(receiver, names):
     answers = iter([["127.0.0.1"], ["169.254.169.254"]])
     names["rebinding.test"] = lambda: next(answers)
     with pytest.raises(DomainError) as caught:
@@ -338,7 +336,7 @@ def test_the_name_is_resolved_once_so_a_second_answer_changes_nothing(receiver, 
     assert names["asked"].count("rebinding.test") == 1
 
 
-def test_proxies_of_the_environment_are_not_asked(receiver, monkeypatch):
+def test_proxies_of_the_environment_are_ignored(receiver, monkeypatch):
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     webhook, _ = hook(receiver)
@@ -356,14 +354,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("host", HOSTILE)
-def test_no_name_of_this_machine_or_network_is_called(host, settings):
+def test_local_and_private_addresses_are_not_called(host, settings):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     with pytest.raises(DomainError) as caught:
         client.send(f"https://{host}/latest/meta-data/", b"{}", {})
     assert caught.value.code in {"webhook_refused", "webhook_unknown_name"}
 
 
-def test_a_name_with_a_good_and_a_bad_address_is_not_called(settings, names):
+def test_a_host_with_a_public_and_a_private_address_is_not_called(settings, names):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     names["mixed.test"] = ["93.184.215.14", "127.0.0.1"]
     with pytest.raises(DomainError) as caught:
@@ -383,7 +381,7 @@ def test_a_name_with_a_good_and_a_bad_address_is_not_called(settings, names):
         "https://[::1/", "https://hooks.test/" + "x" * 500, "file:///etc/passwd", "",
     ],
 )  # fmt: skip
-def test_an_address_that_may_never_be_one_is_refused_at_once(url, settings):
+def test_an_invalid_url_is_rejected(url, settings):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     with pytest.raises(DomainError) as caught:
         add_webhook(make_user(), url=url, events=["task.finished"])

@@ -12,7 +12,7 @@ from tasks.tests.make import make_task, make_user, make_worker
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
 
 
-def test_a_webhook_is_not_removed_between_being_told_and_the_commit():
+def test_a_webhook_is_not_removed_between_an_event_and_its_commit():
     alice = make_user()
     webhook, _ = add_webhook(alice, url="https://hooks.test/", events=["task.finished"])
     task = make_task(owner=alice, worker=make_worker())

@@ -28,7 +28,7 @@ def alice(client):
     return user
 
 
-def test_a_secret_is_shown_once_and_the_page_lists_the_webhook(client, alice):
+def test_the_page_shows_a_secret_once_and_lists_the_webhook(client, alice):
     answer = client.post(
         reverse("accounts:webhooks"), {"url": URL, "events": ["task.finished"]}
     ).content.decode()
@@ -42,7 +42,7 @@ def test_a_secret_is_shown_once_and_the_page_lists_the_webhook(client, alice):
     assert (entry.actor, entry.target_name) == (alice, "https://hooks.example.org")
 
 
-def test_the_page_tests_changes_the_secret_and_removes(client, alice):
+def test_the_page_tests_rotates_and_removes_a_webhook(client, alice):
     webhook, _ = add_webhook(alice, url=URL, events=["task.finished"])
 
     def act(name):
@@ -60,7 +60,7 @@ def test_the_page_tests_changes_the_secret_and_removes(client, alice):
     assert not Webhook.objects.exists()
 
 
-def test_a_disabled_webhook_says_so_and_is_enabled(client, alice):
+def test_the_page_shows_a_disabled_webhook_and_enables_it(client, alice):
     webhook, _ = add_webhook(alice, url=URL, events=["task.finished"])
     Webhook.objects.update(disabled_at=timezone.now())
     page = reverse("accounts:webhook", args=[webhook.pk])
@@ -69,13 +69,13 @@ def test_a_disabled_webhook_says_so_and_is_enabled(client, alice):
     assert "is disabled" not in client.get(page).content.decode()
 
 
-def test_what_is_wrong_is_said_beside_the_form(client, alice):
+def test_the_page_shows_errors_beside_the_form(client, alice):
     answer = client.post(reverse("accounts:webhooks"), {"url": "http://x/", "events": ["x"]})
     assert answer.status_code == 422
     assert not Webhook.objects.exists()
 
 
-def test_users_hear_of_their_tasks_alone_and_have_so_many_webhooks_at_most():
+def test_users_get_events_of_their_own_tasks_and_a_limited_number_of_webhooks():
     alice = make_user("alice")
     with pytest.raises(DomainError) as caught:
         add_webhook(alice, url=URL, events=["device.lost"])
@@ -87,7 +87,7 @@ def test_users_hear_of_their_tasks_alone_and_have_so_many_webhooks_at_most():
     assert caught.value.code == "webhook_limit"
 
 
-def test_the_api_does_what_the_pages_do():
+def test_the_api_manages_webhooks_like_the_pages():
     client = APIClient()
     client.force_login(make_user("alice"))
     made = client.post("/api/v1/me/webhooks/", {"url": URL, "events": ["task.finished"]}).json()
@@ -104,7 +104,7 @@ def test_the_api_does_what_the_pages_do():
     assert client.get(place).status_code == 404
 
 
-def test_an_administrator_is_told_once_of_a_device_that_went_away(settings):
+def test_an_administrator_gets_one_event_of_a_lost_device(settings):
     root = make_user("root", is_staff=True)
     webhook, _ = add_webhook(root, url=URL, events=["device.lost", "device.held"])
     worker = make_worker("box")
@@ -131,7 +131,7 @@ def lost_webhook(settings, *names):
     return webhook
 
 
-def test_a_site_that_was_away_itself_tells_of_no_device_before_agents_could_come_back(settings):
+def test_no_lost_devices_are_reported_while_agents_may_be_reconnecting(settings):
     webhook = lost_webhook(settings, "box", "cube")
     began_at = timezone.now()
     Rounds(began_at).round()
@@ -140,7 +140,7 @@ def test_a_site_that_was_away_itself_tells_of_no_device_before_agents_could_come
     assert webhook.deliveries.count() == 2
 
 
-def test_devices_that_stay_away_cost_the_sweep_no_query_each(
+def test_the_number_of_queries_does_not_depend_on_lost_devices(
     settings, django_assert_max_num_queries
 ):
     webhook = lost_webhook(settings, *(f"box{number}" for number in range(6)))
@@ -150,7 +150,7 @@ def test_devices_that_stay_away_cost_the_sweep_no_query_each(
     assert webhook.deliveries.count() == 6
 
 
-def test_an_administrator_is_told_of_a_device_that_was_held_back():
+def test_an_administrator_gets_an_event_of_a_held_device():
     root = make_user("root", is_staff=True)
     webhook, _ = add_webhook(root, url=URL, events=["device.held"])
     check = open_check(make_worker("box"), version="1.13.0", cause=HealthCheck.Cause.ASKED)
@@ -158,7 +158,7 @@ def test_an_administrator_is_told_of_a_device_that_was_held_back():
     assert webhook.deliveries.get().event == "device.held"
 
 
-def test_who_administers_no_more_hears_of_no_device(settings):
+def test_a_demoted_administrator_gets_no_device_events(settings):
     root = make_user("root", is_staff=True)
     webhook, _ = add_webhook(root, url=URL, events=["device.lost"])
     root.is_staff = False

@@ -33,7 +33,7 @@ def in_chinese(root):
     root.save(update_fields=["language"])
 
 
-def test_a_name_keeps_its_small_letter(client, root):
+def test_a_name_at_the_start_of_a_message_is_not_capitalized(client, root):
     worker = make_worker("x86-2")
     assert messages_after(client, "drain", worker) == [
         "x86-2 is drained: it gets no new tasks, and what runs there goes on."
@@ -41,7 +41,7 @@ def test_a_name_keeps_its_small_letter(client, root):
     assert messages_after(client, "drain", worker) == ["x86-2 was drained before."]
 
 
-def test_a_refusal_names_its_device_once(client, root):
+def test_an_error_names_its_device_once(client, root):
     away = make_worker("x86-2", online=False)
     (text,) = messages_after(client, "health_check", away)
     assert text.startswith("x86-2 cannot be checked now")
@@ -49,7 +49,7 @@ def test_a_refusal_names_its_device_once(client, root):
 
 
 @pytest.mark.usefixtures("storage")
-def test_a_health_check_is_said_to_be_asked_for_not_done(client, root):
+def test_a_health_check_is_reported_as_requested(client, root):
     one, two, three = (make_worker(name) for name in ("box", "board", "phone"))
     assert messages_after(client, "health_check", one) == [
         "Health check asked for: box. It runs when the device is free."
@@ -61,13 +61,13 @@ def test_a_health_check_is_said_to_be_asked_for_not_done(client, root):
 
 
 @pytest.mark.usefixtures("storage")
-def test_the_devices_own_page_says_the_same(client, root):
+def test_the_page_of_a_device_has_the_same_message(client, root):
     worker = make_worker("box")
     page = client.post(f"/workers/{worker.name}/check/", follow=True).content.decode()
     assert "Health check asked for: box. It runs when the device is free." in page
 
 
-def test_a_health_check_that_could_not_begin_is_not_said_to_run(client, root, settings):
+def test_a_health_check_that_cannot_start_is_an_error(client, root, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
     (text,) = messages_after(client, "health_check", make_worker("box"))
     assert text.startswith("The health check of box could not begin")
@@ -99,13 +99,13 @@ def test_a_health_check_that_could_not_begin_is_not_said_to_run(client, root, se
         ),
     ],
 )
-def test_one_device_and_several_have_their_own_sentences(client, root, name, before, one, several):
+def test_messages_have_singular_and_plural_forms(client, root, name, before, one, several):
     a, b, c = (make_worker(letter, **before) for letter in "abc")
     assert messages_after(client, name, a) == [one]
     assert messages_after(client, name, b, c) == [several]
 
 
-def test_a_code_that_was_not_used_is_something_to_revoke(client, root):
+def test_an_unused_code_is_revoked(client, root):
     worker = make_worker("box")
     issue_code(worker)
     assert messages_after(client, "revoke", worker) == [
@@ -114,14 +114,14 @@ def test_a_code_that_was_not_used_is_something_to_revoke(client, root):
     assert messages_after(client, "revoke", worker) == ["The agent of box was shut out before."]
 
 
-def test_a_retired_device_is_called_as_it_is_called_now(client, root):
+def test_a_message_has_the_new_name_of_a_retired_device(client, root):
     worker = make_worker("box")
     assert messages_after(client, "retire", worker) == [
         f"box.retired-{worker.pk} is out of service for good."
     ]
 
 
-def test_chinese_pages_say_it_in_chinese(client, root):
+def test_messages_are_translated_to_chinese(client, root):
     in_chinese(root)
     drained, served = make_worker("a", is_enabled=False), make_worker("b")
     assert messages_after(client, "drain", drained, served) == [

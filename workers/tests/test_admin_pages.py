@@ -65,7 +65,7 @@ def test_a_new_device_shows_its_enrolment_code_once(client, admin):
         assert "mge_" not in client.get(url).content.decode()
 
 
-def test_several_devices_are_enrolled_at_once_each_with_its_line(client, admin):
+def test_several_devices_are_enrolled_each_with_its_command(client, admin):
     workers = [make_worker("box"), make_worker("board")]
     data = {"action": "enrol", "_selected_action": [worker.pk for worker in workers]}
     page = client.post(LIST, data, follow=True).content.decode()
@@ -74,7 +74,7 @@ def test_several_devices_are_enrolled_at_once_each_with_its_line(client, admin):
     assert "curl -fsS" in page
 
 
-def test_revoking_a_device_asks_first_shuts_it_out_and_a_new_code_lets_it_in_again(client, admin):
+def test_revocation_needs_confirmation_and_a_new_code_enrols_again(client, admin):
     worker = make_worker("box")
     _, token = redeem_code(code_in(act(client, worker, "enrol")))
     assert "shut out at once" in act(client, worker, "revoke")
@@ -85,7 +85,7 @@ def test_revoking_a_device_asks_first_shuts_it_out_and_a_new_code_lets_it_in_aga
     redeem_code(code_in(act(client, worker, "enrol")))
 
 
-def test_several_devices_are_drained_and_one_that_was_is_told_apart(client, admin):
+def test_draining_several_devices_reports_those_already_drained(client, admin):
     box, board = make_worker("box"), make_worker("board", is_enabled=False)
     data = {"action": "drain", "_selected_action": [box.pk, board.pk]}
     page = client.post(LIST, data, follow=True).content.decode()
@@ -96,7 +96,7 @@ def test_several_devices_are_drained_and_one_that_was_is_told_apart(client, admi
     assert not Worker.objects.filter(is_enabled=True).exists()
 
 
-def test_retiring_asks_first_and_takes_the_device_off_every_list(client, admin):
+def test_retirement_needs_confirmation_and_removes_the_device_from_lists(client, admin):
     worker = make_worker("box")
     assert "cannot be undone" in act(client, worker, "retire")
     worker.refresh_from_db()
@@ -113,7 +113,7 @@ def test_retiring_asks_first_and_takes_the_device_off_every_list(client, admin):
     assert answer.status_code == 403
 
 
-def test_an_act_that_a_device_does_not_take_says_why(client, admin):
+def test_an_impossible_action_shows_an_error(client, admin):
     worker = make_worker("box")
     act(client, worker, "retire", confirm="yes")
     assert messages_in(act(client, worker, "drain")) == [
@@ -123,14 +123,14 @@ def test_an_act_that_a_device_does_not_take_says_why(client, admin):
 
 
 @pytest.mark.parametrize("name", ["no-such", "delete_selected"])
-def test_an_act_that_does_not_exist_is_not_found(client, admin, name):
+def test_an_unknown_action_is_not_found(client, admin, name):
     worker = make_worker("box")
     assert client.post(f"{LIST}{worker.pk}/act/{name}/").status_code == 404
     assert client.post(f"{LIST}999/act/drain/").status_code == 404
     assert client.get(f"{LIST}{worker.pk}/act/drain/").status_code == 405
 
 
-def test_a_change_by_the_form_is_in_the_log_with_before_and_after(client, admin):
+def test_a_change_by_the_form_is_audited_with_old_and_new_values(client, admin):
     worker, pool = make_worker("box"), Pool.objects.create(name="arm")
     form = {"name": "board", "slots": "2", "labels": "chip = Kirin 990\nbuild=nightly"}
     client.post(page_of(worker), form | {"pools": [pool.pk]})
@@ -149,7 +149,7 @@ def test_a_change_by_the_form_is_in_the_log_with_before_and_after(client, admin)
     "labels",
     ["chip", "= x", "a b = c", "a = 1\na = 2", "a = " + "x" * 101, "é€ = 1", "a = x\u200by"],
 )
-def test_labels_that_are_none_are_refused_and_shown_again(client, admin, labels):
+def test_invalid_labels_are_rejected_and_shown_again(client, admin, labels):
     worker = make_worker("box")
     page = client.post(page_of(worker), FORM | {"labels": labels}).content.decode()
     assert "errorlist" in page
@@ -157,7 +157,7 @@ def test_labels_that_are_none_are_refused_and_shown_again(client, admin, labels)
     assert worker.labels == {}
 
 
-def test_a_form_that_was_read_before_brings_no_retired_device_back(client, admin):
+def test_a_stale_form_does_not_change_a_retired_device(client, admin):
     worker = make_worker("box")
     gone = {"retired_at": timezone.now(), "is_enabled": False, "is_public": False}
     with just_before_writing("workers_worker", lambda: Worker.objects.update(**gone)):
@@ -165,7 +165,7 @@ def test_a_form_that_was_read_before_brings_no_retired_device_back(client, admin
     assert Worker.objects.filter(pk=worker.pk, slots=2, **gone).exists()
 
 
-def test_a_device_is_granted_by_e_mail_and_taken_away_by_name(client, admin):
+def test_grants_are_added_by_e_mail_and_removed_by_selection(client, admin):
     worker, bob = make_worker("box", is_public=False), make_user("bob")
     carol = make_user("carol")
     url = f"{LIST}{worker.pk}/users/"
@@ -185,7 +185,7 @@ def test_a_device_is_granted_by_e_mail_and_taken_away_by_name(client, admin):
     ("silent_s", "word"),
     [(0, "on time"), (20, "late"), (3600, "lost"), (None, "never connected")],
 )
-def test_a_lost_device_is_noticed_by_word_and_shape(client, admin, silent_s, word):
+def test_a_lost_device_is_marked_by_text_and_shape(client, admin, silent_s, word):
     worker = make_worker("box")
     at = None if silent_s is None else timezone.now() - datetime.timedelta(seconds=silent_s)
     last_seen(at)
@@ -200,7 +200,7 @@ def test_a_lost_device_is_noticed_by_word_and_shape(client, admin, silent_s, wor
     assert f"/{worker.pk}/change/" not in client.get(f"{LIST}?beat={other}").content.decode()
 
 
-def test_the_list_takes_as_many_queries_for_many_devices_as_for_few(
+def test_the_number_of_queries_of_the_list_does_not_depend_on_devices(
     client, admin, django_assert_max_num_queries
 ):
     pool = Pool.objects.create(name="arm")
@@ -226,7 +226,7 @@ def test_the_list_takes_as_many_queries_for_many_devices_as_for_few(
         client.get(LIST)
 
 
-def test_the_list_tells_what_runs_and_how_much_waits(client, admin):
+def test_the_list_shows_running_and_waiting_tasks(client, admin):
     worker = make_worker("box")
     running = make_attempt(make_waiting_task(make_user("bob"), worker))
     make_waiting_task(running.task.owner, worker)
@@ -247,7 +247,7 @@ def test_a_device_is_found_by_name_host_and_pool(client, admin, term):
     assert ">box</a>" in page
 
 
-def test_a_pool_is_made_changed_and_deleted_with_its_devices_in_the_log(client, admin):
+def test_changes_of_a_pool_are_audited_with_its_devices(client, admin):
     worker = make_worker("box")
     client.post("/admin/workers/pool/add/", {"name": "arm", "workers": [worker.pk]})
     pool = Pool.objects.get()
@@ -269,13 +269,13 @@ def test_devices_are_not_deleted(client, admin):
     assert Worker.objects.filter(pk=worker.pk).exists()
 
 
-def test_an_administrator_needs_no_second_mark(client):
+def test_staff_status_alone_opens_the_admin_site(client):
     client.force_login(make_user("root", is_staff=True))
     for path in ("", "workers/worker/", "accounts/user/", "accounts/auditentry/", "workers/pool/"):
         assert client.get(f"/admin/{path}").status_code == 200
 
 
-def test_a_new_device_is_private_unless_the_administrator_says_otherwise(client, admin):
+def test_a_new_device_is_private_by_default(client, admin):
     page = client.get("/admin/workers/worker/add/").content.decode()
     (box,) = re.findall(r"<input[^>]*name=\"is_public\"[^>]*>", page)
     assert "checked" not in box
@@ -290,12 +290,12 @@ def test_the_devices_page_shows_its_hardware(client, admin):
 
 
 @pytest.mark.parametrize(("cores", "text"), [(1, "1 core ·"), (8, "8 cores ·")])
-def test_cores_are_told_in_the_singular_too(client, admin, cores, text):
+def test_the_number_of_cores_has_a_singular_form(client, admin, cores, text):
     worker = make_worker("box", facts={"cores": cores, "memory_bytes": 2**30})
     assert text in client.get(page_of(worker)).content.decode()
 
 
-def test_the_way_to_a_device_names_nothing_twice(client, admin):
+def test_breadcrumbs_of_a_device_have_no_duplicates(client, admin):
     worker = make_worker("box")
     ways = ((LIST, "Home › Devices"), (page_of(worker), "Home › Devices › box"))
     for url, way in ways:
@@ -312,14 +312,14 @@ def test_a_device_page_says_that_there_is_no_pool(client, admin):
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_no_part_of_the_site_is_called_as_what_it_holds(language):
+def test_no_app_is_named_like_one_of_its_models(language):
     with translation.override(language):
         for model in site._registry:
             part = model._meta.app_config.verbose_name
             assert str(part).lower() != str(model._meta.verbose_name_plural).lower()
 
 
-def test_the_history_of_a_row_is_called_so(client, admin):
+def test_the_history_has_the_name_of_its_row_as_title(client, admin):
     pool = Pool.objects.create(name="arm")
     client.post(f"/admin/workers/pool/{pool.pk}/change/", {"name": "arm-64", "workers": []})
     page = client.get(f"/admin/workers/pool/{pool.pk}/history/", follow=True).content.decode()
@@ -327,7 +327,7 @@ def test_the_history_of_a_row_is_called_so(client, admin):
     assert "<h1>Audit log</h1>" in client.get("/admin/accounts/auditentry/").content.decode()
 
 
-def test_the_administration_asks_for_the_same_login_as_the_site(client):
+def test_the_admin_site_uses_the_login_of_the_site(client):
     client.force_login(make_user("carol"))
     refused = client.get("/admin/", follow=True)
     assert refused.status_code == 403
@@ -337,7 +337,7 @@ def test_the_administration_asks_for_the_same_login_as_the_site(client):
     assert answer.redirect_chain[-1][0].startswith("/accounts/login/")
 
 
-def test_a_private_device_is_on_the_page_of_those_granted_only(client):
+def test_a_private_device_is_listed_only_for_users_with_a_grant(client):
     worker = make_worker("secret-board", is_public=False)
     bob, carol = make_user("bob"), make_user("carol")
     Grant.objects.create(worker=worker, user=bob)
@@ -347,14 +347,14 @@ def test_a_private_device_is_on_the_page_of_those_granted_only(client):
             assert ("secret-board" in client.get(path).content.decode()) is sees
 
 
-def test_a_device_without_a_usable_version_says_why(client):
+def test_the_list_shows_why_a_device_has_no_usable_version(client):
     worker = make_worker("box")
     worker.runtimes.update(problem="No Python 3.6 to 3.10 was found")
     client.force_login(make_user())
     assert "No Python 3.6 to 3.10 was found" in client.get("/workers/").content.decode()
 
 
-def test_where_a_device_stands_in_the_network_is_for_administrators(client):
+def test_network_addresses_are_shown_only_to_administrators(client):
     worker = make_worker("box")
     introduce_worker(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
     client.force_login(make_user())
@@ -364,7 +364,7 @@ def test_where_a_device_stands_in_the_network_is_for_administrators(client):
     assert client.get("/api/v1/workers/").json()["results"][0]["facts"]["hostname"]
 
 
-def test_a_device_that_was_not_seen_for_a_while_is_offline(client):
+def test_a_device_without_recent_heartbeats_is_offline(client):
     worker = make_worker("box")
     client.force_login(make_user())
     (shown,) = client.get("/api/v1/workers/").json()["results"]

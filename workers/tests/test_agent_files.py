@@ -34,7 +34,7 @@ def built(tmp_path, settings):
     return tmp_path
 
 
-def test_the_script_comes_with_the_sites_address_and_without_a_login(built):
+def test_the_script_contains_the_sites_url_and_needs_no_login(built):
     answer = Client().get("/agent/install.py")
     text = answer.content.decode()
     assert answer.status_code == 200
@@ -42,7 +42,7 @@ def test_the_script_comes_with_the_sites_address_and_without_a_login(built):
     compile(text, "install.py", "exec")
 
 
-async def test_a_file_arrives_whole(built):
+async def test_a_file_is_served_completely(built):
     answer = await AsyncClient().get(f"/agent/{NAME}")
     content = b"".join([piece async for piece in answer.streaming_content])
     assert content == CONTENT
@@ -53,11 +53,11 @@ async def test_a_file_arrives_whole(built):
 @pytest.mark.parametrize(
     "name", ["secret.txt", "..%2Fsecret.txt", "%2e%2e", "nothing", WHEEL, "manifest.json.new"]
 )
-async def test_what_was_not_built_is_not_there(built, name):
+async def test_an_unknown_file_is_not_found(built, name):
     assert (await AsyncClient().get(f"/agent/{name}")).status_code == 404
 
 
-def test_the_page_shows_both_lines_and_the_checksums(built):
+def test_the_page_shows_commands_and_checksums(built):
     text = Client().get("/agent/").content.decode()
     assert "curl -fsS https://profile.example.org/agent/install.py | python3 - " in text
     assert f"pipx run --spec https://profile.example.org/agent/{WHEEL}" in text
@@ -65,7 +65,7 @@ def test_the_page_shows_both_lines_and_the_checksums(built):
 
 
 @pytest.mark.parametrize("manifest", [None, "", "{}", '{"version": 1}', '{"files": []}', "[1]"])
-def test_a_site_without_its_agent_says_so(tmp_path, settings, manifest):
+def test_the_page_says_that_no_agent_was_built(tmp_path, settings, manifest):
     settings.AGENT_FOLDER = str(tmp_path / "none")
     if manifest is not None:
         settings.AGENT_FOLDER = str(tmp_path)
@@ -78,13 +78,13 @@ def test_a_site_without_its_agent_says_so(tmp_path, settings, manifest):
     assert "make agent-bundle" in answer.content.decode()
 
 
-def test_only_reading_is_possible(built):
+def test_only_get_and_head_are_allowed(built):
     for address in ("/agent/", "/agent/install.py", f"/agent/{NAME}"):
         assert Client().post(address).status_code == 405
 
 
 @pytest.mark.django_db
-def test_the_lines_for_a_device_hold_its_code(built):
+def test_the_commands_of_a_device_contain_its_code(built):
     worker = make_worker()
     code = issue_code(worker)
     lines = enrol_line(worker, code)
@@ -97,7 +97,7 @@ def test_the_lines_for_a_device_hold_its_code(built):
 
 
 @pytest.mark.django_db
-def test_without_a_built_agent_there_is_no_line_for_pipx(tmp_path, settings):
+def test_without_a_built_agent_there_is_no_pipx_command(tmp_path, settings):
     settings.AGENT_FOLDER = str(tmp_path)
     assert enrol_line(make_worker(), "mge_x")["pipx"] == ""
 

@@ -54,7 +54,7 @@ def end(attempt, **changes):
 
 
 @one_thread
-def test_another_devices_attempt_does_not_exist_for_who_reports_of_it():
+def test_a_report_about_an_attempt_of_another_device_is_ignored():
     mine, other = attempts(2)
     for report in (AttemptAccepted(attempt=other.pk), start(other), end(other)):
         answers = gateway.handle(mine.worker, report)
@@ -64,7 +64,7 @@ def test_another_devices_attempt_does_not_exist_for_who_reports_of_it():
 
 
 @one_thread
-def test_a_token_that_is_void_reports_nothing():
+def test_a_report_with_a_revoked_token_is_ignored():
     (attempt,) = attempts(1)
     for token, code in (("mgw_unknown", "token_unknown"), (void_token(attempt), "token_revoked")):
         for report in (AttemptAccepted(attempt=attempt.pk), start(attempt), end(attempt)):
@@ -82,7 +82,7 @@ def void_token(attempt: Attempt) -> str:
 
 
 @one_thread
-def test_the_same_end_twice_ends_once():
+def test_a_repeated_final_report_is_ignored():
     (attempt,) = attempts(1)
     more = FileOffer(name="log.txt", size_bytes=1, md5=MD5)
     first = end(attempt, exit_code=1, files=(PROFILE,))
@@ -104,7 +104,7 @@ async def busy(name: str) -> tuple[FakeAgent, object]:
 
 
 @threads
-async def test_what_a_device_says_at_once_is_done_in_its_order():
+async def test_concurrent_reports_of_a_device_are_handled_in_order():
     agent, order = await busy("box")
     await agent.say(AttemptAccepted(attempt=order.attempt))
     await agent.say(AttemptStarted(attempt=order.attempt, at=0))
@@ -126,7 +126,7 @@ def _end_of(order):
 
 
 @threads
-async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
+async def test_a_failing_report_does_not_block_others(monkeypatch):
     (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
     take = gateway.apply_report
 
@@ -144,7 +144,7 @@ async def test_a_report_that_breaks_keeps_no_other_from_its_answer(monkeypatch):
 
 
 @threads
-async def test_who_is_slow_to_listen_keeps_no_other_from_its_answer(monkeypatch):
+async def test_a_slow_receiver_does_not_block_others(monkeypatch):
     (slow, slow_order), (quick, order) = await busy("slow"), await busy("quick")
     listens, send = asyncio.Event(), AgentConsumer.send
 
@@ -166,7 +166,7 @@ async def test_who_is_slow_to_listen_keeps_no_other_from_its_answer(monkeypatch)
 
 
 @threads
-async def test_a_revoked_agent_reports_nothing_any_more():
+async def test_reports_of_a_revoked_agent_are_ignored():
     (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
     await database_sync_to_async(_revoke_silently)(bad_order.attempt)
     for agent, about in ((bad, bad_order), (good, order)):
@@ -184,7 +184,7 @@ def _revoke_silently(attempt) -> None:
 
 @pytest.mark.production
 @threads
-async def test_rows_that_somebody_has_locked_keep_no_other_report_up(settings):
+async def test_locked_rows_do_not_block_other_reports(settings):
     # more devices than there are threads
     stuck = [await busy(f"stuck-{n}") for n in range(settings.AGENT_THREADS + 1)]
     other, order = await busy("other")
@@ -217,7 +217,7 @@ async def test_rows_that_somebody_has_locked_keep_no_other_report_up(settings):
 
 @pytest.mark.production
 @threads
-async def test_a_report_whose_rows_stay_locked_ends_the_connection(monkeypatch):
+async def test_a_report_whose_rows_stay_locked_closes_the_connection(monkeypatch):
     monkeypatch.setattr("tasks.dispatch.consumer.LOCKED_S", 0.3)
     agent, order = await busy("box")
     locked, over = asyncio.Event(), asyncio.Event()
@@ -240,7 +240,7 @@ async def test_a_report_whose_rows_stay_locked_ends_the_connection(monkeypatch):
 
 @pytest.mark.production
 @threads
-async def test_an_acceptance_that_waited_for_the_end_of_its_attempt_changes_nothing():
+async def test_an_acceptance_after_the_end_of_the_attempt_is_ignored():
     agent, order = await busy("box")
     locked, over = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()

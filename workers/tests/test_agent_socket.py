@@ -37,7 +37,7 @@ def enrolled_again(worker: Worker) -> tuple[Worker, str]:
     return redeem_code(issue_code(worker))
 
 
-async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(settings):
+async def test_hello_stores_facts_and_is_answered_with_intervals(settings):
     worker, token = await enrolled()
     agent = await FakeAgent(token).connect()
     welcome = await agent.greet()
@@ -49,7 +49,7 @@ async def test_a_hello_introduces_the_device_and_is_answered_with_intervals(sett
     await agent.socket.disconnect()
 
 
-async def test_a_nul_in_what_a_device_says_reaches_no_database():
+async def test_nul_characters_are_replaced_before_they_reach_the_database():
     """PostgreSQL rejects NUL in text and JSON; an escaped backslash before "u0000" is allowed."""
     worker, token = await enrolled()
     agent = await FakeAgent(token).connect()
@@ -64,19 +64,19 @@ async def test_a_nul_in_what_a_device_says_reaches_no_database():
 
 
 @pytest.mark.parametrize("token", ["", "mgw_nonsense"])
-async def test_an_unknown_token_is_closed_with_its_code(token):
+async def test_an_unknown_token_closes_with_its_code(token):
     agent = await FakeAgent(token).connect()
     assert await agent.closed_with() == 4401
 
 
-async def test_a_revoked_token_is_closed_with_its_code():
+async def test_a_revoked_token_closes_with_its_code():
     worker, token = await enrolled()
     await database_sync_to_async(revoke_worker)(worker, by=None)
     agent = await FakeAgent(token).connect()
     assert await agent.closed_with() == 4403
 
 
-async def test_a_token_revoked_during_a_connection_ends_it_at_the_next_frame():
+async def test_a_token_revoked_during_a_connection_closes_it_at_the_next_frame():
     worker, token = await enrolled()
     agent = await greeted(token)
     await database_sync_to_async(revoke_worker)(worker, by=None)
@@ -94,7 +94,7 @@ async def test_a_second_connection_with_the_same_token_replaces_the_first():
     await second.socket.disconnect()
 
 
-async def test_enrolling_anew_ends_the_former_agent_at_once_and_not_the_new_one():
+async def test_enrolling_again_closes_only_the_former_connection():
     worker, token = await enrolled()
     former = await greeted(token)
     _, token = await enrolled_again(worker)
@@ -106,7 +106,7 @@ async def test_enrolling_anew_ends_the_former_agent_at_once_and_not_the_new_one(
     await new.socket.disconnect()
 
 
-async def test_a_void_token_throws_no_good_agent_out(monkeypatch):
+async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
     """Both agents are connected, and the one with the revoked token got no wake-up."""
     worker, token = await enrolled()
     stale = await FakeAgent(token).connect()
@@ -136,14 +136,14 @@ async def test_a_void_token_throws_no_good_agent_out(monkeypatch):
         "x" * 70_000,
     ],
 )
-async def test_a_frame_that_is_none_closes_the_socket(frame):
+async def test_an_invalid_frame_closes_the_socket(frame):
     _, token = await enrolled()
     agent = await FakeAgent(token).connect()
     await agent.say(frame)
     assert await agent.closed_with() == 4400
 
 
-async def test_an_agent_older_than_the_protocol_is_told_so():
+async def test_an_agent_with_an_unsupported_protocol_is_closed_with_its_code():
     _, token = await enrolled()
     agent = await FakeAgent(token).connect()
     await agent.say(Hello(protocol=0, agent_version="0", facts=FACTS))
@@ -198,7 +198,7 @@ async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted
     await third.socket.disconnect()
 
 
-async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more():
+async def test_an_agent_that_lost_an_accepted_attempt_gets_the_task_again():
     worker, token = await enrolled()
     agent = await greeted(token)
     task = await waiting(worker)
@@ -216,7 +216,7 @@ async def test_an_agent_that_forgot_an_accepted_attempt_gets_the_task_once_more(
 
 
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])
-async def test_an_agent_is_told_to_stop_what_the_server_gave_up(how):
+async def test_an_agent_must_cancel_attempts_that_the_server_gave_up(how):
     """The lease expired while the connection was down, and the task has another attempt."""
     worker, token = await enrolled()
     agent = await greeted(token)
@@ -256,7 +256,7 @@ async def test_a_cancel_reaches_the_agent():
     await agent.socket.disconnect()
 
 
-async def test_reports_about_anothers_attempt_are_acknowledged_and_change_nothing():
+async def test_reports_about_an_attempt_of_another_device_are_acknowledged_and_ignored():
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)
@@ -276,7 +276,7 @@ async def test_reports_about_anothers_attempt_are_acknowledged_and_change_nothin
     await stranger.socket.disconnect()
 
 
-async def test_an_agent_may_store_only_the_files_of_a_run():
+async def test_an_agent_can_upload_only_files_of_its_attempt():
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)
@@ -288,7 +288,7 @@ async def test_an_agent_may_store_only_the_files_of_a_run():
     await asyncio.sleep(0)
 
 
-async def test_an_agent_is_told_which_version_the_site_serves(settings, tmp_path):
+async def test_welcome_contains_the_served_agent_version(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
     _, token = await enrolled()
     agent = await FakeAgent(token).connect()
@@ -300,7 +300,7 @@ async def test_an_agent_is_told_which_version_the_site_serves(settings, tmp_path
     assert (await again.greet()).agent_version == "0.5.0+1a2b3c4d"
 
 
-async def test_the_labels_of_the_devices_owner_arrive_below_those_of_administrators():
+async def test_labels_of_administrators_override_those_of_the_agent():
     worker, token = await enrolled()
     await Worker.objects.filter(pk=worker.pk).aupdate(labels={"chip": "set here"})
     agent = await FakeAgent(token).connect()

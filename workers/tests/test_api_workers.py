@@ -47,7 +47,7 @@ def test_a_user_sees_public_and_granted_devices_and_an_administrator_all(alice, 
     assert names(caller(root).get(WORKERS)) == ["other", "box", "open"]
 
 
-def test_a_device_tells_facts_versions_labels_and_load(alice, root):
+def test_a_device_shows_facts_versions_labels_and_load(alice, root):
     worker = make_worker("box", facts=FACTS, labels={"build": "stable"})
     Runtime.objects.update(builds=["cuda"], libraries=["mine"], roofs=[ROOFS])
     Pool.objects.create(name="phones").workers.add(worker)
@@ -90,7 +90,7 @@ def test_a_device_tells_facts_versions_labels_and_load(alice, root):
         ("online=false&name=phone", []),
     ],
 )
-def test_a_list_is_narrowed(alice, question, expected):
+def test_the_list_is_filtered(alice, question, expected):
     make_worker("server", is_enabled=False)
     phone = make_worker("phone", facts=FACTS)
     make_worker("away", online=False, version="1.12.0")
@@ -110,11 +110,11 @@ def test_a_list_is_narrowed(alice, question, expected):
         ("cursor=x", "cursor_bad"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(alice, question, code):
+def test_invalid_query_parameters_are_rejected(alice, question, code):
     refused(caller(alice).get(f"{WORKERS}?{question}"), 400, code)
 
 
-def test_options_are_those_of_the_table_and_say_what_cannot_be_used_there(alice):
+def test_options_show_which_cannot_be_used_with_a_runtime(alice):
     worker = make_worker("box")
     Runtime.objects.create(worker=worker, version="1.6.0", kind="binary", flags=["iter", "profile"])
     client = caller(alice)
@@ -139,7 +139,7 @@ def test_options_are_those_of_the_table_and_say_what_cannot_be_used_there(alice)
     refused(client.get(f"{WORKERS}box/runtimes/9.9/options/"), 404, "not_found")
 
 
-def test_how_long_tasks_take_is_unknown_until_one_ended(alice):
+def test_the_usual_duration_is_null_until_a_task_has_ended(alice):
     worker = make_worker("box")
     client = caller(alice)
     assert client.get(f"{WORKERS}box/").json()["usual_s"] is None
@@ -151,7 +151,7 @@ def test_how_long_tasks_take_is_unknown_until_one_ended(alice):
     assert client.get(f"{WORKERS}box/").json()["usual_s"] == pytest.approx(90)
 
 
-def test_the_queue_says_where_a_task_would_stand_and_why(alice):
+def test_the_queue_shows_the_position_of_a_new_task_and_the_reason(alice):
     worker = make_worker("box", facts=FACTS)
     other = make_worker("free", facts=FACTS)
     make_attempt(make_waiting_task(owner=alice, worker=worker))
@@ -168,7 +168,7 @@ def test_the_queue_says_where_a_task_would_stand_and_why(alice):
     refused(client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=x"), 400, "query_invalid")
 
 
-def test_the_queue_of_another_device_hints_at_no_hidden_one(alice):
+def test_the_queue_does_not_reveal_hidden_devices(alice):
     worker = make_worker("box", facts=FACTS, online=False)
     make_worker("hiddenbox", facts=FACTS, is_public=False)
     answer = caller(alice).get(f"{WORKERS}box/queue/?version=1.13.0")
@@ -176,7 +176,7 @@ def test_the_queue_of_another_device_hints_at_no_hidden_one(alice):
     assert b"hiddenbox" not in answer.content
 
 
-def test_without_a_grant_a_private_device_exists_nowhere(alice):
+def test_a_private_device_is_not_found_without_a_grant(alice):
     """It is not visible by name, in lists, pools, filters or hints; nor is a retired device."""
     hidden = make_worker("hiddenbox", is_public=False, facts=FACTS, labels={"at": "hiddenlab"})
     retired = make_worker("oldbox")
@@ -208,11 +208,11 @@ def test_without_a_grant_a_private_device_exists_nowhere(alice):
 @pytest.mark.parametrize(
     "name", ["%00", "no%2Fsuch", "..", "x" * 2000, "%F0%9F%98%80", "%ED%A0%80"]
 )
-def test_a_name_of_nothing_is_not_found(alice, name):
+def test_an_unknown_name_is_not_found(alice, name):
     assert caller(alice).get(f"{WORKERS}{name}/").status_code == 404
 
 
-def test_nobody_changes_a_device_where_users_look(alice, root):
+def test_the_api_of_devices_is_read_only(alice, root):
     make_worker("box")
     for client in (caller(alice), caller(root)):
         for method in ("post", "put", "patch", "delete"):
@@ -235,7 +235,7 @@ def make_busy(user, number):
         (POOLS, 4),
     ],
 )
-def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
+def test_the_number_of_queries_of_a_list_does_not_depend_on_rows(
     alice, path, most, django_assert_max_num_queries
 ):
     make_busy(alice, 2)
@@ -249,7 +249,7 @@ def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
     assert len(many) == len(few)
 
 
-def test_an_old_heartbeat_is_told_as_offline(alice):
+def test_a_device_with_an_old_heartbeat_is_offline(alice):
     worker = make_worker("box")
     last_seen(timezone.now() - datetime.timedelta(hours=1), worker.pk)
     device = caller(alice).get(f"{WORKERS}box/").json()

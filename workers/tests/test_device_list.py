@@ -42,7 +42,7 @@ def shown(client, query=""):
         ("q=%00", []),
     ],
 )
-def test_devices_are_found_by_what_readers_may_know_of_them(client, alice, query, names):
+def test_the_search_uses_only_facts_that_users_may_see(client, alice, query, names):
     secret = {"ip": "10.0.0.7", "hostname": "host-7f3a"}
     make_worker("desk", facts={"gpus": [{"name": "RTX 4090"}], **secret})
     make_worker("phone", online=False, version="1.12.0", facts={"cpu_model": "Kirin 990"})
@@ -52,7 +52,7 @@ def test_devices_are_found_by_what_readers_may_know_of_them(client, alice, query
         assert "No device fits" in client.get(f"/workers/?{query}").content.decode()
 
 
-def test_pages_of_devices_keep_the_filter_and_take_a_few_queries(client, alice):
+def test_pagination_keeps_the_filter_and_takes_few_queries(client, alice):
     for number in range(PAGE_SIZE + 2):
         make_worker(f"device-{number:03}")
     client.get("/workers/")

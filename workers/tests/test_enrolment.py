@@ -24,7 +24,7 @@ def check(client, token):
     return client.get("/api/agent/check/", headers={"Authorization": f"Bearer {token}"})
 
 
-def test_a_code_becomes_a_token_that_is_stored_only_as_a_digest(client):
+def test_a_code_is_exchanged_for_a_token_that_is_stored_as_a_digest(client):
     worker = make_worker("box")
     answer = enrol(client, issue_code(worker)).json()
     assert answer["worker"] == "box"
@@ -43,14 +43,14 @@ def test_a_code_works_once(client):
     assert "administrator" in again.json()["message"]
 
 
-def test_a_new_code_voids_the_one_before(client):
+def test_a_new_code_revokes_the_previous_one(client):
     worker = make_worker()
     first, second = issue_code(worker), issue_code(worker)
     assert enrol(client, first).json()["error"] == "code_used"
     assert enrol(client, second).status_code == 200
 
 
-def test_an_expired_or_unknown_code_is_refused(client):
+def test_an_expired_or_unknown_code_is_rejected(client):
     code = issue_code(make_worker())
     WorkerSecret.objects.update(expires_at=timezone.now() - datetime.timedelta(seconds=1))
     assert enrol(client, code).json()["error"] == "code_expired"
@@ -65,7 +65,7 @@ def test_enrolling_again_revokes_the_old_token(client):
     assert check(client, new).status_code == 200
 
 
-def test_unknown_and_revoked_tokens_differ(client):
+def test_unknown_and_revoked_tokens_have_different_errors(client):
     worker = make_worker()
     token = enrol(client, issue_code(worker)).json()["token"]
     revoke_worker(worker, by=None)
@@ -74,7 +74,7 @@ def test_unknown_and_revoked_tokens_differ(client):
 
 
 @pytest.mark.parametrize("body", ["", "[]", "no json", "{}", '{"code": null}'])
-def test_a_body_that_is_no_request_is_refused(client, body):
+def test_an_invalid_body_is_rejected(client, body):
     answer = client.post("/api/agent/enrol/", body, content_type="application/json")
     assert answer.status_code in (400, 403)
     assert answer.json()["message"]

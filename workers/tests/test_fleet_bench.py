@@ -41,7 +41,7 @@ def report_of(*sizes: Found) -> str:
     return report(nobody, {"web": 100 * MIB, "postgres": 50 * MIB, "redis": MIB}, list(sizes))
 
 
-def test_goals_that_are_met_and_missed_are_told():
+def test_the_report_shows_goals_as_met_or_missed():
     text = report_of(measurement(100), measurement(2000))
     assert "connected agents: 2,000, goal 2,000, met" in text
     assert "tasks/s with 2,000 agents: 50.0, goal 20, met" in text
@@ -54,7 +54,7 @@ def test_goals_that_are_met_and_missed_are_told():
     assert "goal 350 ms, MISSED" in slow
 
 
-def test_costs_are_told_for_each_heartbeat_task_and_agent():
+def test_the_report_shows_costs_per_heartbeat_task_and_agent():
     lines = report_of(measurement(1024)).splitlines()
     (agents,) = [line.split() for line in lines if line.startswith("1,024") and "10" in line][:1]
     assert agents[:4] == ["1,024", "1,024", "1.0", "100"]  # 100 MiB more of web for 1,024 agents
@@ -62,18 +62,18 @@ def test_costs_are_told_for_each_heartbeat_task_and_agent():
     assert any(line.startswith("1,024") and "20.0" in line for line in lines)  # ms a task
 
 
-def test_a_machine_that_does_not_allow_enough_open_files_is_told_how_many_are_wanted():
+def test_too_low_a_limit_of_open_files_is_an_error():
     with pytest.raises(SystemExit, match=r"1000000000 open files are needed.*ulimit -n"):
         raise_limit(10**9)
 
 
-def test_the_time_of_a_process_and_its_memory_are_read():
+def test_cpu_time_and_memory_of_a_process_are_read():
     meter = Meter({"this": [os.getpid()]})
     assert meter.memory("this") > MIB
     assert meter.read().percent("this") >= 0
 
 
-def test_tasks_are_handed_out_once_each_and_in_order():
+def test_tasks_are_assigned_once_and_in_order():
     rounds = Rounds([[7], [8]], None)
     assert [rounds.next(), rounds.next(), rounds.next()] == [[7], [8], []]
 
@@ -84,5 +84,5 @@ def test_a_request_submits_tasks_of_one_user():
 
 
 @pytest.mark.parametrize(("leave", "name"), [("times", "measurement.json"), ("nothing", "")])
-def test_what_attempts_leave_is_named(leave, name):
+def test_files_of_attempts_have_names(leave, name):
     assert offered(leave, "")[0] == name

@@ -39,7 +39,7 @@ def post(client, token, body):
     )
 
 
-def test_a_beat_renews_the_leases_of_what_it_names_and_shows_the_device_online():
+def test_a_heartbeat_renews_the_leases_of_its_attempts_and_the_device_is_online():
     worker = make_worker()
     named = running_on(worker)
     Attempt.objects.update(lease_expires_at=LONG_AGO)
@@ -54,7 +54,7 @@ def test_a_beat_renews_the_leases_of_what_it_names_and_shows_the_device_online()
     assert worker.is_online
 
 
-def test_a_beat_leaves_attempts_alone_that_it_does_not_name_or_that_are_anothers(client):
+def test_a_heartbeat_renews_no_other_leases(client):
     worker, other = make_worker("one"), make_worker("two")
     mine, foreign = running_on(worker), running_on(other)
     Attempt.objects.update(lease_expires_at=LONG_AGO)
@@ -64,7 +64,7 @@ def test_a_beat_leaves_attempts_alone_that_it_does_not_name_or_that_are_anothers
         assert attempt.lease_expires_at == LONG_AGO
 
 
-def test_a_bad_token_is_told_as_at_the_check(client):
+def test_an_invalid_token_has_the_same_error_as_the_token_check(client):
     worker = make_worker()
     token = token_of(worker)
     revoke_worker(worker, by=None)
@@ -86,13 +86,13 @@ def test_a_bad_token_is_told_as_at_the_check(client):
         '{"sent_at": 1, "running": [1]}',
     ],
 )
-def test_a_body_that_is_no_heartbeat_is_refused(client, body):
+def test_an_invalid_body_is_rejected(client, body):
     answer = post(client, token_of(make_worker()), body)
     assert answer.status_code == 400
     assert answer.json()["error"] == "bad_request"
 
 
-def test_a_body_that_is_too_large_is_refused(client):
+def test_a_body_that_is_too_large_is_rejected(client):
     answer = beat(client, token_of(make_worker()), [uuid.uuid4() for _ in range(2000)])
     assert answer.status_code == 413
 
@@ -100,7 +100,7 @@ def test_a_body_that_is_too_large_is_refused(client):
 @pytest.mark.parametrize(
     ("length", "status"), [("abc", 400), ("-1", 400), ("²", 400), ("9" * 5000, 413)]
 )
-def test_a_length_that_is_no_number_is_refused(length, status):
+def test_an_invalid_content_length_is_rejected(length, status):
     answer = Client().post(
         "/api/agent/heartbeat/", "{}", content_type="application/json", CONTENT_LENGTH=length
     )

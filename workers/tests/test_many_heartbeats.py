@@ -48,13 +48,13 @@ def fleet(number: int) -> dict[int, frozenset]:
 
 
 @one_thread
-def test_twenty_devices_take_as_many_queries_as_two():
+def test_the_number_of_queries_does_not_depend_on_devices():
     few, many = fleet(2), fleet(20)
     assert len(queries_of(few)) == len(queries_of(many)) <= 3
 
 
 @one_thread
-def test_twenty_running_devices_take_as_many_queries_as_two():
+def test_the_number_of_queries_does_not_depend_on_running_devices():
     held = {
         attempt.worker_id: frozenset({attempt.pk})
         for attempt in (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(22))
@@ -67,7 +67,7 @@ def test_twenty_running_devices_take_as_many_queries_as_two():
 
 
 @one_thread
-def test_a_heartbeat_writes_the_pulse_and_never_the_device():
+def test_a_heartbeat_writes_only_the_row_of_the_last_heartbeat():
     held = fleet(3)
     last_seen(LONG_AGO)
     written = [sql for sql in queries_of(held) if not sql.startswith("SELECT")]
@@ -76,7 +76,7 @@ def test_a_heartbeat_writes_the_pulse_and_never_the_device():
 
 
 @one_thread
-def test_a_lease_is_written_again_only_when_a_quarter_of_it_has_passed(settings):
+def test_a_lease_is_renewed_only_after_a_quarter_of_it(settings):
     attempt = make_attempt()
     held = {attempt.worker_id: frozenset({attempt.pk})}
 
@@ -101,7 +101,7 @@ def test_a_heartbeat_renews_no_lease_of_another_device():
 
 
 @one_thread
-def test_a_device_that_comes_back_keeps_its_task_though_the_sweep_comes_at_once(monkeypatch):
+def test_a_device_that_reconnects_keeps_its_task_despite_a_concurrent_sweep(monkeypatch):
     attempt = make_attempt()
     last_seen(LONG_AGO)
     lose_attempt(attempt, reason="lease_expired")
@@ -138,7 +138,7 @@ def failing_for(worker: int, act):
 
 @one_thread
 @pytest.mark.parametrize("what", ["revive_attempts", "desired_state"])
-def test_a_row_that_cannot_be_read_keeps_no_other_device_from_its_orders(monkeypatch, what):
+def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, what):
     held = in_need_of_orders(3)
     last_seen(LONG_AGO)
     first, second, third = held
@@ -163,7 +163,7 @@ def noted_answers(monkeypatch) -> list[dict]:
 
 
 @threads
-async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
+async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
     worker, token = await enrolled()
     agent = await greeted(token)
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
@@ -188,9 +188,7 @@ async def test_a_lost_wake_up_is_made_good_by_the_next_heartbeat(monkeypatch):
 
 
 @threads
-async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
-    settings, monkeypatch
-):
+async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypatch):
     settings.BEATS_TOGETHER_S = 0.3
     calls = []
     answer = gateway.on_heartbeats
@@ -216,9 +214,7 @@ async def test_agents_that_beat_at_once_are_answered_by_one_look_into_the_rows(
 
 
 @threads
-async def test_what_is_logged_of_heartbeats_names_no_connection_that_began_it(
-    settings, monkeypatch
-):
+async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, monkeypatch):
     settings.BEATS_TOGETHER_S = 0.1
     named = []
     monkeypatch.setattr(gateway, "on_heartbeats", lambda *_: named.append(get_contextvars()) or {})
@@ -233,7 +229,7 @@ async def test_what_is_logged_of_heartbeats_names_no_connection_that_began_it(
 
 
 @threads
-async def test_of_agents_that_beat_at_once_only_the_revoked_one_is_closed(settings):
+async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
     settings.BEATS_TOGETHER_S = 0.3
     (_, token), (bad, bad_token) = await enrolled("good"), await enrolled("bad")
     staying, going = await greeted(token), await greeted(bad_token)
@@ -249,7 +245,7 @@ async def test_of_agents_that_beat_at_once_only_the_revoked_one_is_closed(settin
 
 
 @threads
-async def test_an_agent_that_goes_keeps_no_other_from_its_orders(settings, monkeypatch):
+async def test_an_agent_that_disconnects_does_not_block_orders_of_others(settings, monkeypatch):
     settings.BEATS_TOGETHER_S = 0.3
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     agents = []
@@ -275,7 +271,7 @@ async def test_an_agent_that_goes_keeps_no_other_from_its_orders(settings, monke
 
 
 @threads
-async def test_a_revoked_agent_that_cannot_be_told_keeps_no_other_from_its_orders(
+async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_others(
     settings, monkeypatch
 ):
     settings.BEATS_TOGETHER_S = 0.3
@@ -319,7 +315,7 @@ async def test_an_attempt_that_ends_while_its_heartbeat_waits_is_not_cancelled(s
 
 
 @threads
-async def test_an_agent_that_says_the_same_again_has_nothing_written_but_its_pulse(monkeypatch):
+async def test_a_repeated_hello_writes_only_the_last_heartbeat(monkeypatch):
     _, token = await enrolled()
     first = await greeted(token)
     await first.socket.disconnect()

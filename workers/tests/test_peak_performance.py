@@ -21,21 +21,21 @@ def introduce(worker: Worker, *roofs: MeasuredRoofs) -> Runtime:
     return worker.runtimes.get()
 
 
-def test_what_an_agent_measured_is_kept_with_its_runtime():
+def test_peak_performance_is_stored_with_the_runtime():
     runtime = introduce(make_worker(), ROOFS)
 
     assert runtime.roofs_of("cpu") == ROOFS
     assert runtime.roofs_of("cuda") is None
 
 
-def test_a_new_agent_without_limits_takes_the_old_ones_away():
+def test_peak_performance_that_is_no_longer_reported_is_removed():
     worker = make_worker()
     introduce(worker, ROOFS)
 
     assert introduce(worker).roofs == []
 
 
-def test_what_a_newer_agent_measures_besides_is_left_out():
+def test_unknown_devices_and_dtypes_are_ignored():
     strange = ROOFS.model_copy(update={"device": "npu"})
     mixed = ROOFS.model_copy(update={"peak_flops": {"Float32": 1e9, "Float8\u0000": 1e12}})
 
@@ -46,7 +46,7 @@ def test_what_a_newer_agent_measures_besides_is_left_out():
     ]
 
 
-def test_the_devices_page_tells_them():
+def test_the_list_of_devices_shows_peak_performance():
     introduce(make_worker(), ROOFS)
     client = Client()
     client.force_login(make_user())
@@ -54,7 +54,7 @@ def test_the_devices_page_tells_them():
     assert "cpu: 109.6 GFLOP/s · 23.70 GB/s" in client.get("/workers/").content.decode()
 
 
-def test_the_administration_tells_all_dtypes():
+def test_the_admin_site_shows_all_dtypes():
     both = ROOFS.model_copy(update={"peak_flops": {"Float32": 1.096e11, "QuantizedS8": 1.48e11}})
     worker = make_worker()
     introduce(worker, both)

@@ -56,7 +56,7 @@ def box_of(page: str, name: str) -> str:
     return tag
 
 
-def test_devices_are_ticked_in_one_list_that_needs_no_script(client, pool):
+def test_devices_are_selected_with_checkboxes(client, pool):
     make_worker("board")
     retire_worker(make_worker("old"), by=None)
     page = client.get(f"{POOLS}{pool.pk}/change/").content.decode()
@@ -67,7 +67,7 @@ def test_devices_are_ticked_in_one_list_that_needs_no_script(client, pool):
 
 
 @pytest.mark.parametrize("path", ["{pk}/change/", "add/", ""])
-def test_what_the_scripts_of_a_chinese_page_say_is_translated(client, pool, path):
+def test_texts_of_scripts_are_translated_to_chinese(client, pool, path):
     scripts = scripts_of(client.get(POOLS + path.format(pk=pool.pk)).content.decode())
     (catalogue,) = (script for script in scripts if "jsi18n" in script)
     known = client.get(catalogue).content.decode()

@@ -27,7 +27,7 @@ def act(client, worker: Worker, name: str, **fields):
     return client.post(f"/admin/workers/worker/{worker.pk}/act/{name}/", body, follow=True)
 
 
-def test_nobody_runs_scripts_unless_somebody_said_so(root):
+def test_scripts_are_not_allowed_by_default(root):
     worker = services.register_worker(name="box", by=root)
     gateway.on_hello(worker, SCRIPTS_HELLO)
     worker.refresh_from_db()
@@ -38,7 +38,7 @@ def test_nobody_runs_scripts_unless_somebody_said_so(root):
     )
 
 
-def test_an_administrator_reads_what_it_means_before_it_is_allowed(client, root):
+def test_allowing_scripts_needs_confirmation_with_a_warning(client, root):
     worker = make_worker("box")
     page = act(client, worker, "allow_scripts").content.decode()
     assert "Any Python code of those who may use this device will run on it" in page
@@ -57,7 +57,7 @@ def test_an_administrator_reads_what_it_means_before_it_is_allowed(client, root)
     assert "Scripts allowed" in log
 
 
-def test_the_page_of_hardware_says_what_is_missing(client, root):
+def test_the_admin_page_shows_what_is_missing(client, root):
     address = "/admin/workers/worker/{}/change/"
     for columns, words in (
         ({}, "<dt>Scripts</dt><dd>no</dd>"),
@@ -81,7 +81,7 @@ def test_the_page_of_hardware_says_what_is_missing(client, root):
         ({"offers_scripts": True}, "but no administrator of this site has", "/admin/workers/"),
     ],
 )
-def test_an_administrator_is_told_whose_word_is_missing(client, root, columns, words, link):
+def test_administrators_see_whose_permission_is_missing(client, root, columns, words, link):
     worker = make_worker("box", **columns)
     page = client.get(f"/workers/{worker.name}/").content.decode()
     text = page.partition('id="device-scripts"')[2].partition("</dd>")[0]
@@ -93,7 +93,7 @@ def test_an_administrator_is_told_whose_word_is_missing(client, root, columns, w
     assert words in notice
 
 
-def test_a_user_is_told_whose_word_is_missing_but_not_sent_to_the_administration(client):
+def test_users_see_whose_permission_is_missing_without_links_to_the_admin_site(client):
     worker = make_worker("box", offers_scripts=True)
     client.force_login(make_user("alice"))
     page = client.get(f"/workers/{worker.name}/").content.decode()
@@ -102,7 +102,7 @@ def test_a_user_is_told_whose_word_is_missing_but_not_sent_to_the_administration
     assert "Ask an administrator." in client.get("/tasks/new/").content.decode()
 
 
-def test_who_may_use_a_device_may_not_allow_them(client):
+def test_users_cannot_allow_scripts(client):
     alice = make_user("alice")
     worker = make_worker("box")
     client.force_login(alice)
@@ -110,7 +110,7 @@ def test_who_may_use_a_device_may_not_allow_them(client):
     assert not Worker.objects.get().allows_scripts
 
 
-def test_the_command_does_the_same():
+def test_the_command_allows_and_forbids_scripts():
     make_script_worker("box", allows_scripts=False)
     out = io.StringIO()
     call_command("workers", "allow-scripts", "box", stdout=out)

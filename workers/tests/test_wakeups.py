@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 
 @pytest.mark.django_db
-def test_who_is_woken_is_given_its_task_and_told_so():
+def test_a_waiting_task_is_assigned_and_ordered():
     worker, idle = with_a_task(), make_worker()
     assert woken(worker, idle) == {worker.pk: ["start"], idle.pk: []}
     assert Attempt.objects.get().worker == worker
@@ -48,7 +48,7 @@ def test_who_is_woken_is_given_its_task_and_told_so():
 @pytest.mark.production
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("model", [Task, Worker])
-def test_rows_that_somebody_has_locked_keep_no_other_device_waiting(model):
+def test_locked_rows_do_not_block_other_devices(model):
     ready, *locked = at_once(lambda: [with_a_task() for _ in range(31)])[0]
     is_held, over = threading.Event(), threading.Event()
 
@@ -76,7 +76,7 @@ def test_rows_that_somebody_has_locked_keep_no_other_device_waiting(model):
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_connected_device_gets_what_is_submitted_without_the_sweep():
+async def test_a_connected_device_gets_a_new_task_without_the_sweep():
     worker, token = await enrolled()
     agent = await greeted(token)
     task = await waiting(worker)
@@ -87,7 +87,7 @@ async def test_a_connected_device_gets_what_is_submitted_without_the_sweep():
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_who_is_woken_again_before_it_has_accepted_is_not_told_twice(monkeypatch):
+async def test_a_second_wake_up_does_not_repeat_an_order_before_its_timeout(monkeypatch):
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)

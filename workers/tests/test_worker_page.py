@@ -29,7 +29,7 @@ def page(user, worker) -> str:
     return answer.content.decode()
 
 
-def test_a_private_device_does_not_exist_for_a_stranger():
+def test_a_private_device_is_not_found_without_a_grant():
     alice, bob, root = make_user("alice"), make_user("bob"), make_user("root", is_staff=True)
     worker = make_worker("secret", is_public=False)
     Grant.objects.create(worker=worker, user=alice)
@@ -41,7 +41,7 @@ def test_a_private_device_does_not_exist_for_a_stranger():
     assert Client().get(address).status_code == 302
 
 
-def test_of_others_tasks_only_the_time_is_told():
+def test_tasks_of_other_users_show_only_their_times():
     alice, bob = make_user("alice"), make_user("bob")
     worker = make_worker("shared")
     make_waiting_task(alice, worker)
@@ -53,13 +53,13 @@ def test_of_others_tasks_only_the_time_is_told():
     assert "net.mge" in page(make_user("root", is_staff=True), worker)
 
 
-def test_where_it_stands_in_the_network_is_for_administrators():
+def test_network_addresses_are_shown_only_to_administrators():
     worker = make_worker(facts={"hostname": "rack-7", "ip": "10.1.2.3"})
     assert "rack-7" not in page(make_user(), worker)
     assert "10.1.2.3" in page(make_user("root", is_staff=True), worker)
 
 
-def test_problems_limits_and_labels_are_shown():
+def test_problems_peak_performance_and_labels_are_shown():
     worker = make_worker(
         labels={"chip": "Kirin 990"},
         facts={"labels": {"chip": "unknown", "build": "<b>nightly</b>"}, "cores": 8},
@@ -84,7 +84,7 @@ def test_problems_limits_and_labels_are_shown():
         ({"held_at": timezone.now(), "held_reason": "It is ill."}, "held back"),
     ],
 )
-def test_the_state_is_told_in_words(change, word):
+def test_the_status_is_shown_as_text(change, word):
     worker = make_worker()
     change_worker(worker.pk, **change)
     text = page(make_user(), worker)
@@ -93,7 +93,7 @@ def test_the_state_is_told_in_words(change, word):
     assert ("It is ill." in text) is (word == "held back")
 
 
-def test_why_it_is_held_is_told_in_the_readers_language():
+def test_the_reason_of_a_hold_is_translated():
     worker = make_worker(held_at=timezone.now(), held_reason="It is ill.")
     HealthCheck.objects.create(
         worker=worker, runtime_version="1.13.0", cause="schedule", result="failed", reason="crashed"
@@ -105,7 +105,7 @@ def test_why_it_is_held_is_told_in_the_readers_language():
     assert "最近一次健康检查未通过" in text
 
 
-def test_an_agent_that_is_behind_is_told(settings, tmp_path):
+def test_an_outdated_agent_is_marked(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
     worker = make_worker(agent_version="0.1.0+0000aaaa")
     assert "behind" not in page(make_user(), worker)
@@ -131,7 +131,7 @@ def ran(worker, spans, *, lost=False):
         )
 
 
-def test_utilisation_is_the_share_of_time_that_it_ran():
+def test_utilisation_is_the_share_of_time_with_attempts():
     worker = make_worker(slots=2)
     spans = [  # began, ended: hours ago
         (1, 0),  # 1 h within both
@@ -145,7 +145,7 @@ def test_utilisation_is_the_share_of_time_that_it_ran():
     assert usage.week == pytest.approx(31 / 24 / 7 / 2, abs=1e-3)
 
 
-def test_what_ran_until_it_was_lost_counts():
+def test_lost_attempts_count_towards_utilisation():
     worker = make_worker()
     ran(worker, [(2, 1), (30, 28), (25, 23)], lost=True)
     usage = usage_of(worker)
@@ -153,7 +153,7 @@ def test_what_ran_until_it_was_lost_counts():
     assert usage.week == pytest.approx(5 / 24 / 7, abs=1e-3)
 
 
-def test_what_still_runs_counts_and_never_more_than_all():
+def test_live_attempts_count_and_utilisation_is_at_most_one():
     worker = make_worker()
     attempt = assign_attempt(make_waiting_task(make_user(), worker), slot=0)
     begin = timezone.now() - datetime.timedelta(days=9)
@@ -162,7 +162,7 @@ def test_what_still_runs_counts_and_never_more_than_all():
     assert (usage.day, usage.week) == (1.0, 1.0)
 
 
-def test_the_page_costs_the_same_for_one_task_and_for_many(django_assert_num_queries):
+def test_the_number_of_queries_does_not_depend_on_tasks(django_assert_num_queries):
     reader = make_user()
     worker = make_worker()
     client = client_of(reader)
@@ -179,5 +179,5 @@ def test_the_page_costs_the_same_for_one_task_and_for_many(django_assert_num_que
 
 
 @pytest.mark.parametrize(("slots", "text"), [(1, "0 of 1 slot<"), (2, "0 of 2 slots<")])
-def test_slots_are_told_in_the_singular_too(slots, text):
+def test_the_number_of_slots_has_a_singular_form(slots, text):
     assert text in page(make_user(), make_worker(slots=slots))

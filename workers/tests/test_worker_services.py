@@ -36,7 +36,7 @@ def actions() -> list[str]:
         (services.publish_worker, services.hide_worker, "is_public"),
     ],
 )
-def test_a_switch_changes_and_is_noted_once_and_goes_back(root, act, back, field):
+def test_switches_change_are_audited_once_and_can_be_undone(root, act, back, field):
     worker = make_worker("box", is_public=False)
     before = getattr(worker, field)
     assert act(worker, by=root)
@@ -50,7 +50,7 @@ def test_a_switch_changes_and_is_noted_once_and_goes_back(root, act, back, field
     assert first.target_name == "box"
 
 
-def test_a_drained_device_finishes_what_it_runs_and_gets_nothing_new(root):
+def test_a_drained_device_finishes_its_attempts_and_gets_no_new_tasks(root):
     worker = make_worker()
     running = make_attempt(make_waiting_task(worker=worker))
     services.drain_worker(worker, by=root)
@@ -60,7 +60,7 @@ def test_a_drained_device_finishes_what_it_runs_and_gets_nothing_new(root):
         make_waiting_task(worker=worker)
 
 
-def test_resuming_lifts_a_hold_too(root):
+def test_resuming_releases_a_held_device(root):
     worker = make_worker()
     Worker.objects.filter(pk=worker.pk).update(held_at=timezone.now(), held_reason="timed_out")
     assert services.resume_worker(worker, by=root)
@@ -69,7 +69,7 @@ def test_resuming_lifts_a_hold_too(root):
     assert actions() == ["worker.release"]
 
 
-def test_revoking_voids_tokens_and_unused_codes(root):
+def test_revocation_ends_tokens_and_unused_codes(root):
     worker = make_worker()
     _, token = redeem_code(issue_code(worker))
     code = services.enrol_worker(worker, by=root)
@@ -84,7 +84,7 @@ def test_revoking_voids_tokens_and_unused_codes(root):
     assert actions() == ["worker.revoke", "worker.enrol"]
 
 
-async def test_a_revoked_agents_connection_is_told_at_once(transactional_db):
+async def test_revocation_wakes_the_connection_of_the_agent(transactional_db):
     worker = await database_sync_to_async(make_worker)()
     layer = get_channel_layer()
     await layer.group_add(worker_group(worker.pk), "agent-connection")
@@ -107,14 +107,14 @@ def test_retiring_frees_the_name_and_keeps_the_history(root):
     assert actions() == ["worker.create", "worker.retire"]
 
 
-def test_a_long_name_leaves_room_for_the_mark(root):
+def test_a_long_name_is_truncated_for_the_suffix(root):
     worker = make_worker("x" * 60)
     services.retire_worker(worker, by=root)
     assert len(worker.name) == 60
     worker.full_clean()
 
 
-def test_what_waits_for_a_retired_device_fails_at_the_next_sweep_with_the_reason(root):
+def test_tasks_waiting_for_a_retired_device_fail_at_the_next_sweep(root):
     worker = make_worker()
     task = make_waiting_task(worker=worker)
     services.retire_worker(worker, by=root)
@@ -123,7 +123,7 @@ def test_what_waits_for_a_retired_device_fails_at_the_next_sweep_with_the_reason
     assert (task.state, task.outcome, task.reason) == ("finished", "failed", "worker_retired")
 
 
-def test_what_runs_on_a_retired_device_is_lost_with_its_lease_and_not_tried_there_again(root):
+def test_attempts_on_a_retired_device_are_lost_with_their_lease_and_not_retried_there(root):
     worker = make_worker()
     attempt = make_attempt(make_waiting_task(worker=worker))
     services.retire_worker(worker, by=root)
@@ -145,14 +145,14 @@ def test_what_runs_on_a_retired_device_is_lost_with_its_lease_and_not_tried_ther
         services.enrol_worker,
     ],
 )
-def test_a_retired_device_takes_no_other_change(root, act):
+def test_a_retired_device_cannot_be_changed(root, act):
     worker = make_worker()
     services.retire_worker(Worker.objects.get(pk=worker.pk), by=root)
     with refused("worker_retired"):
         act(worker, by=root)  # read before it was retired
 
 
-def test_a_code_that_was_issued_before_retirement_lets_nobody_in(root):
+def test_a_code_issued_before_retirement_is_invalid(root):
     worker = make_worker()
     code = services.enrol_worker(worker, by=root)
     services.retire_worker(worker, by=root)
@@ -161,18 +161,18 @@ def test_a_code_that_was_issued_before_retirement_lets_nobody_in(root):
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 61, "a\nb"])
-def test_a_name_that_is_none_is_refused(name):
+def test_an_invalid_name_is_rejected(name):
     with refused("worker_name_bad"):
         services.register_worker(name=name, by=None)
 
 
-def test_a_name_that_is_taken_is_refused():
+def test_a_name_in_use_is_rejected():
     make_worker("box")
     with refused("worker_name_taken"):
         services.register_worker(name="box", by=None)
 
 
-def test_several_users_get_several_devices_at_once_and_lose_them(root):
+def test_several_devices_are_granted_to_several_users_and_revoked(root):
     users = [make_user(name) for name in ("bob", "carol")]
     workers = [make_worker(is_public=False) for _ in range(2)]
     ids = [user.pk for user in users]
@@ -187,7 +187,7 @@ def test_several_users_get_several_devices_at_once_and_lose_them(root):
     assert entry.after == {user.email: False for user in users}
 
 
-def test_granting_twice_and_naming_twice_changes_nothing(root):
+def test_duplicate_grants_and_names_have_no_effect(root):
     bob, worker = make_user("bob"), make_worker(is_public=False)
     twice = [bob.pk, bob.email, " BOB@Example.com "]
     assert add_grants(users=twice, workers=[worker.pk, worker.name], by=root) == 1
@@ -199,7 +199,7 @@ def test_granting_twice_and_naming_twice_changes_nothing(root):
     assert actions() == ["grant.remove", "grant.add"]
 
 
-def test_users_that_are_gone_are_refused_by_name_and_nobody_is_granted_anything(root):
+def test_unknown_users_are_named_in_the_error_and_nothing_is_granted(root):
     bob, worker = make_user("bob"), make_worker(is_public=False)
     gone = make_user("gone")
     number = gone.pk
@@ -212,7 +212,7 @@ def test_users_that_are_gone_are_refused_by_name_and_nobody_is_granted_anything(
     assert actions() == []
 
 
-def test_users_who_are_shut_out_get_nothing_but_can_lose_it(root):
+def test_deactivated_users_get_no_grants_but_can_lose_them(root):
     bob, worker = make_user("bob", is_active=False), make_worker(is_public=False)
     with refused("users_inactive"):
         add_grants(users=[bob.pk], workers=[worker.pk], by=root)
@@ -220,7 +220,7 @@ def test_users_who_are_shut_out_get_nothing_but_can_lose_it(root):
     assert remove_grants(users=[bob.pk], workers=[worker.pk], by=root) == 1
 
 
-def test_devices_that_are_unknown_or_retired_are_refused_by_name(root):
+def test_unknown_and_retired_devices_are_named_in_the_error(root):
     bob, worker = make_user("bob"), make_worker("box", is_public=False)
     with refused("workers_unknown"):
         add_grants(users=[bob.pk], workers=["no-such", worker.pk], by=root)
@@ -229,7 +229,7 @@ def test_devices_that_are_unknown_or_retired_are_refused_by_name(root):
         add_grants(users=[bob.pk], workers=[worker.pk], by=root)
 
 
-def test_the_names_of_devices_tell_case_apart(root):
+def test_names_of_devices_are_case_sensitive(root):
     bob = make_user("bob")
     small, large = make_worker("box", is_public=False), make_worker("BOX", is_public=False)
     add_grants(users=[bob.pk], workers=["BOX"], by=root)
@@ -237,7 +237,7 @@ def test_the_names_of_devices_tell_case_apart(root):
     assert not may_use_worker(bob, small)
 
 
-def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
+def test_the_second_of_two_concurrent_users_of_a_name_gets_an_error(root, monkeypatch):
     """Simulate two transactions that both check the name before either of them writes."""
     box, other = make_worker("box"), make_worker("other")
     monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda rows: False)
@@ -263,7 +263,7 @@ def test_of_two_who_choose_a_name_at_once_the_second_is_told(root, monkeypatch):
         ({"name": "new", "pools": ["none"]}, "pools_unknown"),
     ],
 )
-def test_a_change_that_cannot_be_changes_nothing(root, changes, code):
+def test_an_invalid_change_has_no_effect(root, changes, code):
     make_worker("taken")
     worker = make_worker("box", labels={"chip": "old"})
     before = Worker.objects.values().get(pk=worker.pk)
@@ -272,7 +272,7 @@ def test_a_change_that_cannot_be_changes_nothing(root, changes, code):
     assert (Worker.objects.values().get(pk=worker.pk), actions()) == (before, [])
 
 
-def test_many_users_are_found_in_as_many_queries_as_few(root, django_assert_num_queries):
+def test_the_number_of_queries_does_not_depend_on_users(root, django_assert_num_queries):
     worker = make_worker(is_public=False)
     users = [make_user(f"user{number}") for number in range(20)]
     add_grants(users=[root.pk, root.email], workers=[worker.pk, worker.name], by=root)

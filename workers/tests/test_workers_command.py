@@ -21,7 +21,7 @@ def workers(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_one_line_enrols_a_device_that_is_registered_with_it():
+def test_enrol_registers_a_device_and_prints_the_command():
     line = workers("enrol", "pi-4").strip()
     assert line.count("\n") == 0
     assert line.startswith("curl ")
@@ -31,7 +31,7 @@ def test_one_line_enrols_a_device_that_is_registered_with_it():
     assert code not in str(list(AuditEntry.objects.values()))
 
 
-def test_enrolling_once_more_voids_the_line_before():
+def test_enrolling_again_revokes_the_previous_code():
     first = workers("enrol", "pi-4", "--public").split("--code ")[1].split()[0]
     assert "python -m agent enrol" in workers("enrol", "pi-4", "--with", "clone")
     with pytest.raises(Exception, match="code_used"):
@@ -52,7 +52,7 @@ def test_a_device_is_drained_and_resumed():
     assert Worker.objects.get().is_enabled
 
 
-def test_retiring_asks_first_and_takes_the_device_out_of_lists(monkeypatch):
+def test_retirement_needs_confirmation_and_removes_the_device_from_lists(monkeypatch):
     make_worker("pi-4")
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))  # a pipe is nobody
     with pytest.raises(CommandError, match="--yes"):
@@ -64,14 +64,14 @@ def test_retiring_asks_first_and_takes_the_device_out_of_lists(monkeypatch):
     assert "retired" in workers("list", "--retired")
 
 
-def test_of_several_of_which_one_is_unknown_none_is_changed():
+def test_an_unknown_device_prevents_all_changes():
     make_worker("pi-4")
     with pytest.raises(CommandError, match="There is no device none"):
         workers("drain", "pi-4", "none")
     assert Worker.objects.get().is_enabled
 
 
-def test_a_list_counts_what_waits_and_what_lives():
+def test_the_list_counts_waiting_tasks_and_live_attempts():
     busy = make_worker("busy")
     alice = make_user()
     for _ in range(3):
@@ -84,7 +84,7 @@ def test_a_list_counts_what_waits_and_what_lives():
 
 
 @pytest.mark.usefixtures("storage")
-def test_a_health_check_is_asked_for_and_a_device_that_is_away_stops_no_other():
+def test_a_health_check_is_requested_and_an_offline_device_does_not_block_others():
     make_worker("away", online=False), make_worker("box")
     out = io.StringIO()
     with pytest.raises(CommandError, match=r"^away cannot be checked now"):
