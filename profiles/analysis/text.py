@@ -7,7 +7,7 @@ with a traceback or mixes up rows, this module prints the intended output.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 from typing import Literal, get_args
 
 import numpy as np
@@ -185,12 +185,13 @@ def _table_pieces(columns: ProfileColumns, selection: Selection, top: int) -> It
     """Yield the drawn table; its rows are produced twice if they are too many to be kept."""
     titles = [title.format(side=selection.side) for title in _COLUMNS]
     grid = Grid(titles)
-    pieces = _in_pieces(columns, selection, top)
-    kept = list(islice(pieces, _KEPT_PIECES))
-    for piece in chain(kept, pieces):
+    kept: list[list[list[Line]]] = []
+    count = 0
+    for count, piece in enumerate(_in_pieces(columns, selection, top), 1):
         grid.add(piece)
-    is_all = len(kept) < _KEPT_PIECES
-    made = kept if is_all else _in_pieces(columns, selection, top)
+        if count <= _KEPT_PIECES:
+            kept.append(piece)
+    made = kept if count == len(kept) else _in_pieces(columns, selection, top)
     all_rows = chain.from_iterable(made)
     if grid.is_plain or grid.lines > _TABULATE_LINES:
         yield from grid.draw(all_rows)
