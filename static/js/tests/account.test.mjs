@@ -4,13 +4,13 @@ import { test } from "node:test";
 import { storeTimeZone } from "../zone.js";
 import { localTime } from "../format.js";
 
-test("a time is told in the chosen zone, over midnight and in summer", () => {
+test("a time is formatted in the user's time zone, across midnight and in summer", () => {
   assert.equal(localTime("2026-11-20T22:30:05Z", true, "Asia/Shanghai"), "2026-11-21 06:30:05");
   assert.equal(localTime("2026-11-20T16:00:00Z", false, "Asia/Shanghai"), "2026-11-21 00:00");
   assert.equal(localTime("2026-07-01T12:00:00+02:00", false, "America/New_York"), "2026-07-01 06:00");
 });
 
-test("the zone is told once, and again when it changes", () => {
+test("the cookie of the time zone is set once, and again after a change", () => {
   const written = [];
   const doc = {
     get cookie() {

@@ -12,7 +12,7 @@ import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from ".
 import { barsOf } from "../charts/types.js";
 import { percent, scaled, seconds, timeUnit } from "../format.js";
 
-test("times, speeds and shares read as on the server", () => {
+test("times, speeds and shares are formatted as on the server", () => {
   assert.equal(seconds(0.0123456), "12.35 ms");
   assert.equal(seconds(5e-6), "5.000 µs");
   assert.equal(seconds(0), "0 s");
@@ -29,13 +29,13 @@ test("times side by side have one unit", () => {
   assert.deepEqual([0, 3000, 1500, 120].map(axisMicro(3000)), ["0 ms", "3 ms", "1.5 ms", "0.12 ms"]);
 });
 
-test("a name on a canvas keeps its letters and shows what would hide or turn text", () => {
+test("a name on a canvas keeps its letters, and invisible and bidirectional characters are replaced", () => {
   assert.equal(clean("conv\n<b>\u202eevil"), "conv\ufffd<b>\ufffdevil");
   assert.equal(clean("👩‍💻 卷积"), "👩‍💻 卷积");
   assert.equal(clean("x".repeat(500)).length, 120);
 });
 
-test("keys go through the items and stop at both ends", () => {
+test("keys move through the items and stop at both ends", () => {
   assert.equal(nextItem("ArrowRight", -1, 3), 0);
   assert.equal(nextItem("ArrowLeft", -1, 3), 2);
   assert.equal(nextItem("ArrowRight", 2, 3), 2);
@@ -45,7 +45,7 @@ test("keys go through the items and stop at both ends", () => {
   assert.equal(nextItem("Home", 0, 0), null);
 });
 
-test("an operator is found in all its bars, also in merged ones", () => {
+test("an operator is found in all its bars, including merged ones", () => {
   const counts = [1, 3, 1];
   const rows = [7, 7, 8, 7, 9];
   assert.deepEqual([...firstsOf(counts)], [0, 1, 4]);
@@ -66,13 +66,13 @@ test("a window of time stays inside and keeps its size", () => {
   assert.ok(high > low);
 });
 
-test("a bar out of sight comes to the middle, one in sight moves nothing", () => {
+test("a hidden bar is moved to the middle of the window; a visible one does not move it", () => {
   assert.deepEqual(showing([0, 10], [2, 3], 100), [0, 10]);
   assert.deepEqual(showing([0, 10], [49, 51], 100), [45, 55]);
   assert.deepEqual(showing([0, 1], [40, 60], 100), [38, 62]);
 });
 
-test("finer bars are fetched where bars are merged, and the first ones serve again outside", () => {
+test("finer bars are fetched for merged bars, and the first bars are used again for large views", () => {
   const whole = { range: [0, 100], merged: true, span: 100, wholeMerged: true };
   assert.equal(toFetch([0, 100], whole), null);
   assert.equal(toFetch([0, 60], whole), null);
@@ -85,28 +85,28 @@ test("finer bars are fetched where bars are merged, and the first ones serve aga
   assert.equal(toFetch([1, 2], small), null);
 });
 
-test("types are ranked by their time, and odd times do not count", () => {
-  const known = withTypes({ names: ["a", "b", "c", "d"], types: [0, 1, 1, -1], type_names: ["X", "Y"], us: [5, 4, 4, null] });
-  assert.equal(known.total, 13);
-  assert.deepEqual(known.order, [1, 0]);
-  assert.deepEqual([0, 1, 3].map(known.rankOf), [1, 0, -1]);
-  assert.equal(known.typeOf(3), "");
+test("types are ranked by their time, without invalid times", () => {
+  const operators = withTypes({ names: ["a", "b", "c", "d"], types: [0, 1, 1, -1], type_names: ["X", "Y"], us: [5, 4, 4, null] });
+  assert.equal(operators.total, 13);
+  assert.deepEqual(operators.order, [1, 0]);
+  assert.deepEqual([0, 1, 3].map(operators.rankOf), [1, 0, -1]);
+  assert.equal(operators.typeOf(3), "");
 });
 
-test("many types are the largest and one bar for the others", () => {
+test("many types become a bar for each of the largest and one for the others", () => {
   const data = { types: [3, 1, 2, 0], us: [9, 5, 2, 1], operators: [1, 1, 4, 2] };
   assert.deepEqual(barsOf(data, 2).at(-1), { codes: [2, 0], us: 3, operators: 6 });
   assert.equal(barsOf(data, 3).length, 4);
   assert.deepEqual(barsOf({ types: [], us: [], operators: [] }), []);
 });
 
-test("axes of the roofline end at powers of ten, also for one value or none", () => {
+test("axes of the roofline end at powers of ten, even for one value or none", () => {
   assert.deepEqual(decades([0.03, 42]), [0.01, 100]);
   assert.deepEqual(decades([10]), [10, 100]);
   assert.deepEqual(decades([0, NaN, Infinity]), [1, 10]);
 });
 
-test("each roof starts where memory is fast enough for it", () => {
+test("each compute line starts where it meets the memory line", () => {
   const lines = roofLines({ roofs: [{ name: "Int8", flops: 400 }, { name: "Float32", flops: 100 }], bytes_s: 10 }, [1, 1000]);
   assert.deepEqual(lines[0].points, [[1, 10], [40, 400]]);
   assert.deepEqual(lines[1].points, [[40, 400], [1000, 400]]);
@@ -114,7 +114,7 @@ test("each roof starts where memory is fast enough for it", () => {
   assert.deepEqual(roofLines({ roofs: [{ name: "", flops: 0 }], bytes_s: 0 }, [1, 10]), []);
 });
 
-test("labels of roofs keep clear of each other", () => {
+test("labels of compute lines do not overlap", () => {
   assert.deepEqual(labelShifts([]), []);
   assert.deepEqual(labelShifts([20, 60]), [0, 0]);
   for (const tops of [[20, 26], [26, 20], [20, 25, 30], [20, 20, 60]]) {
@@ -123,7 +123,7 @@ test("labels of roofs keep clear of each other", () => {
   }
 });
 
-test("the area of a point is its time", () => {
+test("the area of a point is proportional to its time", () => {
   assert.equal(diameter(100, 100) / diameter(25, 100), 2);
   assert.equal(diameter(0, 0), 7);
 });
@@ -133,7 +133,7 @@ const TREE = [
   { r: [5], t: 9 },
 ];
 
-/** Operator 1 is of type 0, the others of type 1; each takes a time of its own. */
+/** Operator 1 is of type 0, the others of type 1; all have different times. */
 const NODES = {
   nameOf: (row) => `op${row}`,
   moreName: (n) => `${n} more`,
@@ -170,11 +170,11 @@ test("a treemap with too many nodes shows the upper levels first", () => {
   assert.equal(depthFor([]), 1);
 });
 
-test("a curve has as many points as can be seen, its end among them", () => {
+test("a curve has at most two points per pixel, including the last one", () => {
   assert.deepEqual(downsample(4, 100), [0, 1, 2, 3]);
-  const kept = downsample(10_000, 500);
-  assert.ok(kept.length <= 1_002);
-  assert.equal(kept.at(-1), 9_999);
+  const points = downsample(10_000, 500);
+  assert.ok(points.length <= 1_002);
+  assert.equal(points.at(-1), 9_999);
   assert.deepEqual(downsample(0, 100), []);
 });
 
@@ -184,12 +184,12 @@ test("the cumulative curve of a total of zero has nothing to draw", () => {
   assert.equal(cumulativePicture({ data, operators, words: {}, chart: {} }).length, 0);
 });
 
-test("a label can be read on every colour of the palette", () => {
+test("a label has enough contrast on every colour of the palette", () => {
   assert.equal(inkOn("#0072b2"), "#ffffff");
   assert.equal(inkOn("#e69f00"), "#000000");
   assert.equal(inkOn("#56b4e9"), "#000000");
 });
 
-test("a computed colour is read as the palette writes it", () => {
+test("a computed colour is converted to the palette's format", () => {
   assert.equal(hexOf("rgb(13, 92, 99)"), "#0d5c63");
 });

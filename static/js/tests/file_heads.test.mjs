@@ -5,7 +5,7 @@ import { inspectData, inspectModel, inspectProgram, readModel, readNpy } from ".
 
 const bytes = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
 
-/** An .npy file as numpy writes it, with this header and so many bytes of data. */
+/** An .npy file as numpy writes it, with this header and `dataBytes` bytes of data. */
 function npy(header, dataBytes, { version = "\x01\x00" } = {}) {
   const length = String.fromCharCode(header.length % 256, Math.floor(header.length / 256));
   const text = `\x93NUMPY${version}${length}${version[0] === "\x01" ? "" : "\0\0"}${header}`;
@@ -15,7 +15,7 @@ function npy(header, dataBytes, { version = "\x01\x00" } = {}) {
 const header = (shape, { descr = "'<f4'", fortran = "False" } = {}) =>
   `{'descr': ${descr}, 'fortran_order': ${fortran}, 'shape': ${shape}, }          \n`;
 
-test("type and shape of an array are read from its header", () => {
+test("dtype and shape of an array are read from its header", () => {
   assert.deepEqual(readNpy(...npy(header("(2, 3)"), 24)), {
     arrays: [{ name: "", dtype: "float32", shape: [2, 3] }],
     isFortran: false,
@@ -25,13 +25,13 @@ test("type and shape of an array are read from its header", () => {
   ]);
 });
 
-test("the order of axes is told", () => {
+test("Fortran order is detected", () => {
   assert.equal(readNpy(...npy(header("(2, 3)", { fortran: "True" }), 24)).isFortran, true);
-  // one axis has one order only
+  // with one axis, both orders are the same
   assert.equal(readNpy(...npy(header("(6,)", { fortran: "True" }), 24)).isFortran, false);
 });
 
-test("an array that cannot be an input is refused", () => {
+test("an array that cannot be an input is rejected", () => {
   const code = (...args) => readNpy(...args).code;
   assert.equal(code(...npy(header("(2,)", { descr: "'|O'" }), 8)), "input_pickled");
   assert.equal(code(...npy(header("(2,)", { descr: "[('a', '<f4')]" }), 8)), "input_structured");
@@ -50,52 +50,52 @@ test("an array that cannot be an input is refused", () => {
     size: npy(header("(2, 3)"), 20)[1],
   });
   assert.equal(readNpy(...npy(header("(2, 3)"), 25)).extra, "1");
-  // a size that no double holds exactly
+  // a size that a double cannot represent exactly
   assert.equal(code(...npy(header("(9007199254740993, 3)"), 9)), "input_cut_short");
   assert.equal(code(...npy("{'shape': (-1,)}", 4)), "input_header");
   assert.equal(code(bytes("\x93NUMPY\x01\x00\xff"), 9), "input_header");
 });
 
-test("types of the Python package alone are refused for a compiled load_and_run", () => {
+test("dtypes that only the Python package reads are rejected for a compiled load_and_run", () => {
   const [head, size] = npy(header("(2,)", { descr: "'<i8'" }), 16);
   assert.equal(readNpy(head, size, "wheel").code, undefined);
   assert.equal(readNpy(head, size, "binary").code, "input_dtype_not_here");
 });
 
-test("what is no array is told by its first bytes", async () => {
-  const look = (name, content) => inspectData(new File([content], name), "wheel");
-  assert.equal((await look("x.npy", "hello")).code, "input_not_npy");
-  assert.equal((await look("x.npz", bytes("PK\x03\x04 ..."))).code, "input_zip");
-  assert.equal((await look("x.npy", bytes("\x80\x04 ..."))).code, "input_pickled");
-  assert.deepEqual((await look("x.ppm", bytes(`P6\n4 3\n255\n${"\0".repeat(36)}`))).arrays[0].shape, [1, 3, 4, 3]);
-  assert.equal((await look("x.pgm", "P2 1 1 255 7")).code, "input_picture");
-  assert.deepEqual((await look("x.json", '{"a": {"shape": [1, 2], "type": "int", "raw": [1, 2]}}')).arrays, [
+test("other file types are detected by their first bytes", async () => {
+  const inspect = (name, content) => inspectData(new File([content], name), "wheel");
+  assert.equal((await inspect("x.npy", "hello")).code, "input_not_npy");
+  assert.equal((await inspect("x.npz", bytes("PK\x03\x04 ..."))).code, "input_zip");
+  assert.equal((await inspect("x.npy", bytes("\x80\x04 ..."))).code, "input_pickled");
+  assert.deepEqual((await inspect("x.ppm", bytes(`P6\n4 3\n255\n${"\0".repeat(36)}`))).arrays[0].shape, [1, 3, 4, 3]);
+  assert.equal((await inspect("x.pgm", "P2 1 1 255 7")).code, "input_picture");
+  assert.deepEqual((await inspect("x.json", '{"a": {"shape": [1, 2], "type": "int", "raw": [1, 2]}}')).arrays, [
     { name: "a", dtype: "int32", shape: [1, 2] },
   ]);
-  assert.equal((await look("x.json", '{"a": {"shape": [3], "type": "int", "raw": [1, 2]}}')).code, "input_json_numbers");
+  assert.equal((await inspect("x.json", '{"a": {"shape": [3], "type": "int", "raw": [1, 2]}}')).code, "input_json_numbers");
 });
 
-test("a model is known by its first bytes", async () => {
-  const look = async (content, kind = "wheel") => (await inspectModel(new File([content], "x.mge"), kind)).code;
-  assert.equal(await look(bytes("\x0c\0\0\0\0\0\0\0mgv2aaaa")), undefined);
-  assert.equal(await look(bytes("\xff\0\0\0\0\0\0\0mgv2aaaa")), "model_cut_short");
-  for (const start of ["mgb0001", "mgb0000a", "MGBS", "MGBC", "packed_model"]) assert.equal(await look(start), undefined);
-  assert.equal(await look("mgbtest0"), "model_test_case");
-  // any device may be a compiled load_and_run, which reads it
-  for (const kind of ["binary", ""]) assert.equal(await look("mgbtest0", kind), undefined);
-  assert.equal(await look("import megengine"), "model_text");
-  assert.equal(await look(bytes("\x08\x07\x12\0\0")), "model_unknown");
+test("a model is detected by its first bytes", async () => {
+  const inspect = async (content, kind = "wheel") => (await inspectModel(new File([content], "x.mge"), kind)).code;
+  assert.equal(await inspect(bytes("\x0c\0\0\0\0\0\0\0mgv2aaaa")), undefined);
+  assert.equal(await inspect(bytes("\xff\0\0\0\0\0\0\0mgv2aaaa")), "model_cut_short");
+  for (const start of ["mgb0001", "mgb0000a", "MGBS", "MGBC", "packed_model"]) assert.equal(await inspect(start), undefined);
+  assert.equal(await inspect("mgbtest0"), "model_test_case");
+  // "any device" may have a compiled load_and_run, which reads it
+  for (const kind of ["binary", ""]) assert.equal(await inspect("mgbtest0", kind), undefined);
+  assert.equal(await inspect("import megengine"), "model_text");
+  assert.equal(await inspect(bytes("\x08\x07\x12\0\0")), "model_unknown");
   assert.deepEqual(readModel(bytes("\x89PNG\r\n"), 100, "wheel"), { code: "model_other", what: "picture" });
   assert.deepEqual(readModel(bytes("PK\x03\x04"), 100, "wheel"), { code: "model_other", what: "zip" });
 });
 
-test("a program is known by its first bytes", async () => {
-  const look = async (name, content) => (await inspectProgram(new File([content], name))).code;
-  assert.equal(await look("a.py", "print('数据')"), undefined);
-  assert.equal(await look("a.py", bytes("# coding: latin-1\nx = '\xe9'")), undefined);
-  assert.equal(await look("a.py", bytes("\xe9\xff")), "script_not_text");
-  assert.equal(await look("a.py", "mgb0001"), "script_is_model");
-  assert.equal(await look("a.py", bytes("PK\x03\x04")), "script_is_zip");
-  assert.equal(await look("a.zip", bytes("PK\x03\x04")), undefined);
-  assert.equal(await look("a.zip", "print()"), "script_not_zip");
+test("a program is detected by its first bytes", async () => {
+  const inspect = async (name, content) => (await inspectProgram(new File([content], name))).code;
+  assert.equal(await inspect("a.py", "print('数据')"), undefined);
+  assert.equal(await inspect("a.py", bytes("# coding: latin-1\nx = '\xe9'")), undefined);
+  assert.equal(await inspect("a.py", bytes("\xe9\xff")), "script_not_text");
+  assert.equal(await inspect("a.py", "mgb0001"), "script_is_model");
+  assert.equal(await inspect("a.py", bytes("PK\x03\x04")), "script_is_zip");
+  assert.equal(await inspect("a.zip", bytes("PK\x03\x04")), undefined);
+  assert.equal(await inspect("a.zip", "print()"), "script_not_zip");
 });

@@ -15,7 +15,7 @@ const VIEW = {
   problems: [],
 };
 
-test("a row is shown by its operator, a weight's row by the operator that reads it", () => {
+test("the node of a row is its operator; of a weight's row, the operator that reads it", () => {
   const view = makeView(VIEW);
   assert.equal(view.nodeOf(7), "[1] conv");
   assert.equal(view.nodeOf(3), "[1] conv");
@@ -23,18 +23,18 @@ test("a row is shown by its operator, a weight's row by the operator that reads 
   assert.equal(view.nodeOf(null), undefined);
 });
 
-test("a node leads to a row, to a block, or nowhere", () => {
+test("a node has a row, a block that it opens, or neither", () => {
   const view = makeView(VIEW);
   assert.deepEqual(view.target("[1] conv"), { row: 7, place: null });
   assert.deepEqual(view.target("block layer1.0"), { row: null, place: "layer1.0" });
   assert.deepEqual(view.target("__proto__"), { row: null, place: null });
 });
 
-test("blocks are listed with what they open", () => {
+test("blocks are listed with the places that they open", () => {
   assert.deepEqual(makeView(VIEW).blocks, [["block layer1.0", "layer1.0"]]);
 });
 
-test("the address holds what is open, and keeps what belongs to others", () => {
+test("the URL contains the open part, and other parameters stay", () => {
   assert.deepEqual(readAddress(""), { isOpen: false, place: "", colour: "" });
   const address = writeAddress("http://site/tasks/1/result/?op=4&scope=old", { place: "a.b:0-9", colour: "" });
   assert.equal(address.search, "?op=4&scope=a.b%3A0-9&view=graph");

@@ -29,22 +29,22 @@ function picture(actions = []) {
   return new FlowPicture({ data: DATA, words: WORDS, chart, echarts: null, parts: { tools } });
 }
 
-test("an axis of bytes ends above the most, in steps of powers of two", () => {
+test("an axis of bytes ends above the maximum, with ticks at powers of two", () => {
   assert.deepEqual(bytesAxis(3_000_000), { min: 0, interval: 1_048_576, max: 3_145_728 });
   assert.deepEqual(bytesAxis(0), { min: 0, interval: 1, max: 1 });
 });
 
-test("a tensor is told by name, size, life and address", () => {
-  const made = picture();
-  assert.equal(made.length, 2);
-  assert.deepEqual(made.describe(0), [
+test("a tensor is described by name, size, lifetime and address", () => {
+  const flow = picture();
+  assert.equal(flow.length, 2);
+  assert.deepEqual(flow.describe(0), [
     "before", "1.0 KiB, 256 Float32", "0 µs to 100.0 µs, 100.0 µs long", "at 0x10", "alive",
   ]);
-  assert.equal(made.describe(1)[0], "conv\ufffd:0");
-  assert.equal(made.describe(1).length, 4);
+  assert.equal(flow.describe(1)[0], "conv\ufffd:0");
+  assert.equal(flow.describe(1).length, 4);
 });
 
-test("unused addresses are marked where regions meet, and the peak in both parts", () => {
+test("gaps between address regions are marked, and the peak is marked in both parts", () => {
   const [curve, tensors] = picture().option({}).series;
   assert.deepEqual(curve.markLine.data, [{ xAxis: 80 }]);
   assert.equal(curve.markLine.label.align, "right");
@@ -52,15 +52,15 @@ test("unused addresses are marked where regions meet, and the peak in both parts
   assert.deepEqual(tensors.data, [[0, 100, 0, 1024], [60, 90, 1_000_000, 3_000_000]]);
 });
 
-test("keys zoom, and a tensor outside of the window is brought into it", () => {
+test("keys zoom, and a hidden tensor is brought into view", () => {
   const actions = [];
-  const made = picture(actions);
-  assert.equal(made.onKey({ key: "x" }), false);
-  made.onKey({ key: "+" });
-  assert.deepEqual(made.view, [25, 75]);
-  made.show(1);
-  assert.deepEqual(made.view, [50, 100]);
-  made.onKey({ key: "0" });
-  assert.deepEqual(made.view, [0, 100]);
+  const flow = picture(actions);
+  assert.equal(flow.onKey({ key: "x" }), false);
+  flow.onKey({ key: "+" });
+  assert.deepEqual(flow.view, [25, 75]);
+  flow.show(1);
+  assert.deepEqual(flow.view, [50, 100]);
+  flow.onKey({ key: "0" });
+  assert.deepEqual(flow.view, [0, 100]);
   assert.equal(actions.length, 3);
 });

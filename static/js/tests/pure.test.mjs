@@ -5,31 +5,31 @@ import { bytesize, fill } from "../format.js";
 import { getJson, onSessionEnd, postJson } from "../requests.js";
 import { waitMs } from "../socket.js";
 
-test("sizes read like the server's", () => {
+test("sizes are formatted as on the server", () => {
   assert.equal(bytesize(0), "0 B");
   assert.equal(bytesize(1023), "1023 B");
   assert.equal(bytesize(1536), "1.5 KiB");
   assert.equal(bytesize(5 * 1024 ** 3), "5.0 GiB");
 });
 
-test("a place without a value stays", () => {
+test("a placeholder without a value stays", () => {
   assert.equal(fill("{name} is {what}", { name: "{what}" }), "{what} is {what}");
 });
 
-test("waits for a reconnect lie between half a second and half a minute and grow", () => {
+test("waits before a reconnect grow from half a second to half a minute", () => {
   assert.equal(waitMs(0, () => 0), 500);
   assert.equal(waitMs(0, () => 1), 1000);
   assert.equal(waitMs(3, () => 0), 4000);
   assert.equal(waitMs(1000, () => 1), 30_000);
 });
 
-test("a session has ended by the login page, 401 or a refused CSRF token, not by any 403", async (t) => {
+test("the login page, a 401 or a rejected CSRF token ends the session; other 403s do not", async (t) => {
   const before = { document: globalThis.document, fetch: globalThis.fetch };
   t.after(() => Object.assign(globalThis, before));
   globalThis.document = { querySelector: () => ({ value: "token" }) };
   const ended = t.mock.fn();
   onSessionEnd(ended);
-  /** How often the session counts as ended, and the status that is thrown. */
+  /** Returns how often the session end was reported, and the status of the error. */
   const ask = async (request, status, body, { url = "" } = {}) => {
     ended.mock.resetCalls();
     const response = new Response(body, { status });

@@ -3,12 +3,12 @@ import test from "node:test";
 
 import { beginTrace, finalTraceHeaders, markPhase, traceHeaders } from "../trace.js";
 
-test("a page that keeps no trace says nothing of one", () => {
+test("without a trace requests have no trace headers", () => {
   markPhase("hash");
   assert.deepEqual([traceHeaders(), finalTraceHeaders()], [{}, {}]);
 });
 
-test("requests of one submit name one trace, the last one also what the page did", () => {
+test("requests of one submission carry one trace id, and the last one the phases", () => {
   const before = Date.now();
   beginTrace();
   const { traceparent } = traceHeaders();
@@ -23,7 +23,7 @@ test("requests of one submit name one trace, the last one also what the page did
   assert.ok(times[0] >= before && times[1] === times[2]);
 });
 
-test("the next submit is another trace", () => {
+test("the next submission has another trace id", () => {
   const first = traceHeaders().traceparent;
   beginTrace();
   assert.notEqual(traceHeaders().traceparent, first);

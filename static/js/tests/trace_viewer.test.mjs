@@ -7,7 +7,7 @@ import { repairTrace } from "../profiles/timeline/repair.js";
 const bytes = (text) => new TextEncoder().encode(text).buffer;
 const text = (buffer) => new TextDecoder().decode(buffer);
 
-test("a list that was cut ends after its last whole event", () => {
+test("a truncated list ends after its last complete event", () => {
   const cut = '{"traceEvents": [{"name": "é", "args": {"a": 1}},\n{"name": "b", "args": {"x": {}}},\n{"na';
   assert.deepEqual(JSON.parse(text(repairTrace(bytes(cut)))), {
     traceEvents: [
@@ -17,11 +17,11 @@ test("a list that was cut ends after its last whole event", () => {
   });
 });
 
-test("a bare list is closed as one", () => {
+test("a trace that is a bare list is closed as a list", () => {
   assert.deepEqual(JSON.parse(text(repairTrace(bytes('[{"name": "a"}, {"name": "b"')))), [{ name: "a" }]);
 });
 
-test("what has no event that is whole stays as it is", () => {
+test("a file without a complete event is unchanged", () => {
   const file = bytes('{"traceEvents": [{"na');
   assert.equal(repairTrace(file), file);
 });
@@ -35,7 +35,7 @@ const OVERVIEW = {
   size_bytes: 2000,
 };
 
-test("a cut has what its parts of the time have", () => {
+test("the estimate for a cut is interpolated from the bins in its range", () => {
   assert.deepEqual(estimate(OVERVIEW, { begin_s: 10, end_s: 14 }, null), { events: 20, bytes: 2000 });
   assert.deepEqual(estimate(OVERVIEW, { begin_s: 10, end_s: 10.5 }, null), { events: 3, bytes: 250 });
   assert.deepEqual(estimate(OVERVIEW, { begin_s: 11, end_s: 13 }, ["0"]), { events: 2, bytes: 200 });
@@ -43,18 +43,18 @@ test("a cut has what its parts of the time have", () => {
   assert.deepEqual(estimate(OVERVIEW, { begin_s: 20, end_s: 30 }, null), { events: 0, bytes: 0 });
 });
 
-test("a trace of one moment is all in each cut", () => {
+test("a trace without duration is completely in each cut", () => {
   const moment = { ...OVERVIEW, end_s: 10 };
   assert.equal(estimate(moment, { begin_s: 10, end_s: 10 }, null).events, 20);
 });
 
-test("times are as short as the range allows", () => {
+test("times have only the decimals that the range needs", () => {
   assert.equal(shortTime(1.23456789, 20), "1.23");
   assert.equal(shortTime(1.23456789, 0.002), "1.234568");
   assert.equal(shortTime(1.5, 0), "1.5");
 });
 
-test("the ends of a range are short, and nothing of it is left out", () => {
+test("the ends of a range are rounded outward", () => {
   assert.deepEqual(roundOutward(0.0012345678, 0.3652083929999, 0.364), [0.0012, 0.3653]);
   assert.deepEqual(roundOutward(0, 0.25, 0.25), [0, 0.25]);
   assert.deepEqual(roundOutward(0.1, 0.3, 0.2), [0.1, 0.3]);
@@ -62,7 +62,7 @@ test("the ends of a range are short, and nothing of it is left out", () => {
   assert.ok(begin <= 1.23456789 && end >= 1.2345679 && String(end).length <= 11);
 });
 
-test("an address says what is shown, and is read again", () => {
+test("a range is written to a query string and read back", () => {
   const range = { begin_s: 0.5, end_s: 1.25, lanes: ["0", "2"] };
   assert.equal(rangeToQuery(range), "?begin_s=0.5&end_s=1.25&lane=0&lane=2");
   assert.deepEqual(queryToRange(rangeToQuery(range)), range);

@@ -4,7 +4,7 @@ import test from "node:test";
 import { TransferRate, formatRemaining } from "../transfer/row.js";
 import { PartsUpload, backoffMs } from "../transfer/upload_parts.js";
 
-test("pauses grow to half a minute and are spread over their second half", () => {
+test("the backoff grows to half a minute, with jitter over its second half", () => {
   assert.deepEqual([0, 1, 2, 3].map((failures) => backoffMs(failures, () => 1)), [1_000, 2_000, 4_000, 8_000]);
   assert.equal(backoffMs(3, () => 0), 4_000);
   assert.equal(backoffMs(99, () => 1), 30_000);
@@ -24,7 +24,7 @@ test("the speed is averaged over the last seconds, and null before", () => {
   assert.equal(rate.speed(), null);
 });
 
-test("bytes that were lost on their way give no speed", () => {
+test("a decrease of the bytes sent gives no speed", () => {
   const rate = new TransferRate();
   rate.addSample(1_000, 0);
   rate.addSample(500, 2_000);
@@ -91,7 +91,7 @@ async function joined(done, { known = [], requested = [] } = {}) {
 
 const sumOf = (url) => url.repeat(32);
 
-test("a part is called what storage calls it, and not read again", async (t) => {
+test("the MD5 from storage is used, and the part is not read again", async (t) => {
   const summed = page(t, (url) => `"${sumOf(url)}"`);
   assert.deepEqual(await joined({}), ["1", "2", "3"].map(sumOf));
   assert.deepEqual(summed, []);
@@ -125,17 +125,17 @@ test("further addresses are requested while parts are being sent", async (t) => 
   await new PartsUpload(new Blob(["x".repeat(120)]), parts, { server, hasher: "", onChange() {} }).run();
   assert.equal(uploads, 12);
   assert.deepEqual(requests.map(({ numbers }) => numbers), [[9, 10, 11, 12]]);
-  // before the eight whose addresses were known have arrived
+  // before the eight parts with known addresses have been sent
   assert.ok(requests[0].uploads < 8);
 });
 
-test("where storage tells no MD5 of a part the page forms it", async (t) => {
+test("the page hashes a part if storage returns no MD5", async (t) => {
   const summed = page(t, (url) => ({ 1: null, 2: `"${sumOf("2")}"`, 3: `"${sumOf("3")}-1"` })[url]);
   assert.deepEqual(await joined({}), [OWN, sumOf("2"), OWN]);
   assert.deepEqual(summed.sort(), [10, 5]);
 });
 
-test("what storage had before is read, and must be of this file", async (t) => {
+test("stored parts are hashed and must belong to this file", async (t) => {
   const summed = page(t, (url) => `"${sumOf(url)}"`);
   assert.deepEqual(await joined({ 2: OWN }), [sumOf("1"), OWN, sumOf("3")]);
   assert.deepEqual(summed, [10]);

@@ -3,7 +3,7 @@ import test from "node:test";
 
 import { entryOf, namesOf, programsOf } from "../tasks/new/zip_names.js";
 
-/** A zip's list and end; what lies before them is not looked at. */
+/** A zip with only the central directory and its end record, which are all that is read. */
 function zip(names, { comment = "", flags = 0x800 } = {}) {
   const parts = names.map((name) => {
     const bytes = new TextEncoder().encode(name);
@@ -22,13 +22,13 @@ function zip(names, { comment = "", flags = 0x800 } = {}) {
   return new Blob(["the files themselves", list, end, comment]);
 }
 
-test("the names in a zip are read from its end, behind which a comment may stand", async () => {
+test("the names in a zip are read from its end, even if a comment follows", async () => {
   assert.deepEqual(await namesOf(zip(["a/", "a/main.py", "数据.csv"])), ["a/", "a/main.py", "数据.csv"]);
   assert.deepEqual(await namesOf(zip(["b.py"], { comment: "x".repeat(60_000) })), ["b.py"]);
   assert.deepEqual(await namesOf(zip([])), []);
 });
 
-test("of what cannot be read nothing is said", async () => {
+test("an unreadable zip has no names", async () => {
   const whole = zip(["main.py"]);
   assert.equal(await namesOf(new Blob([])), null);
   assert.equal(await namesOf(new Blob(["PK no zip at all, but long enough for an end"])), null);
@@ -37,7 +37,7 @@ test("of what cannot be read nothing is said", async () => {
   assert.equal(await namesOf(zip(["数.py"], { flags: 0 })), null);
 });
 
-test("the program that is meant is the only one, or the outermost main", () => {
+test("the entry point is the only program, or the outermost main", () => {
   assert.equal(entryOf(["a/deep/one.py", "a/readme.txt", "__MACOSX/a/deep/._one.py"]), "a/deep/one.py");
   assert.equal(entryOf(["a/main.py", "a/lib/main.py", "a/net.py"]), "a/main.py");
   assert.equal(entryOf(["app/__main__.py", "app/net.py"]), "app/__main__.py");
