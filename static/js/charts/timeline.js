@@ -43,7 +43,7 @@ class Timeline {
     chart.off("datazoom");
     chart.on("datazoom", () => this.onZoom());
     for (const button of parts.tools.querySelectorAll("button")) {
-      button.onclick = () => this.runCommand(button.dataset.act);
+      button.onclick = () => this.runCommand(button.dataset.command);
     }
   }
 

@@ -31,7 +31,7 @@ export class FlowPicture {
     chart.off("datazoom");
     chart.on("datazoom", () => this.onZoom());
     for (const button of parts.tools.querySelectorAll("button")) {
-      button.onclick = () => this.runCommand(button.dataset.act);
+      button.onclick = () => this.runCommand(button.dataset.command);
     }
   }
 

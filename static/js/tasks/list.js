@@ -27,7 +27,7 @@ function showSelection() {
   const numbers = new Set(listed.map((box) => box.value));
   for (const number of selectedTasks) if (!numbers.has(number)) selectedTasks.delete(number);
   for (const box of listed) box.checked = selectedTasks.has(box.value);
-  const all = document.getElementById("tick-all");
+  const all = document.getElementById("select-all");
   if (all) {
     all.hidden = false;
     all.checked = selectedTasks.size > 0 && selectedTasks.size === listed.length;
@@ -48,7 +48,7 @@ function canAct({ fewest = 1, most = Infinity, status = "" }) {
 }
 
 rows.addEventListener("change", ({ target }) => {
-  const changed = target.id === "tick-all" ? boxes() : [target];
+  const changed = target.id === "select-all" ? boxes() : [target];
   for (const box of changed) {
     if (target.checked) selectedTasks.add(box.value);
     else selectedTasks.delete(box.value);

@@ -102,7 +102,7 @@ def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
         form.until(lambda expected=expected: expected in form.seen(), expected)
         assert len(form.seen()) < 6
         assert f"of {sum(o.kind != 'agent' for o in OPTIONS.values())}" in form.text(
-            "#option-found"
+            "#option-count"
         )
     search.clear()
     search.send_keys("no such thing")
@@ -264,7 +264,7 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
     old.files.update(stored_at=old.created_at)
     form.open(f"?from={old.pk}")
     form.until(lambda: any("--iter=7" in line for line in form.lines), "the old option")
-    assert "net.mge" in form.text("#model-taken")
+    assert "net.mge" in form.text("#model-stored")
     form.find("#option-warmup_iter").send_keys("2")
     form.click("#submit")
     form.until(lambda: Task.objects.count() == 2, "the new task")

@@ -39,7 +39,7 @@ def save(folder: Path, name: str, array: np.ndarray) -> Path:
 
 
 def about(form: Form) -> str:
-    return form.find(".data-row .data-row__about").text
+    return form.find(".data-row .data-row__status").text
 
 
 def test_a_file_that_is_no_model_is_refused_when_it_is_chosen(form, tmp_path, model):
@@ -47,8 +47,8 @@ def test_a_file_that_is_no_model_is_refused_when_it_is_chosen(form, tmp_path, mo
     picture = tmp_path / "photo.mge"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     form.find("#model").send_keys(str(picture))
-    form.until(lambda: "looks like a picture" in form.text("#model-about"), "what it is")
-    assert "trace.dump" in form.text("#model-about")
+    form.until(lambda: "looks like a picture" in form.text("#model-status"), "what it is")
+    assert "trace.dump" in form.text("#model-status")
     assert "1" in form.text("#submit-state")
     form.click("#submit")
     form.until(lambda: form.focused == "model", "the way to the field")
@@ -174,20 +174,20 @@ def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, t
     form.find("[name=login]").send_keys("alice@example.com")
     form.find("[name=password]").send_keys(PASSWORD)
     form.click("main form [type=submit]")
-    form.until(lambda: form.find("#remembered").is_displayed(), "the form again")
-    assert "net.mge, x.npy" in form.text("#remembered-files")
+    form.until(lambda: form.find("#restored-form").is_displayed(), "the form again")
+    assert "net.mge, x.npy" in form.text("#restored-form-files")
     assert form.find("#title").get_attribute("value") == "what I tried"
     assert form.find("#option-iter").get_attribute("value") == "70"
     assert form.find("[name=data-input]").get_attribute("value") == "x"
     chosen = Select(form.find("#worker")).first_selected_option
     assert chosen.get_attribute("data-name") == "binary"
-    form.until(lambda: "Choose “net.mge” again" in form.text("#model-about"), "what is wanted")
+    form.until(lambda: "Choose “net.mge” again" in form.text("#model-status"), "what is wanted")
     form.find("#data-files").send_keys(str(tmp_path / "x.npy"))
     form.until(lambda: about(form) == "float32 {1,2}", "the file in its row")
     assert len(form.all(".data-row")) == 1
-    form.click("#forget-form")
+    form.click("#discard-form")
     form.until(lambda: form.find("#title").get_attribute("value") == "", "an empty form")
-    assert not form.find("#remembered").is_displayed()
+    assert not form.find("#restored-form").is_displayed()
 
 
 def test_a_change_of_the_language_keeps_the_form(form):

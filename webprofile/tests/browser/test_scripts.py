@@ -75,8 +75,8 @@ def test_a_script_is_asked_for_in_the_form(form, files, storage):
     form.until(lambda: form.lines == ["python train.py --name 'two words'"], "the command")
     form.click("[name=formats][value=memory]")
     form.until(lambda: len(form.lines) == 2, "a run for each format")
-    form.find("#beside").send_keys(files("table.csv", "net.mge"))
-    form.click("#beside-list li:last-child button")
+    form.find("#extra-files").send_keys(files("table.csv", "net.mge"))
+    form.click("#extra-files-list li:last-child button")
     form.click("#submit")
     task = form.until(lambda: Task.objects.first(), "the task")
     assert task.script["arguments"] == ["--name", "two words"]
@@ -118,7 +118,7 @@ def test_the_program_within_a_zip_is_found_and_one_that_is_not_there_refused(for
     assert not Task.objects.exists()
     entry.clear()
     form.find("#program").send_keys(files("train.py"))
-    form.until(lambda: not form.find("#entry-found").text, "nothing said")
+    form.until(lambda: not form.find("#entry-status").text, "nothing said")
     assert entry.get_attribute("value") == ""
 
 
@@ -147,9 +147,9 @@ def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, ali
     task = make_script_task(alice, script=script, files=[program_file(name="all.zip"), beside])
     cancel_task(task)
     form.open(f"?from={task.pk}")
-    form.until(lambda: "all.zip" in form.text("#program-taken"), "the program")
+    form.until(lambda: "all.zip" in form.text("#program-stored"), "the program")
     assert form.find("#entry").get_attribute("value") == "train/main.py"
     assert form.find("#arguments").get_attribute("value") == "--name 'two words'"
     assert [box.is_selected() for box in form.all("[name=formats]")] == [False, True]
-    assert form.text("#beside-list").startswith("table.csv")
+    assert form.text("#extra-files-list").startswith("table.csv")
     assert form.find("[name=kind][value=script]").is_selected()

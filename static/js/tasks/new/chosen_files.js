@@ -28,15 +28,15 @@ export async function checkChosen() {
   const { model, program } = form.elements;
   const rows = readRows().filter(({ mode }) => mode === "file");
   await Promise.all([
-    show(model, document.getElementById("model-about"), "model"),
-    show(program, document.getElementById("program-about"), "program"),
-    ...rows.map(({ row }) => show(row.querySelector("[name=data-file]"), row.querySelector(".data-row__about"), "data")),
+    show(model, document.getElementById("model-status"), "model"),
+    show(program, document.getElementById("program-status"), "program"),
+    ...rows.map(({ row }) => show(row.querySelector("[name=data-file]"), row.querySelector(".data-row__status"), "data")),
   ]);
 }
 
 async function show(chooser, message, purpose) {
   const file = chooser.files[0];
-  if (file) delete chooser.dataset.again;
+  if (file) delete chooser.dataset.missingFile;
   const { problem, note } = file ? await describe(file, purpose) : { problem: "", note: chooseAgainNote(chooser) };
   // the user has chosen another file in the meantime
   if (chooser.files[0] !== file) return;
@@ -51,7 +51,7 @@ async function show(chooser, message, purpose) {
 
 /** The note about a file that was chosen before the user left the page, and must be chosen again. */
 function chooseAgainNote({ dataset }) {
-  return dataset.again ? fill(limits.again, { name: dataset.again }) : "";
+  return dataset.missingFile ? fill(limits.again, { name: dataset.missingFile }) : "";
 }
 
 /** The messages about a file: {problem, note}, either may be empty. */

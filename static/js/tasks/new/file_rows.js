@@ -42,8 +42,8 @@ export function addRow(file = null) {
 
 /** Use a stored file, {id, name}, in a row. */
 export function setStored(row, stored, input) {
-  row.dataset.taken = stored.id;
-  row.dataset.takenName = stored.name;
+  row.dataset.storedId = stored.id;
+  row.dataset.storedName = stored.name;
   row.querySelector(".stored-file").textContent = stored.name;
   row.querySelector("[name=data-input]").value = input;
   showMode(row);
@@ -51,8 +51,8 @@ export function setStored(row, stored, input) {
 
 /** Remove the stored file from a row, because the user chose another file. */
 function clearStored(row) {
-  delete row.dataset.taken;
-  delete row.dataset.takenName;
+  delete row.dataset.storedId;
+  delete row.dataset.storedName;
   row.querySelector(".stored-file").textContent = "";
 }
 
@@ -63,7 +63,7 @@ export function addFiles(files) {
   for (const file of files) {
     // a file that has to be chosen again belongs to the row with its name
     const chooser =
-      choosers.find(({ dataset }) => dataset.again === file.name) ?? choosers.find(({ dataset }) => !dataset.again);
+      choosers.find(({ dataset }) => dataset.missingFile === file.name) ?? choosers.find(({ dataset }) => !dataset.missingFile);
     if (chooser) setFile(chooser, file);
     else addRow(file);
     choosers.splice(choosers.indexOf(chooser), chooser ? 1 : 0);
@@ -73,13 +73,13 @@ export function addFiles(files) {
 /** Use a stored file, {id, name}, as the model, until the user chooses another one. */
 export function setStoredModel({ id, name }) {
   const { model } = document.getElementById("new-task").elements;
-  const note = document.getElementById("model-taken");
-  model.dataset.taken = id;
-  model.dataset.takenName = name;
+  const note = document.getElementById("model-stored");
+  model.dataset.storedId = id;
+  model.dataset.storedName = name;
   note.textContent = fill(note.dataset.text, { name });
   model.addEventListener("change", () => {
-    delete model.dataset.taken;
-    delete model.dataset.takenName;
+    delete model.dataset.storedId;
+    delete model.dataset.storedName;
     note.textContent = "";
   });
 }
@@ -105,7 +105,7 @@ export function readRows() {
       row,
       mode: text("mode"),
       file: row.querySelector("[name=data-file]").files[0] ?? null,
-      storedId: row.dataset.taken ? Number(row.dataset.taken) : null,
+      storedId: row.dataset.storedId ? Number(row.dataset.storedId) : null,
       name: fileName(row),
       input: containsNames(row) ? "" : text("input"),
       inFile: containsNames(row),
@@ -117,7 +117,7 @@ export function readRows() {
 }
 
 function fileName(row) {
-  return row.querySelector("[name=data-file]").files[0]?.name ?? row.dataset.takenName ?? "";
+  return row.querySelector("[name=data-file]").files[0]?.name ?? row.dataset.storedName ?? "";
 }
 
 function containsNames(row) {

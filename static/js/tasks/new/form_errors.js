@@ -31,7 +31,7 @@ function boxOf(field) {
     for (const name of [parts.slice(0, end).join("."), parts[end - 1]]) {
       // the files of models and of scripts have the same names: use the visible part
       const boxes = [...form.querySelectorAll(`[data-field="${CSS.escape(name)}"]`)];
-      const box = boxes.find((candidate) => !candidate.closest("[data-of][hidden]"));
+      const box = boxes.find((candidate) => !candidate.closest("[data-task-kind][hidden]"));
       if (box) return box;
     }
   }
@@ -76,8 +76,8 @@ export function clearErrors(scope = "all") {
 /** Clear the messages in these parts of the form. */
 export function clearParts(parts) {
   for (const part of parts) {
-    // messages about a chosen file ([data-about]) stay as long as the file is chosen
-    for (const error of part.querySelectorAll(".field__error:not([data-about]), #form-error")) {
+    // messages about a chosen file ([data-file-status]) stay as long as the file is chosen
+    for (const error of part.querySelectorAll(".field__error:not([data-file-status]), #form-error")) {
       error.hidden = true;
       error.textContent = "";
     }
@@ -112,7 +112,7 @@ export function showRefusal({ field, message, errors }, rows) {
 /** Validate the model, the number of inputs and their rows, and show the errors. */
 export function checkFiles(model, rows) {
   const texts = document.getElementById("files").dataset;
-  if (!model && !form.elements.model.dataset.taken) showError("model", texts.noModel);
+  if (!model && !form.elements.model.dataset.storedId) showError("model", texts.noModel);
   if (rows.length > Number(texts.filesLimit)) {
     showError("data", fill(texts.many, { limit: texts.filesLimit }));
   }

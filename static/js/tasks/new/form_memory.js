@@ -59,7 +59,7 @@ export function loadSavedForm() {
 
 function readForm() {
   const { model, program } = form.elements;
-  const fileOf = (chooser) => chooser.files[0]?.name ?? chooser.dataset.again ?? "";
+  const fileOf = (chooser) => chooser.files[0]?.name ?? chooser.dataset.missingFile ?? "";
   return {
     values: controls().map((control) => [nameOf(control), isBox(control) ? control.checked : control.value]),
     rows: readRows().map(({ row, storedId, name }) => ({
@@ -75,12 +75,12 @@ function readForm() {
     optionFiles: optionChoosers()
       .map((chooser) => chooser.files[0]?.name)
       .filter(Boolean),
-    takenOptions: [...form.querySelectorAll("[data-source][data-taken]")].map(({ dataset }) => [dataset.source, dataset.taken]),
+    takenOptions: [...form.querySelectorAll("[data-source][data-stored-id]")].map(({ dataset }) => [dataset.source, dataset.storedId]),
   };
 }
 
 const optionChoosers = () => [...form.querySelectorAll("[data-option] [type=file]")];
-const storedFileOf = ({ dataset }) => (dataset.taken ? { id: Number(dataset.taken), name: dataset.takenName } : null);
+const storedFileOf = ({ dataset }) => (dataset.storedId ? { id: Number(dataset.storedId), name: dataset.storedName } : null);
 const isBox = ({ type }) => type === "checkbox" || type === "radio";
 const nameOf = (control) => (isBox(control) ? `${control.name}=${control.value}` : control.name || control.id);
 
@@ -101,8 +101,8 @@ export function restoreForm(saved) {
   for (const { taken: stored } of saved.beside) if (stored) addStoredExtraFile(stored);
   for (const row of saved.rows) addSavedRow(row);
   const { model, program } = form.elements;
-  if (!model.files.length && saved.model) model.dataset.again = saved.model;
-  if (!program.files.length && saved.program) program.dataset.again = saved.program;
+  if (!model.files.length && saved.model) model.dataset.missingFile = saved.model;
+  if (!program.files.length && saved.program) program.dataset.missingFile = saved.program;
   showRestored(saved, lostFiles(saved));
   form.dispatchEvent(new Event("change"));
 }
@@ -126,10 +126,10 @@ function setValue(control, values) {
 /** Offer the stored file of an earlier task as the source of an option. */
 function offerStoredFile(option, fileId) {
   const source = form.querySelector(`[data-source="${CSS.escape(option)}"]`);
-  const choice = source?.querySelector("[value=taken]");
+  const choice = source?.querySelector("[value=stored]");
   if (!choice) return;
   choice.hidden = choice.disabled = false;
-  source.dataset.taken = fileId;
+  source.dataset.storedId = fileId;
 }
 
 function addSavedRow(saved) {
@@ -137,7 +137,7 @@ function addSavedRow(saved) {
   const control = (field) => row.querySelector(`[name=data-${field}]`);
   control("mode").value = saved.mode;
   if (saved.taken) setStored(row, saved.taken, saved.input);
-  else if (saved.file) control("file").dataset.again = saved.file;
+  else if (saved.file) control("file").dataset.missingFile = saved.file;
   for (const field of ROW_FIELDS) control(field).value = saved[field];
   control("mode").dispatchEvent(new Event("change"));
 }
@@ -146,21 +146,21 @@ function addSavedRow(saved) {
 function lostFiles(saved) {
   const { model, program } = form.elements;
   const isScript = form.elements.kind.value === "script";
-  const ofModel = [model.dataset.again, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
-  const ofScript = [program.dataset.again, ...saved.beside.filter(({ taken }) => !taken).map(({ name }) => name)];
+  const ofModel = [model.dataset.missingFile, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
+  const ofScript = [program.dataset.missingFile, ...saved.beside.filter(({ taken }) => !taken).map(({ name }) => name)];
   const hasOptionFiles = optionChoosers().some((chooser) => chooser.files.length);
   return (isScript ? ofScript : [...ofModel, ...(hasOptionFiles ? [] : saved.optionFiles)]).filter(Boolean);
 }
 
 /** Show the notice about the restored form, with the names of lost files and a link to an unfinished upload. */
 function showRestored(saved, lost) {
-  const notice = document.getElementById("remembered");
+  const notice = document.getElementById("restored-form");
   notice.hidden = false;
-  document.getElementById("remembered-files").textContent = lost.length ? fill(notice.dataset.files, { names: lost.join(", ") }) : "";
-  const link = document.getElementById("remembered-upload");
+  document.getElementById("restored-form-files").textContent = lost.length ? fill(notice.dataset.files, { names: lost.join(", ") }) : "";
+  const link = document.getElementById("restored-form-upload");
   link.hidden = !saved.draft;
   if (saved.draft) link.href = saved.draft;
-  document.getElementById("forget-form").addEventListener("click", () => {
+  document.getElementById("discard-form").addEventListener("click", () => {
     window.removeEventListener("pagehide", saveForm);
     removeSavedForm();
     window.location.assign(window.location.href);

@@ -83,7 +83,7 @@ export class LiveCommand {
   #showProblems(problems) {
     clearErrors("live");
     showProblems(problems);
-    document.getElementById("command-wrong").hidden = problems.length === 0;
+    document.getElementById("command-invalid").hidden = problems.length === 0;
     this.onChecked();
     return problems.length === 0;
   }
@@ -104,7 +104,7 @@ export class LiveCommand {
       this.timer = window.setTimeout(() => this.check(), RETRY_MS);
     } else throw error;
     this.#showCommands([]);
-    document.getElementById("command-wrong").hidden = true;
+    document.getElementById("command-invalid").hidden = true;
     this.onChecked();
     return false;
   }

@@ -7,7 +7,7 @@ const part = document.getElementById("options");
 const search = document.getElementById("option-search");
 const boxes = [...part.querySelectorAll("[data-option]")];
 const groups = [...part.querySelectorAll("details[data-group]")];
-const count = document.getElementById("option-found");
+const count = document.getElementById("option-count");
 
 /**
  * Read the options: `options`, values by name; `files`, [{option, file, stored}]; `missing`, the names of
@@ -36,7 +36,7 @@ function readFiles() {
     const option = source.dataset.source;
     if (!source.value) continue;
     const file = chooserOf(source).files[0] ?? null;
-    if (source.value === "taken") files.push({ option, file: null, stored: { from_file: Number(source.dataset.taken) } });
+    if (source.value === "stored") files.push({ option, file: null, stored: { from_file: Number(source.dataset.storedId) } });
     else if (source.value !== "upload") files.push({ option, file: null, stored: { from_task: Number(source.value) } });
     else if (file) files.push({ option, file, stored: null });
     else missing.push(option);
@@ -48,10 +48,10 @@ function readFiles() {
 export function setOption(name, value) {
   const source = part.querySelector(`[data-source="${CSS.escape(name)}"]`);
   if (typeof value === "object") {
-    const choice = source.querySelector("[value=taken]");
+    const choice = source.querySelector("[value=stored]");
     choice.hidden = choice.disabled = false;
-    source.dataset.taken = value.id;
-    source.value = "taken";
+    source.dataset.storedId = value.id;
+    source.value = "stored";
     return;
   }
   const control = part.querySelector(`[data-kind][name="${CSS.escape(name)}"]`);

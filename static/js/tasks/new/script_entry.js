@@ -8,8 +8,8 @@ const MAX_LISTED = 8;
 const MAX_SUGGESTED = 100;
 
 const entry = document.getElementById("entry");
-const hint = document.getElementById("entry-found");
-const suggestions = document.getElementById("entry-offered");
+const hint = document.getElementById("entry-status");
+const suggestions = document.getElementById("entry-suggestions");
 
 /** The chosen archive: a promise of {name, names}, or of null if it cannot be read. */
 let archive = Promise.resolve(null);

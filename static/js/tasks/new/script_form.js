@@ -8,7 +8,7 @@ import { checkEntry, setUpEntry } from "./script_entry.js";
 
 const form = document.getElementById("new-task");
 const part = document.getElementById("script");
-const list = document.getElementById("beside-list");
+const list = document.getElementById("extra-files-list");
 
 export const isScript = () => form.elements.kind.value === "script";
 
@@ -41,7 +41,7 @@ export function scriptDraft() {
 export function scriptFiles() {
   const { program } = form.elements;
   const file = program.files[0];
-  const programId = program.dataset.taken;
+  const programId = program.dataset.storedId;
   return {
     uploads: [
       ...(file ? [{ file, kind: "model", input: "", option: "" }] : []),
@@ -90,13 +90,13 @@ export function setScript({ entry, arguments: line, formats, sample_rate, profil
 /** Use a stored file, {id, name}, as the program, until the user chooses another one. */
 export function setStoredProgram({ id, name }) {
   const { program } = form.elements;
-  const note = document.getElementById("program-taken");
-  program.dataset.taken = id;
-  program.dataset.takenName = name;
+  const note = document.getElementById("program-stored");
+  program.dataset.storedId = id;
+  program.dataset.storedName = name;
   note.textContent = fill(note.dataset.text, { name });
   program.addEventListener("change", () => {
-    delete program.dataset.taken;
-    delete program.dataset.takenName;
+    delete program.dataset.storedId;
+    delete program.dataset.storedName;
     note.textContent = "";
   });
 }
@@ -108,14 +108,14 @@ export function addStoredExtraFile({ id, name }) {
 
 /** Set up the part. `onKind` is called when the user changes the kind of the task. */
 export function setUpScript(onKind) {
-  const chooser = document.getElementById("beside");
+  const chooser = document.getElementById("extra-files");
   setUpEntry(form.elements.program);
   const addAll = (files) => files.forEach((file) => add({ file, storedId: null, name: file.name }));
   chooser.addEventListener("change", () => {
     addAll([...chooser.files]);
     chooser.value = "";
   });
-  acceptDrops(form.querySelector("[data-drop=beside]"), addAll);
+  acceptDrops(form.querySelector("[data-drop=extra]"), addAll);
   acceptDrops(form.querySelector("[data-drop=program]"), (files) => setFile(form.elements.program, files[0]));
   for (const choice of form.elements.kind) {
     choice.addEventListener("change", () => {
@@ -128,7 +128,7 @@ export function setUpScript(onKind) {
 
 /** Show the parts for this kind of task, and hide those of the other kind; without a device for scripts, hide the rest. */
 export function showKind() {
-  for (const section of form.querySelectorAll("[data-of]")) section.hidden = section.dataset.of !== form.elements.kind.value;
+  for (const section of form.querySelectorAll("[data-task-kind]")) section.hidden = section.dataset.taskKind !== form.elements.kind.value;
   const isImpossible = isScript() && document.getElementById("script-rest").hidden;
   for (const id of ["where", "command"]) document.getElementById(id).hidden = isImpossible;
 }
@@ -140,7 +140,7 @@ function chosenFormats() {
 /** The name of the program; empty if none is chosen. */
 export function programName() {
   const { program } = form.elements;
-  return program.files[0]?.name ?? program.dataset.takenName ?? "";
+  return program.files[0]?.name ?? program.dataset.storedName ?? "";
 }
 
 /** Add an extra file; it replaces one of the same name. */
@@ -169,7 +169,7 @@ function showExtraFiles() {
       remove.addEventListener("click", () => {
         extraFiles = extraFiles.filter((other) => other !== extra);
         showExtraFiles();
-        document.getElementById("beside").focus();
+        document.getElementById("extra-files").focus();
       });
       row.append(name, size, remove);
       return row;

@@ -32,7 +32,7 @@ function stateOf(live) {
   if (isFrozen) return [texts.sending, "sending"];
   if (isScript() && document.getElementById("script-rest").hidden) return [texts.noScripts, "impossible"];
   if (!isForAny() && !form.elements.worker.value) return [texts.noDevice, "impossible"];
-  const problems = [...form.querySelectorAll(".field__error:not([hidden])")].filter((error) => !error.closest("[data-of][hidden]"));
+  const problems = [...form.querySelectorAll(".field__error:not([hidden])")].filter((error) => !error.closest("[data-task-kind][hidden]"));
   if (problems.length) return [fill(texts.problems, { number: problems.length }), "wrong"];
   if (live?.failure) return [texts.unchecked, "wrong"];
   const name = chosenName();
@@ -45,7 +45,7 @@ function stateOf(live) {
 function chosenName() {
   if (isScript()) return programName();
   const { model } = form.elements;
-  return model.files[0]?.name ?? model.dataset.takenName ?? "";
+  return model.files[0]?.name ?? model.dataset.storedName ?? "";
 }
 
 /** Device and version; the text of the device's option also contains the state of its queue. */

@@ -66,7 +66,7 @@ export function readUploads() {
 
 /** References to the model and data files of an earlier task that are used again. */
 function storedFiles() {
-  const model = form.elements.model.dataset.taken;
+  const model = form.elements.model.dataset.storedId;
   const data = readRows().filter((row) => row.mode === "file" && !row.file && row.storedId);
   return [
     ...(model ? [{ kind: "model", from_file: Number(model) }] : []),
