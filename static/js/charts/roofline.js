@@ -2,7 +2,7 @@
 
 import { fill, scaled } from "../format.js";
 import { COLOURED_TYPES, axis, styleOf } from "./palette.js";
-import { decades, diameter, labelShifts, roofLines } from "./roofline_layout.js";
+import { decades, diameter, labelShifts, ceilingLines } from "./roofline_layout.js";
 import { clean, describeOperator } from "./text.js";
 
 const GRID = { left: 84, right: 24, top: 44, bottom: 50 };
@@ -13,7 +13,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
   const items = new Map(order.map((point, item) => [data.rows[point], item]));
   const peaks = data.roofs.map(({ flops }) => flops);
   const intensities = decades([...data.intensity, ...peaks.map((flops) => flops / data.bytes_s)]);
-  const lines = roofLines(data, intensities);
+  const lines = ceilingLines(data, intensities);
   const speeds = decades([...data.flops, ...lines.flatMap(({ points }) => points.map(([, flops]) => flops))]);
   const longest = data.us.reduce((max, us) => Math.max(max, us), 0);
   const pointOf = (item) => [data.intensity[order[item]], data.flops[order[item]]];
@@ -52,10 +52,10 @@ export function rooflinePicture({ data, operators, words, chart }) {
   function shifts() {
     const height = chart.getHeight() - GRID.top - GRID.bottom;
     const [low, high] = speeds.map(Math.log10);
-    const roofs = lines.filter(({ kind }) => kind === "compute");
-    const tops = roofs.map(({ points }) => (height * (high - Math.log10(points[0][1]))) / (high - low));
-    const roofShifts = labelShifts(tops);
-    return lines.map((line) => roofShifts[roofs.indexOf(line)] ?? 0);
+    const computeLines = lines.filter(({ kind }) => kind === "compute");
+    const tops = computeLines.map(({ points }) => (height * (high - Math.log10(points[0][1]))) / (high - low));
+    const computeShifts = labelShifts(tops);
+    return lines.map((line) => computeShifts[computeLines.indexOf(line)] ?? 0);
   }
 
   function lineSeries(line, { colours, shift }) {

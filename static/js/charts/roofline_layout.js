@@ -7,10 +7,10 @@ const LABEL_PX = 16;
 
 /** The powers of ten around all positive values: `[low, high]`. */
 export function decades(values) {
-  const known = values.filter((value) => value > 0 && Number.isFinite(value));
-  if (!known.length) return [1, 10];
-  const low = known.reduce((min, value) => Math.min(min, value), Infinity);
-  const high = known.reduce((max, value) => Math.max(max, value), 0);
+  const valid = values.filter((value) => value > 0 && Number.isFinite(value));
+  if (!valid.length) return [1, 10];
+  const low = valid.reduce((min, value) => Math.min(min, value), Infinity);
+  const high = valid.reduce((max, value) => Math.max(max, value), 0);
   const first = Math.floor(Math.log10(low) + 1e-9);
   const last = Math.ceil(Math.log10(high) - 1e-9);
   return [10 ** first, 10 ** Math.max(last, first + 1)];
@@ -20,15 +20,15 @@ export function decades(values) {
 export const ridge = (flops, bytesPerS) => flops / bytesPerS;
 
 /**
- * The lines of the roofline between `low` and `high` FLOP/byte: [{kind, name, points}]. The memory line
+ * The ceilings of the roofline between `low` and `high` FLOP/byte: [{kind, name, points}]. The memory line
  * rises to the highest compute line; each compute line starts where the memory line reaches it.
  * @param {{roofs: any[], bytes_s: number}} peaks
  * @param {number[]} range
  */
-export function roofLines({ roofs, bytes_s: bytesPerS }, [low, high]) {
-  const known = roofs.filter(({ flops }) => flops > 0);
-  if (!(bytesPerS > 0) || !known.length) return [];
-  const highest = Math.max(...known.map(({ flops }) => flops));
+export function ceilingLines({ roofs, bytes_s: bytesPerS }, [low, high]) {
+  const peaks = roofs.filter(({ flops }) => flops > 0);
+  if (!(bytesPerS > 0) || !peaks.length) return [];
+  const highest = Math.max(...peaks.map(({ flops }) => flops));
   const top = Math.min(ridge(highest, bytesPerS), high);
   const slope = {
     kind: "memory",
@@ -40,7 +40,7 @@ export function roofLines({ roofs, bytes_s: bytesPerS }, [low, high]) {
   };
   return [
     slope,
-    ...known.map(({ name, flops }) => ({
+    ...peaks.map(({ name, flops }) => ({
       kind: "compute",
       name,
       points: [

@@ -5,7 +5,7 @@ import { cumulativePicture, downsample } from "../charts/cumulative.js";
 import { nextItem } from "../charts/keys.js";
 import { withTypes } from "../charts/operators.js";
 import { hexOf, inkOn } from "../charts/palette.js";
-import { decades, diameter, labelShifts, roofLines } from "../charts/roofline_layout.js";
+import { decades, diameter, labelShifts, ceilingLines } from "../charts/roofline_layout.js";
 import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
@@ -107,11 +107,11 @@ test("axes of the roofline end at powers of ten, even for one value or none", ()
 });
 
 test("each compute line starts where it meets the memory line", () => {
-  const lines = roofLines({ roofs: [{ name: "Int8", flops: 400 }, { name: "Float32", flops: 100 }], bytes_s: 10 }, [1, 1000]);
+  const lines = ceilingLines({ roofs: [{ name: "Int8", flops: 400 }, { name: "Float32", flops: 100 }], bytes_s: 10 }, [1, 1000]);
   assert.deepEqual(lines[0].points, [[1, 10], [40, 400]]);
   assert.deepEqual(lines[1].points, [[40, 400], [1000, 400]]);
   assert.deepEqual(lines[2].points, [[10, 100], [1000, 100]]);
-  assert.deepEqual(roofLines({ roofs: [{ name: "", flops: 0 }], bytes_s: 0 }, [1, 10]), []);
+  assert.deepEqual(ceilingLines({ roofs: [{ name: "", flops: 0 }], bytes_s: 0 }, [1, 10]), []);
 });
 
 test("labels of compute lines do not overlap", () => {

@@ -14,42 +14,42 @@ function addresses(respond) {
     return respond(numbers);
   };
   const options = { fetchAddresses, remaining: () => remaining, ahead: 3 };
-  return { requests, remaining, known: new PartAddresses([1, 2, 3, 4].map(addressOf), options) };
+  return { requests, remaining, cache: new PartAddresses([1, 2, 3, 4].map(addressOf), options) };
 }
 
 test("more addresses are requested before they are needed, without waiting for them", async () => {
-  const { requests, known } = addresses(() => new Promise(() => {}));
-  assert.equal((await known.take(1)).url, "1");
+  const { requests, cache } = addresses(() => new Promise(() => {}));
+  assert.equal((await cache.take(1)).url, "1");
   assert.deepEqual(requests, []);
-  assert.equal((await known.take(2)).url, "2");
-  assert.equal((await known.take(3)).url, "3");
+  assert.equal((await cache.take(2)).url, "2");
+  assert.equal((await cache.take(3)).url, "3");
   assert.deepEqual(requests, [[5, 6]]);
 });
 
 test("an address is used once, and requested again for a retry", async () => {
-  const { requests, remaining, known } = addresses((numbers) => Promise.resolve(numbers.map(addressOf)));
+  const { requests, remaining, cache } = addresses((numbers) => Promise.resolve(numbers.map(addressOf)));
   remaining.length = 0;
-  for (let tries = 0; tries < 2; tries += 1) assert.equal((await known.take(4)).url, "4");
+  for (let tries = 0; tries < 2; tries += 1) assert.equal((await cache.take(4)).url, "4");
   assert.deepEqual(requests, [[4]]);
 });
 
 test("a failed request ahead of need is repeated when an address is needed", async () => {
   let fails = true;
-  const { requests, remaining, known } = addresses((numbers) =>
+  const { requests, remaining, cache } = addresses((numbers) =>
     fails ? Promise.reject(new Error("away")) : Promise.resolve(numbers.map(addressOf)),
   );
-  for (const number of [1, 2, 3]) await known.take(number);
+  for (const number of [1, 2, 3]) await cache.take(number);
   await new Promise((resolve) => setTimeout(resolve));
   remaining.shift();
-  await assert.rejects(known.take(5), { message: "away" });
+  await assert.rejects(cache.take(5), { message: "away" });
   fails = false;
-  assert.equal((await known.take(5)).url, "5");
+  assert.equal((await cache.take(5)).url, "5");
   assert.deepEqual(requests.at(-1), [5, 6]);
 });
 
 test("expired addresses are requested again", async () => {
-  const { requests, known } = addresses((numbers) => Promise.resolve(numbers.map(addressOf)));
-  known.clear();
-  await known.take(1);
+  const { requests, cache } = addresses((numbers) => Promise.resolve(numbers.map(addressOf)));
+  cache.clear();
+  await cache.take(1);
   assert.deepEqual(requests, [[1, 5, 6]]);
 });

@@ -5,16 +5,16 @@ const BATCH_SIZE = 16;
 
 export class PartAddresses {
   /**
-   * known: [{number, url, headers}], the addresses that came with the upload
+   * addresses: [{number, url, headers}], the addresses that came with the upload
    * fetchAddresses(numbers): promise of the addresses of these parts
    * remaining(): the numbers of the parts that are not being sent yet, in order
    * ahead: request more when fewer than this many addresses are known
    */
-  constructor(known, { fetchAddresses, remaining, ahead }) {
+  constructor(addresses, { fetchAddresses, remaining, ahead }) {
     this.fetchAddresses = fetchAddresses;
     this.remaining = remaining;
     this.ahead = ahead;
-    this.known = new Map(known.map((part) => [part.number, part]));
+    this.addresses = new Map(addresses.map((part) => [part.number, part]));
     this.pending = null;
   }
 
@@ -23,17 +23,17 @@ export class PartAddresses {
    * `fetchAddresses`.
    */
   async take(number) {
-    while (!this.known.has(number)) await this.#more(number);
-    const address = this.known.get(number);
-    this.known.delete(number);
+    while (!this.addresses.has(number)) await this.#more(number);
+    const address = this.addresses.get(number);
+    this.addresses.delete(number);
     // a failure is ignored: the next `take` without a known address requests again
-    if (this.known.size < this.ahead) this.#more().catch(() => {});
+    if (this.addresses.size < this.ahead) this.#more().catch(() => {});
     return address;
   }
 
   /** Drop all addresses, because they have expired. */
   clear() {
-    this.known.clear();
+    this.addresses.clear();
   }
 
   #more(...first) {
@@ -44,9 +44,9 @@ export class PartAddresses {
   }
 
   async #fetch(first) {
-    const others = this.remaining().filter((number) => !this.known.has(number));
+    const others = this.remaining().filter((number) => !this.addresses.has(number));
     const numbers = [...first, ...others].slice(0, BATCH_SIZE);
     if (numbers.length === 0) return;
-    for (const part of await this.fetchAddresses(numbers)) this.known.set(part.number, part);
+    for (const part of await this.fetchAddresses(numbers)) this.addresses.set(part.number, part);
   }
 }

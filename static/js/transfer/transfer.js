@@ -105,15 +105,15 @@ export class Transfer {
    * @param {(error: any) => boolean} isFinal
    */
   async run(targets, urls, isFinal = () => false) {
-    let known = targets;
+    let current = targets;
     for (;;) {
       try {
-        await this.sendAll(known, urls);
+        await this.sendAll(current, urls);
         return true;
       } catch (error) {
         if (isFinal(error)) throw error;
         if (!(await this.decide(error, urls))) return false;
-        known = null;
+        current = null;
       }
     }
   }
