@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from tabulate import tabulate
 
-from profiles.allocator import ALLOCATOR
+from profiles.ingest.readers import ALLOCATOR
 from testdata import DATA
 
 SOURCE = "traces/dynamic_train_resnet/profile.chrome_timeline.json"

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.selectors import current_user
 from profiles.imports.uploads import delete_import
 from profiles.models import OpenedFile, ProfileUpload
-from profiles.presenters.quantities import bytesize
+from profiles.presenters.formatting import bytesize
 from webprofile.admin.audited import AuditedAdmin, is_administrator
 from webprofile.templatetags.moments import moment
 

@@ -5,7 +5,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from structlog.contextvars import bind_contextvars
 
-from profiles.imports.wakeups import opened_group
+from profiles.imports.progress import opened_group
 from profiles.selectors import visible_imports
 from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from profiles.views import artifacts, compare_io, result, viewers
+from profiles.views import compare_io, exports, opened, result, viewers
 from tasks.views import pages as task_views
 from tasks.views import task_list as list_views
 
@@ -25,15 +25,15 @@ urlpatterns = [
     path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
     path("<int:task_id>/result/", result.result, name="result"),
     path("<int:task_id>/model/", viewers.task_model, name="model"),
-    path("<int:task_id>/artifacts/<str:name>", artifacts.artifact, name="artifact"),
+    path("<int:task_id>/artifacts/<str:name>", exports.artifact, name="artifact"),
     path(
         "<int:task_id>/attempts/<int:number>/artifacts/<str:name>",
-        artifacts.artifact,
+        exports.artifact,
         name="attempt-artifact",
     ),
     path(
         "<int:task_id>/attempts/<int:number>/open/",
-        artifacts.attempt_open_profile,
+        opened.attempt_open_profile,
         name="attempt-open",
     ),
     path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),

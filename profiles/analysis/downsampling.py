@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def thinned(at: NDArray[Any], limit: int) -> NDArray[np.intp]:
+def downsample(at: NDArray[Any], limit: int) -> NDArray[np.intp]:
     """Return the (at most `limit`, ascending) indices at which stretches of the curve start.
 
     at: (m,) times in any unit, ascending, m > 0

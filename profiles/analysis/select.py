@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from profiles.analysis.aggregate import Measured, aggregated
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
-from profiles.analysis.ordering import Places, integer_order, number_order
 from profiles.analysis.query import Aggregate, Order, Query
 from profiles.analysis.totals import totals
 from profiles.formats.columns import (
@@ -33,6 +32,7 @@ from profiles.formats.columns import (
 Compile = Callable[[str], Matcher]
 
 Floats = NDArray[np.float64]
+RowOrder = NDArray[np.intp]
 
 #: sort keys that `profile_analyze` cannot compare, so that it only accepts a single row
 _ONE_ROW_COLUMNS = ("info", "in_layouts")
@@ -199,7 +199,7 @@ def _per_second(amount: NumberColumn, self_s: Floats) -> NumberColumn:
         return NumberColumn(amount.values / self_s, amount.present)
 
 
-def _order(columns: ProfileColumns, query: Query, selection: Selection) -> Places:
+def _order(columns: ProfileColumns, query: Query, selection: Selection) -> RowOrder:
     if query.order not in get_args(Order):
         return _unordered(query, len(selection))
     if query.order in ("opr_id", "in_shapes", "out_shapes"):
@@ -214,7 +214,7 @@ def _order(columns: ProfileColumns, query: Query, selection: Selection) -> Place
     return number_order(number, ascending=query.ascending)
 
 
-def _unordered(query: Query, count: int) -> Places:
+def _unordered(query: Query, count: int) -> RowOrder:
     """Return the file's order for an unknown or incomparable sort key.
 
     Like `profile_analyze`, this raises AnalysisError only if there are rows, and for keys that
@@ -225,7 +225,7 @@ def _unordered(query: Query, count: int) -> Places:
     return np.arange(count)
 
 
-def _text_order(columns: ProfileColumns, query: Query, rows: NDArray[np.intp]) -> Places:
+def _text_order(columns: ProfileColumns, query: Query, rows: NDArray[np.intp]) -> RowOrder:
     """Return the order by a key that only operators have; groups keep their order."""
     if query.aggregate:
         return np.arange(len(rows))
@@ -252,3 +252,37 @@ def _shape_ranks(shapes: TextColumn) -> Floats:
         rank += lists[at] != before
         ranks[at], before = rank, lists[at]
     return ranks
+
+
+def number_order(column: NumberColumn, *, ascending: bool) -> RowOrder:
+    """Return the (m,) order of a column; missing numbers come last in both directions."""
+    known = np.flatnonzero(column.present)
+    values = column.values[known]
+    order = known[ascending_order(values if ascending else -values)]
+    if len(known) == len(column.values):
+        return order
+    return np.concatenate([order, np.flatnonzero(~column.present)])
+
+
+def integer_order(values: NDArray[np.int64], *, ascending: bool) -> RowOrder:
+    """Return the (m,) order of integers."""
+    # the complement reverses the order as the negative does, and cannot overflow
+    return np.argsort(values if ascending else ~values, kind="stable")
+
+
+def ascending_order(keys: NDArray[np.float64]) -> RowOrder:
+    """Return the (m,) stable ascending order of keys.
+
+    `profile_analyze` compares nan like any other number, which moves the other rows about. If its
+    order keeps the other rows sorted, it is used, wherever it puts nan; otherwise nan comes last.
+    """
+    if not np.isnan(keys).any():
+        return np.argsort(keys, kind="stable")
+    # the same sort with the same comparisons as `profile_analyze`
+    numbers = keys.tolist()
+    order = np.array(sorted(range(len(numbers)), key=numbers.__getitem__), dtype=np.intp)
+    ordered = keys[order]
+    others = ordered[~np.isnan(ordered)]
+    if (others[:-1] <= others[1:]).all():
+        return order
+    return np.argsort(keys, kind="stable")

@@ -1,9 +1,10 @@
 """What views of results share: which exist for the reader, their data, answers that are large."""
 
+import gzip
 from typing import Any, cast
 
 import msgspec
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 
@@ -100,6 +101,19 @@ class AnyFile(BaseRenderer):
 def written(document: Any) -> HttpResponse:
     """JSON of many numbers, which Django's own writer takes long for; nan and inf become null."""
     return HttpResponse(msgspec.json.encode(document), content_type="application/json")
+
+
+def packed_json(request: HttpRequest, packed: bytes) -> HttpResponse:
+    """Return gzip-compressed JSON; it is decompressed only if the client does not accept gzip."""
+    response = HttpResponse(content_type="application/json")
+    response["Vary"] = "Accept-Encoding"
+    response["Cache-Control"] = "private, no-store"
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        response["Content-Encoding"] = "gzip"
+        response.content = packed
+    else:
+        response.content = gzip.decompress(packed)
+    return response
 
 
 def without_result(task: Task) -> DomainError:

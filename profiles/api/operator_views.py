@@ -18,7 +18,7 @@ from rest_framework.viewsets import ViewSetMixin
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
 from profiles.analysis.text import Printed, text_pieces
-from profiles.api.access import NOT_READY, AnyFile, DataView, written
+from profiles.api.access import NOT_READY, AnyFile, DataView, packed_json, written
 from profiles.api.answer_fields import number, numbers, whole
 from profiles.api.questions import (
     CutQuery,
@@ -37,7 +37,6 @@ from profiles.formats.chrome_trace.timeline_presenter import range_of
 from profiles.formats.columns import Side
 from profiles.ingest import cuts
 from profiles.presenters.operator_facts import SIDES
-from profiles.presenters.packed_answer import packed_json
 from profiles.presenters.trace_file import is_trace
 from profiles.tables.page import Places, SideTable
 from webprofile.api.schema import problems, redirect_to

@@ -22,7 +22,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.data import ProfileData
-from profiles.api.access import NOT_READY, ResultView, written
+from profiles.api.access import NOT_READY, ResultView, packed_json, written
 from profiles.api.answer_fields import number, numbers, texts, whole
 from profiles.api.questions import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
 from profiles.formats.memory_flow.presenter import FlowQuestion, memory_flow_data, summary_of
@@ -32,7 +32,6 @@ from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters import charts
 from profiles.presenters.graph_view import graph_document
-from profiles.presenters.packed_answer import packed_json
 from profiles.presenters.peak_performance import roofs_of
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError

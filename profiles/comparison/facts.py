@@ -23,8 +23,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import MISSING
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import contamination_word
-from profiles.presenters.isolating import shortened
-from profiles.presenters.quantities import listed
+from profiles.presenters.formatting import listed, shortened
 from tasks.models import Task, TaskFile
 
 _UNKNOWN_SHAPE = "[]"

@@ -21,8 +21,7 @@ from profiles.comparison.request import SIDES, ComparisonRequest
 from profiles.comparison.rows import Cell, ComparisonRow
 from profiles.comparison.waterfall import BYS, Step, waterfall
 from profiles.formats.columns import Side
-from profiles.presenters.isolating import shortened, visible
-from profiles.presenters.quantities import listed
+from profiles.presenters.formatting import listed, shortened, visible
 
 PAGE_SIZE = 100
 #: most operators of a group that the table names; the selected row names all

@@ -12,7 +12,7 @@ from profiles.comparison.classify import STATUSES
 from profiles.comparison.question import SORTS, RowQuery
 from profiles.comparison.waterfall import BYS, By
 from profiles.formats.columns import Side
-from profiles.presenters.isolating import shortened
+from profiles.presenters.formatting import shortened
 from webprofile.integers import LARGEST_COUNT, parse_int
 
 SIDES: tuple[Side, ...] = get_args(Side)

@@ -24,7 +24,7 @@ from profiles.formats.memory_flow.presenter import FlowQuestion, memory_flow_vie
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.advice import advice_of, facts_of, of_trace
 from profiles.presenters.charts import pass_sentence
-from profiles.presenters.isolating import shortened, visible
+from profiles.presenters.formatting import shortened, visible
 from profiles.presenters.statistics import is_one_sample, side_statistics, total_words
 
 #: more make the file large and slow; CSV has all

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Side = Literal["device", "host"]
 
 MISSING = -1
+#: replaces the end of a text that is too long, and all texts beyond the limits of `InternedTexts`
+OTHERS = "…"
 Record = TypeVar("Record")
 
 
@@ -58,6 +60,40 @@ class TextColumn:
         code: defaultdict[str | None, int] = defaultdict(count().__next__, {None: MISSING})
         codes = np.fromiter(map(code.__getitem__, texts), dtype=np.int32)
         return cls(codes, tuple(text for text in code if text is not None))
+
+
+class InternedTexts:
+    """Collects the distinct texts of a column in order of first appearance, within limits.
+
+    longest: maximum length of a text in characters; longer texts are cut
+    most, most_chars: maximum number of texts and of their characters in total; all further texts
+        share one code
+    """
+
+    def __init__(self, *, longest: int, most: int, most_chars: int) -> None:
+        self._longest, self._most, self._most_chars = longest, most, most_chars
+        self._codes: dict[str, int] = {}
+        self._chars = 0
+
+    def code(self, text: str) -> int:
+        """Return the index of a text in `values`; adds the text if it is new."""
+        code = self._codes.get(text)
+        return self.new(text) if code is None else code
+
+    def new(self, text: str) -> int:
+        """Add a new text and return its code; a subclass may override this to normalise texts."""
+        if len(text) > self._longest:
+            return self.code(text[: self._longest - 1] + OTHERS)
+        if len(self._codes) >= self._most or self._chars >= self._most_chars:
+            if (others := self._codes.get(OTHERS)) is not None:
+                return others
+            text = OTHERS
+        self._chars += len(text)
+        return self._codes.setdefault(text, len(self._codes))
+
+    def values(self) -> tuple[str, ...]:
+        """Return the texts, indexed by their codes."""
+        return tuple(self._codes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
-"""Progress of reading an imported profile, shared between the actor and pages through the cache.
+"""Progress of an import: shared between the actor and pages through the cache; pages are woken up.
 
-Progress is best effort: without the cache, only the progress display is missing.
+Progress is best effort: without the cache, only the progress display is missing. The wake-up
+messages carry no data; a page that receives one fetches its fragment.
 """
 
 import time
@@ -8,10 +9,12 @@ from dataclasses import dataclass
 
 import structlog
 from django.core.cache import cache
+from django.db import transaction
 from django.utils.translation import gettext as _
 
-from profiles.imports.wakeups import opened_changed
 from profiles.models import ProfileUpload
+from webprofile.observability.counters import hint_given
+from webprofile.realtime.layer import tell
 
 log = structlog.get_logger()
 
@@ -36,6 +39,22 @@ class ReadingProgress:
         }
         template = words.get(self.step, _("All of the file is read; its times are added up."))
         return template % {"percent": self.percent}
+
+
+def opened_group(upload_id: int) -> str:
+    """Return the channel group of the pages that show this import."""
+    return f"opened.{upload_id}"
+
+
+def opened_changed_on_commit(upload_id: int) -> None:
+    """Wake up pages that show this import after the transaction commits."""
+    transaction.on_commit(lambda: opened_changed(upload_id), robust=True)
+
+
+def opened_changed(upload_id: int) -> None:
+    """Wake up pages that show this import immediately."""
+    with hint_given("opened.changed"):
+        tell([opened_group(upload_id)], {"type": "opened.changed"})
 
 
 class ProgressReporter:

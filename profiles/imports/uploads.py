@@ -23,7 +23,7 @@ from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol.parts import part_bytes_of
 from profiles.formats.detection import FileKind, kind_of, other_kind
-from profiles.imports.wakeups import opened_changed_on_commit
+from profiles.imports.progress import opened_changed_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.size_limits import announced_limit
 from tasks.submission.files import MIB, check_file

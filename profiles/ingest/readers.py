@@ -13,9 +13,12 @@ from pathlib import Path
 
 from django.conf import settings
 
-from profiles.allocator import ALLOCATOR
 from profiles.ingest import fork_server
 
+#: environment of the reader processes: freed columns return to the system at once; otherwise glibc
+#: raises the threshold with each freed block and keeps more and more of them (mallopt(3),
+#: M_MMAP_THRESHOLD)
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(64 << 10)}
 _KILLED_WITHIN_S = 10.0
 #: how often `meanwhile` is called while a thread waits
 _POLL_S = 0.5

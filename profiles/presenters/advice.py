@@ -18,9 +18,8 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.advice_messages import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
-from profiles.presenters.isolating import shortened
+from profiles.presenters.formatting import bytesize, listed, seconds, shortened
 from profiles.presenters.peak_performance import roofs_of
-from profiles.presenters.quantities import bytesize, listed, seconds
 
 #: most operators that a finding links to; the rest is only counted
 MOST_OPERATORS = 5

@@ -22,8 +22,7 @@ from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Lane, Timeline, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, Side
-from profiles.presenters.isolating import isolated
-from profiles.presenters.quantities import bytesize, seconds
+from profiles.presenters.formatting import bytesize, isolated, seconds
 from webprofile.sentences import sentences
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from profiles.analysis.durations import ABSENT
-from profiles.presenters.quantities import bytesize
+from profiles.presenters.formatting import bytesize
 
 State = Mapping[str, Any]
 _LARGEST = 2**63

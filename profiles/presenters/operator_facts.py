@@ -11,14 +11,13 @@ from django.utils.translation import gettext as _
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent
-from profiles.analysis.ordering import number_order
+from profiles.analysis.select import number_order
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
 from profiles.formats.columns import MISSING, NumberColumn, Side, SideTimes
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 from profiles.formats.load_and_run.shapes import tensor_text
-from profiles.presenters.isolating import shortened, visible
-from profiles.presenters.quantities import seconds
+from profiles.presenters.formatting import seconds, shortened, visible
 
 SIDES: tuple[Side, ...] = ("device", "host")
 #: most variables and parameters that are listed; the graph has all

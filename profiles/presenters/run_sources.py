@@ -15,7 +15,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, tag_of
 from profiles.formats.static_memory.summary import StaticMemory, rows_of
 from profiles.models import OpenedFile, Profile
-from profiles.presenters.isolating import isolated
+from profiles.presenters.formatting import isolated
 
 #: fewest names for a meaningful comparison
 _NAMES_LEAST = 10

@@ -27,8 +27,7 @@ from profiles.exports.originals import are_of_trace, originals_of, own_names
 from profiles.formats.columns import Side
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.explanations import EXPLANATIONS
-from profiles.presenters.isolating import isolated
-from profiles.presenters.quantities import seconds
+from profiles.presenters.formatting import isolated, seconds
 
 #: of the histogram's drawing, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100

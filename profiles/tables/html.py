@@ -17,7 +17,7 @@ from profiles.analysis.data import Spread
 from profiles.analysis.durations import ABSENT
 from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent, short
 from profiles.analysis.table import TableRow
-from profiles.presenters.isolating import visible
+from profiles.presenters.formatting import visible
 
 #: most tensors listed in one cell; the panel of an operator lists all
 _MOST_TENSORS = 6

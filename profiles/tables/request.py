@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from profiles.analysis.name_pattern import PatternError, linear_time
 from profiles.analysis.query import Aggregate, Order, Query
 from profiles.formats.columns import Side
-from profiles.presenters.isolating import visible
+from profiles.presenters.formatting import visible
 from profiles.tables.columns import FIXED, KEYS, columns_available
 from webprofile.integers import LARGEST_COUNT, parse_int
 from webprofile.sentences import sentences

@@ -1,4 +1,4 @@
-"""Filters for numbers with units; see `profiles.presenters.quantities`."""
+"""Filters for numbers with units; see `profiles.presenters.formatting`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from django import template
 
 from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.analysis.numbers import share
-from profiles.presenters.quantities import (
+from profiles.presenters.formatting import (
     bytesize,
     giga,
     listed,

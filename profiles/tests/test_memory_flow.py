@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.analysis.downsampling import thinned
+from profiles.analysis.downsampling import downsample
 from profiles.formats.memory_flow import summary as summaries
 from profiles.formats.memory_flow.amounts import bytes_of, layout_of, ns_of
 from profiles.formats.memory_flow.reader import read_flow
@@ -234,7 +234,7 @@ def test_the_curve_shows_a_pause_as_low_as_it_is(tmp_path):
 def test_a_thinned_curve_keeps_its_ends_its_limit_and_its_peak(limit, times):
     at = np.array(sorted(times), np.int64)
     held = np.random.default_rng(len(at)).integers(0, 1_000, len(at))
-    starts = thinned(at, limit)
+    starts = downsample(at, limit)
     assert len(starts) <= limit
     assert (starts[0], starts[-1]) == (0, len(at) - 1)
     assert (np.diff(starts) > 0).all()

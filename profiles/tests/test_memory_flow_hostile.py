@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from profiles.formats.columns import OTHERS
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.interning import OTHERS
 from profiles.formats.memory_flow import elements, reader
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_flow
 from profiles.tests import hostile

@@ -11,7 +11,6 @@ import pytest
 from profiles.formats.memory_flow import presenter
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
-from profiles.presenters.memory_flow_file import IMAGE_LIMIT_BYTES
 from profiles.services import build_attempt_profile
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
@@ -20,7 +19,7 @@ from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt
 from profiles.tests.sweeping import faults
 from profiles.tests.traces import RESNET as TRACE
-from profiles.views.memory_flow import original_of
+from profiles.views.memory_flow import IMAGE_LIMIT_BYTES, original_of
 from testdata import good_profile
 from webprofile.tests.documented_api import caller
 

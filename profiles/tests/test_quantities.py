@@ -4,7 +4,7 @@ import pytest
 from django.template import Context, Template
 
 from profiles.analysis.durations import unit_of
-from profiles.presenters.quantities import bytesize, milliseconds, seconds
+from profiles.presenters.formatting import bytesize, milliseconds, seconds
 
 
 @pytest.mark.parametrize(

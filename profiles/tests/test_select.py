@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.ordering import ascending_order, number_order
 from profiles.analysis.query import Query
-from profiles.analysis.select import Selection, select
+from profiles.analysis.select import Selection, ascending_order, number_order, select
 from profiles.analysis.table import rows
 from profiles.formats.columns import MISSING, NumberColumn, ProfileColumns, Side
 from profiles.formats.load_and_run.reader import parse

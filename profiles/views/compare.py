@@ -28,7 +28,7 @@ from profiles.comparison.request import (
 )
 from profiles.exports.provenance import title_of
 from profiles.models import Profile
-from profiles.views.addresses import page_of
+from profiles.views.common import page_of
 
 
 @login_required

@@ -10,7 +10,7 @@ from accounts.selectors import current_user
 from profiles.comparison.dumps import dumps_compare
 from profiles.comparison.request import page_problem
 from profiles.selectors import dump_asked, dumps_beside
-from profiles.views.access import task_or_404
+from profiles.views.common import task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
 
 COMPARE_ROWS = 200

@@ -1,4 +1,4 @@
-"""Download a profile in a format of `profiles.exports.formats`, or its original files."""
+"""Downloads: a profile in a format of `profiles.exports.formats`, and the files of attempts."""
 
 from typing import Any
 
@@ -14,7 +14,10 @@ from profiles.exports.formats import FORMATS, exported
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import file_name, provenance
 from profiles.ingest.loading import profile_data
-from profiles.views.access import profile_or_404
+from profiles.retention.deletion import refuse_removed
+from profiles.views.common import profile_or_404, task_or_404
+from tasks.models import Artifact
+from tasks.selectors import last_attempt
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 from webprofile.streaming import answer_of
@@ -52,6 +55,24 @@ def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse
         raise Http404
     name = file_name(profile, originals[0].ending)
     return redirect(storage.presign_get(originals[0].key, filename=name))
+
+
+@login_required
+@require_GET
+def artifact(
+    request: HttpRequest, task_id: int, name: str, number: int | None = None
+) -> HttpResponse:
+    """Redirect to storage for a file of an attempt, by default of the last one."""
+    task = task_or_404(request, task_id)
+    named = Artifact.objects.filter(attempt__task=task, name=name)
+    if number is None:
+        attempt = last_attempt(task)
+        number = attempt.number if attempt else 0
+    artifact = named.filter(attempt__number=number).first()
+    refuse_removed(artifact)
+    if artifact is None or not artifact.is_stored:
+        raise Http404
+    return redirect(storage.presign_get(artifact.object_key, filename=f"task-{task.pk}-{name}"))
 
 
 @require_GET

@@ -9,13 +9,15 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
+from profiles.exports.originals import Original, originals_of
 from profiles.formats.memory_flow.presenter import read_flow_question, summary_of, tensors_view
 from profiles.ingest.loading import run_data
 from profiles.models import Profile
-from profiles.presenters.memory_flow_file import IMAGE_LIMIT_BYTES, flow_file, is_shown
-from profiles.views.access import profile_or_404
-from profiles.views.addresses import page_of
+from profiles.views.common import page_of, profile_or_404
 from webprofile.storage import storage
+
+#: largest picture on a page: browsers draw all of it at once, and MegEngine's exceed any window
+IMAGE_LIMIT_BYTES = 8 * 1024**2
 
 
 @login_required
@@ -40,8 +42,8 @@ def image(request: HttpRequest, profile_id: int) -> HttpResponse:
     same, the page would have no origin and would run no script either.
     """
     profile = profile_or_404(request, profile_id)
-    file = flow_file(profile)
-    if file is None or not is_shown(file):
+    file = _flow_file(profile)
+    if file is None or not _is_small_enough(file):
         raise Http404
     data = storage.read(file.key, limit_bytes=IMAGE_LIMIT_BYTES)
     response = HttpResponse(data, content_type="image/svg+xml")
@@ -54,12 +56,24 @@ def image(request: HttpRequest, profile_id: int) -> HttpResponse:
 
 def original_of(profile: Profile) -> dict[str, Any] | None:
     """Return {"image", "download", "size_bytes"} with URLs of the file; None if it was deleted."""
-    file = flow_file(profile)
+    file = _flow_file(profile)
     if file is None:
         return None
     image_of = reverse("profiles:memory-flow-image", args=[profile.pk])
     return {
-        "image": image_of if is_shown(file) else "",
+        "image": image_of if _is_small_enough(file) else "",
         "download": reverse("profiles:original", args=[profile.pk, file.number]),
         "size_bytes": file.size_bytes,
     }
+
+
+def _flow_file(profile: Profile) -> Original | None:
+    """Return the original `memory_flow.svg` of a run; None if it was deleted."""
+    return next(
+        (original for original in originals_of(profile) if original.kind == "memory_flow"), None
+    )
+
+
+def _is_small_enough(file: Original) -> bool:
+    """Whether the file is small enough for a page."""
+    return file.size_bytes <= IMAGE_LIMIT_BYTES

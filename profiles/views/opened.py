@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
@@ -17,13 +17,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts.selectors import current_user
 from profiles.formats.detection import HEAD_BYTES
 from profiles.imports import uploads
-from profiles.imports.local_files import submit_import
+from profiles.imports.local_files import import_attempt, submit_import
 from profiles.imports.progress import reading_of
 from profiles.imports.uploads import FILES_LIMIT, FileToOpen
 from profiles.models import ProfileUpload
 from profiles.selectors import latest_results, visible_imports
 from profiles.size_limits import most_bytes, size_limit
-from profiles.views.access import upload_or_404
+from profiles.views.common import task_or_404, upload_or_404
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.storage import storage
@@ -154,6 +154,16 @@ def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
     if file is None or upload.state == ProfileUpload.State.INITIATED:
         raise Http404
     return redirect(storage.presign_get(file.object_key, filename=file.name))
+
+
+@login_required
+@require_POST
+def attempt_open_profile(request: HttpRequest, task_id: int, number: int) -> HttpResponse:
+    """Import the recordings of an attempt without a result as a profile of the user."""
+    attempt = get_object_or_404(task_or_404(request, task_id).attempts, number=number)
+    return redirect(
+        "profiles:opened", import_attempt(attempt, owner=current_user(request)).upload.pk
+    )
 
 
 def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpResponse:

@@ -12,8 +12,7 @@ from profiles.presenters.statistics import is_one_sample
 from profiles.tables.columns import columns_without
 from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request
-from profiles.views.access import profile_or_404
-from profiles.views.addresses import page_of, places_of
+from profiles.views.common import page_of, places_of, profile_or_404
 from webprofile.integers import LARGEST_COUNT, parse_int
 
 

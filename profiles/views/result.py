@@ -26,8 +26,7 @@ from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import Places, SideTable
 from profiles.tables.request import TableRequest, read_request
-from profiles.views.access import profile_or_404, task_or_404
-from profiles.views.addresses import page_of, places_of
+from profiles.views.common import page_of, places_of, profile_or_404, task_or_404
 from profiles.views.memory_flow import original_of
 from tasks.models import Artifact
 from webprofile.errors import DomainError

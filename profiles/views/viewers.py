@@ -33,8 +33,7 @@ from profiles.perfetto import (
 from profiles.presenters.graph_view import task_model_view
 from profiles.presenters.trace_file import is_trace, trace_file_view, trace_original
 from profiles.viewer import compressed, content, theme_of, viewer_files, viewer_page
-from profiles.views.access import profile_or_404, task_or_404
-from profiles.views.addresses import page_of
+from profiles.views.common import page_of, profile_or_404, task_or_404
 from webprofile.origins import framing_origins
 
 _PACKED = {".js", ".json", ".css", ".ico", ".wasm"}

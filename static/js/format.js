@@ -1,4 +1,4 @@
-// Format numbers and times for display, as `profiles/presenters/quantities.py` does on the server.
+// Format numbers and times for display, as `profiles/presenters/formatting.py` does on the server.
 
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.interruptions import held_up
-from profiles.analysis.advice.kinds import GLUE
+from profiles.analysis.advice.operator_types import GLUE
 from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Scene
 from profiles.analysis.dtypes import first_dtype
 from profiles.analysis.roofline import ROOF_OF, Roofs

@@ -3,7 +3,7 @@
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.kinds import CALLBACKS
+from profiles.analysis.advice.operator_types import CALLBACKS
 from profiles.analysis.advice.scene import Mask, Scene
 from profiles.formats.columns import MISSING
 

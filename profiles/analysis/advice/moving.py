@@ -3,7 +3,7 @@
 import numpy as np
 
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.kinds import CALLBACKS, RESULT_CALLBACK
+from profiles.analysis.advice.operator_types import CALLBACKS, RESULT_CALLBACK
 from profiles.analysis.advice.scene import MEASURABLE_S, Floats, Mask, Scene
 from profiles.analysis.advice.shares import spiked
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.advice.finding import Finding, RunFacts
-from profiles.analysis.advice.kinds import GLUE
+from profiles.analysis.advice.operator_types import GLUE
 from profiles.analysis.advice.wiring import Wiring
 from profiles.analysis.cumulative import LONGEST_S, sound_rows
 from profiles.analysis.data import ProfileData

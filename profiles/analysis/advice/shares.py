@@ -4,7 +4,7 @@ import numpy as np
 
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.interruptions import held_up
-from profiles.analysis.advice.kinds import CONSTANTS, RESULT_CALLBACK
+from profiles.analysis.advice.operator_types import CONSTANTS, RESULT_CALLBACK
 from profiles.analysis.advice.scene import MEASURABLE_S, Mask, Scene
 from profiles.formats.columns import MISSING
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.advice.kinds import CONSTANTS
+from profiles.analysis.advice.operator_types import CONSTANTS
 from profiles.formats.columns import MISSING
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, Struct
 
-from profiles.analysis.downsampling import thinned
+from profiles.analysis.downsampling import downsample
 from profiles.formats.chrome_trace.reader import COUNTER, Trace
 
 #: maximum number of curves
@@ -38,7 +38,7 @@ def curves_of(trace: Trace) -> Iterator[Curve]:
         if not len(order):
             continue
         at, values = at[order], values[order]
-        starts = thinned(at, POINTS_LIMIT)
+        starts = downsample(at, POINTS_LIMIT)
         yield Curve(
             name=trace.texts.names[code],
             at_s=tuple((at[starts] * _S_PER_US).tolist()),

@@ -10,7 +10,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.numbers import ratio
 from profiles.formats.chrome_trace.curves import Curve
 from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
-from profiles.presenters.quantities import seconds
+from profiles.presenters.formatting import seconds
 from profiles.presenters.time_axis import time_axis
 
 #: rows that the page shows; the API has all that are kept

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.events import Args, Event, EventReader, Piece
 from profiles.formats.chrome_trace.pieces import NamingNotes, PieceNotes, Pieces
+from profiles.formats.columns import InternedTexts
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.interning import InternedTexts
 
 #: maximum number of distinct texts; all further texts share one code
 TEXTS_LIMIT = 1_000_000

@@ -1,11 +1,11 @@
 """Read the file of a trace into everything that pages show of it."""
 
+import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy.ma  # noqa: F401 - numpy.unique would load it in each reader that is forked: 15 ms, 1 MB
 
-from profiles.allocator import give_back
 from profiles.formats.chrome_trace.lanes import Lane, lanes_of
 from profiles.formats.chrome_trace.operators import operators_of
 from profiles.formats.chrome_trace.reader import NONE, OnBytesRead, Trace, read_trace
@@ -56,7 +56,7 @@ def read_dynamic(
         facts = facts_of(trace, lanes)
         # free the columns of all events, half of the memory; lanes have copies of what is needed
         del trace
-        give_back()
+        _release_free_memory()
         operators = operators_of(lanes)
         return DynamicProfile(
             operators.columns, operators.graph, summarize(facts, lanes, operators)
@@ -73,3 +73,13 @@ def _write_index(trace: Trace, lanes: list[Lane], name: str, index: Path) -> Non
         write_index(trace, lanes, name, index)
     except (MemoryError, OSError):  # without the index, only trace excerpts are unavailable
         index.unlink(missing_ok=True)
+
+
+def _release_free_memory() -> None:
+    """Return free heap memory to the system (malloc_trim(3)); glibc would keep it.
+
+    With another C library nothing happens.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -10,8 +10,7 @@ from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, TensorRow, tag_of
-from profiles.presenters.isolating import shortened, visible
-from profiles.presenters.quantities import bytesize, seconds
+from profiles.presenters.formatting import bytesize, seconds, shortened, visible
 from webprofile.integers import parse_int
 
 Json = dict[str, Any]

@@ -31,8 +31,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.formats.columns import InternedTexts
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.interning import InternedTexts
 from profiles.formats.memory_flow.amounts import bytes_below, bytes_of, ns_of
 from profiles.formats.memory_flow.elements import ADDRESS, TAG, Attributes, RectangleReader
 from webprofile.integers import parse_int

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from profiles.analysis.downsampling import thinned
+from profiles.analysis.downsampling import downsample
 from profiles.formats.memory_flow.amounts import layout_of
 from profiles.formats.memory_flow.reader import NONE, Flow, read_flow
 from profiles.formats.memory_flow.usage import AddressSpace, MemoryUsage, space_of, usage_of
@@ -273,7 +273,7 @@ def _curve(usage: MemoryUsage) -> FlowCurve:
     if not len(usage.at_ns):
         return FlowCurve((), ())
     # the last point, where no memory is held any more, forms an interval of its own
-    starts = thinned(usage.at_ns, POINTS_LIMIT)
+    starts = downsample(usage.at_ns, POINTS_LIMIT)
     return FlowCurve(
         at_s=tuple((usage.at_ns[starts] * _S_PER_NS).tolist()),
         held_bytes=tuple(np.maximum.reduceat(usage.held, starts).tolist()),

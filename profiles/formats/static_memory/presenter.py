@@ -17,8 +17,7 @@ from profiles.formats.static_memory.summary import (
     StaticMemory,
     rows_of,
 )
-from profiles.presenters.isolating import isolated
-from profiles.presenters.quantities import bytesize
+from profiles.presenters.formatting import bytesize, isolated
 from webprofile.integers import parse_int
 
 #: rows that the page shows; the API has all that are kept

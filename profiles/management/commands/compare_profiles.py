@@ -15,7 +15,7 @@ from profiles.comparison.waterfall import BYS, Step, waterfall
 from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
-from profiles.presenters.quantities import seconds
+from profiles.presenters.formatting import seconds
 
 #: maximum length of an operator's name in the table
 LONGEST_NAME = 60

@@ -1,10 +1,15 @@
-"""Look up tasks and profiles for a request; objects of other users give 404."""
+"""What the pages of profiles share: look-ups for a request and URLs.
+
+Objects that the user may not see give 404.
+"""
 
 from django.http import Http404, HttpRequest
+from django.urls import reverse
 
 from accounts.selectors import current_user
 from profiles.models import Profile, ProfileUpload
 from profiles.selectors import visible_imports, visible_profiles
+from profiles.tables.page import Places
 from tasks.models import Task
 from tasks.selectors import visible_tasks
 
@@ -34,3 +39,19 @@ def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
     if upload is None:
         raise Http404
     return upload
+
+
+def page_of(profile: Profile) -> str:
+    """Return the URL of a profile's result page: that of its task, or its own for an import."""
+    if profile.attempt is not None:
+        return reverse("tasks:result", args=[profile.attempt.task_id])
+    return reverse("profiles:detail", args=[profile.pk])
+
+
+def places_of(profile: Profile) -> Places:
+    """Return the URLs that the tables of a profile link to."""
+    names = (
+        "profiles:operators", "api:profile-operators-order", "api:profile-picture-operators",
+    )  # fmt: skip
+    links = [reverse(name, args=[profile.pk]) for name in names]
+    return Places(page_of(profile), *links)

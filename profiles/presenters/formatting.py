@@ -1,4 +1,9 @@
-"""Format numbers with units for pages; must agree with `static/js/format.js`."""
+"""Format numbers with units, and names from files, for pages.
+
+Numbers must agree with `static/js/format.js`. Names are shown on one line, with invisible
+characters made visible, and without affecting the text direction around them. An element that
+isolates (`<bdi>`) is not sufficient: an unmatched mark in a name ends the isolation.
+"""
 
 import math
 from collections.abc import Iterable
@@ -9,6 +14,15 @@ from profiles.analysis.durations import ABSENT, TimeUnit, duration
 from profiles.analysis.numbers import four_digits
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+#: control characters become their visible symbols, direction marks become U+FFFD
+_VISIBLE = str.maketrans(
+    {chr(code): chr(0x2400 + code) for code in range(32)}
+    | dict.fromkeys("\n\x85\u2028\u2029", "↵")
+    | dict.fromkeys("\x7f\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e", "\ufffd")
+    | dict.fromkeys("\u2066\u2067\u2068\u2069", "\ufffd")
+)
+#: maximum length of a name where space is fixed, in characters
+LONGEST = 200
 
 
 def seconds(value: float | None, unit: TimeUnit | None = None) -> str:
@@ -47,3 +61,20 @@ def giga(value: float | None) -> str:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return ABSENT
     return four_digits(value / 1e9)
+
+
+def visible(text: str) -> str:
+    """Return a text on one line, with symbols for invisible characters: `↵` for a new line."""
+    return text.translate(_VISIBLE)
+
+
+def shortened(text: str) -> str:
+    """Return the visible text with at most LONGEST characters, for places of fixed size."""
+    return visible(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+
+
+def isolated(name: str) -> str:
+    """Return the visible text in isolating marks, for sentences, titles and drawings, where no
+    element isolates a name.
+    """
+    return f"\u2068{shortened(name)}\u2069"
