@@ -1,4 +1,4 @@
-"""Results side by side: rows, totals, waterfall, files. The first profile, A, is the baseline."""
+"""API views of comparisons: rows, totals, waterfall, files. The first profile is the baseline."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from profiles.api.access import NOT_READY, AnyFile, ResultView, written
-from profiles.api.answer_fields import number, numbers, texts, whole
+from profiles.api.base import NOT_READY, AnyFile, ResultView, json_response
 from profiles.api.picture_views import NETRON, netron_answer
-from profiles.api.questions import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
+from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
+from profiles.api.serializer_fields import number, numbers, texts, whole
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
 from profiles.comparison.classify import REASONS, STATUSES
@@ -30,7 +30,8 @@ from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
 
-TOGETHER = {**NOT_READY, 422: ["comparison_choice", "comparison_large", "export_question"]}
+#: error responses of every view of a comparison
+COMPARE_PROBLEMS = {**NOT_READY, 422: ["comparison_choice", "comparison_large", "export_question"]}
 
 
 class ComparedProfile(serializers.Serializer):
@@ -45,7 +46,7 @@ class ComparedProfile(serializers.Serializer):
 
 
 class FactAnswer(serializers.Serializer):
-    """What is known of the runs."""
+    """One fact about the runs."""
 
     name = serializers.CharField(help_text="What, in the reader's words.")
     values = texts("One for each profile.")
@@ -53,7 +54,7 @@ class FactAnswer(serializers.Serializer):
 
 
 class TestAnswer(serializers.Serializer):
-    """How sure a difference is."""
+    """A difference from the baseline and its significance."""
 
     difference_s = number("Time minus that of the baseline, s; negative is faster.")
     verdict = serializers.ChoiceField(
@@ -68,7 +69,7 @@ class TestAnswer(serializers.Serializer):
 
 
 class TotalAnswer(TestAnswer):
-    """A sum of one of the other profiles."""
+    """A sum of one of the other profiles, compared with the baseline."""
 
     letter = serializers.CharField(help_text="Whose.")
     time_s = number("Its value, s.")
@@ -79,7 +80,7 @@ class TotalAnswer(TestAnswer):
 
 
 class TotalsAnswer(serializers.Serializer):
-    """One sum, of all profiles."""
+    """One sum for all profiles."""
 
     key = serializers.ChoiceField(
         ["device", "host", "latency"],
@@ -90,7 +91,7 @@ class TotalsAnswer(serializers.Serializer):
 
 
 class StepAnswer(serializers.Serializer):
-    """A step of the way from the baseline's total to another one."""
+    """A step of the waterfall from the total of the baseline to another total."""
 
     kind = serializers.ChoiceField(
         ["start", "step", "rest", "end"], help_text="Totals are `start` and `end`."
@@ -106,7 +107,7 @@ class StepAnswer(serializers.Serializer):
 
 
 class BaselineCell(serializers.Serializer):
-    """What the baseline has."""
+    """The operators of the baseline in a row."""
 
     operators = texts("Names of its operators.")
     time_s = number("Sum of their medians, s.")
@@ -114,7 +115,7 @@ class BaselineCell(serializers.Serializer):
 
 
 class OtherCell(TestAnswer):
-    """What another profile has."""
+    """The operators of another profile in a row."""
 
     status = serializers.ChoiceField(STATUSES, help_text="What became of it.")
     reasons = serializers.ListField(
@@ -127,7 +128,7 @@ class OtherCell(TestAnswer):
 
 
 class ComparedRow(serializers.Serializer):
-    """Operators that belong together."""
+    """Aligned operators."""
 
     row = serializers.IntegerField(help_text="Its number in this comparison.")
     operator = serializers.CharField(help_text="What it is called after.", allow_blank=True)
@@ -140,7 +141,7 @@ class ComparedRow(serializers.Serializer):
 
 
 class CompareAnswer(serializers.Serializer):
-    """Profiles side by side."""
+    """A comparison of profiles."""
 
     format = serializers.CharField(help_text="Name and version of this shape.")
     side = serializers.CharField(help_text="Whose times rows have: `device` or `host`.")
@@ -161,51 +162,54 @@ class CompareAnswer(serializers.Serializer):
 
 
 class CompareView(ResultView):
-    """A view of profiles that the address names."""
+    """A view that compares the profiles given in the query."""
 
     def compared(
         self, query: type[ChosenQuery]
     ) -> tuple[Compared, ComparisonRequest, Mapping[str, Any]]:
-        """The comparison, what is asked of it as the page reads it, and the whole question.
+        """Return the comparison, the request as the page parses it, and the validated query.
 
-        Raises Http404 if any of the profiles is not there for the reader; DomainError
-        comparison_choice, comparison_large.
+        Raises Http404 if any of the profiles is not visible to the user; DomainError
+        comparison_choice, comparison_large, export_question.
         """
-        wanted = self.asked(query)
-        asked = read_comparison_request(self.request.query_params)
-        profiles = chosen_profiles(self.request.user, asked.ids)
+        parameters = self.validated_query(query)
+        request = read_comparison_request(self.request.query_params)
+        profiles = chosen_profiles(self.request.user, request.ids)
         if profiles is None:
             raise Http404
-        if problem := problem_of(asked.ids):
+        if problem := problem_of(request.ids):
             raise DomainError("comparison_choice", field="p", status=422, detail=problem)
-        if asked.problems:
-            detail = sentences(asked.problems)
+        if request.problems:
+            detail = sentences(request.problems)
             raise DomainError("export_question", status=422, detail=detail)
-        return comparison_of(profiles), asked, wanted
+        return comparison_of(profiles), request, parameters
 
 
 class Compare(CompareView):
-    """Profiles side by side."""
+    """A comparison of profiles."""
 
     @extend_schema(
         summary="Compare profiles",
         parameters=[CompareQuery],
-        responses={200: CompareAnswer} | problems(TOGETHER),
+        responses={200: CompareAnswer} | problems(COMPARE_PROBLEMS),
         operation_id="profiles_compare",
     )
     def get(self, request: Request) -> HttpResponse:
-        """2 to 8 profiles, row by row: which operator is which, and how sure each difference is.
+        """Compare 2 to 8 profiles row by row: aligned operators, and the significance of each
+        difference.
 
-        The first comparison of large profiles takes some seconds; its pages do not.
+        The first request for large profiles takes some seconds; further pages of it do not.
         """
-        compared, asked, wanted = self.compared(CompareQuery)
-        answer = select_rows(compared.comparison, asked.question)
-        side = asked.question.side
-        steps = waterfall(compared.comparison, asked.other, side=side, by=asked.by)
-        start, stop = wanted["offset"], wanted["offset"] + wanted["limit"]
+        compared, compare_request, parameters = self.compared(CompareQuery)
+        answer = select_rows(compared.comparison, compare_request.question)
+        side = compare_request.question.side
+        steps = waterfall(
+            compared.comparison, compare_request.other, side=side, by=compare_request.by
+        )
+        start, stop = parameters["offset"], parameters["offset"] + parameters["limit"]
         window = replace(answer, rows=answer.rows[start:stop])
-        return written(
-            export.as_json(compared, asked, window)
+        return json_response(
+            export.as_json(compared, compare_request, window)
             | {
                 "common": compared.comparison.common,
                 "totals": totals_of(compared),
@@ -233,46 +237,48 @@ class CompareExport(CompareView):
                 OpenApiTypes.OBJECT, description="The rows, with samples, facts and warnings."
             ),
         }
-        | problems(TOGETHER | {404: ["not_found", "export_unknown"]}),
+        | problems(COMPARE_PROBLEMS | {404: ["not_found", "export_unknown"]}),
         operation_id="profiles_compare_export",
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        """All rows that are asked for, as `csv` or `json`; columns of a profile begin with its
+        """All selected rows, as `csv` or `json`; the column names of a profile begin with its
         letter.
         """
-        compared, asked, _ = self.compared(RowsQuery)
+        compared, compare_request, _ = self.compared(RowsQuery)
         if name not in ("csv", "json"):
             raise DomainError("export_unknown", status=404)
-        answer = select_rows(compared.comparison, asked.question)
+        answer = select_rows(compared.comparison, compare_request.question)
         if name == "csv":
-            text = export.as_csv(compared, asked, answer)
+            text = export.as_csv(compared, compare_request, answer)
             response = HttpResponse(text, content_type="text/csv; charset=utf-8")
         else:
-            response = written(export.as_json(compared, asked, answer))
+            response = json_response(export.as_json(compared, compare_request, answer))
         response["Content-Disposition"] = f'attachment; filename="comparison.{name}"'
         return response
 
 
 class CompareGraph(CompareView):
-    """The graph of one of the profiles for the viewer."""
+    """The graph of one of the profiles, for the viewer."""
 
     @extend_schema(
         summary="Document of a comparison's graph",
         parameters=[ChangeQuery],
-        responses={200: NETRON} | problems(TOGETHER | {404: ["not_found", "operator_not_drawn"]}),
+        responses={200: NETRON}
+        | problems(COMPARE_PROBLEMS | {404: ["not_found", "operator_not_drawn"]}),
         operation_id="profiles_compare_graph",
     )
     def get(self, request: Request) -> HttpResponse:
-        """One view of the graph, coloured by the difference, as the site's own Netron reads it."""
-        compared, asked, wanted = self.compared(ChangeQuery)
-        body = graph_document(compared, asked, scope=wanted["scope"], row=wanted["row"])
+        """One view of the graph, coloured by the difference, in the format of the site's Netron."""
+        compared, compare_request, parameters = self.compared(ChangeQuery)
+        scope, row = parameters["scope"], parameters["row"]
+        body = graph_document(compared, compare_request, scope=scope, row=row)
         if body is None:
             raise DomainError("operator_not_drawn", status=404)
         return netron_answer(request._request, body)
 
 
 def totals_of(compared: Compared) -> list[dict[str, Any]]:
-    """Totals of both sides, and the median of iterations where any profile has some; s."""
+    """Return the totals of both sides, and the median iteration time if any profile has one; s."""
     totals = []
     for side in SIDES:
         numbers = compared.comparison.side(side)

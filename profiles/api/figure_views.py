@@ -1,4 +1,4 @@
-"""Figures of a profile: statistics, its trace, its memory and advice."""
+"""API views of the figures of a profile: statistics, trace, memory and recommendations."""
 
 from dataclasses import asdict
 from typing import Any
@@ -12,9 +12,9 @@ from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.advice import advise
 from profiles.analysis.coverage import Coverage
-from profiles.api import answer_fields as kinds
-from profiles.api.access import NOT_READY, DataView, without_result
-from profiles.api.answer_fields import answer_of
+from profiles.api import serializer_fields as fields
+from profiles.api.base import NOT_READY, DataView, no_result_error
+from profiles.api.serializer_fields import answer_of
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.formats.static_memory.summary import StaticMemory
@@ -29,10 +29,10 @@ MOST_ROWS = 200
 
 
 class HistogramAnswer(serializers.Serializer):
-    """How iterations spread; see the comment of `AttemptMeasurement.histogram`."""
+    """Histogram of the iterations; see the comment of `AttemptMeasurement.histogram`."""
 
-    edges_ms = kinds.numbers("Limits of the bins, one more than there are bins, ms.")
-    counts = kinds.whole("Iterations in each bin.")
+    edges_ms = fields.numbers("Limits of the bins, one more than there are bins, ms.")
+    counts = fields.whole("Iterations in each bin.")
     above = serializers.IntegerField(help_text="Iterations beyond the last limit.")
 
 
@@ -43,14 +43,14 @@ class PassAnswer(serializers.Serializer):
     kind = serializers.CharField(help_text="`clean`, `profiled`, `dump` or `inspect`.")
     kept = serializers.BooleanField(help_text="Whether it counts.")
     iterations = serializers.IntegerField(help_text="How many were timed.")
-    median_ms = kinds.number("Median of its own iterations, ms.")
-    last_ms = kinds.number("Its last iteration, which a profile holds, ms.")
+    median_ms = fields.number("Median of its own iterations, ms.")
+    last_ms = fields.number("Its last iteration, which a profile holds, ms.")
     exit_code = serializers.IntegerField(allow_null=True, help_text="Null: it was ended.")
-    run_s = kinds.number("How long it ran, s.")
+    run_s = fields.number("How long it ran, s.")
 
 
 class DisturbanceAnswer(serializers.Serializer):
-    """What may have made the figures worse."""
+    """Something that may have distorted the figures."""
 
     code = serializers.CharField(help_text="Stable code.")
     text = serializers.CharField(help_text="In the reader's words.")
@@ -58,7 +58,7 @@ class DisturbanceAnswer(serializers.Serializer):
 
 
 class DeviceStateAnswer(serializers.Serializer):
-    """One fact of the device, before and after the run, with units, in the reader's words."""
+    """One fact about the device before and after the run, with units, in the user's language."""
 
     name = serializers.CharField(help_text="What.")
     before = serializers.CharField(help_text="Before the run.")
@@ -66,7 +66,7 @@ class DeviceStateAnswer(serializers.Serializer):
 
 
 class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
-    """Times of iterations without profiling, and what is known of the run."""
+    """Iteration times with the profiler off, and the conditions of the run."""
 
     histogram = HistogramAnswer(
         allow_null=True, help_text="Of the iterations without profiling; null without them."
@@ -74,8 +74,8 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
     contaminations = DisturbanceAnswer(many=True, help_text="What disturbed it.")
     device = DeviceStateAnswer(many=True, help_text="The device before and after.")
-    device_totals_s = kinds.numbers("Total of operators on the device in each profiled pass, s.")
-    waited_s = kinds.number("How long it waited for a quiet device, s.")
+    device_totals_s = fields.numbers("Total of operators on the device in each profiled pass, s.")
+    waited_s = fields.number("How long it waited for a quiet device, s.")
 
     class Meta:
         model = AttemptMeasurement
@@ -107,12 +107,12 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
 
 
 class StabilityAnswer(serializers.Serializer):
-    """Whose times differ so much from pass to pass that their order means little."""
+    """How many operators have times that differ too much between passes to be ranked."""
 
     unstable = serializers.IntegerField(help_text="Operators over their limit.")
     known = serializers.IntegerField(help_text="Operators with several samples.")
-    share = kinds.number("Part of the side's time that the unstable ones have.")
-    total_cv = kinds.number("Standard deviation / mean of the passes' totals.")
+    share = fields.number("Part of the side's time that the unstable ones have.")
+    total_cv = fields.number("Standard deviation / mean of the passes' totals.")
     total_is_unstable = serializers.BooleanField(help_text="Whether that is over the limit.")
 
 
@@ -120,16 +120,16 @@ class SideAnswer(serializers.Serializer):
     """One side: the device or the host."""
 
     side = serializers.CharField(help_text="`device` or `host`.")
-    total_s = kinds.number(
+    total_s = fields.number(
         "Sum of all self times, s; with several passes, of the operators' medians over them."
     )
     passes_s = serializers.ListField(
-        child=kinds.number("s."),
+        child=fields.number("s."),
         help_text="Total of each pass, s, in the order of `passes` of the profile; null: nothing "
         "was timed.",
     )
-    lowest_s = kinds.number("The least total of a pass, s.")
-    highest_s = kinds.number("The greatest total of a pass, s.")
+    lowest_s = fields.number("The least total of a pass, s.")
+    highest_s = fields.number("The greatest total of a pass, s.")
     place = serializers.ChoiceField(
         ["among", "below", "above"],
         help_text="Whether `total_s` lies among the totals of the passes, or beyond all of them: "
@@ -139,27 +139,27 @@ class SideAnswer(serializers.Serializer):
 
 
 class PassCoverageAnswer(serializers.Serializer):
-    """One profiled pass beside the iteration that it holds."""
+    """One profiled pass compared with the iteration that it recorded."""
 
     number = serializers.IntegerField(help_text="Of the merged pass, from 1.")
     name = serializers.CharField(help_text="Its file.")
-    operators_s = kinds.number("Sum of its operators' self times on the device, s.")
-    iteration_s = kinds.number("Its last iteration, the one that was profiled, s.")
-    share = kinds.number("`operators_s` / `iteration_s`; above 1 where operators overlap.")
-    outside_s = kinds.number("`iteration_s` - `operators_s`, s.")
+    operators_s = fields.number("Sum of its operators' self times on the device, s.")
+    iteration_s = fields.number("Its last iteration, the one that was profiled, s.")
+    share = fields.number("`operators_s` / `iteration_s`; above 1 where operators overlap.")
+    outside_s = fields.number("`iteration_s` - `operators_s`, s.")
 
 
 class CoverageAnswer(serializers.Serializer):
-    """How much of an iteration the operators explain, pass by pass."""
+    """Which share of an iteration the operators account for, by pass."""
 
-    share = kinds.number("Median over the passes; above 1 where operators overlap.")
-    lowest_share = kinds.number("The least share of a pass.")
-    highest_share = kinds.number("The greatest share of a pass.")
-    outside_s = kinds.number(
+    share = fields.number("Median over the passes; above 1 where operators overlap.")
+    lowest_share = fields.number("The least share of a pass.")
+    highest_share = fields.number("The greatest share of a pass.")
+    outside_s = fields.number(
         "Time not attributed to operators, median over the passes, s; see `withheld`."
     )
-    lowest_outside_s = kinds.number("The least of a pass, s.")
-    highest_outside_s = kinds.number("The greatest of a pass, s.")
+    lowest_outside_s = fields.number("The least of a pass, s.")
+    highest_outside_s = fields.number("The greatest of a pass, s.")
     withheld = serializers.ChoiceField(
         ["disturbed", "overlap", "busy"],
         allow_null=True,
@@ -182,7 +182,7 @@ class StatisticsAnswer(serializers.Serializer):
 
     passes = serializers.IntegerField(help_text="Profiled passes that were merged.")
     left_out = LeftOutAnswer(many=True, help_text="Files that could not be merged.")
-    mismatches = kinds.texts(
+    mismatches = fields.texts(
         "Why opened files cannot be of one run, in the reader's words; mostly empty."
     )
     sides = SideAnswer(many=True, help_text="Device and host.")
@@ -202,7 +202,7 @@ class AdviceOperator(serializers.Serializer):
 
 
 class FindingAnswer(serializers.Serializer):
-    """One thing worth doing."""
+    """One recommendation."""
 
     rule = serializers.CharField(help_text="Stable code of the rule.")
     severity = serializers.ChoiceField(
@@ -214,17 +214,17 @@ class FindingAnswer(serializers.Serializer):
     sentence = serializers.CharField(help_text="With its numbers.")
     why = serializers.CharField(help_text="Why it matters.", allow_blank=True)
     step = serializers.CharField(help_text="What to do.", allow_blank=True)
-    saves_s = kinds.number("The most that an iteration could save, s.")
+    saves_s = fields.number("The most that an iteration could save, s.")
     estimate = serializers.CharField(
         help_text="How `saves_s` was estimated: `removed`, `halved`, `roof`, `idle`, `issuing`, "
         "`outside`, or empty.",
         allow_blank=True,
     )
-    overlaps = kinds.texts(
+    overlaps = fields.texts(
         "Rules of other findings whose savings are, in part, the same time: these do not add up."
     )
-    options = kinds.texts("Options of load_and_run that may help.")
-    rows = kinds.whole("Operators that it is about, the one with most time first, at most 200.")
+    options = fields.texts("Options of load_and_run that may help.")
+    rows = fields.whole("Operators that it is about, the one with most time first, at most 200.")
     operators = AdviceOperator(many=True, help_text="The first five of them.")
 
 
@@ -236,7 +236,7 @@ class UnknownRule(serializers.Serializer):
 
 
 class AdviceAnswer(serializers.Serializer):
-    """What to do next."""
+    """The recommendations for a profile."""
 
     findings = FindingAnswer(
         many=True,
@@ -247,8 +247,8 @@ class AdviceAnswer(serializers.Serializer):
     one_sample = serializers.BooleanField(
         help_text="Whether all times rest on a single sample of each operator."
     )
-    checked = kinds.texts("Titles of the rules that were evaluated.")
-    suppressed = kinds.texts(
+    checked = fields.texts("Titles of the rules that were evaluated.")
+    suppressed = fields.texts(
         "Titles of the rules that were not, because they depend on times, and the run was "
         "disturbed or is a first execution."
     )
@@ -256,14 +256,14 @@ class AdviceAnswer(serializers.Serializer):
 
 
 class Figures(ViewSetMixin, DataView):
-    """Figures of one profile, and what its files say beside operators."""
+    """Figures of one profile, and the summaries of its trace and memory files."""
 
     @extend_schema(
         summary="Show statistics",
         responses={200: StatisticsAnswer} | problems(NOT_READY),
     )
     def statistics(self, request: Request, profile_id: int) -> Response:
-        """Latency and its histogram, totals, coverage, cost of profiling, stability."""
+        """Latency and its histogram, totals, coverage, profiling overhead, stability."""
         profile, data = self.data(profile_id)
         measurement = _measurement(profile)
         statistics = statistics_view(data, profile, measurement)
@@ -285,12 +285,12 @@ class Figures(ViewSetMixin, DataView):
     def measurement(self, request: Request, task_id: int) -> Response:
         """Latency and device state, also of a task whose plan has no profiled pass.
 
-        With a profile they are part of its statistics too.
+        The statistics of a profile include them too.
         """
         task = self.task(task_id)
         measurement = measurement_of(task)
         if measurement is None:
-            raise without_result(task)
+            raise no_result_error(task)
         return Response(LatencyAnswer(_latency(measurement)).data)
 
     @extend_schema(
@@ -300,7 +300,7 @@ class Figures(ViewSetMixin, DataView):
     )
     def trace_summary(self, request: Request, profile_id: int) -> HttpResponse:
         """Phases of a step, threads and devices, modules, waits for the device, counters."""
-        return self.beside(profile_id, "trace")
+        return self.summary_response(profile_id, "trace")
 
     @extend_schema(
         summary="Show memory over time",
@@ -309,7 +309,7 @@ class Figures(ViewSetMixin, DataView):
     )
     def memory_flow(self, request: Request, profile_id: int) -> HttpResponse:
         """Tensors with their times and addresses, bytes held over time, and the peak."""
-        return self.beside(profile_id, "memory_flow")
+        return self.summary_response(profile_id, "memory_flow")
 
     @extend_schema(
         summary="Show the static memory",
@@ -317,15 +317,15 @@ class Figures(ViewSetMixin, DataView):
         | problems({409: ["profile_outdated", "profile_damaged", "static_memory_none"]}),
     )
     def static_memory(self, request: Request, profile_id: int) -> HttpResponse:
-        """Peak, weights, reuse, and where and how long each tensor lies, as planned."""
-        return self.beside(profile_id, "static_memory")
+        """Peak, weights, reuse, and the planned address and lifetime of each tensor."""
+        return self.summary_response(profile_id, "static_memory")
 
     @extend_schema(
         summary="Show advice",
         responses={200: AdviceAnswer} | problems(NOT_READY),
     )
     def advice(self, request: Request, profile_id: int) -> Response:
-        """What the rules say of this profile, with the operators and what it could save."""
+        """The findings of the rules for this profile, with operators and possible savings."""
         profile, data = self.data(profile_id)
         facts = facts_of(profile)
         answer = advice_of(data, facts)

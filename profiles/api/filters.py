@@ -1,4 +1,4 @@
-"""By what lists of results may be narrowed."""
+"""Filters of the lists of results and imports."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _SHOWN = [choice for choice in ProfileUpload.State.choices if choice[0] != "dele
 
 
 class ProfileFilters(django_filters.FilterSet):
-    """Filters hold together: a result must fit all of them."""
+    """Filters are combined: a result must match all of them."""
 
     origin = django_filters.ChoiceFilter(
         choices=[("task", "of a task"), ("opened", "opened from files")],
@@ -60,7 +60,7 @@ class ProfileFilters(django_filters.FilterSet):
 
 
 class OpenedFilters(django_filters.FilterSet):
-    """By state and name."""
+    """Filters by state, name and owner."""
 
     state = django_filters.ChoiceFilter(choices=_SHOWN, help_text="In this state.")
     name = TextFilter(lookup_expr="icontains", max_length=255, help_text="A part of its name.")

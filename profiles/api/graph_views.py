@@ -11,9 +11,9 @@ from rest_framework.request import Request
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.drawing.wiring import Wiring, wire
-from profiles.api.access import NOT_READY, DataView, written
-from profiles.api.answer_fields import number, texts
-from profiles.api.questions import GraphQuery
+from profiles.api.base import NOT_READY, DataView, json_response
+from profiles.api.queries import GraphQuery
+from profiles.api.serializer_fields import number, texts
 from profiles.formats.columns import MISSING, TextColumn
 from webprofile.api.schema import problems
 
@@ -37,7 +37,7 @@ class NodeAnswer(serializers.Serializer):
 
 
 class EdgeAnswer(serializers.Serializer):
-    """A variable that a node reads."""
+    """A variable that a node reads, as an edge."""
 
     variable = serializers.CharField(help_text="Its id.")
     name = serializers.CharField(help_text="Its name.", allow_blank=True)
@@ -56,7 +56,7 @@ class EdgeAnswer(serializers.Serializer):
 
 
 class GraphAnswer(serializers.Serializer):
-    """A window of the executed graph: nodes in order of execution, and all that they read."""
+    """A window of the executed graph: nodes in order of execution, and the variables they read."""
 
     total = serializers.IntegerField(help_text="Nodes of the whole graph.")
     offset = serializers.IntegerField(help_text="The first node here.")
@@ -76,16 +76,17 @@ class Graph(DataView):
         operation_id="profiles_graph",
     )
     def get(self, request: Request, profile_id: int) -> HttpResponse:
-        """Nodes are the operators that ran, without constants; edges the variables that they read.
+        """Nodes are the operators that ran, without constants; edges are the variables they read.
 
-        Where the order of execution is unknown, all operators are taken to run, as in the file.
+        If the order of execution is unknown, all operators count as executed, in the order of the
+        file.
         """
-        query = self.asked(GraphQuery)
+        query = self.validated_query(GraphQuery)
         _, data = self.data(profile_id)
         wiring = wire(data.graph)
         start = query["offset"]
         window = range(len(wiring.rows))[start : start + query["limit"]]
-        return written(
+        return json_response(
             {
                 "total": len(wiring.rows),
                 "offset": start,
@@ -116,7 +117,7 @@ def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:
 
 
 def _edges(data: ProfileData, wiring: Wiring, place: int) -> Iterator[dict[str, Any]]:
-    """What a node reads."""
+    """Yield the variables that a node reads."""
     variables = data.graph.variables
     for slot, variable in enumerate(wiring.reads[place]):
         maker = int(wiring.source[variable])
@@ -133,6 +134,6 @@ def _edges(data: ProfileData, wiring: Wiring, place: int) -> Iterator[dict[str, 
 
 
 def _raw(column: TextColumn, row: int) -> msgspec.Raw | None:
-    """JSON that stays as it is."""
+    """Return a JSON text of the column unchanged; None where it is missing."""
     text = column[row]
     return None if text is None else msgspec.Raw(text.encode())

@@ -1,4 +1,4 @@
-"""Profiles made elsewhere: announced, uploaded, submitted; renamed and deleted."""
+"""API views of imports: create, upload, submit, rename and delete."""
 
 import base64
 import binascii
@@ -14,10 +14,10 @@ from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
 from agent.protocol.parts import MIB, PART_BYTES
-from profiles.api.access import ResultView
-from profiles.api.answers import CreatedOpened, OpenedAnswer
+from profiles.api.base import ResultView
 from profiles.api.filters import OpenedFilters
 from profiles.api.parts import JoinBody, PartsBody, address_parts, join_parts
+from profiles.api.serializers import CreatedOpened, OpenedAnswer
 from profiles.formats.detection import HEAD_BYTES
 from profiles.imports import uploads
 from profiles.imports.local_files import import_attempt, submit_import, upload_targets
@@ -89,7 +89,7 @@ class OpenBody(fields.Body):
 
 
 class RenameBody(fields.Body):
-    """Another name."""
+    """A new name."""
 
     name = fields.Text(max_length=1000, help_text="Your own words.")
 
@@ -98,7 +98,7 @@ class RenameBody(fields.Body):
     get=extend_schema(summary="List opened profiles", operation_id="profiles_opened_list")
 )
 class OpenedList(ApiListView):
-    """Those that one opened; an administrator sees all."""
+    """Profiles that the caller opened; administrators see all."""
 
     queryset = ProfileUpload.objects.all()
     serializer_class = OpenedAnswer
@@ -114,9 +114,10 @@ class OpenedList(ApiListView):
         operation_id="profiles_opened_create",
     )
     def post(self, request: Request) -> Response:
-        """Announces files; the answer holds an address for each. Send each by `PUT`, then submit.
+        """Announce files; the response has an upload URL for each. Upload each by `PUT`, then
+        submit.
 
-        Several files are those of one run: profiled passes of one model, its trace, its memory.
+        Several files must belong to one run: profiled passes of one model, its trace, its memory.
         """
         body = OpenBody(data=request.data)
         body.is_valid(raise_exception=True)
@@ -140,7 +141,7 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_show",
     )
     def retrieve(self, request: Request, upload_id: int) -> Response:
-        """What became of it."""
+        """The state of an opened profile, and its result once it is ready."""
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
     @extend_schema(
@@ -150,7 +151,7 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_rename",
     )
     def partial_update(self, request: Request, upload_id: int) -> Response:
-        """Give it another name."""
+        """Rename an opened profile."""
         upload = self.upload(upload_id)
         body = RenameBody(data=request.data)
         body.is_valid(raise_exception=True)
@@ -163,7 +164,7 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_delete",
     )
     def destroy(self, request: Request, upload_id: int) -> Response:
-        """It is gone at once; its files leave storage soon after."""
+        """The profile is deleted immediately; its files are removed from storage soon after."""
         uploads.delete_import(self.upload(upload_id), by=self.request.user)
         return Response(status=204)
 
@@ -174,8 +175,8 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_uploads",
     )
     def uploads(self, request: Request, upload_id: int) -> Response:
-        """For an upload that broke, or took longer than its address lives; of files in parts it
-        says which parts have arrived.
+        """Return new URLs for an upload that failed or whose URL expired; for files in parts, the
+        response tells which parts have arrived.
         """
         upload = self.upload(upload_id)
         uploads.initiated_check(upload)
@@ -189,9 +190,9 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_submit",
     )
     def submit(self, request: Request, upload_id: int) -> Response:
-        """Looks whether all files arrived whole, and has them read.
+        """Check that all files have arrived undamaged, and start reading them.
 
-        Repeating it changes nothing.
+        Idempotent.
         """
         upload = self.upload(upload_id)
         submit_import(upload)
@@ -204,7 +205,9 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_retry",
     )
     def retry(self, request: Request, upload_id: int) -> Response:
-        """After a failure that was not the files' own (`may_retry`); else nothing changes."""
+        """Read the files again after a failure that they did not cause (`may_retry`); otherwise
+        nothing changes.
+        """
         uploads.retry_import(self.upload(upload_id))
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
@@ -228,11 +231,11 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="tasks_attempt_open",
     )
     def of_attempt(self, request: Request, task_id: int, number: int) -> Response:
-        """Makes an opened profile of one's own of the files of an attempt that failed, was
-        cancelled or ran out of time: its passes, trace and memory, together as one run.
+        """Create an opened profile from the files of an attempt that failed, was cancelled or timed
+        out: its passes, trace and memory, together as one run. It belongs to the caller.
 
-        They are copied inside storage, and read as if they had been uploaded. 200: these very
-        files have been opened before, and the answer is that profile.
+        The files are copied within storage and read as if they had been uploaded. 200: the same
+        files were opened before, and the response is that profile.
         """
         attempt = self.task(task_id).attempts.filter(number=number).first()
         if attempt is None:
@@ -249,7 +252,7 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_file",
     )
     def file(self, request: Request, upload_id: int, number: int) -> HttpResponse:
-        """A redirect to storage. Do not send the token along."""
+        """A redirect to storage. Do not send the token to storage."""
         upload = self.upload(upload_id)
         file = upload.files.filter(number=number).first()
         if file is None or upload.state == ProfileUpload.State.INITIATED:
@@ -269,7 +272,7 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_file_parts",
     )
     def parts(self, request: Request, upload_id: int, number: int) -> Response:
-        """As for a task's files."""
+        """The same as for the files of a task."""
         return address_parts(self.initiated_file(upload_id, number), request.data)
 
     @extend_schema(
@@ -285,15 +288,18 @@ class Opened(ViewSetMixin, ResultView):
         operation_id="profiles_opened_file_join",
     )
     def join(self, request: Request, upload_id: int, number: int) -> Response:
-        """As for a task's files."""
+        """The same as for the files of a task."""
         return join_parts(self.initiated_file(upload_id, number), request.data)
 
     def upload(self, upload_id: int) -> ProfileUpload:
-        """The opened profile of this number, if the reader opened it. Raises Http404."""
+        """Return the import with this number, if it belongs to the user. Raises Http404."""
         return get_object_or_404(visible_imports(self.request.user), pk=upload_id)
 
     def initiated_file(self, upload_id: int, number: int) -> OpenedFile:
-        """Raises Http404; DomainError opened_gone."""
+        """Return a file of an import whose upload has not ended.
+
+        Raises Http404; DomainError opened_gone.
+        """
         upload = self.upload(upload_id)
         file = get_object_or_404(upload.files, number=number)
         uploads.initiated_check(upload)

@@ -1,4 +1,4 @@
-"""Operators of a profile: tables, single ones, files of them."""
+"""API views of the operators of a profile: tables, exported files and trace excerpts."""
 
 from itertools import islice
 from typing import Any
@@ -18,9 +18,8 @@ from rest_framework.viewsets import ViewSetMixin
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
 from profiles.analysis.text import Printed, text_pieces
-from profiles.api.access import NOT_READY, AnyFile, DataView, packed_json, written
-from profiles.api.answer_fields import number, numbers, whole
-from profiles.api.questions import (
+from profiles.api.base import NOT_READY, AnyFile, DataView, gzipped_json_response, json_response
+from profiles.api.queries import (
     CutQuery,
     ExportQuery,
     OperatorsQuery,
@@ -28,6 +27,7 @@ from profiles.api.questions import (
     TextQuery,
     table_request,
 )
+from profiles.api.serializer_fields import number, numbers, whole
 from profiles.exports.fields import FIELDS, Field, group_rows, values_of
 from profiles.exports.formats import FORMATS, exported
 from profiles.exports.json_file import operators_as_json
@@ -44,7 +44,8 @@ from webprofile.errors import DomainError
 from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
-_NOWHERE = Places("", "", "", "")
+#: the API links to no pages
+_NO_LINKS = Places("", "", "", "")
 QUESTION = {422: ["export_question"]}
 
 
@@ -66,12 +67,12 @@ class _SideAnswer(serializers.Serializer):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         start = f"{self.side}."
-        found = {
+        fields = {
             field.key.removeprefix(start): _field(field)
             for field in FIELDS
             if field.key.startswith(start)
         }
-        return found | {"passes_s": numbers("Self time in each pass, s.")}
+        return fields | {"passes_s": numbers("Self time in each pass, s.")}
 
 
 class DeviceTimesAnswer(_SideAnswer):
@@ -127,7 +128,7 @@ class GroupRow(serializers.Serializer):
 
 
 class TableAnswer(serializers.Serializer):
-    """A window of a table."""
+    """A window of the table of operators."""
 
     side = serializers.CharField(help_text="Whose times: `device` or `host`.")
     total = serializers.IntegerField(help_text="Rows of the whole table.")
@@ -160,20 +161,19 @@ class Operators(ViewSetMixin, DataView):
         operation_id="profiles_operators",
     )
     def table(self, request: Request, profile_id: int) -> HttpResponse:
-        """Every question that `profile_analyze` can be asked, and those of the result page: types,
-        names, data types, limits of time, groups, orders, sides, passes.
+        """All options of `profile_analyze` and of the result page: types, names, data types, limits
+        of time, groups, orders, sides, passes.
         """
-        wanted = self.asked(OperatorsQuery)
+        query = self.validated_query(OperatorsQuery)
         _, data = self.data(profile_id)
-        asked = table_request(request.query_params, len(data.passes))
-        table = SideTable(data, asked, asked.sides[0], _NOWHERE)
-        place, start = None, wanted["offset"]
-        if wanted["around"] is not None:
-            place = table.place_of(wanted["around"])
-            start = (place or 0) // wanted["limit"] * wanted["limit"]
-        stop = min(start + wanted["limit"], table.total)
+        table = _table(request, data)
+        place, start, limit = None, query["offset"], query["limit"]
+        if query["around"] is not None:
+            place = table.place_of(query["around"])
+            start = (place or 0) // limit * limit
+        stop = min(start + limit, table.total)
         grouped = table.selection.is_grouped
-        return written(
+        return json_response(
             {
                 "side": table.side,
                 "total": table.total,
@@ -194,12 +194,10 @@ class Operators(ViewSetMixin, DataView):
     )
     @method_decorator(gzip_page)
     def order(self, request: Request, profile_id: int) -> HttpResponse:
-        """All operators of a table in its order, each by its row: for scripts that keep it."""
-        self.asked(PassesQuery)
+        """The rows of all operators in the order of the table, for scripts that keep the order."""
+        self.validated_query(PassesQuery)
         _, data = self.data(profile_id)
-        asked = table_request(request.query_params, len(data.passes))
-        table = SideTable(data, asked, asked.sides[0], _NOWHERE)
-        return written({"rows": table.operators().tolist()})
+        return json_response({"rows": _table(request, data).operators().tolist()})
 
 
 class Files(ViewSetMixin, DataView):
@@ -211,28 +209,28 @@ class Files(ViewSetMixin, DataView):
         summary="Export a profile",
         parameters=[ExportQuery],
         responses={
-            (200, wanted.content_type.partition(";")[0]): OpenApiResponse(
+            (200, format_.content_type.partition(";")[0]): OpenApiResponse(
                 OpenApiTypes.BINARY, description="The file."
             )
-            for wanted in FORMATS.values()
+            for format_ in FORMATS.values()
         }
         | problems(NOT_READY | QUESTION | {404: ["not_found", "export_unknown"]}),
     )
     def export(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
         """A file in one of the formats csv, json, trace (Chrome, Perfetto), report (HTML) and
-        text (as `profile_analyze` prints). csv and json hold what the address asks for; without
-        a question they hold all operators.
+        text (as `profile_analyze` prints). csv and json hold the operators that the query
+        selects; without a query they hold all operators.
         """
-        self.asked(ExportQuery)
-        wanted = FORMATS.get(name)
-        if wanted is None:
+        self.validated_query(ExportQuery)
+        format_ = FORMATS.get(name)
+        if format_ is None:
             raise DomainError("export_unknown", status=404)
         profile, data = self.data(profile_id)
-        given = exported(request.query_params, data, provenance(profile), profile)
-        called = content_disposition_header(True, file_name(profile, wanted.ending))
-        answer = answer_of(request._request, wanted.make(given), wanted.content_type)
-        answer["Content-Disposition"] = called or "attachment"
-        return answer
+        content = format_.make(exported(request.query_params, data, provenance(profile), profile))
+        response = answer_of(request._request, content, format_.content_type)
+        disposition = content_disposition_header(True, file_name(profile, format_.ending))
+        response["Content-Disposition"] = disposition or "attachment"
+        return response
 
     @extend_schema(
         summary="Read a profile as text",
@@ -241,23 +239,23 @@ class Files(ViewSetMixin, DataView):
         | problems(NOT_READY | QUESTION),
     )
     def text(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """One pass letter for letter as `profile_analyze` prints it, with all of its options.
+        """One pass, exactly as `profile_analyze` prints it, with all of its options.
 
-        All rows, unless `rows` says otherwise.
+        All rows, unless `rows` limits them.
         """
-        wanted = self.asked(TextQuery)
+        query = self.validated_query(TextQuery)
         _, data = self.data(profile_id)
-        asked = table_request(request.query_params, len(data.passes))
-        columns = data.columns_of_pass(max(asked.pass_number - 1, 0))
+        selected = table_request(request.query_params, len(data.passes))
+        columns = data.columns_of_pass(max(selected.pass_number - 1, 0))
         printed = Printed(
-            top=wanted["rows"],
+            top=query["rows"],
             show_host=True,
-            print_only=wanted.get("only", ""),
-            copy_time="copies" in wanted,
-            only_operators=wanted["style"] == "names",
-            wiki=wanted["style"] == "wiki",
+            print_only=query.get("only", ""),
+            copy_time="copies" in query,
+            only_operators=query["style"] == "names",
+            wiki=query["style"] == "wiki",
         )
-        pieces = text_pieces(columns, asked.query, printed)
+        pieces = text_pieces(columns, selected.query, printed)
         return answer_of(request._request, pieces, "text/plain; charset=utf-8")
 
     @extend_schema(
@@ -265,9 +263,9 @@ class Files(ViewSetMixin, DataView):
         responses=redirect_to("the file in storage"),
     )
     def raw(self, request: Request, profile_id: int, number: int) -> HttpResponse:
-        """A redirect to storage for a file of the run. Do not send the token along.
+        """A redirect to storage for a file of the run. Do not send the token to storage.
 
-        What else a task left is below its own address.
+        Other files of a task are below its own URL.
         """
         profile = self.profile(profile_id)
         original = next(
@@ -297,35 +295,41 @@ class Files(ViewSetMixin, DataView):
         ),
     )
     def trace_cut(self, request: Request, profile_id: int) -> HttpResponse:
-        """All spans that touch the range, whole, as complete events, with the counters in it and
-        the arrows between them: a Chrome trace that Perfetto opens. Without a question it is all
-        of the trace; what is too large is refused. The header `X-Trace-Events` says how many spans
-        and counters it has.
+        """All spans that overlap the range, uncut, as complete events, with the counters in the
+        range and the arrows between spans: a Chrome trace that Perfetto opens. Without parameters
+        it is the whole trace; a trace that is too large is refused. The header `X-Trace-Events`
+        holds the number of spans and counters.
         """
-        query = self.asked(CutQuery)
+        query = self.validated_query(CutQuery)
         profile = self.profile(profile_id)
         if not is_trace(profile):
             raise DomainError("trace_none", status=409)
         excerpt = range_of(query["begin_s"], query["end_s"], query["lane"])
         packed, events = cuts.trace_cut(profile, excerpt)
-        answer = packed_json(request, packed)
-        answer["X-Trace-Events"] = str(events)
-        return answer
+        response = gzipped_json_response(request, packed)
+        response["X-Trace-Events"] = str(events)
+        return response
+
+
+def _table(request: Request, data: ProfileData) -> SideTable:
+    """Return the table of the first side that the query selects."""
+    selected = table_request(request.query_params, len(data.passes))
+    return SideTable(data, selected, selected.sides[0], _NO_LINKS)
 
 
 def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:
-    """A window of operators, each with its numbers in this table."""
-    data, asked, found = table.data, table.request, table.selection
+    """Return a window of operators, each with its numbers in this table."""
+    data, selection, pass_number = table.data, table.selection, table.request.pass_number
     window = slice(start, max(start, stop))
     rows = table.operators()[window]
-    displayed = data.of_pass(asked.pass_number - 1) if asked.pass_number else data
-    shaky = unstable(data, table.side)
+    displayed = data.of_pass(pass_number - 1) if pass_number else data
+    is_unstable = unstable(data, table.side)
     own = zip(
-        found.self_s[window].tolist(),
-        found.ratio[window].tolist(),
-        found.cumulative_s[window].tolist(),
-        found.cumulative_ratio[window].tolist(),
-        shaky[rows].tolist(),
+        selection.self_s[window].tolist(),
+        selection.ratio[window].tolist(),
+        selection.cumulative_s[window].tolist(),
+        selection.cumulative_ratio[window].tolist(),
+        is_unstable[rows].tolist(),
         strict=True,
     )
     names = ("self_s", "share", "cumulative_s", "cumulative_share", "is_unstable")

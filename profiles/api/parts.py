@@ -1,4 +1,4 @@
-"""Large files in parts: addresses for parts, and their end."""
+"""API views to upload large files in parts."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
 from agent.protocol.parts import MOST_PARTS
-from profiles.api.access import ResultView
+from profiles.api.base import ResultView
 from profiles.models import OpenedFile
 from profiles.parts import SIGNED_AT_ONCE, join_upload_parts, part_targets
 from tasks.models import TaskFile
@@ -33,7 +33,7 @@ class PartAsked(fields.Body):
 
 
 class PartsBody(fields.Body):
-    """Which parts are to be sent."""
+    """The parts to be sent."""
 
     upload = fields.Key(help_text="The try, as the file's `parts` name it.")
     parts = PartAsked(  # type: ignore[call-arg]
@@ -42,7 +42,7 @@ class PartsBody(fields.Body):
 
 
 class JoinBody(fields.Body):
-    """What the parts must be."""
+    """The checksums of all parts."""
 
     md5s = fields.List(
         child=fields.Text(max_length=32),
@@ -56,7 +56,7 @@ class JoinBody(fields.Body):
 
 
 def address_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
-    """Where to send parts, of the data of a `PartsBody`."""
+    """Return the URLs to send parts to. data: of a `PartsBody`"""
     body = PartsBody(data=data)
     body.is_valid(raise_exception=True)
     parts = [(part["number"], part["md5"]) for part in body.validated_data["parts"]]
@@ -64,7 +64,7 @@ def address_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
 
 
 def join_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
-    """The file that parts make, of the data of a `JoinBody`."""
+    """Join the parts of a file and return it. data: of a `JoinBody`"""
     body = JoinBody(data=data)
     body.is_valid(raise_exception=True)
     join_upload_parts(file, body.validated_data["md5s"])
@@ -87,9 +87,9 @@ class TaskFileParts(ViewSetMixin, ResultView):
         operation_id="tasks_file_parts",
     )
     def parts(self, request: Request, task_id: int, file_id: int) -> Response:
-        """Send each by `PUT`, several at the same time, in any order. If one breaks, ask again.
+        """Upload each part by `PUT`, in parallel and in any order. If one fails, request it again.
 
-        `parts_restarted`: renew the upload addresses, which say what is left to send.
+        After `parts_restarted`, renew the upload URLs; the response tells which parts are missing.
         """
         return address_parts(self.file(task_id, file_id), request.data)
 
@@ -106,14 +106,17 @@ class TaskFileParts(ViewSetMixin, ResultView):
         operation_id="tasks_file_join",
     )
     def join(self, request: Request, task_id: int, file_id: int) -> Response:
-        """Looks whether all parts arrived whole, and makes the file of them.
+        """Check that all parts have arrived undamaged, and join them to the file.
 
-        Repeating it changes nothing. After `upload_damaged` all parts are to be sent again.
+        Idempotent. After `upload_damaged`, all parts must be sent again.
         """
         return join_parts(self.file(task_id, file_id), request.data)
 
     def file(self, task_id: int, file_id: int) -> TaskFile:
-        """Raises Http404; DomainError not_initiated."""
+        """Return a file of a task whose upload has not ended.
+
+        Raises Http404; DomainError not_initiated.
+        """
         task = self.task(task_id)
         file = get_object_or_404(task.files, pk=file_id)
         check_initiated(task)

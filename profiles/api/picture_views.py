@@ -1,6 +1,6 @@
-"""What the viewers and pictures of a profile draw, by the pages' scripts.
+"""Data of the charts and viewers of a profile, which the scripts of the pages draw.
 
-Operators are named by their rows, times are µs.
+Operators are referenced by their rows; times are in µs.
 """
 
 import gzip
@@ -22,9 +22,9 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.data import ProfileData
-from profiles.api.access import NOT_READY, ResultView, packed_json, written
-from profiles.api.answer_fields import number, numbers, texts, whole
-from profiles.api.questions import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
+from profiles.api.base import NOT_READY, ResultView, gzipped_json_response, json_response
+from profiles.api.queries import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
+from profiles.api.serializer_fields import number, numbers, texts, whole
 from profiles.formats.memory_flow.presenter import FlowQuestion, memory_flow_data, summary_of
 from profiles.formats.static_memory.presenter import KIND as STATIC_MEMORY
 from profiles.formats.static_memory.presenter import static_memory_data
@@ -36,12 +36,12 @@ from profiles.presenters.peak_performance import roofs_of
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 
-#: raised when what is drawn of an unchanged profile changes
+#: version of the drawn data; increased when the data of an unchanged profile change (`ETag`)
 FORMAT = 2
 
 
 class _Words(serializers.Serializer):
-    """What is said beside a picture."""
+    """The text beside a picture."""
 
     sentence = serializers.CharField(
         help_text="What the picture shows, in the reader's words.", allow_blank=True
@@ -50,7 +50,7 @@ class _Words(serializers.Serializer):
 
 
 class OperatorsPicture(serializers.Serializer):
-    """What all pictures share."""
+    """Data that all pictures share."""
 
     side = serializers.CharField(
         help_text="Whose times: `device`, or `host` for a profile without times on the device."
@@ -110,7 +110,7 @@ class ScopesPicture(_Words):
 
 
 class RoofAnswer(serializers.Serializer):
-    """A limit of computing."""
+    """A compute ceiling of the roofline."""
 
     name = serializers.CharField(
         help_text="Data type; empty: the best operator of this profile.", allow_blank=True
@@ -131,7 +131,7 @@ class RooflinePicture(_Words):
 
 
 class OwnerAnswer(serializers.Serializer):
-    """A block that is taken at the peak."""
+    """A memory block that is in use at the peak."""
 
     name = serializers.CharField(help_text="The variable.", allow_blank=True)
     row = serializers.IntegerField(help_text="The operator that writes it, or -1.")
@@ -197,7 +197,7 @@ class StaticMemoryPicture(_Words):
     )
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """`from` is a keyword of Python."""
+        """Add `from`, which is a keyword of Python."""
         declared = super().get_fields()
         declared["from"] = whole("The first step at which each chunk is alive.")
         return declared
@@ -238,14 +238,14 @@ NETRON = OpenApiResponse(
 
 @method_decorator(gzip_page, name="dispatch")
 class Pictures(ViewSetMixin, ResultView):
-    """What viewers and pictures draw, which a client keeps with its `ETag`."""
+    """Data of charts and viewers, which clients cache by `ETag`."""
 
-    def drawn(
+    def conditional_response(
         self, profile: Profile, build: Callable[[], HttpResponse], question: object = ""
     ) -> HttpResponseBase:
-        """The answer of `build`, or 304 if it is what the client has.
+        """Return the response of `build`, or 304 if the client already has it.
 
-        question: what the answer depends on beside the profile and the language
+        question: what the response depends on beside the profile and the language
         """
         stamp = (FORMAT, profile.pk, profile.built_at.timestamp(), get_language(), question)
         etag = quote_etag(hashlib.sha256(repr(stamp).encode(errors="replace")).hexdigest()[:32])
@@ -256,11 +256,14 @@ class Pictures(ViewSetMixin, ResultView):
         response["Cache-Control"] = "private, no-cache"
         return response
 
-    def of_operators(
+    def operators_response(
         self, profile_id: int, build: Callable[[ProfileData], Any], question: object = ""
     ) -> HttpResponseBase:
+        """Return what `build` makes of the data of the operators, or 304."""
         profile = self.profile(profile_id)
-        return self.drawn(profile, lambda: written(build(profile_data(profile))), question)
+        return self.conditional_response(
+            profile, lambda: json_response(build(profile_data(profile))), question
+        )
 
     @extend_schema(
         summary="Data of all pictures",
@@ -269,7 +272,7 @@ class Pictures(ViewSetMixin, ResultView):
     )
     def operators(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Names, types and times of all operators, by row."""
-        return self.of_operators(profile_id, charts.operators_data)
+        return self.operators_response(profile_id, charts.operators_data)
 
     @extend_schema(
         summary="Data of the timeline",
@@ -278,9 +281,9 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_timeline",
     )
     def timeline(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """Bars in lanes, at most 8,000; what is too narrow for that is merged."""
-        window = _window(self.asked(TimelineQuery))
-        return self.of_operators(
+        """At most 8,000 bars in lanes; bars that are too narrow for that are merged."""
+        window = _window(self.validated_query(TimelineQuery))
+        return self.operators_response(
             profile_id, lambda data: charts.timeline_data(data, window), window
         )
 
@@ -290,8 +293,8 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_types",
     )
     def types(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """Time by operator type, that with most first."""
-        return self.of_operators(profile_id, charts.types_data)
+        """Time by operator type, the largest first."""
+        return self.operators_response(profile_id, charts.types_data)
 
     @extend_schema(
         summary="Data of scopes",
@@ -300,7 +303,7 @@ class Pictures(ViewSetMixin, ResultView):
     )
     def scopes(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Time by scope of names, as a tree whose leaves are operators."""
-        return self.of_operators(profile_id, charts.scopes_data)
+        return self.operators_response(profile_id, charts.scopes_data)
 
     @extend_schema(
         summary="Data of the roofline",
@@ -308,10 +311,10 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_roofline",
     )
     def roofline(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """FLOP/s against FLOP/byte, and the limits of the hardware where they were measured."""
+        """FLOP/s against FLOP/byte, and the ceilings of the hardware if they were measured."""
         profile = self.profile(profile_id)
         measured = [roofs_of(profile, on_gpu=on_gpu) for on_gpu in (False, True)]
-        return self.of_operators(
+        return self.operators_response(
             profile_id,
             lambda data: charts.roofline_data(data, measured[bool(data.on_gpu.any())]),
             measured,
@@ -324,9 +327,11 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_memory",
     )
     def memory(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """Bytes taken while each operator runs, as the memory plan has it."""
-        device = self.asked(MemoryQuery)["device"]
-        return self.of_operators(profile_id, lambda data: charts.memory_data(data, device), device)
+        """Bytes in use while each operator runs, according to the memory plan."""
+        device = self.validated_query(MemoryQuery)["device"]
+        return self.operators_response(
+            profile_id, lambda data: charts.memory_data(data, device), device
+        )
 
     @extend_schema(
         summary="Data of the running share",
@@ -334,8 +339,8 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_cumulative",
     )
     def cumulative(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """The running share of the slowest operators."""
-        return self.of_operators(profile_id, charts.cumulative_data)
+        """The cumulative share of the slowest operators."""
+        return self.operators_response(profile_id, charts.cumulative_data)
 
     @extend_schema(
         summary="Data of static memory",
@@ -344,16 +349,16 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_static_memory",
     )
     def static_memory(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """Addresses and lives of the tensors of a memory plan."""
+        """Addresses and lifetimes of the tensors of a memory plan."""
         profile = self.profile(profile_id)
 
         def build() -> HttpResponse:
             data = run_data(profile)
             if STATIC_MEMORY not in data.beside:
                 raise DomainError("static_memory_none", status=409)
-            return written(static_memory_data(data))
+            return json_response(static_memory_data(data))
 
-        return self.drawn(profile, build)
+        return self.conditional_response(profile, build)
 
     @extend_schema(
         summary="Data of memory over time",
@@ -363,19 +368,19 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_picture_memory_flow",
     )
     def memory_flow(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """Addresses and lives of the tensors that the Profiler recorded; the 5,000 largest and
+        """Addresses and lifetimes of the tensors that the Profiler recorded; the 5,000 largest and
         longest.
         """
-        query = self.asked(MemoryFlowQuery)
+        query = self.validated_query(MemoryFlowQuery)
         profile = self.profile(profile_id)
 
         def build() -> HttpResponse:
             summary = summary_of(run_data(profile))
             if summary is None:
                 raise DomainError("memory_flow_none", status=409)
-            return written(memory_flow_data(summary, FlowQuestion(tag=query["tag"].strip())))
+            return json_response(memory_flow_data(summary, FlowQuestion(tag=query["tag"].strip())))
 
-        return self.drawn(profile, build, query)
+        return self.conditional_response(profile, build, query)
 
     @extend_schema(
         summary="Document of the graph",
@@ -385,12 +390,12 @@ class Pictures(ViewSetMixin, ResultView):
         operation_id="profiles_graph_netron",
     )
     def netron(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """One view of the graph, as the site's own Netron reads it; nodes and edges are in
+        """One view of the graph, in the format of the site's own Netron; nodes and edges are in
         `/api/v1/profiles/{profile_id}/graph/`.
         """
-        query = self.asked(NetronQuery)
+        query = self.validated_query(NetronQuery)
         profile = self.profile(profile_id)
-        return self.drawn(
+        return self.conditional_response(
             profile,
             lambda: netron_answer(request._request, graph_document(profile, **query)),
             query,
@@ -398,11 +403,12 @@ class Pictures(ViewSetMixin, ResultView):
 
 
 def netron_answer(request: HttpRequest, document: bytes) -> HttpResponse:
-    """A document of the viewer, compressed where the client takes that: it shrinks to a tenth."""
-    return packed_json(request, gzip.compress(document, 1))
+    """Return a document for the viewer, compressed to about a tenth if the client accepts gzip."""
+    return gzipped_json_response(request, gzip.compress(document, 1))
 
 
 def _window(query: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return both ends of the range, or None without a range. Raises DomainError window_bad."""
     ends = query.get("from"), query.get("to")
     if ends == (None, None):
         return None

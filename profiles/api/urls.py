@@ -1,4 +1,4 @@
-"""Addresses of results below `/api/v1/profiles/`."""
+"""URL routes of results below `/api/v1/profiles/`."""
 
 from django.urls import path
 

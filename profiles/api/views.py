@@ -1,4 +1,4 @@
-"""Results: those of tasks and those that were opened from files."""
+"""API views of results, from tasks and from opened files."""
 
 import io
 
@@ -11,10 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
-from profiles.api.access import AnyFile, ResultView, without_result
-from profiles.api.answers import ProfileAnswer, ProfileRow
+from profiles.api.base import AnyFile, ResultView, no_result_error
 from profiles.api.filters import ProfileFilters
-from profiles.api.questions import TasksQuery
+from profiles.api.queries import TasksQuery
+from profiles.api.serializers import ProfileAnswer, ProfileRow
 from profiles.exports.bulk import task_columns
 from profiles.exports.many import ROWS, WRITERS
 from profiles.models import Profile
@@ -26,7 +26,7 @@ from webprofile.api.views import ApiListView
 
 @extend_schema_view(get=extend_schema(summary="List profiles", operation_id="profiles_list"))
 class ProfileList(ApiListView):
-    """Those of one's own tasks and those that one opened; an administrator sees all."""
+    """Profiles of the caller's tasks, and those the caller opened; administrators see all."""
 
     queryset = Profile.objects.all()
     serializer_class = ProfileRow
@@ -41,7 +41,7 @@ class Profiles(ViewSetMixin, ResultView):
 
     @extend_schema(summary="Show a profile", responses=ProfileAnswer, operation_id="profiles_show")
     def retrieve(self, request: Request, profile_id: int) -> Response:
-        """Totals, where it is from, its raw files and exports."""
+        """Totals, origin, raw files and export formats of a profile."""
         return Response(ProfileAnswer(self.profile(profile_id)).data)
 
     @extend_schema(
@@ -49,12 +49,12 @@ class Profiles(ViewSetMixin, ResultView):
         responses={200: ProfileAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
     )
     def of_task(self, request: Request, task_id: int) -> Response:
-        """The profile that a task left. While the task has not ended, 409 tells its state."""
+        """The profile that a task produced; 409 with the task's state until it has ended."""
         task = self.task(task_id)
         profile = profile_of(task)
         if profile is not None:
             return Response(ProfileAnswer(self.profile(profile.pk)).data)
-        raise without_result(task)
+        raise no_result_error(task)
 
 
 class TasksTable(ResultView):
@@ -74,12 +74,12 @@ class TasksTable(ResultView):
         operation_id="profiles_tasks_table",
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """A row for each task, also for those without a result: model, title, options, device
+        """One row per task, also for tasks without a result: model, title, options, device
         (`worker`), plan, status, reason, latency and totals, as `manage.py export` writes them.
 
-        Tasks that the reader does not see are left out.
+        Tasks that the caller may not see are left out.
         """
-        query = self.asked(TasksQuery)
+        query = self.validated_query(TasksQuery)
         tasks = visible_tasks(self.request.user).filter(pk__in=query["task"])
         stream = io.BytesIO()
         writer = WRITERS[query["format"]](stream, ROWS["task"])

@@ -1,4 +1,4 @@
-"""What views of results share: which exist for the reader, their data, answers that are large."""
+"""Base classes of the API views of results, and responses that several of them use."""
 
 import gzip
 from typing import Any, cast
@@ -21,26 +21,27 @@ from webprofile.api.views import ApiView
 from webprofile.errors import DomainError
 from webprofile.fields import Query
 
-#: of every view that reads a profile's data
+#: error responses of every view that reads the data of a profile
 NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable", "operators_none"]}
-#: what `AnalysisError` says of a question; the rest is about the profile
-_OF_QUESTIONS = (
+#: codes of `AnalysisError` that mean an invalid query; all others are about the profile
+_QUERY_CODES = (
     "aggregate_missing", "bad_pattern", "text_large", "unknown_column", "unknown_word",
 )  # fmt: skip
 
 
 class ResultView(ApiView):
-    """A view of a result."""
+    """A view of results, limited to what the user may see."""
 
     def profile(self, profile_id: int) -> Profile:
-        """The profile of this number, if it exists for the reader. Raises Http404."""
+        """Return the visible profile with this number. Raises Http404."""
         return get_object_or_404(visible_profiles(self.request.user), pk=profile_id)
 
     def task(self, task_id: int) -> Task:
+        """Return the visible task with this number. Raises Http404."""
         return get_object_or_404(visible_tasks(self.request.user), pk=task_id)
 
-    def asked(self, query_class: type[Query]) -> dict[str, Any]:
-        """The address's validated parameters; what is not known is refused.
+    def validated_query(self, query_class: type[Query]) -> dict[str, Any]:
+        """Return the validated query parameters; unknown parameters are refused.
 
         Raises QueryInvalid; DomainError query_unknown.
         """
@@ -52,8 +53,8 @@ class ResultView(ApiView):
         return cast(dict[str, Any], query.validated_data)
 
     def handle_exception(self, exc: Exception) -> Any:
-        """A profile that cannot be used says so with 409, wherever it is noticed."""
-        if isinstance(exc, AnalysisError) and exc.code in _OF_QUESTIONS:
+        """Map errors of a profile that cannot be used to 409, and of an invalid query to 422."""
+        if isinstance(exc, AnalysisError) and exc.code in _QUERY_CODES:
             exc = DomainError("export_question", status=422, detail=exc.detail)
         elif isinstance(exc, AnalysisError):
             exc = DomainError("profile_unusable", status=409, detail=exc.detail)
@@ -63,10 +64,10 @@ class ResultView(ApiView):
 
 
 class DataView(ResultView):
-    """A view of one profile's data."""
+    """A view of the data of one profile."""
 
     def data(self, profile_id: int) -> tuple[Profile, ProfileData]:
-        """The profile with its data.
+        """Return the profile with its data.
 
         Raises Http404; DomainError operators_none, profile_outdated, profile_damaged,
         storage_unreachable.
@@ -74,8 +75,8 @@ class DataView(ResultView):
         profile = self.profile(profile_id)
         return profile, profile_data(profile)
 
-    def beside(self, profile_id: int, kind: FileKind) -> HttpResponse:
-        """What a file of this kind says beside operators, as JSON.
+    def summary_response(self, profile_id: int, kind: FileKind) -> HttpResponse:
+        """Return the summary of a file of this kind (what it has beside operators) as JSON.
 
         Raises Http404; DomainError `<kind>_none`, profile_outdated, profile_damaged,
         storage_unreachable.
@@ -87,24 +88,24 @@ class DataView(ResultView):
 
 
 class AnyFile(BaseRenderer):
-    """So that any `Accept` finds a file, whose type the view alone knows."""
+    """Renderer that accepts any `Accept` header; the view sets the content type of its file."""
 
     media_type = "*/*"
     format = "file"
     charset = None
 
     def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
-        """An answer that is none of the view's own: a problem that a renderer made."""
+        """Render an error; the file itself is not rendered by the framework."""
         return bytes(JSONRenderer().render(data))
 
 
-def written(document: Any) -> HttpResponse:
-    """JSON of many numbers, which Django's own writer takes long for; nan and inf become null."""
+def json_response(document: Any) -> HttpResponse:
+    """Return JSON encoded by msgspec, which is fast for many numbers; nan and inf become null."""
     return HttpResponse(msgspec.json.encode(document), content_type="application/json")
 
 
-def packed_json(request: HttpRequest, packed: bytes) -> HttpResponse:
-    """Return gzip-compressed JSON; it is decompressed only if the client does not accept gzip."""
+def gzipped_json_response(request: HttpRequest, packed: bytes) -> HttpResponse:
+    """Return JSON from gzip-compressed bytes, decompressed only for a client without gzip."""
     response = HttpResponse(content_type="application/json")
     response["Vary"] = "Accept-Encoding"
     response["Cache-Control"] = "private, no-store"
@@ -116,7 +117,7 @@ def packed_json(request: HttpRequest, packed: bytes) -> HttpResponse:
     return response
 
 
-def without_result(task: Task) -> DomainError:
-    """Why a task has nothing to show: it has not ended, or left nothing."""
+def no_result_error(task: Task) -> DomainError:
+    """Return the error for a task without a result: it has not ended, or it produced nothing."""
     code = "profile_never" if task.state == TaskState.FINISHED else "profile_not_yet"
     return DomainError(code, status=409, task=task.pk, state=task.status.label)

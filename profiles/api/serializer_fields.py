@@ -1,4 +1,4 @@
-"""Fields of answers, and serializers of structs, whose fields are described where they stand."""
+"""Serializer fields for responses, and serializers generated from msgspec structs."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -17,27 +17,33 @@ _PLAIN: dict[type, Callable[..., serializers.Field]] = {
 
 
 def number(help_text: str) -> serializers.FloatField:
-    """A number that a profile may not tell; nan and infinity are null too."""
+    """Return a field for a number that a profile may lack; nan and infinity are null too."""
     return serializers.FloatField(allow_null=True, help_text=f"{help_text} Null: unknown.")
 
 
 def numbers(help_text: str) -> serializers.ListField:
+    """Return a field for a list of numbers, each of which may be null."""
     return serializers.ListField(
         child=serializers.FloatField(allow_null=True), help_text=f"{help_text} Null: unknown."
     )
 
 
 def whole(help_text: str) -> serializers.ListField:
+    """Return a field for a list of integers."""
     return serializers.ListField(child=serializers.IntegerField(), help_text=help_text)
 
 
 def texts(help_text: str) -> serializers.ListField:
+    """Return a field for a list of texts."""
     return serializers.ListField(child=serializers.CharField(), help_text=help_text)
 
 
 @cache
 def answer_of(cls: type) -> type[serializers.Serializer]:
-    """A serializer for the schema of a struct; each field is `Annotated` with a description."""
+    """Return a serializer that describes a struct in the schema.
+
+    Each field of the struct is `Annotated` with a description.
+    """
     info = inspect.type_info(cls)
     assert isinstance(info, inspect.StructType)
     fields = {
@@ -48,7 +54,7 @@ def answer_of(cls: type) -> type[serializers.Serializer]:
 
 
 def _name(cls: type) -> str:
-    """What the schema calls it: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`."""
+    """Return the schema name: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`."""
     package = cls.__module__.split(".")[1].title().replace("_", "").removesuffix("s")
     return cls.__name__ if cls.__name__.startswith(package) else package + cls.__name__
 

@@ -1,4 +1,4 @@
-"""What addresses of results may ask; the names are those of the pages' own addresses."""
+"""Query parameters of the API of results; names are those in the URLs of the pages."""
 
 from dataclasses import replace
 from typing import Any, get_args
@@ -26,9 +26,9 @@ from webprofile.sentences import sentences
 ROWS_LIMIT = 500
 MOST_TYPES = 200
 LONGEST_TEXT = 500
-#: in one address, which is a line of limited length
+#: tasks in one URL, whose length is limited
 MOST_TASKS = 200
-#: of rows, steps and passes, which are far fewer
+#: maximum of a row, step or pass number
 ROW_LIMIT = 2**31 - 1
 _TIME = r"^([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e-?[0-9]{1,2})?(s|ms|us|ns)?$"
 
@@ -82,8 +82,8 @@ def _duration(help_text: str) -> serializers.RegexField:
 
 
 class TableQuery(fields.Query):
-    """Which operators, in which order: every option of `profile_analyze`, and the text that pages
-    filter by.
+    """Which operators, in which order: all options of `profile_analyze`, and the text filter of the
+    pages.
     """
 
     type = fields.List(
@@ -129,7 +129,7 @@ class TableQuery(fields.Query):
 
 
 class PassesQuery(TableQuery):
-    """The same of one pass."""
+    """The same, with the choice of one pass."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
         declared = super().get_fields()
@@ -150,11 +150,13 @@ class OperatorsQuery(PassesQuery):
 
 
 class ExportQuery(PassesQuery):
-    """What goes into a file."""
+    """The content of an exported file."""
 
 
 class TextQuery(PassesQuery):
-    """What of one pass is printed: the options of `profile_analyze` that are about text too."""
+    """What is printed of one pass: all options of `profile_analyze`, including those of its text
+    output.
+    """
 
     rows = _whole("At most so many rows of each table; 0: all.")
     only = fields.Choice(
@@ -185,7 +187,7 @@ class TextQuery(PassesQuery):
 
 
 class TimelineQuery(fields.Query):
-    """Which part of the timeline; both ends or none."""
+    """A range of the timeline; either both ends or none."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
         declared = super().get_fields()
@@ -200,7 +202,7 @@ class TimelineQuery(fields.Query):
 
 
 class CutQuery(fields.Query):
-    """Which part of a trace; without a question all of it."""
+    """A range of a trace; without parameters the whole trace."""
 
     begin_s = serializers.FloatField(
         required=False,
@@ -218,26 +220,26 @@ class CutQuery(fields.Query):
 
 
 class MemoryQuery(fields.Query):
-    """Whose memory."""
+    """The device whose memory is returned."""
 
     device = _text("Such as `cpu0`; that with most if not given.", limit=100)
 
 
 class MemoryFlowQuery(fields.Query):
-    """Which tensors are drawn."""
+    """A filter of the tensors that are drawn."""
 
     tag = _text("Text that occurs in the tensor's name, whatever its case.", limit=300)
 
 
 class GraphViewQuery(fields.Query):
-    """Which view of the graph."""
+    """A view of the graph: one scope, or the view that shows an operator."""
 
     scope = _text("A scope of names or a block, as the document's `view.place` names it.")
     op = _row("Instead of `scope`, the view that shows this operator (its `row`).", source="row")
 
 
 class NetronQuery(GraphViewQuery):
-    """Which view of the graph, and its colours."""
+    """A view of the graph and its colours."""
 
     colour = _choice(METRICS, "time", "What operators are coloured by.")
     side = fields.Choice(
@@ -262,7 +264,7 @@ class GraphQuery(fields.Query):
 
 
 class TasksQuery(fields.Query):
-    """Which tasks, and how they are written."""
+    """The tasks of a table, and its format."""
 
     task = fields.List(
         child=fields.Whole(min_value=1, max_value=fields.KEY_LIMIT),
@@ -274,7 +276,7 @@ class TasksQuery(fields.Query):
 
 
 class ChosenQuery(fields.Query):
-    """Which profiles are compared."""
+    """The profiles that are compared."""
 
     p = fields.List(
         child=fields.Whole(min_value=1, max_value=999_999_999),
@@ -285,7 +287,7 @@ class ChosenQuery(fields.Query):
 
 
 class RowsQuery(ChosenQuery):
-    """Which rows of a comparison."""
+    """The rows of a comparison."""
 
     status = fields.List(
         child=fields.Choice(STATUSES),
@@ -309,7 +311,7 @@ class RowsQuery(ChosenQuery):
 
 
 class ChangeQuery(ChosenQuery, GraphViewQuery):
-    """Which view of whose graph, coloured by the difference."""
+    """A view of the graph of one of the profiles, coloured by the difference."""
 
     side = _choice(("device", "host"), "device", "Whose times.")
     graph = _row("Whose graph: a place in `p`, from 0. Usually that of `with`.", high=MOST - 1)
@@ -330,12 +332,12 @@ class CompareQuery(RowsQuery):
 
 
 def table_request(parameters: QueryDict, passes: int) -> TableRequest:
-    """What a checked address asks the table for, as the page reads it.
+    """Parse validated query parameters to a `TableRequest`, as the result page does.
 
-    Raises DomainError export_question for a pattern or a pass that cannot be.
+    Raises DomainError export_question for an invalid pattern or pass.
     """
-    asked = read_request(parameters, passes=passes)
-    if asked.problems:
-        detail = sentences(asked.problems.values())
+    request = read_request(parameters, passes=passes)
+    if request.problems:
+        detail = sentences(request.problems.values())
         raise DomainError("export_question", status=422, detail=detail)
-    return replace(asked, columns=(), page=1)
+    return replace(request, columns=(), page=1)

@@ -1,4 +1,4 @@
-"""What goes out about results and opened files."""
+"""Serializers of results and imports."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from profiles.api.answer_fields import texts
+from profiles.api.serializer_fields import texts
 from profiles.exports.formats import FORMATS
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import title_of
@@ -150,7 +150,7 @@ class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
 
 
 class ProgressAnswer(serializers.Serializer):
-    """How far the reading of files is."""
+    """Progress of reading the files."""
 
     step = serializers.CharField(help_text="`fetching` from storage, `reading` or `adding_up`.")
     percent = serializers.IntegerField(help_text="Of the files' bytes.")
@@ -158,7 +158,7 @@ class ProgressAnswer(serializers.Serializer):
 
 
 class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
-    """A profile that was made elsewhere and opened here."""
+    """A profile that was recorded elsewhere and opened here."""
 
     owner = serializers.CharField(source="owner.email", help_text="E-mail of who opened it.")
     profile = serializers.SerializerMethodField(help_text="The result, once it is ready, or null.")
@@ -213,7 +213,7 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
 
 
 class CreatedOpened(OpenedAnswer):
-    """An opened profile, and where to send its files."""
+    """An opened profile, and the URLs to upload its files to."""
 
     uploads = UploadAnswer(many=True, help_text="One for each file, in order.")
 
