@@ -21,7 +21,7 @@ from profiles.formats.load_and_run.profile_schema import OrderedGraph
 from profiles.formats.tensor_dump import Dump, TensorHeader
 
 
-class _File(Struct, gc=False):
+class _ProfileOrder(Struct, gc=False):
     graph_exec: OrderedGraph
 
 
@@ -37,7 +37,7 @@ class Maker:
 def makers(data: bytes) -> dict[int, Maker]:
     """Return variable id -> producing operator for a profile. Raises ProfileFormatError."""
     try:
-        graph = msgspec.json.decode(data, type=_File).graph_exec
+        graph = msgspec.json.decode(data, type=_ProfileOrder).graph_exec
         steps = {key: step for step, key in enumerate(graph.comp_seq)}
         return {
             int(variable): Maker(steps[key], operator.name, operator.type)

@@ -25,7 +25,7 @@ from profiles.analysis.data import ProfileData
 from profiles.api.base import NOT_READY, ResultView, gzipped_json_response, json_response
 from profiles.api.queries import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
 from profiles.api.serializer_fields import number, numbers, texts, whole
-from profiles.formats.memory_flow.presenter import FlowQuestion, memory_flow_data, summary_of
+from profiles.formats.memory_flow.presenter import FlowQuery, memory_flow_data, summary_of
 from profiles.formats.static_memory.presenter import KIND as STATIC_MEMORY
 from profiles.formats.static_memory.presenter import static_memory_data
 from profiles.ingest.loading import profile_data, run_data
@@ -378,7 +378,7 @@ class Pictures(ViewSetMixin, ResultView):
             summary = summary_of(run_data(profile))
             if summary is None:
                 raise DomainError("memory_flow_none", status=409)
-            return json_response(memory_flow_data(summary, FlowQuestion(tag=query["tag"].strip())))
+            return json_response(memory_flow_data(summary, FlowQuery(tag=query["tag"].strip())))
 
         return self.conditional_response(profile, build, query)
 

@@ -20,7 +20,7 @@ from profiles.analysis.table import TableRow, rows
 from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, type_bars
 from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.columns import Side
-from profiles.formats.memory_flow.presenter import FlowQuestion, memory_flow_view
+from profiles.formats.memory_flow.presenter import FlowQuery, memory_flow_view
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.advice import advice_of, facts_of, of_trace
 from profiles.presenters.charts import pass_sentence
@@ -70,7 +70,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
 
 def _memory_flow(data: ProfileData) -> dict[str, Any]:
     """The part about memory over time; empty where no such file is in the run."""
-    flow = memory_flow_view(data, FlowQuestion())
+    flow = memory_flow_view(data, FlowQuery())
     if flow is None:
         return {}
     return {"memory_flow": flow, "memory_curve": memory_drawing(flow["summary"])}

@@ -10,7 +10,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from profiles.exports.originals import Original, originals_of
-from profiles.formats.memory_flow.presenter import read_flow_question, summary_of, tensors_view
+from profiles.formats.memory_flow.presenter import read_flow_query, summary_of, tensors_view
 from profiles.ingest.loading import run_data
 from profiles.models import Profile
 from profiles.views.common import page_of, profile_or_404
@@ -28,7 +28,7 @@ def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
     summary = summary_of(run_data(profile))
     if summary is None:
         raise Http404
-    view = tensors_view(summary, read_flow_question(request.GET))
+    view = tensors_view(summary, read_flow_query(request.GET))
     context = {"memory_flow": view, "flow_page": page_of(profile)}
     return render(request, "profiles/_memory_flow_tensors.html", context)
 

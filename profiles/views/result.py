@@ -13,7 +13,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.exports.originals import are_of_trace
 from profiles.formats.chrome_trace.presenter import trace_view
-from profiles.formats.memory_flow.presenter import memory_flow_view, read_flow_question
+from profiles.formats.memory_flow.presenter import memory_flow_view, read_flow_query
 from profiles.formats.static_memory.presenter import static_memory_view
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
@@ -129,7 +129,7 @@ def _memory_flow(
     request: HttpRequest, profile: Profile | None, data: ProfileData | None
 ) -> dict[str, Any]:
     """Return the context of memory over time, if the run has such a file."""
-    flow = memory_flow_view(data, read_flow_question(request.GET)) if data else None
+    flow = memory_flow_view(data, read_flow_query(request.GET)) if data else None
     if flow is None or profile is None:
         return {}
     return {

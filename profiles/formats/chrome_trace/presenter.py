@@ -1,4 +1,4 @@
-"""What the page of a dynamic graph shows beside its operators: where the time of a step went."""
+"""Template context for the trace of a dynamic graph: phases of a step, scopes, waits, counters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,49 +13,55 @@ from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
 from profiles.presenters.formatting import seconds
 from profiles.presenters.time_axis import time_axis
 
-#: rows that the page shows; the API has all that are kept
+#: maximum rows on the page; the API returns all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
-#: curve in a picture of so many units
+#: size of the picture of a curve, in SVG units
 _WIDTH, _HEIGHT = 400, 60
-#: phases that a step of training has, and inference has not
-_TRAINS = ("backward", "step")
-#: about so many moments on the axis of a curve
+#: phases that only a training step has
+_TRAINING_PHASES = ("backward", "step")
+#: approximate number of ticks on the axis of a curve
 CURVE_TICKS = 7
 
 
 def trace_view(data: ProfileData) -> dict[str, Any] | None:
-    """What the template `profiles/_trace.html` shows; None if it is no trace."""
-    found = data.summary("trace", TraceSummary)
-    if found is None:
+    """Return the context of the template `profiles/_trace.html`; None without a trace."""
+    summary = data.summary("trace", TraceSummary)
+    if summary is None:
         return None
-    waits = _waits(found.waits)[:WAITS_SHOWN]
+    waits = _waits(summary.waits)[:WAITS_SHOWN]
     return {
-        "summary": found,
-        "is_training": any(each.name in _TRAINS for each in found.phases),
-        "has_kernels": _has_kernels(found),
-        "recorded_s": found.end_s - found.begin_s,
-        "wait_s": found.wait_s + found.wait_after_s,
-        "wait_share": ratio(found.wait_s + found.wait_after_s, found.end_s - found.begin_s),
-        "lanes": [{"row": lane, "kind": _kind(lane.kind)} for lane in found.lanes],
+        "summary": summary,
+        "is_training": any(phase.name in _TRAINING_PHASES for phase in summary.phases),
+        "has_kernels": _has_kernels(summary),
+        "recorded_s": summary.end_s - summary.begin_s,
+        "wait_s": summary.wait_s + summary.wait_after_s,
+        "wait_share": ratio(summary.wait_s + summary.wait_after_s, summary.end_s - summary.begin_s),
+        "lanes": [{"row": lane, "kind": _kind(lane.kind)} for lane in summary.lanes],
         "phases": [
-            {"row": phase, "name": _phase(phase.name), "share": ratio(phase.device_s, _sum(found))}
-            for phase in found.phases
+            {
+                "row": phase,
+                "name": _phase(phase.name),
+                "share": ratio(phase.device_s, _device_s(summary)),
+            }
+            for phase in summary.phases
         ],
-        "scopes": found.scopes[:SCOPES_SHOWN],
-        "scopes_more": len(found.scopes[SCOPES_SHOWN:]) + found.scopes_left_out,
+        "scopes": summary.scopes[:SCOPES_SHOWN],
+        "scopes_more": len(summary.scopes[SCOPES_SHOWN:]) + summary.scopes_left_out,
         "waits": waits,
-        "waits_more": found.waits_count - sum(each["count"] for each in waits),
-        "curves": [_curve(each, found) for each in found.curves if each.highest > each.lowest],
-        "level": [_counter(each) for each in found.curves if each.highest == each.lowest],
-        "notes": [*_lacks(found), *_damages(found)],
-        "counted": _counted(found),
+        "waits_more": summary.waits_count - sum(wait["count"] for wait in waits),
+        "curves": [
+            _curve(curve, summary) for curve in summary.curves if curve.highest > curve.lowest
+        ],
+        "level": [_counter(curve) for curve in summary.curves if curve.highest == curve.lowest],
+        "notes": [*_missing_notes(summary), *_damage_notes(summary)],
+        "counted": _counting_notes(summary),
     }
 
 
 def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
-    """Waits at the same place for the same tensor as one, those that took longest together first.
+    """Merge waits at the same place for the same tensor; the longest in total come first.
 
-    begin_s: of the longest of them, which a reader looks for in the timeline
+    begin_s: start of the longest single wait, which can be looked up in the timeline
     """
     places: dict[tuple[tuple[str, ...], str], list[WaitRow]] = {}
     for row in rows:
@@ -71,11 +77,12 @@ def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
         }
         for (path, tensor), same in places.items()
     ]
-    return sorted(joined, key=lambda each: -each["wait_s"])
+    return sorted(joined, key=lambda wait: -wait["wait_s"])
 
 
-def _sum(found: TraceSummary) -> float:
-    return sum(phase.device_s for phase in found.phases)
+def _device_s(summary: TraceSummary) -> float:
+    """Return the device time of all phases, s."""
+    return sum(phase.device_s for phase in summary.phases)
 
 
 def _kind(kind: str) -> str:
@@ -95,15 +102,15 @@ def _phase(name: str) -> str:
     }.get(name, name)
 
 
-def _has_kernels(found: TraceSummary) -> bool:
-    """Whether anything tells what the device did."""
-    return found.operators != 0 and any(lane.kind == "device" for lane in found.lanes)
+def _has_kernels(summary: TraceSummary) -> bool:
+    """Whether times of the device were recorded."""
+    return summary.operators != 0 and any(lane.kind == "device" for lane in summary.lanes)
 
 
-def _lacks(found: TraceSummary) -> list[str]:
-    """What the Profiler did not record, and what that means for the figures."""
+def _missing_notes(summary: TraceSummary) -> list[str]:
+    """Return notes on what the Profiler did not record, and what that means for the figures."""
     notes = []
-    if found.operators == 0:
+    if summary.operators == 0:
         notes.append(
             _(
                 "No operator in it was sent to a device, so it has no operators and no times of "
@@ -112,14 +119,14 @@ def _lacks(found: TraceSummary) -> list[str]:
                 "get_profile() have them."
             )
         )
-    elif not _has_kernels(found):
+    elif not _has_kernels(summary):
         notes.append(
             _(
                 "No device times were recorded: there are no times of kernels, and the shares of "
                 "the device stay empty. Use the Profiler with profile_device=True."
             )
         )
-    if found.waits and not _has_kernels(found):
+    if summary.waits and not _has_kernels(summary):
         notes.append(
             _(
                 "Without times of kernels only MegEngine’s own events count as waits. They end "
@@ -129,17 +136,17 @@ def _lacks(found: TraceSummary) -> list[str]:
     return notes
 
 
-def _damages(found: TraceSummary) -> list[str]:
-    """What is wrong with the file."""
+def _damage_notes(summary: TraceSummary) -> list[str]:
+    """Return notes on damage of the file."""
     notes = []
-    if found.is_cut:
+    if summary.is_cut:
         notes.append(
             _(
                 "The file ends in the middle of its list: what came later is missing. A trace is "
                 "complete once the Profiler was left or deleted."
             )
         )
-    if number := found.unpaired:
+    if number := summary.unpaired:
         notes.append(
             ngettext(
                 "%(number)s event has no other half. What was begun and not ended counts to the "
@@ -150,7 +157,7 @@ def _damages(found: TraceSummary) -> list[str]:
             )
             % {"number": number}
         )
-    if number := found.out_of_order:
+    if number := summary.out_of_order:
         notes.append(
             ngettext(
                 "The events of %(number)s thread were out of order, and were sorted by their "
@@ -161,7 +168,7 @@ def _damages(found: TraceSummary) -> list[str]:
             )
             % {"number": number}
         )
-    if number := found.broken:
+    if number := summary.broken:
         notes.append(
             ngettext(
                 "%(number)s event has no time, and was left out.",
@@ -173,11 +180,11 @@ def _damages(found: TraceSummary) -> list[str]:
     return notes
 
 
-def _counted(found: TraceSummary) -> list[str]:
-    """How operators were counted that are more than one kernel after the other."""
-    said = []
-    if number := found.repeated:
-        said.append(
+def _counting_notes(summary: TraceSummary) -> list[str]:
+    """Return notes on how recomputed operators and copies between devices are counted."""
+    notes = []
+    if number := summary.repeated:
+        notes.append(
             ngettext(
                 "%(number)s operator was computed more than once, %(times)s more in all: its "
                 "outputs had been freed (DTR). Its times are sums of all executions, and it is one "
@@ -187,10 +194,10 @@ def _counted(found: TraceSummary) -> list[str]:
                 "is one row.",
                 number,
             )
-            % {"number": number, "times": _times(found.again)}
+            % {"number": number, "times": _times(summary.again)}
         )
-    if number := found.copies:
-        said.append(
+    if number := summary.copies:
+        notes.append(
             ngettext(
                 "%(number)s operator copies between devices. Its device time is that in which all "
                 "of its devices were in it. What one of them waited for another, %(time)s, counts "
@@ -202,18 +209,18 @@ def _counted(found: TraceSummary) -> list[str]:
                 "as it is in the file.",
                 number,
             )
-            % {"number": number, "time": seconds(found.copies_waited_s)}
+            % {"number": number, "time": seconds(summary.copies_waited_s)}
         )
-    return said
+    return notes
 
 
 def _times(number: int) -> str:
     return ngettext("%(number)s time", "%(number)s times", number) % {"number": number}
 
 
-def _curve(curve: Curve, found: TraceSummary) -> dict[str, Any]:
-    """A counter as steps: a value holds until the next one."""
-    begin, end = min(found.begin_s, curve.at_s[0]), max(found.end_s, curve.at_s[-1])
+def _curve(curve: Curve, summary: TraceSummary) -> dict[str, Any]:
+    """Return a counter as an SVG path of steps: a value holds until the next one."""
+    begin, end = min(summary.begin_s, curve.at_s[0]), max(summary.end_s, curve.at_s[-1])
     scale_x = _WIDTH / (end - begin) if end > begin else 0.0
     scale_y = _HEIGHT / (curve.highest - curve.lowest)
     path = ""

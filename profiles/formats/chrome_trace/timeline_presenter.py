@@ -20,7 +20,7 @@ _US_PER_S = 1e6
 
 
 def timeline_view(profile: Profile) -> dict[str, Any] | None:
-    """Context of the template `profiles/timeline.html`; None if the overview must be rebuilt.
+    """Return the context of `profiles/timeline.html`; None if the overview must be rebuilt.
 
     `chosen` is for the page's script. Raises the errors of `run_data`.
     """
@@ -52,14 +52,14 @@ def timeline_view(profile: Profile) -> dict[str, Any] | None:
 
 
 def first_range(overview: Overview, limit_bytes: int) -> tuple[float, float]:
-    """(begin, end), s, of the initial excerpt of a trace that is too large to be drawn at once."""
+    """Return (begin, end), s, of the first excerpt of a trace that is too large to draw at once."""
     share = min(1.0, _FIRST_SHARE * limit_bytes / max(overview.size_bytes, 1))
     places = np.linspace(0.0, 1.0, len(overview.moments_s))
     return overview.begin_s, float(np.interp(share, places, overview.moments_s))
 
 
 def _path(lane: LaneUse) -> str:
-    """The lane's utilisation over time as an SVG path."""
+    """Return the utilisation of a lane over time as an SVG path."""
     path = f"M0 {_HEIGHT}"
     before = None
     for place, percent in enumerate(lane.busy):
@@ -70,7 +70,10 @@ def _path(lane: LaneUse) -> str:
 
 
 def range_of(begin_s: float | None, end_s: float | None, lanes: list[int] | None) -> Range:
-    """The requested excerpt; None means no bound or all lanes. Raises DomainError cut_range."""
+    """Return the requested excerpt; None means no bound or all lanes.
+
+    Raises DomainError cut_range.
+    """
     wide = Range()
     begin_us = wide.begin_us if begin_s is None else begin_s * _US_PER_S
     end_us = wide.end_us if end_s is None else end_s * _US_PER_S

@@ -1,6 +1,6 @@
-"""What the page shows of `memory_flow.svg`: the peak, what is alive then, tensors by name."""
+"""Template context for a `memory_flow.svg`: the peak, tensors in use at the peak, tensor table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -14,13 +14,13 @@ from profiles.presenters.formatting import bytesize, seconds, shortened, visible
 from webprofile.integers import parse_int
 
 Json = dict[str, Any]
-#: rows of one page of the table, names that are listed, rectangles that are drawn
+#: maximum rows of a table page, listed tags, and drawn rectangles
 ROWS, TAGS, DRAWN = 50, 20, 5_000
 _LONGEST_TAG = 300
 _LARGEST_PAGE = 10**6 - 1
-#: shorter ones are told apart by no clock of the Profiler's
+#: shorter times are below the resolution of the clock of the Profiler
 _BRIEF_S = 1e-6
-#: what the table is ordered by; what comes first of each
+#: sort keys of the table
 _ORDERS = {
     "size": lambda row: (-row.size_bytes, row.produced_s),
     "duration": lambda row: (-row.duration_s, row.produced_s),
@@ -30,10 +30,10 @@ _ORDERS = {
 
 
 @dataclass(frozen=True)
-class FlowQuestion:
-    """What a reader looks for.
+class FlowQuery:
+    """A query on the table of tensors.
 
-    tag: part of a name, in whatever letters
+    tag: text that occurs in a name, ignoring case
     every: all tensors, not only those at the peak
     """
 
@@ -43,27 +43,35 @@ class FlowQuestion:
     page: int = 1
 
     def address(self, **changes: Any) -> str:
-        """The query that asks for this, with some changes; what is not said is left out."""
-        asked = {"tag": self.tag, "tensors": "all" if self.every else "", "flow_order": self.order}
-        asked |= {"flow_page": self.page} | changes
-        plain = {"flow_order": "size", "flow_page": 1}
-        kept = {name: value for name, value in asked.items() if value and plain.get(name) != value}
+        """Return the query string with some changes; default values are omitted."""
+        parameters = {
+            "tag": self.tag,
+            "tensors": "all" if self.every else "",
+            "flow_order": self.order,
+        }
+        parameters |= {"flow_page": self.page} | changes
+        defaults = {"flow_order": "size", "flow_page": 1}
+        kept = {
+            name: value
+            for name, value in parameters.items()
+            if value and defaults.get(name) != value
+        }
         return f"?{urlencode(kept)}"
 
 
-def read_flow_question(asked: Mapping[str, str]) -> FlowQuestion:
-    """Read an address; what makes no sense in it is as if it were not there."""
-    order = asked.get("flow_order", "")
-    return FlowQuestion(
-        tag=asked.get("tag", "").strip()[:_LONGEST_TAG],
-        every=asked.get("tensors") == "all",
+def read_flow_query(parameters: Mapping[str, str]) -> FlowQuery:
+    """Parse the query string of a page; invalid values are ignored."""
+    order = parameters.get("flow_order", "")
+    return FlowQuery(
+        tag=parameters.get("tag", "").strip()[:_LONGEST_TAG],
+        every=parameters.get("tensors") == "all",
         order=order if order in _ORDERS else "size",
-        page=parse_int(asked.get("flow_page", ""), maximum=_LARGEST_PAGE) or 1,
+        page=parse_int(parameters.get("flow_page", ""), maximum=_LARGEST_PAGE) or 1,
     )
 
 
-def memory_flow_view(data: ProfileData, asked: FlowQuestion) -> Json | None:
-    """What `profiles/_memory_flow.html` shows; None if no such file was opened."""
+def memory_flow_view(data: ProfileData, query: FlowQuery) -> Json | None:
+    """Return the context of `profiles/_memory_flow.html`; None without such a file."""
     summary = summary_of(data)
     if summary is None:
         return None
@@ -82,48 +90,48 @@ def memory_flow_view(data: ProfileData, asked: FlowQuestion) -> Json | None:
             {
                 "row": row,
                 "name": visible(row.tag) or unnamed(),
-                "address": FlowQuestion(tag=row.tag).address() if row.tag else "",
+                "address": FlowQuery(tag=row.tag).address() if row.tag else "",
             }
             for row in summary.tags[:TAGS]
         ],
         "unnamed": unnamed(),
         "tags_more": len(summary.tags[TAGS:]) + summary.tags_left_out,
         "notes": _notes(summary),
-        **tensors_view(summary, asked),
+        **tensors_view(summary, query),
     }
 
 
 def summary_of(data: ProfileData) -> MemoryFlowSummary | None:
-    """What was kept of the file; None if no such file was opened."""
+    """Return the summary of the file; None without such a file."""
     return data.summary("memory_flow", MemoryFlowSummary)
 
 
-def tensors_view(summary: MemoryFlowSummary, asked: FlowQuestion) -> Json:
-    """What `profiles/_memory_flow_tensors.html` shows."""
-    found = sorted(_found(summary, asked), key=_ORDERS[asked.order])
-    pages = max(1, -(-len(found) // ROWS))
-    page = min(asked.page, pages)
+def tensors_view(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
+    """Return the context of `profiles/_memory_flow_tensors.html`."""
+    matching = sorted(_matching(summary, query), key=_ORDERS[query.order])
+    pages = max(1, -(-len(matching) // ROWS))
+    page = min(query.page, pages)
     first = (page - 1) * ROWS
     return {
-        "asked": asked,
+        "query": query,
         "orders": [
-            {"name": name, "word": word, "is_chosen": name == asked.order}
+            {"name": name, "word": word, "is_chosen": name == query.order}
             for name, word in _order_words().items()
         ],
-        "found": len(found),
+        "matching": len(matching),
         "first": first + 1,
-        "last": min(first + ROWS, len(found)),
-        "rows": [_row(row, summary) for row in found[first : first + ROWS]],
-        "previous": asked.address(flow_page=page - 1) if page > 1 else "",
-        "next": asked.address(flow_page=page + 1) if page < pages else "",
+        "last": min(first + ROWS, len(matching)),
+        "rows": [_row(row, summary) for row in matching[first : first + ROWS]],
+        "previous": query.address(flow_page=page - 1) if page > 1 else "",
+        "next": query.address(flow_page=page + 1) if page < pages else "",
         "left_out": summary.tensors_left_out,
     }
 
 
-def memory_flow_data(summary: MemoryFlowSummary, asked: FlowQuestion) -> Json:
-    """What the picture is drawn from: times in µs since the Profiler began, columns by tensor."""
-    found = [row for row in summary.tensors if _has(row, asked.tag)]
-    largest = sorted(found, key=lambda row: -row.size_bytes * row.duration_s)[:DRAWN]
+def memory_flow_data(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
+    """Return the data of the picture: columns by tensor, times in µs since the Profiler began."""
+    matching = [row for row in summary.tensors if _has(row, query.tag)]
+    largest = sorted(matching, key=lambda row: -row.size_bytes * row.duration_s)[:DRAWN]
     drawn = sorted(largest, key=lambda row: row.produced_s)
     return {
         "end": _us(summary.end_s),
@@ -133,7 +141,7 @@ def memory_flow_data(summary: MemoryFlowSummary, asked: FlowQuestion) -> Json:
             [_us(at_s), held]
             for at_s, held in zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
         ],
-        "regions": [[each.place_bytes, each.address] for each in summary.regions],
+        "regions": [[region.place_bytes, region.address] for region in summary.regions],
         "names": [shortened(row.name) for row in drawn],
         "start": [_us(row.produced_s) for row in drawn],
         "length": [_us(row.duration_s) for row in drawn],
@@ -143,19 +151,19 @@ def memory_flow_data(summary: MemoryFlowSummary, asked: FlowQuestion) -> Json:
         "address": [row.address for row in drawn],
         "at_peak": [int(row.at_peak) for row in drawn],
         "sentence": _sentence(summary),
-        "notes": _drawn_notes(summary, found, len(drawn), asked.tag),
+        "notes": _drawn_notes(summary, len(matching) - len(drawn), query.tag),
     }
 
 
 def shape_of(row: TensorRow) -> str:
-    """Sizes of its axes and its type: `10 × 96 Float32`; as MegEngine wrote it in another form."""
+    """Return shape and dtype: `10 × 96 Float32`; the layout as written if it was not parsed."""
     if row.shape is None:
         return shortened(row.layout)
     return f"{' × '.join(map(str, row.shape))} {shortened(row.dtype)}"
 
 
 def unnamed() -> str:
-    """What a tensor without a name is called."""
+    """Return the text that is shown for a tensor without a name."""
     return pgettext("of a tensor", "there before the Profiler began")
 
 
@@ -164,13 +172,13 @@ def _us(time_s: float | None) -> float | None:
 
 
 def _has(row: TensorRow, tag: str) -> bool:
-    """Whether it is called so, with or without the numbers of calls and outputs."""
+    """Whether the name contains `tag`, with or without the numbers of calls and outputs."""
     part = tag.casefold()
     return part in row.name.casefold() or part in tag_of(row.name).casefold()
 
 
-def _found(summary: MemoryFlowSummary, asked: FlowQuestion) -> list[TensorRow]:
-    return [row for row in summary.tensors if (asked.every or row.at_peak) and _has(row, asked.tag)]
+def _matching(summary: MemoryFlowSummary, query: FlowQuery) -> list[TensorRow]:
+    return [row for row in summary.tensors if (query.every or row.at_peak) and _has(row, query.tag)]
 
 
 def _row(row: TensorRow, summary: MemoryFlowSummary) -> Json:
@@ -206,16 +214,15 @@ def _sentence(summary: MemoryFlowSummary) -> str:
     }
 
 
-def _drawn_notes(
-    summary: MemoryFlowSummary, found: Sequence[TensorRow], drawn: int, tag: str
-) -> list[str]:
+def _drawn_notes(summary: MemoryFlowSummary, not_drawn: int, tag: str) -> list[str]:
+    """Return notes on the tensors that the picture leaves out."""
     notes = []
     if tag:
         notes.append(
             _("Only tensors with “%(tag)s” in their tag are drawn; the curve is of all.")
             % {"tag": f"\u2068{shortened(tag)}\u2069"}
         )
-    more = len(found) - drawn + summary.tensors_left_out
+    more = not_drawn + summary.tensors_left_out
     if more:
         notes.append(
             ngettext(
@@ -229,6 +236,7 @@ def _drawn_notes(
 
 
 def _notes(summary: MemoryFlowSummary) -> list[str]:
+    """Return notes on damage of the file."""
     notes = []
     if summary.is_cut:
         notes.append(

@@ -46,7 +46,7 @@ class _Operator(Struct, gc=False):
     name: str
 
 
-class _File(Struct, gc=False):
+class _PlanJson(Struct, gc=False):
     opr: dict[str, _Operator]
     chunk: dict[str, _Chunk]
 
@@ -77,7 +77,7 @@ class PlanFile:
         return self.high - self.low
 
 
-_DECODER = msgspec.json.Decoder(_File)
+_DECODER = msgspec.json.Decoder(_PlanJson)
 _LOOSE = msgspec.json.Decoder(dict[str, Any])
 _ENTRY: dict[str, type[Struct]] = {"opr": _Operator, "chunk": _Chunk}
 #: a key that each entry has once: if it occurs more often than there are entries, an id is
@@ -100,7 +100,7 @@ def read_plan(data: bytes) -> PlanFile:
     return plan
 
 
-def _decoded(data: bytes) -> _File:
+def _decoded(data: bytes) -> _PlanJson:
     if not data.strip():
         raise ProfileFormatError("empty", "The file is empty.")
     try:

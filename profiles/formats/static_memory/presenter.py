@@ -1,4 +1,4 @@
-"""What the page shows of a memory plan: figures, the peak, its tensors, and the picture's data."""
+"""Template context for a static memory plan: figures, peak, tensors, and data of the picture."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,52 +20,52 @@ from profiles.formats.static_memory.summary import (
 from profiles.presenters.formatting import bytesize, isolated
 from webprofile.integers import parse_int
 
-#: rows that the page shows; the API has all that are kept
+#: maximum rows on the page; the API returns all that are kept
 CHUNKS_SHOWN, AT_PEAK_SHOWN, MOMENTS_SHOWN = 200, 100, 20
-#: of what is searched for
+#: maximum length of a search text
 LONGEST_SEARCH = 200
-#: parameters of the page's address: which tensors, and which moment of those with the most bytes
+#: query parameters of the page: search text for tensors, and the number of a moment of high use
 SEARCH, MOMENT = "chunk", "peak"
 KIND = "static_memory"
 
 Json = dict[str, Any]
 
 
-def static_memory_view(data: ProfileData, asked: QueryDict) -> Json | None:
-    """What the template `profiles/_static_memory.html` shows; None without a plan."""
-    found = data.summary(KIND, StaticMemory)
-    if found is None:
+def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
+    """Return the context of the template `profiles/_static_memory.html`; None without a plan."""
+    plan = data.summary(KIND, StaticMemory)
+    if plan is None:
         return None
-    shown = _Shown(found, data)
-    search = asked.get(SEARCH, "")[:LONGEST_SEARCH].strip()
-    chosen = _chosen(found.moments, asked.get(MOMENT, ""))
-    matching = [each for each in found.chunks if shown.matches(each, search)]
-    # the largest first, in the order of execution where they are alike
-    matching.sort(key=lambda each: (-each.size_bytes, each.begin, each.id))
+    names = _PlanNames(plan, data)
+    search = parameters.get(SEARCH, "")[:LONGEST_SEARCH].strip()
+    chosen = _chosen(plan.moments, parameters.get(MOMENT, ""))
+    matching = [chunk for chunk in plan.chunks if names.matches(chunk, search)]
+    # the largest first; equal sizes in the order of execution
+    matching.sort(key=lambda chunk: (-chunk.size_bytes, chunk.begin, chunk.id))
     return {
-        "plan": found,
-        "lost_bytes": found.peak_bytes - found.most_alive_bytes,
-        "lost_share": ratio(found.peak_bytes - found.most_alive_bytes, found.peak_bytes),
-        "holes_bytes": found.peak_bytes - found.peak_alive_bytes,
-        "together_bytes": found.peak_bytes + found.weight_bytes,
-        "reuse": ratio(found.sum_bytes, found.peak_bytes),
-        "peak_operator": shown.operator(found.peak_step),
-        "notes": _notes(found),
+        "plan": plan,
+        "lost_bytes": plan.peak_bytes - plan.most_alive_bytes,
+        "lost_share": ratio(plan.peak_bytes - plan.most_alive_bytes, plan.peak_bytes),
+        "holes_bytes": plan.peak_bytes - plan.peak_alive_bytes,
+        "together_bytes": plan.peak_bytes + plan.weight_bytes,
+        "reuse": ratio(plan.sum_bytes, plan.peak_bytes),
+        "peak_operator": names.operator(plan.peak_step),
+        "notes": _notes(plan),
         "moments": [
-            {**shown.moment(each), "number": number, "chosen": each is chosen}
-            for number, each in enumerate(found.moments[:MOMENTS_SHOWN], start=1)
+            {**names.moment(moment), "number": number, "chosen": moment is chosen}
+            for number, moment in enumerate(plan.moments[:MOMENTS_SHOWN], start=1)
         ],
-        "moments_more": len(found.moments[MOMENTS_SHOWN:]) + found.moments_left_out,
-        "chosen": chosen and shown.moment(chosen),
-        "at_peak": shown.at(chosen) if chosen else [],
-        "at_peak_more": _left(chosen) if chosen else 0,
+        "moments_more": len(plan.moments[MOMENTS_SHOWN:]) + plan.moments_left_out,
+        "chosen": chosen and names.moment(chosen),
+        "at_peak": names.alive_at(chosen) if chosen else [],
+        "at_peak_more": _hidden_count(chosen) if chosen else 0,
         "search": search,
         "matching": len(matching),
-        "chunks": [shown.chunk(each) for each in matching[:CHUNKS_SHOWN]],
+        "chunks": [names.chunk(chunk) for chunk in matching[:CHUNKS_SHOWN]],
         "chunks_more": len(matching[CHUNKS_SHOWN:]),
         "others": [
             (name, value)
-            for name, values in asked.lists()
+            for name, values in parameters.lists()
             if name not in (SEARCH, MOMENT)
             for value in values
         ],
@@ -73,55 +73,64 @@ def static_memory_view(data: ProfileData, asked: QueryDict) -> Json | None:
 
 
 def static_memory_data(data: ProfileData) -> Json:
-    """What the picture is drawn from: chunks that count, as columns, and the bytes alive."""
-    found = msgspec.json.decode(data.beside[KIND], type=StaticMemory)
-    shown = _Shown(found, data)
-    chunks = [each for each in found.chunks if each.counted_from <= each.last]
-    chunks = [each for each in chunks if not each.is_weight]
-    chunks.sort(key=lambda each: (each.counted_from, each.address))
-    at_peak = set(found.moments[0].chunks) if found.moments else set()
-    names = dict.fromkeys(shown.names[step] for each in chunks for step in (each.begin, each.last))
+    """Return the data of the picture: the counted chunks as columns, and the bytes in use."""
+    plan = msgspec.json.decode(data.beside[KIND], type=StaticMemory)
+    plan_names = _PlanNames(plan, data)
+    chunks = [
+        chunk for chunk in plan.chunks if chunk.counted_from <= chunk.last and not chunk.is_weight
+    ]
+    chunks.sort(key=lambda chunk: (chunk.counted_from, chunk.address))
+    at_peak = set(plan.moments[0].chunks) if plan.moments else set()
+    names = dict.fromkeys(
+        plan_names.names[step] for chunk in chunks for step in (chunk.begin, chunk.last)
+    )
     codes = {name: code for code, name in enumerate(names)}
     return {
-        "steps": found.operators_count,
-        "peak": found.peak_bytes,
-        "most": found.most_alive_bytes,
-        "moment": [found.moments[0].first, found.moments[0].last] if found.moments else None,
-        "id": [each.id for each in chunks],
-        "from": [each.counted_from for each in chunks],
-        "to": [each.last + 1 for each in chunks],
-        "low": [each.address for each in chunks],
-        "size": [each.size_bytes for each in chunks],
-        "in_place": [int(each.overwrites >= 0) for each in chunks],
-        "at_peak": [int(each.id in at_peak) for each in chunks],
-        "name": [each.variable for each in chunks],
-        "row": [shown.rows.get(each.begin, MISSING) for each in chunks],
+        "steps": plan.operators_count,
+        "peak": plan.peak_bytes,
+        "most": plan.most_alive_bytes,
+        "moment": [plan.moments[0].first, plan.moments[0].last] if plan.moments else None,
+        "id": [chunk.id for chunk in chunks],
+        "from": [chunk.counted_from for chunk in chunks],
+        "to": [chunk.last + 1 for chunk in chunks],
+        "low": [chunk.address for chunk in chunks],
+        "size": [chunk.size_bytes for chunk in chunks],
+        "in_place": [int(chunk.overwrites >= 0) for chunk in chunks],
+        "at_peak": [int(chunk.id in at_peak) for chunk in chunks],
+        "name": [chunk.variable for chunk in chunks],
+        "row": [plan_names.rows.get(chunk.begin, MISSING) for chunk in chunks],
         "names": list(codes),
-        "first": [codes[shown.names[each.begin]] for each in chunks],
-        "last": [codes[shown.names[each.last]] for each in chunks],
-        "curve": [found.curve_steps, found.curve_bytes],
-        "sentence": _sentence(found, shown) if chunks else "",
-        "notes": _picture_notes(found),
+        "first": [codes[plan_names.names[chunk.begin]] for chunk in chunks],
+        "last": [codes[plan_names.names[chunk.last]] for chunk in chunks],
+        "curve": [plan.curve_steps, plan.curve_bytes],
+        "sentence": _sentence(plan, plan_names) if chunks else "",
+        "notes": _picture_notes(plan),
     }
 
 
-class _Shown:
-    """Names operators and tensors of one plan."""
+class _PlanNames:
+    """Looks up names and types of the operators and tensors of one plan."""
 
-    def __init__(self, found: StaticMemory, data: ProfileData) -> None:
-        self.names: Mapping[int, str] = _Names({each.step: each.name for each in found.operators})
-        self.types = {each.step: each.type for each in found.operators}
-        self.rows = rows_of(found, data)
+    def __init__(self, plan: StaticMemory, data: ProfileData) -> None:
+        self.names: Mapping[int, str] = _Names(
+            {operator.step: operator.name for operator in plan.operators}
+        )
+        self.types = {operator.step: operator.type for operator in plan.operators}
+        self.rows = rows_of(plan, data)
         self._dtypes = _dtypes(data) if data.has_operators else {}
-        self._chunks = {each.id: each for each in found.chunks}
+        self._chunks = {chunk.id: chunk for chunk in plan.chunks}
 
     def operator(self, step: int) -> Json | None:
-        """name, place (from 1), row in the table of operators or None; None for no step."""
+        """Return name, place (from 1) and row in the table of operators (or None) of a step.
+
+        None for a negative step.
+        """
         if step < 0:
             return None
         return {"name": self.names[step], "place": step + 1, "row": self.rows.get(step)}
 
     def moment(self, moment: MomentRow) -> Json:
+        """Return the first and last operator of a moment."""
         return {
             "first": self.operator(moment.first),
             "last": self.operator(moment.last),
@@ -129,6 +138,7 @@ class _Shown:
         }
 
     def chunk(self, chunk: ChunkRow) -> Json:
+        """Return a chunk with its operators, shape and dtype."""
         return {
             "row": chunk,
             "type": "" if chunk.is_weight else self.types.get(chunk.begin, ""),
@@ -139,8 +149,8 @@ class _Shown:
             "is_in_place": chunk.overwrites >= 0,
         }
 
-    def at(self, moment: MomentRow) -> list[Json]:
-        """The tensors that are alive then, the largest first."""
+    def alive_at(self, moment: MomentRow) -> list[Json]:
+        """Return the tensors in use at a moment, the largest first."""
         pairs = zip(moment.chunks, moment.percent, strict=True)
         return [
             {**self.chunk(self._chunks[number]), "share": percent / 100}
@@ -149,33 +159,35 @@ class _Shown:
         ][:AT_PEAK_SHOWN]
 
     def matches(self, chunk: ChunkRow, search: str) -> bool:
+        """Whether a chunk has this id, or its tensor or operators contain this text."""
         if not search:
             return True
-        wanted = search.casefold()
+        needle = search.casefold()
         names = [chunk.variable]
         if not chunk.is_weight:
             names += [self.names[chunk.begin], self.names[chunk.last]]
-        return search == str(chunk.id) or any(wanted in name.casefold() for name in names)
+        return search == str(chunk.id) or any(needle in name.casefold() for name in names)
 
 
 class _Names(dict[int, str]):
-    """Names of operators by step; of those that were left out, nothing but a dash."""
+    """Names of operators by step; a dash for operators that were left out."""
 
     def __missing__(self, step: int) -> str:
         return "–"
 
 
 def _dtypes(data: ProfileData) -> dict[str, str]:
-    """Data types of a profile's variables, by their names, which the plan's graph lacks."""
+    """Return the dtype of each named variable of a profile; the graph of the plan has none."""
     variables = data.graph.variables
-    found: dict[str, str] = {}
+    dtypes: dict[str, str] = {}
     for place, name in enumerate(variables.names):
         if name and (dtype := variables.dtypes[place]):
-            found[name] = dtype
-    return found
+            dtypes[name] = dtype
+    return dtypes
 
 
 def _width(chunk: ChunkRow) -> str:
+    """Return the bytes of one element as text; empty if they are unknown."""
     if chunk.element_bytes is None or chunk.shape is None:
         return ""
     number = f"{chunk.element_bytes:g}"
@@ -183,26 +195,28 @@ def _width(chunk: ChunkRow) -> str:
 
 
 def _chosen(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
+    """Return the moment with this number, by default the first."""
     number = parse_int(text, maximum=len(moments)) or 1
     return moments[number - 1] if moments else None
 
 
-def _left(moment: MomentRow) -> int:
+def _hidden_count(moment: MomentRow) -> int:
+    """Return the number of chunks of a moment that the page does not show."""
     return len(moment.chunks[AT_PEAK_SHOWN:]) + moment.chunks_left_out
 
 
-def _sentence(found: StaticMemory, shown: _Shown) -> str:
+def _sentence(plan: StaticMemory, names: _PlanNames) -> str:
     return _(
         "The plan takes %(peak)s; at most %(most)s of it is in use at one operator, %(name)s."
     ) % {
-        "peak": bytesize(found.peak_bytes),
-        "most": bytesize(found.most_alive_bytes),
-        "name": isolated(shown.names[found.moments[0].first] if found.moments else "–"),
+        "peak": bytesize(plan.peak_bytes),
+        "most": bytesize(plan.most_alive_bytes),
+        "name": isolated(names.names[plan.moments[0].first] if plan.moments else "–"),
     }
 
 
-def _picture_notes(found: StaticMemory) -> list[str]:
-    left = found.chunks_left_out
+def _picture_notes(plan: StaticMemory) -> list[str]:
+    left = plan.chunks_left_out
     if not left:
         return []
     return [
@@ -215,10 +229,10 @@ def _picture_notes(found: StaticMemory) -> list[str]:
     ]
 
 
-def _notes(found: StaticMemory) -> list[str]:
+def _notes(plan: StaticMemory) -> list[str]:
     notes = []
-    if number := found.overlaps_count:
-        first = found.overlaps[0]
+    if number := plan.overlaps_count:
+        first = plan.overlaps[0]
         notes.append(
             ngettext(
                 "At least %(number)s pair of pieces is taken at the same time on the same bytes, "
@@ -231,7 +245,7 @@ def _notes(found: StaticMemory) -> list[str]:
             )
             % {"number": number, "one": first.one, "other": first.other}
         )
-    if number := max(found.unplanned, 0):
+    if number := max(plan.unplanned, 0):
         notes.append(
             ngettext(
                 "The size of %(number)s tensor is not known before the graph runs: its memory is "
@@ -242,16 +256,16 @@ def _notes(found: StaticMemory) -> list[str]:
             )
             % {"number": number}
         )
-    if found.graph == "none":
+    if plan.graph == "none":
         notes.append(
             _(
                 "Without the graph.json of the same folder tensors have no names and shapes: open "
                 "both files together."
             )
         )
-    elif found.graph != "used":
+    elif plan.graph != "used":
         notes.append(_("The graph.json is not used, so tensors have no names and shapes."))
-    if not found.chunks_count:
+    if not plan.chunks_count:
         notes.append(
             _(
                 "Nothing but weights is planned: the graph is not static, or no operator of it "
