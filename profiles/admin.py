@@ -1,4 +1,4 @@
-"""Opened profiles in the administration pages: whose they are, and what they take."""
+"""Admin pages of imports: owner, state and size."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from webprofile.templatetags.moments import moment
 
 
 class OpenedFileInline(admin.TabularInline):
-    """What was uploaded; nothing to edit."""
+    """The uploaded files, read-only."""
 
     model = OpenedFile
     extra = 0
@@ -53,11 +53,11 @@ class ProfileUploadAdmin(AuditedAdmin):
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ProfileUpload]:
-        found = super().get_queryset(request).exclude(state=ProfileUpload.State.DELETED)
-        return found.select_related("owner")
+        uploads = super().get_queryset(request).exclude(state=ProfileUpload.State.DELETED)
+        return uploads.select_related("owner")
 
     def delete_model(self, request: HttpRequest, obj: ProfileUpload) -> None:
-        """The row stays until the sweep has removed the files."""
+        """Mark the import as deleted; the row remains until the sweep has removed the files."""
         delete_import(obj, by=current_user(request))
 
     @admin.display(description=_("size"))

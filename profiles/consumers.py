@@ -1,4 +1,4 @@
-"""The socket of a page that waits until an opened profile has been read."""
+"""WebSocket of a page that shows an import while it is being read."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ from webprofile.realtime.consumers import NOT_FOUND, BrowserConsumer
 
 
 class OpenedConsumer(BrowserConsumer):
-    """Tells that an opened profile changed; the page then fetches its fragment."""
+    """Notify the page that the import changed; the page then fetches its fragment."""
 
     async def connect(self) -> None:
         if not await self.is_let_in():
             return
         user = self.scope["user"]
         upload_id = self.scope["url_route"]["kwargs"]["upload_id"]
-        found = visible_imports(user).filter(pk=upload_id)
-        if not await database_sync_to_async(found.exists)():
+        uploads = visible_imports(user).filter(pk=upload_id)
+        if not await database_sync_to_async(uploads.exists)():
             await self.close(code=NOT_FOUND)
             return
         bind_contextvars(upload=upload_id, user=user.pk)
         await self.join(opened_group(upload_id))
-        # whatever changed since the page was made is in what it fetches now
+        # the page may be older than the last change
         await self.send_json({"type": "changed"})
 
     async def opened_changed(self, event: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What pages need to know of what a task's attempts left."""
+"""Selectors of profiles, imports, measurements and artifacts, limited to what a user may see."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ from tasks.submission.plans import plan_rows
 from webprofile.errors import DomainError
 
 IO_DUMP_NAME = "bin_io_dump.zip"
-#: tasks that are offered for a comparison
+#: maximum number of tasks that are offered for a comparison
 MOST_CHOICES = 50
 
 
 def visible_profiles(user: User) -> QuerySet[Profile]:
-    """Profiles of the tasks that a user sees and those opened by him; all for administrators."""
+    """Return the profiles of the user's tasks and imports; all profiles for administrators."""
     profiles = Profile.objects.select_related(
         "attempt__task__worker", "attempt__task__owner", "upload__owner"
     )
@@ -41,25 +41,25 @@ def visible_profiles(user: User) -> QuerySet[Profile]:
 
 
 def profile_of(task: Task) -> Profile | None:
-    """The profile of the task's successful attempt."""
+    """Return the profile of the task's successful attempt."""
     return Profile.objects.filter(attempt__task=task).select_related("attempt").first()
 
 
 def measurement_of(task: Task) -> AttemptMeasurement | None:
-    """The figures of the task's successful attempt; None for an agent that left none."""
-    found = AttemptMeasurement.objects.filter(attempt__task=task)
-    return found.select_related("attempt").first()
+    """Return the measurement of the task's successful attempt; None if the agent sent none."""
+    measurements = AttemptMeasurement.objects.filter(attempt__task=task)
+    return measurements.select_related("attempt").first()
 
 
 def plan_title(task: Task) -> str:
-    """What the form calls the task's plan."""
+    """Return the title that the submission form has for the task's plan."""
     titles = {row["preset"]: row["title"] for row in plan_rows()}
     preset = str(task.plan.get("preset", ""))
     return str(titles.get(preset, preset))
 
 
 def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] | None:
-    """A measurement with the reader's words."""
+    """Return the template context of a measurement, with translated texts."""
     if measurement is None:
         return None
     return {
@@ -68,8 +68,8 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
             {**row, "word": pass_word(row["kind"], kept=row["kept"])} for row in measurement.passes
         ],
         "contaminations": [
-            {"word": contamination_word(each["code"]), "detail": each["detail"]}
-            for each in measurement.contaminations
+            {"word": contamination_word(contamination["code"]), "detail": contamination["detail"]}
+            for contamination in measurement.contaminations
         ],
         "notes": [note_words(str(note)) for note in measurement.notes],
         "device": device_rows(measurement.device),
@@ -83,11 +83,11 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
 
 
 def artifacts_of(task: Task) -> list[dict[str, Any]]:
-    """The files of a task's attempts, stored or removed by rule: the last attempt first."""
+    """Return the files of a task's attempts, stored or removed by retention; last attempt first."""
     known = Q(is_stored=True) | Q(removed_at__isnull=False)
-    found = Artifact.objects.filter(known, attempt__task=task).select_related("attempt")
+    artifacts = Artifact.objects.filter(known, attempt__task=task).select_related("attempt")
     attempts: dict[int, list[dict[str, Any]]] = {}
-    for artifact in sorted(found, key=_place):
+    for artifact in sorted(artifacts, key=_sort_key):
         row = {
             "artifact": artifact,
             "title": artifact_title(artifact.name),
@@ -101,29 +101,29 @@ def artifacts_of(task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def _place(artifact: Artifact) -> tuple[int, int, str]:
-    """The last attempt first; its profiles at the end, by their number."""
+def _sort_key(artifact: Artifact) -> tuple[int, int, str]:
+    """Sort the last attempt first, and its profiles last, by their numbers."""
     return (-artifact.attempt.number, profile_number(artifact.name) or 0, artifact.name)
 
 
 def dump_of(task: Task) -> Artifact | None:
-    """The binary dump of all variables that the task's last attempt with one left."""
+    """Return the latest binary dump of all variables of a task; None without one."""
     return _dumps().filter(attempt__task=task).order_by("-attempt__number").first()
 
 
-def dump_asked(task: Task) -> Artifact:
-    """The same for who asks for it. Raises DomainError dump_missing, removed_by_rule."""
-    found = dump_of(task)
-    if found is None:
-        gone = Artifact.objects.filter(attempt__task=task, name=IO_DUMP_NAME)
-        refuse_removed(gone.exclude(removed_at=None).order_by("-attempt__number").first())
+def get_dump(task: Task) -> Artifact:
+    """Return the latest binary dump of a task. Raises DomainError dump_missing, removed_by_rule."""
+    dump = dump_of(task)
+    if dump is None:
+        removed = Artifact.objects.filter(attempt__task=task, name=IO_DUMP_NAME)
+        refuse_removed(removed.exclude(removed_at=None).order_by("-attempt__number").first())
         raise DomainError("dump_missing", status=404, task=task.pk)
-    return found
+    return dump
 
 
-def dumps_beside(task: Task, reader: User) -> list[Task]:
-    """Other tasks of the reader whose dumps can be compared with this one's, newest first."""
-    tasks = listed_tasks(reader).exclude(pk=task.pk)
+def tasks_with_dumps(task: Task, user: User) -> list[Task]:
+    """Return the user's other tasks whose dumps can be compared with this one's, newest first."""
+    tasks = listed_tasks(user).exclude(pk=task.pk)
     with_dump = _dumps().values("attempt__task_id")
     return list(tasks.filter(pk__in=with_dump)[:MOST_CHOICES])
 
@@ -138,13 +138,13 @@ def _seconds(value: Any) -> float | None:
 
 
 def visible_imports(user: User) -> QuerySet[ProfileUpload]:
-    """Profiles that a user opened, newest first; those of all users for administrators."""
+    """Return the user's imports, newest first; those of all users for administrators."""
     uploads = ProfileUpload.objects.exclude(state=ProfileUpload.State.DELETED)
     uploads = uploads.select_related("owner", "profile").prefetch_related("files")
     return uploads if user.is_staff else uploads.filter(owner=user)
 
 
 def latest_results(user: User, limit: int = 10) -> list[Profile]:
-    """The profiles of the tasks that a user sees, the newest first."""
-    found = visible_profiles(user).exclude(attempt=None).order_by("-pk")
-    return list(found.prefetch_related("attempt__task__files")[:limit])
+    """Return the newest profiles of the user's tasks."""
+    profiles = visible_profiles(user).exclude(attempt=None).order_by("-pk")
+    return list(profiles.prefetch_related("attempt__task__files")[:limit])

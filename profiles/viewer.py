@@ -1,5 +1,5 @@
-"""The files of Netron, the viewer of graphs, from its PyPI package, and what is ours: a script, a
-style sheet, and a correction of its reader of MegEngine's models.
+"""Files of Netron, the graph viewer, from its PyPI package, with our additions: a script, a style
+sheet, and a correction of its reader of MegEngine's models.
 """
 
 import base64
@@ -14,20 +14,20 @@ from pathlib import Path
 from django.conf import settings
 from django.urls import reverse
 
-#: what the package's page would do by these: telemetry; expire after 180 days; a weaker policy
+#: elements that cause telemetry, expiry after 180 days, and a weaker content security policy
 _DROPPED = re.compile(
     r'<meta (name="(version|date)"|http-equiv="Content-Security-Policy")[^>]*>\s*'
 )
 _STYLES = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _STYLE_ATTRIBUTES = re.compile(r' style="([^"]*)"')
-#: a button that is written as a link to a script, which the policy forbids
+#: a button written as a `javascript:` link, which the content security policy forbids
 _SCRIPT_LINK = ' href="javascript:void(0)"'
 _SERVED = {".js", ".json", ".css", ".png", ".ico"}
 _BRIDGE = "bridge.js"
-#: Netron's colours of a graph; pictures that it saves have this style sheet's, so ours are added
+#: Netron's style sheet of a graph; saved pictures contain it, so our colours are added to it
 _STYLE = "grapher.css"
 #: Netron's reader of MegEngine's models makes a node for each output of an operator, so that it
-#: draws a BatchNorm four times; an operator is its first output's
+#: draws a BatchNorm four times; the correction makes one for the first output only
 _MODELS = "megengine.js"
 _NODE_OF_EACH_OUTPUT = "} else if (op.type !== 'ImmutableTensor') {"
 _NODE_OF_FIRST_OUTPUT = (
@@ -37,16 +37,16 @@ _NODE_OF_FIRST_OUTPUT = (
 _COLOUR = re.compile(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);")
 _COLOUR_PLACE = re.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
-#: theme that a reader chose -> what stands in the place of the question what the system's is
+#: theme that a user chose -> media query that replaces the query for the theme of the system
 _DARK = "(prefers-color-scheme: dark)"
 _DARK_IF = {"": _DARK, "light": "not all", "dark": "all"}
 
 
 @dataclass(frozen=True)
 class Page:
-    """The package's page without what is dropped.
+    """Netron's page without the dropped elements.
 
-    styles, style_attributes: sources of a policy that allow what it has of both and no other
+    styles, style_attributes: CSP sources that allow exactly the page's own styles
     """
 
     text: str
@@ -56,13 +56,13 @@ class Page:
 
 @cache
 def viewer_files() -> dict[str, Path]:
-    """The files that are served, by name."""
+    """Return the served files by name."""
     package = {path.name: path for path in _folder().iterdir() if path.suffix in _SERVED}
     return package | {_BRIDGE: settings.BASE_DIR / "static" / "js" / "netron" / _BRIDGE}
 
 
 def content(name: str, theme: str = "") -> bytes:
-    """What a file of the viewer holds."""
+    """Return the content of a file of the viewer, in a theme."""
     if name == _MODELS:
         text = viewer_files()[name].read_text(encoding="utf-8")
         return text.replace(_NODE_OF_EACH_OUTPUT, _NODE_OF_FIRST_OUTPUT).encode()
@@ -73,7 +73,7 @@ def content(name: str, theme: str = "") -> bytes:
 
 
 def _themed(text: str, theme: str) -> str:
-    """Rules in a reader's theme. Dark ones stay apart, so that pictures Netron saves are light."""
+    """Return style rules in a theme; dark rules stay separate, so that saved pictures are light."""
     return text.replace(f"@media {_DARK}", f"@media {_DARK_IF[theme]}")
 
 
@@ -99,7 +99,7 @@ def _coloured(rules: str, values: dict[str, str]) -> str:
 
 @cache
 def viewer_tag() -> str:
-    """A name for these versions of the files: addresses with it may be kept for good."""
+    """Return a tag for these versions of the files; URLs with it may be cached forever."""
     digest = hashlib.sha256()
     for name in (_BRIDGE, _STYLE, _MODELS):
         digest.update(content(name))
@@ -107,15 +107,15 @@ def viewer_tag() -> str:
 
 
 def theme_of(tag: str) -> str | None:
-    """The theme of an address with this tag; None if it is none of the viewer's."""
+    """Return the theme of a URL with this tag; None for an unknown tag."""
     return next((theme for theme in _DARK_IF if tag == _themed_tag(theme)), None)
 
 
 def viewer_address(theme: str = "") -> str:
-    """Where a frame finds the viewer, on this origin or on the second one.
+    """Return the URL of the viewer for a frame, on this origin or on NETRON_ORIGIN.
 
-    theme: `light` or `dark` where the reader chose one, empty for that of the system. It is a part
-    of the path, since Netron looks for its style sheet by the end of the address.
+    theme: `light` or `dark` if the user chose one, empty for that of the system. It is part of the
+    path, because Netron looks for its style sheet by the end of the URL.
     """
     return f"{settings.NETRON_ORIGIN}{reverse('netron', args=[_themed_tag(theme)])}"
 
@@ -126,7 +126,7 @@ def _themed_tag(theme: str) -> str:
 
 @cache
 def compressed(name: str, theme: str = "") -> bytes:
-    """A file of the viewer as gzip; made once in the life of a process."""
+    """Return a gzip-compressed file of the viewer; compressed once per process."""
     if theme and name != _STYLE:
         return compressed(name)
     return gzip.compress(content(name, theme), 6, mtime=0)
@@ -134,19 +134,19 @@ def compressed(name: str, theme: str = "") -> bytes:
 
 @cache
 def viewer_page(theme: str = "") -> Page:
-    """The page of the viewer, to which ours is still to be added."""
+    """Return the page of the viewer, without our additions."""
     text = _themed((_folder() / "index.html").read_text(encoding="utf-8"), theme)
     text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
-    # the page has another origin than its files; it reads this one's rules to save a picture
+    # the page has another origin than its files, and reads the style rules to save a picture
     text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')
     return Page(text, _hashes(_STYLES.findall(text)), _hashes(_STYLE_ATTRIBUTES.findall(text)))
 
 
 def _folder() -> Path:
-    found = util.find_spec("netron")
-    if found is None or found.origin is None:
+    spec = util.find_spec("netron")
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("netron: install requirements/base.txt")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def _hashes(contents: list[str]) -> str:

@@ -29,7 +29,7 @@ from profiles.api.queries import (
 )
 from profiles.api.serializer_fields import number, numbers, whole
 from profiles.exports.fields import FIELDS, Field, group_rows, values_of
-from profiles.exports.formats import FORMATS, exported
+from profiles.exports.formats import FORMATS, prepare_export
 from profiles.exports.json_file import operators_as_json
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import file_name, provenance
@@ -38,14 +38,14 @@ from profiles.formats.columns import Side
 from profiles.ingest import cuts
 from profiles.presenters.operator_facts import SIDES
 from profiles.presenters.trace_file import is_trace
-from profiles.tables.page import Places, SideTable
+from profiles.tables.page import SideTable, TableLinks
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
 #: the API links to no pages
-_NO_LINKS = Places("", "", "", "")
+_NO_LINKS = TableLinks("", "", "", "")
 QUESTION = {422: ["export_question"]}
 
 
@@ -180,7 +180,7 @@ class Operators(ViewSetMixin, DataView):
                 "offset": start,
                 "place": place,
                 "totals": {f"{side}_s": data.columns.times(side).total_s() for side in SIDES},
-                "said": table.said(),
+                "said": table.summary_text(),
                 "operators": [] if grouped else _rows(table, start, stop),
                 "groups": list(islice(group_rows(table.selection), start, stop)) if grouped else [],
             }
@@ -226,8 +226,8 @@ class Files(ViewSetMixin, DataView):
         if format_ is None:
             raise DomainError("export_unknown", status=404)
         profile, data = self.data(profile_id)
-        content = format_.make(exported(request.query_params, data, provenance(profile), profile))
-        response = answer_of(request._request, content, format_.content_type)
+        export = prepare_export(request.query_params, data, provenance(profile), profile)
+        response = answer_of(request._request, format_.make(export), format_.content_type)
         disposition = content_disposition_header(True, file_name(profile, format_.ending))
         response["Content-Disposition"] = disposition or "attachment"
         return response

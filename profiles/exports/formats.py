@@ -23,59 +23,63 @@ from profiles.exports.report import report_html
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.models import Profile
-from profiles.tables.page import Places, SideTable
+from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
 
 Meta = Mapping[str, Any]
-_NOWHERE = Places("", "", "", "")
+_NO_LINKS = TableLinks("", "", "", "")
 
 
 @dataclass(frozen=True, eq=False)
-class Exported:
-    """What goes into a file.
+class Export:
+    """The content of an exported file.
 
-    asked: of `shown`, which has the times of one pass where the address asks for a pass
-    meta: `provenance`, and `query`, the address, where it asks for something
-    profile: None for a file that is no row here
+    displayed: `data`, or the times of the one pass that the query selects
+    selection: the selected rows of `displayed`
+    meta: `provenance`, and the query string as `query` if it is not empty
+    profile: None for a file that is not in the database
     """
 
     data: ProfileData
-    shown: ProfileData
-    asked: ExportRows
+    displayed: ProfileData
+    selection: ExportRows
     meta: Meta
     profile: Profile | None = None
 
 
 @dataclass(frozen=True)
 class Format:
-    """make: returns the file's bytes in pieces, a list of one where it is made at once"""
+    """A format of exports.
+
+    make: returns the bytes of the file in pieces; a single piece if it is made at once
+    """
 
     ending: str
     content_type: str
-    make: Callable[[Exported], Iterable[bytes]]
+    make: Callable[[Export], Iterable[bytes]]
 
 
-def _csv(export: Exported) -> list[bytes]:
-    if export.asked.groups is not None:
-        return [groups_to_csv(export.asked.groups, export.meta)]
-    return [to_csv(values_of(export.shown, export.asked.rows), export.meta)]
+def _csv(export: Export) -> list[bytes]:
+    if export.selection.groups is not None:
+        return [groups_to_csv(export.selection.groups, export.meta)]
+    return [to_csv(values_of(export.displayed, export.selection.rows), export.meta)]
 
 
-def _json(export: Exported) -> list[bytes]:
-    values = values_of(export.shown, export.asked.rows)
-    return [to_json(export.shown, export.asked, values, export.meta)]
+def _json(export: Export) -> list[bytes]:
+    values = values_of(export.displayed, export.selection.rows)
+    return [to_json(export.displayed, export.selection, values, export.meta)]
 
 
-def _trace(export: Exported) -> list[bytes]:
+def _trace(export: Export) -> list[bytes]:
     return [to_trace(export.data, export.meta)]
 
 
 def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
-    """What profile_analyze prints of one pass: `top` rows of each table, or all.
+    """Return the output of `profile_analyze` for one pass: `top` rows of each table, or all.
 
-    Raises DomainError export_question for a text that nobody could read.
+    Raises DomainError export_question for a text that is too large to be readable.
     """
     try:
         return text_pieces(columns, Query(), Printed(top=top, show_host=True))
@@ -83,12 +87,12 @@ def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
         raise _refusal(str(error)) from error
 
 
-def _text(export: Exported) -> Iterable[bytes]:
-    # the original knows one pass, and no medians
+def _text(export: Export) -> Iterable[bytes]:
+    # `profile_analyze` knows one pass, and no medians
     return text_of(export.data.columns_of_pass(0))
 
 
-def _report(export: Exported) -> list[bytes]:
+def _report(export: Export) -> list[bytes]:
     return [report_html(export.data, export.meta, export.profile).encode()]
 
 
@@ -102,7 +106,7 @@ FORMATS: dict[str, Format] = {
 
 
 def profile_of_files(paths: Sequence[str]) -> ProfileData:
-    """The profile of files of load_and_run, one for each pass.
+    """Return the profile of files of load_and_run, one for each pass.
 
     Raises OSError, ProfileFormatError.
     """
@@ -113,13 +117,13 @@ def profile_of_files(paths: Sequence[str]) -> ProfileData:
     return merge([(lead, columns), *passes], graph())
 
 
-def exported(
+def prepare_export(
     parameters: QueryDict, data: ProfileData, meta: Meta, profile: Profile | None = None
-) -> Exported:
-    """What the address of a result page asks for, as its first table shows it.
+) -> Export:
+    """Return the export that the query string of a result page selects, as its first table.
 
-    Without a question it is every operator, also those that were timed on the host alone. A
-    question that cannot be answered raises DomainError export_question.
+    Without parameters, all operators are exported, also those that were timed only on the host.
+    Raises DomainError export_question for an invalid query.
     """
     data = with_own_names(data, profile)
     request = read_request(parameters, passes=len(data.passes))
@@ -129,20 +133,20 @@ def exported(
     displayed = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     try:
-        rows = _asked(data, request) if address else ExportRows(rows_by_time(data.columns))
+        rows = _selected(data, request) if address else ExportRows(rows_by_time(data.columns))
     except AnalysisError as error:
         raise _refusal(str(error)) from error
-    return Exported(data, displayed, rows, {**meta, "query": address} if address else meta, profile)
+    return Export(data, displayed, rows, {**meta, "query": address} if address else meta, profile)
 
 
 def _refusal(detail: str) -> DomainError:
     return DomainError("export_question", status=422, detail=detail)
 
 
-def _asked(data: ProfileData, request: TableRequest) -> ExportRows:
+def _selected(data: ProfileData, request: TableRequest) -> ExportRows:
     groups = None
     if request.query.aggregate:
-        groups = SideTable(data, request, request.sides[0], _NOWHERE).selection
+        groups = SideTable(data, request, request.sides[0], _NO_LINKS).selection
         request = _ungrouped(request)
     return ExportRows(_rows(data, request), groups)
 
@@ -153,7 +157,7 @@ def _ungrouped(request: TableRequest) -> TableRequest:
 
 
 def _rows(data: ProfileData, request: TableRequest) -> Rows:
-    table = SideTable(data, request, request.sides[0], _NOWHERE)
+    table = SideTable(data, request, request.sides[0], _NO_LINKS)
     rows = table.selection.rows[: table.total]
     if request.pass_number > 1:
         rows = data.order[request.pass_number - 1][rows]

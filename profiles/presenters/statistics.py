@@ -266,13 +266,15 @@ def _left_out(
 
 
 def _second_of_kind(
-    each: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
+    file: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
 ) -> str:
     kinds = (
-        {PurePath(file.key).name: file.kind for file in originals_of(profile)} if profile else {}
+        {PurePath(original.key).name: original.kind for original in originals_of(profile)}
+        if profile
+        else {}
     )
     left_out = {other.name for other in data.left_out}
-    kind = kinds.get(each.name, "")
+    kind = kinds.get(file.name, "")
     candidates = (name for name in kinds if kinds[name] == kind and name not in left_out)
     if not (match := next(candidates, "")):
         return _("Another file of its kind is shown.")

@@ -30,11 +30,12 @@ from profiles.tables.request import (
 
 
 @dataclass(frozen=True)
-class Places:
-    """Addresses that rows and headings lead to.
+class TableLinks:
+    """URLs that rows and headings of a table link to.
 
-    page: of the page with the table; operators: ends where an operator's row follows
-    order: of the order of a table's rows; names: of the names of all operators
+    page: the page with the table
+    operators: URL prefix, to which the row of an operator is appended
+    order: API of the order of the rows; names: API of the names of all operators
     """
 
     page: str
@@ -50,9 +51,9 @@ class SideTable:
     """
 
     def __init__(
-        self, data: ProfileData, request: TableRequest, side: Side, places: Places
+        self, data: ProfileData, request: TableRequest, side: Side, links: TableLinks
     ) -> None:
-        self.data, self.request, self.side, self.places = data, request, side, places
+        self.data, self.request, self.side, self.links = data, request, side, links
         self.columns = _columns_of(data, request)
         self.selection = _ordered(data, self.columns, request, side)
         most = min(request.top or MOST_ROWS, MOST_ROWS)
@@ -70,7 +71,7 @@ class SideTable:
         several = len(self.data.passes) > 1 and not request.pass_number
         return several and self.is_selectable and request.query.top_end == "end"
 
-    def shown(self) -> list[Column]:
+    def displayed_columns(self) -> list[Column]:
         """Return the displayed columns in order."""
         request = self.request
         available = columns_available(
@@ -85,15 +86,15 @@ class SideTable:
         ]
 
     @property
-    def _is_learnt(self) -> bool:
+    def _has_order_url(self) -> bool:
         """Whether the browser fetches the sort order: for tables that it has not loaded
         completely.
         """
-        return self.is_selectable and PAGE_ROWS < self.total <= _MOST_LEARNT
+        return self.is_selectable and PAGE_ROWS < self.total <= _ORDER_LIMIT
 
     def heads(self) -> list[dict[str, Any]]:
         """Return the heading of each column; `address` sorts by it, or reverses the order."""
-        return [self._head(column) for column in self.shown()]
+        return [self._head(column) for column in self.displayed_columns()]
 
     def _head(self, column: Column) -> dict[str, Any]:
         request, order = self.request, column.order
@@ -139,18 +140,18 @@ class SideTable:
             spread = self.data.spread(self.side)
             statistics = Statistics(spread, unstable(self.data, self.side), _("unstable"))
         around = Surroundings(
-            operator_url=self.places.operators,
+            operator_url=self.links.operators,
             state=self.request.address(),
             longest=_largest(self.selection.ratio[: self.total]),
             type_url=self._type_url if self.request.query.by_type else None,
             statistics=statistics,
         )
-        keys = [column.key for column in self.shown()]
+        keys = [column.key for column in self.displayed_columns()]
         return rows_html(self.rows(first), keys, first=first, around=around)
 
     def _type_url(self, type_: str) -> str:
         query = replace(self.request.query, aggregate="", by_type=False, types=(type_,))
-        return self.places.page + replace(self.request, query=query, page=1).address()
+        return self.links.page + replace(self.request, query=query, page=1).address()
 
     def place_of(self, operator: int) -> int | None:
         """Return the index of an operator in the table, None if it is not in it."""
@@ -166,7 +167,7 @@ class SideTable:
             own = self.data.order[self.request.pass_number - 1][own].astype(np.intp)
         return own
 
-    def said(self) -> str:
+    def summary_text(self) -> str:
         """Return the number of rows and their share of the side's time, as text."""
         if not self.total:
             return ngettext("%(number)d row", "%(number)d rows", 0) % {"number": 0}
@@ -191,24 +192,24 @@ class SideTable:
             "cut": self.cut,
             "piece": self.piece,
             "is_selectable": self.is_selectable,
-            "said": self.said(),
+            "summary_text": self.summary_text(),
             "start": start,
             "first": start + 1,
             "last": min(start + PAGE_ROWS, self.total),
             "body": partial(self.body),
-            "rows_url": f"{self.places.operators}{side.address()}",
-            "order_url": self.places.order + replace(side, columns=()).address()
-            if self._is_learnt
+            "rows_url": f"{self.links.operators}{side.address()}",
+            "order_url": self.links.order + replace(side, columns=()).address()
+            if self._has_order_url
             else "",
-            "names_url": self.places.names,
+            "names_url": self.links.names,
             "previous": _page(request, start // PAGE_ROWS) if start else None,
             "next": _page(request, start // PAGE_ROWS + 2) if more else None,
             "limits": [] if self.total else list(_limits(self)),
         }
 
 
-#: most rows whose order a browser keeps: 300 kB of JSON before compression
-_MOST_LEARNT = 50_000
+#: maximum number of rows whose order a browser keeps: 300 kB of JSON before compression
+_ORDER_LIMIT = 50_000
 _NOT_OF_GROUPS = frozenset({"opr_id", "in_shapes", "out_shapes"})
 
 
@@ -240,8 +241,8 @@ def _ordered(
 
 
 def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
-    """For each filter of an empty table: its words, how many rows it leaves alone, and the address
-    of the table without it.
+    """Yield each filter of an empty table: its title, the number of rows that match it alone, and
+    the address of the table without it.
     """
     query, typed = table.request.query, table.request.typed
     filters: list[tuple[str, str, dict[str, Any], Query]] = [

@@ -23,23 +23,23 @@ for _filter in (bytesize, giga, listed, microseconds, milliseconds, seconds, sha
 
 @register.simple_tag
 def time_unit(*values: Any, of: str = "") -> TimeUnit:
-    """`unit_of` for templates: numbers and lists of numbers, s.
+    """Return the common unit of values in s (`unit_of`): numbers and lists of numbers.
 
-    of: where values are lists of rows, the place of the number in each: `upload.total_s`
+    of: for lists of rows, the path of the number in each row: `upload.total_s`
     """
     return unit_of(_numbers(values, of))
 
 
 @register.simple_tag
 def time_unit_ms(*values: Any, of: str = "") -> TimeUnit:
-    """As `time_unit`, for values in ms."""
-    return unit_of(each / 1000 for each in _numbers(values, of))
+    """Return the common unit of values in ms, as `time_unit`."""
+    return unit_of(value / 1000 for value in _numbers(values, of))
 
 
 @register.simple_tag
 def time_unit_us(*values: Any, of: str = "") -> TimeUnit:
-    """As `time_unit`, for values in µs."""
-    return unit_of(each / 1e6 for each in _numbers(values, of))
+    """Return the common unit of values in µs, as `time_unit`."""
+    return unit_of(value / 1e6 for value in _numbers(values, of))
 
 
 def _numbers(values: Iterable[Any], of: str) -> Iterator[float]:
@@ -47,13 +47,13 @@ def _numbers(values: Iterable[Any], of: str) -> Iterator[float]:
         if isinstance(value, int | float):
             yield value
         elif isinstance(value, Iterable) and not isinstance(value, str):
-            yield from _numbers((_place(row, of) for row in value) if of else value, "")
+            yield from _numbers((_resolve(row, of) for row in value) if of else value, "")
 
 
-def _place(row: Any, of: str) -> Any:
-    """What `{{ row.of }}` would show; None if there is nothing."""
+def _resolve(row: Any, of: str) -> Any:
+    """Return the value of `{{ row.of }}`; None if it is missing."""
     try:
         return template.Variable(f"row.{of}").resolve({"row": row})
     except (template.VariableDoesNotExist, AttributeError):
-        # the latter: what a missing related row shows is asked of a template, and there is none
+        # AttributeError: a missing related row is looked up in the engine of a template
         return None

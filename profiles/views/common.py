@@ -9,7 +9,7 @@ from django.urls import reverse
 from accounts.selectors import current_user
 from profiles.models import Profile, ProfileUpload
 from profiles.selectors import visible_imports, visible_profiles
-from profiles.tables.page import Places
+from profiles.tables.page import TableLinks
 from tasks.models import Task
 from tasks.selectors import visible_tasks
 
@@ -48,10 +48,10 @@ def page_of(profile: Profile) -> str:
     return reverse("profiles:detail", args=[profile.pk])
 
 
-def places_of(profile: Profile) -> Places:
+def table_links(profile: Profile) -> TableLinks:
     """Return the URLs that the tables of a profile link to."""
     names = (
         "profiles:operators", "api:profile-operators-order", "api:profile-picture-operators",
     )  # fmt: skip
     links = [reverse(name, args=[profile.pk]) for name in names]
-    return Places(page_of(profile), *links)
+    return TableLinks(page_of(profile), *links)

@@ -52,7 +52,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     rows = presenter.row_page(compared, comparison, answer)
     selected = presenter.selected_view(compared, comparison)
     context = {
-        "asked": comparison,
+        "comparison": comparison,
         "runs": _runs(compared, comparison),
         "add_address": _add_address(comparison),
         "warnings": warnings_of(compared),

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from accounts.selectors import current_user
 from profiles.comparison.dumps import dumps_compare
 from profiles.comparison.request import page_problem
-from profiles.selectors import dump_asked, dumps_beside
+from profiles.selectors import get_dump, tasks_with_dumps
 from profiles.views.common import task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
 
@@ -32,7 +32,7 @@ def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
 def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpResponse:
     """Show the values of all variables of two tasks side by side, in order of execution."""
     task, other = task_or_404(request, task_id), task_or_404(request, other_id)
-    comparison = dumps_compare(dump_asked(task), dump_asked(other))
+    comparison = dumps_compare(get_dump(task), get_dump(other))
     only = "differing" in request.GET
     rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
     first = next((n for n, row in enumerate(rows) if row["is_first"]), None)
@@ -43,7 +43,7 @@ def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpRespons
         "other": other,
         # the first difference may be beyond the stored rows
         "first_page": None if first is None else first // COMPARE_ROWS + 1,
-        "others": dumps_beside(task, current_user(request)),
+        "others": tasks_with_dumps(task, current_user(request)),
         "comparison": comparison,
         "only_differing": only,
         "page": page,

@@ -10,7 +10,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, SOURCE_FIELDS
-from profiles.exports.formats import FORMATS, exported
+from profiles.exports.formats import FORMATS, prepare_export
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import file_name, provenance
 from profiles.ingest.loading import profile_data
@@ -34,7 +34,7 @@ def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase
     if format_ is None:
         raise DomainError("export_unknown", status=404)
     data = profile_data(profile)
-    content = format_.make(exported(request.GET, data, provenance(profile), profile))
+    content = format_.make(prepare_export(request.GET, data, provenance(profile), profile))
     response = answer_of(request, content, format_.content_type)
     # always a download, so that no content is displayed under this site's origin
     download_name = file_name(profile, format_.ending)

@@ -12,7 +12,7 @@ from profiles.presenters.statistics import is_one_sample
 from profiles.tables.columns import columns_without
 from profiles.tables.page import SideTable
 from profiles.tables.request import PAGE_ROWS, read_request
-from profiles.views.common import page_of, places_of, profile_or_404
+from profiles.views.common import page_of, profile_or_404, table_links
 from webprofile.integers import LARGEST_COUNT, parse_int
 
 
@@ -40,7 +40,7 @@ def _table(request: HttpRequest, profile_id: int) -> SideTable:
     without = columns_without(data.columns)
     table_request = read_request(request.GET, passes=len(data.passes), without=without)
     try:
-        return SideTable(data, table_request, table_request.sides[0], places_of(profile))
+        return SideTable(data, table_request, table_request.sides[0], table_links(profile))
     except AnalysisError as error:
         raise Http404(str(error)) from error
 

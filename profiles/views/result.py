@@ -24,9 +24,9 @@ from profiles.presenters.statistics import statistics_view
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
-from profiles.tables.page import Places, SideTable
+from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import TableRequest, read_request
-from profiles.views.common import page_of, places_of, profile_or_404, task_or_404
+from profiles.views.common import page_of, profile_or_404, table_links, task_or_404
 from profiles.views.memory_flow import original_of
 from tasks.models import Artifact
 from webprofile.errors import DomainError
@@ -40,6 +40,7 @@ _FIELDS = ("name", "choice", "min", "max", "rows")
 @login_required
 @require_GET
 def result(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Show the result of a task; redirects to the task if it has none."""
     task = task_or_404(request, task_id)
     profile, measurement = profile_of(task), measurement_of(task)
     source = profile or measurement
@@ -90,7 +91,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
         "static_memory": static_memory_view(data, request.GET) if data else None,
     }
     if profile is not None and data is not None and has_operators:
-        asked = _asked(request, data)
+        table_request = _table_request(request, data)
         context |= {
             "page": page_of(profile),
             "passes": data.passes,
@@ -98,7 +99,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
             **_figures(data),
             "advice": advice_of(data, facts_of(profile)),
             "selected": _selected(request, len(data.columns)),
-            **_tables(data, asked, places_of(profile)),
+            **_tables(data, table_request, table_links(profile)),
         }
     response = render(request, "profiles/result.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
@@ -165,8 +166,8 @@ def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
     if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
         return None
     data = profile_data(profile)
-    asked = _asked(request, data)
-    context = _tables(data, asked, places_of(profile))
+    table_request = _table_request(request, data)
+    context = _tables(data, table_request, table_links(profile))
     problems = context["form"]["problems"]
     if request.headers.get("HX-Target") == "tables":
         context["fields"] = [{"name": name, "text": problems.get(name)} for name in _FIELDS]
@@ -179,20 +180,22 @@ def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
     return response
 
 
-def _asked(request: HttpRequest, data: ProfileData) -> TableRequest:
+def _table_request(request: HttpRequest, data: ProfileData) -> TableRequest:
     without = columns_without(data.columns)
     return read_request(request.GET, passes=len(data.passes), without=without)
 
 
-def _tables(data: ProfileData, asked: TableRequest, places: Places) -> dict[str, Any]:
+def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -> dict[str, Any]:
     """Return the context of the form and the tables; the form shows queries that cannot be
     evaluated.
     """
-    form = form_context(data, asked, places.page)
+    form = form_context(data, table_request, links.page)
     try:
-        tables = [SideTable(data, asked, side, places).context() for side in asked.sides]
+        tables = [
+            SideTable(data, table_request, side, links).context() for side in table_request.sides
+        ]
     except AnalysisError as error:
         name = "name" if error.code == "bad_pattern" else "choice"
-        form["problems"] = {**asked.problems, name: str(error)}
+        form["problems"] = {**table_request.problems, name: str(error)}
         tables = []
-    return {"form": form, "address": asked.address(), "tables": tables}
+    return {"form": form, "address": table_request.address(), "tables": tables}

@@ -23,10 +23,10 @@ from profiles.retention.deletion import keep_task_files, refuse_removed
 from profiles.selectors import (
     artifacts_of,
     dump_of,
-    dumps_beside,
     measurement_of,
     measurement_view,
     plan_title,
+    tasks_with_dumps,
 )
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
 from tasks.lifecycle.script_reasons import wording_for
@@ -241,7 +241,7 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "measured": measurement_view(measurement_of(task)),
         "artifacts": artifacts_of(task),
         "retention": rules_shown(),
-        "others": dumps_beside(task, current_user(request)) if dump else None,
+        "others": tasks_with_dumps(task, current_user(request)) if dump else None,
         "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_for(task),
         "events": list(events_after(task, 0)),

@@ -14,7 +14,7 @@ from django.utils import timezone
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.exports.bulk import operator_columns, task_columns
-from profiles.exports.formats import FORMATS, exported, profile_of_files
+from profiles.exports.formats import FORMATS, prepare_export, profile_of_files
 from profiles.exports.many import ROWS, WRITERS
 from profiles.exports.provenance import provenance
 from profiles.formats.errors import ProfileFormatError
@@ -31,9 +31,9 @@ from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
 from webprofile.terminal.whole_files import whole_file
 
-#: the endings of their names, of tables and of one profile
+#: file name endings by format, of tables and of one profile
 _TABLES = {name: f".{name}" for name in WRITERS}
-_PROFILES = {name: each.ending for name, each in FORMATS.items()}
+_PROFILES = {name: format_.ending for name, format_ in FORMATS.items()}
 
 
 class Command(BaseCommand):
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         "Parquet files carry the same as descriptions of their columns. `--profile` writes one "
         "profile, of a task or of files, as its page exports it."
     )
-    # files are exported on a machine without storage too
+    # files can be exported on a machine without storage
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -105,7 +105,7 @@ class Command(BaseCommand):
             raise CommandError(f"{skipped} profiles could not be read; all others are there.")
 
     def _write(self, writer: Any, tasks: QuerySet[Task], rows: str) -> int:
-        """Returns how many tasks were skipped."""
+        """Write the rows and return the number of skipped tasks."""
         problems = []
 
         def skip(task: Task, error: DomainError) -> None:
@@ -125,25 +125,25 @@ class Command(BaseCommand):
 
 
 def _format(options: dict[str, Any], endings: Mapping[str, str]) -> str:
-    """Return the chosen format, by default the one that the output's name ends with.
+    """Return the chosen format, by default the one that matches the name of the output.
 
-    endings: of names, by format. Raises CommandError if the format is not among them.
+    endings: file name endings by format. Raises CommandError if the format is not among them.
     """
     name = options["output"].name.lower() if options["output"] else ".csv"
-    fitting = [each for each, ending in endings.items() if name.endswith(ending)]
-    # a trace ends like JSON
-    found = options["format"] or max(fitting, key=lambda each: len(endings[each]), default="")
-    if found not in endings:
+    matching = [key for key, ending in endings.items() if name.endswith(ending)]
+    # `.trace.json` also ends with `.json`
+    chosen = options["format"] or max(matching, key=lambda key: len(endings[key]), default="")
+    if chosen not in endings:
         raise CommandError(f"Say --format: {', '.join(endings)}.", returncode=USAGE)
-    return str(found)
+    return str(chosen)
 
 
 def _export_profile(options: dict[str, Any]) -> None:
-    wanted = FORMATS[_format(options, _PROFILES)]
+    format_ = FORMATS[_format(options, _PROFILES)]
     question = QueryDict((options["query"] or "").removeprefix("?"))
     with plain_errors():
         try:
-            pieces = wanted.make(exported(question, *_profile_of(options["profile"])))
+            pieces = format_.make(prepare_export(question, *_profile_of(options["profile"])))
         except (ProfileFormatError, AnalysisError, OSError) as error:
             raise CommandError(str(error)) from error
         with _opened(options["output"]) as stream:
@@ -151,7 +151,10 @@ def _export_profile(options: dict[str, Any]) -> None:
 
 
 def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profile | None]:
-    """Of a task, unless a file has its number for a name; otherwise of files, one for each pass."""
+    """Return data, provenance and profile of a task, or of files, one for each pass.
+
+    A number means a task, unless a file has this name.
+    """
     number = parse_int(sources[0], maximum=LARGEST_KEY) if len(sources) == 1 else None
     if number is not None and not Path(sources[0]).exists():
         profile = Profile.objects.filter(attempt__task_id=number).first()
@@ -165,7 +168,7 @@ def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profil
 
 @contextmanager
 def _opened(path: Path | None) -> Iterator[BinaryIO]:
-    """The file, which appears under its name only when it is whole; or standard output."""
+    """Open the output file, which gets its name when it is complete, or standard output."""
     if path is None:
         try:
             yield sys.stdout.buffer

@@ -22,13 +22,13 @@ from profiles.formats.load_and_run.reader import parse
 
 
 class Command(BaseCommand):
-    """Exit code: 0 printed, 1 the profile or the question makes no sense, 2 unknown options."""
+    """Exit code: 0 if printed, 1 for an invalid profile or query, 2 for unknown options."""
 
     help = "analyze analyzer result"
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """The original's options alone: Django's own would change what may be abbreviated."""
+        """Define only the original's options; Django's own would change the abbreviations."""
         parser = CommandParser(
             prog=f"{subcommand}.py",
             description=self.help,
@@ -57,12 +57,12 @@ class Command(BaseCommand):
                 "PYTHONIOENCODING=utf-8."
             ) from error
         except BrokenPipeError:
-            # the reader has seen enough; the interpreter would try to write once more
+            # the interpreter would try to flush once more at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the original's options, with its words."""
+    """Add the original's options with their original help texts."""
     parser.add_argument("dump")
     parser.add_argument(
         *("-t", "--top"),
@@ -116,7 +116,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def analysis(options: Namespace) -> str:
-    """Return what is printed.
+    """Return the output.
 
     Raises OSError, ProfileFormatError, AnalysisError, and re.error for a bad pattern.
     """
@@ -155,7 +155,7 @@ def _columns(path: str, *, dtypes: bool) -> ProfileColumns:
                 "too_large",
                 f"The file has {size} bytes; the limit (PROFILE_SIZE_LIMIT_BYTES) is {limit}.",
             )
-        # what is no regular file tells no size, and cannot be mapped
+        # a file that is not regular has no size, and cannot be mapped
         data = mmap(file.fileno(), 0, access=ACCESS_READ) if size else file.read(limit + 1)
     return parse(data, max_bytes=limit, checked=False, dtypes=dtypes)
 
