@@ -56,7 +56,7 @@ def time_by_type(types: TextColumn, times: SideTimes) -> TypeTimes:
 
 
 @dataclass
-class Scope:
+class ScopeTimes:
     """A scope of names and its content; `name` is relative to the enclosing scope.
 
     rows: operators that are leaves
@@ -66,7 +66,7 @@ class Scope:
     """
 
     name: str
-    scopes: dict[str, "Scope"] = field(default_factory=dict)
+    scopes: dict[str, "ScopeTimes"] = field(default_factory=dict)
     rows: list[int] = field(default_factory=list)
     times_s: list[float] = field(default_factory=list)
     more: list[int] = field(default_factory=list)
@@ -94,7 +94,7 @@ def scope_paths(graph: ExecutedGraph, rows: int) -> list[tuple[str, ...]]:
 
 def scope_tree(
     paths: Sequence[tuple[str, ...]], times: SideTimes, *, leaves: int = MOST_LEAVES
-) -> Scope:
+) -> ScopeTimes:
     """Return the tree of scopes with the operators of one side whose time is not 0.
 
     paths: for each of n operators a tuple of its enclosing scopes, outermost first
@@ -102,13 +102,13 @@ def scope_tree(
     sound, _ = sound_rows(times)
     timed = sound[times.end_s[sound] > 0]
     timed = timed[np.argsort(-times.end_s[timed], kind="stable")]
-    root = Scope("")
+    root = ScopeTimes("")
     for place, (row, time_s) in enumerate(
         zip(timed.tolist(), times.end_s[timed].tolist(), strict=True)
     ):
         scope = root
         for name in paths[row][:MOST_DEPTH]:
-            scope = scope.scopes.setdefault(name, Scope(name))
+            scope = scope.scopes.setdefault(name, ScopeTimes(name))
         if place < leaves:
             scope.rows.append(row)
             scope.times_s.append(time_s)

@@ -26,7 +26,7 @@ class _ProfileOrder(Struct, gc=False):
 
 
 @dataclass(frozen=True)
-class Maker:
+class Producer:
     """The operator that produces a variable; `step` counts from 0 in order of execution."""
 
     step: int
@@ -34,13 +34,13 @@ class Maker:
     type: str
 
 
-def makers(data: bytes) -> dict[int, Maker]:
+def makers(data: bytes) -> dict[int, Producer]:
     """Return variable id -> producing operator for a profile. Raises ProfileFormatError."""
     try:
         graph = msgspec.json.decode(data, type=_ProfileOrder).graph_exec
         steps = {key: step for step, key in enumerate(graph.comp_seq)}
         return {
-            int(variable): Maker(steps[key], operator.name, operator.type)
+            int(variable): Producer(steps[key], operator.name, operator.type)
             for key, operator in graph.operator.items()
             if key in steps
             for variable in operator.output
@@ -57,7 +57,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Difference:
+class TensorDifference:
     """The comparison of two tensors, or a tensor that the other dump lacks.
 
     status: equal, close (values differ within the tolerance), values, shape, dtype, only_a, only_b
@@ -144,8 +144,8 @@ class _Sums:
 
 
 def compare(
-    a: Dump, b: Dump, *, order: Mapping[int, Maker] | None = None, max_error: float = MAX_ERROR
-) -> Iterator[Difference]:
+    a: Dump, b: Dump, *, order: Mapping[int, Producer] | None = None, max_error: float = MAX_ERROR
+) -> Iterator[TensorDifference]:
     """Compare all tensors of two dumps, in order of execution as far as it is known.
 
     order: variable id of A -> the operator that produces it; variables without one come last, by id
@@ -196,7 +196,7 @@ def _named(header: TensorHeader) -> tuple[str, int]:
 
 
 def _place(
-    pair: tuple[TensorHeader | None, TensorHeader | None], order: Mapping[int, Maker]
+    pair: tuple[TensorHeader | None, TensorHeader | None], order: Mapping[int, Producer]
 ) -> tuple[int, int, int]:
     header = pair[0] or pair[1]
     number = header.id if header else 0
@@ -206,18 +206,18 @@ def _place(
 
 def _compare_pair(
     a: Dump, b: Dump, left: TensorHeader | None, right: TensorHeader | None, max_error: float
-) -> Difference:
+) -> TensorDifference:
     if left is None or right is None:
-        return Difference("only_b" if left is None else "only_a", left, right)
+        return TensorDifference("only_b" if left is None else "only_a", left, right)
     if left.dtype != right.dtype or left.numpy != right.numpy:
-        return Difference("dtype", left, right)
+        return TensorDifference("dtype", left, right)
     if left.shape != right.shape or left.numbers != right.numbers:
-        return Difference("shape", left, right)
+        return TensorDifference("shape", left, right)
     sums = _Sums(max_error)
     for one, other in zip(a.blocks(left, BLOCK), b.blocks(right, BLOCK), strict=True):
         sums.add(one, other)
     status = "values" if sums.over else "close" if sums.differing else "equal"
-    return Difference(
+    return TensorDifference(
         status,
         left,
         right,
@@ -231,7 +231,7 @@ def _compare_pair(
     )
 
 
-def _with_maker(difference: Difference, maker: Maker | None) -> Difference:
+def _with_maker(difference: TensorDifference, maker: Producer | None) -> TensorDifference:
     if maker is None:
         return replace(difference, operator=difference.one.owner, operator_type=difference.one.type)
     return replace(difference, step=maker.step, operator=maker.name, operator_type=maker.type)

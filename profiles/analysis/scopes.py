@@ -121,7 +121,7 @@ def _shared(one: Scope | None, other: Scope | None) -> Scope:
     return one[:length]
 
 
-class Blocks:
+class GraphBlocks:
     """The division of a graph into views.
 
     scopes: of the m operators in order of execution

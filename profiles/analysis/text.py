@@ -39,7 +39,7 @@ _NO_COPIES = "no Copy operators"
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintOptions:
     """Which parts are printed and how; names and defaults are those of `profile_analyze`.
 
     top: rows of each table; 0 is all, -n all but the last n
@@ -82,10 +82,10 @@ def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False)
 
     Raises AnalysisError if the device total is 0.
     """
-    return report(columns, Query(), Printed(top=top, show_host=show_host))
+    return report(columns, Query(), PrintOptions(top=top, show_host=show_host))
 
 
-def text_pieces(columns: ProfileColumns, query: Query, printed: Printed) -> Iterator[bytes]:
+def text_pieces(columns: ProfileColumns, query: Query, printed: PrintOptions) -> Iterator[bytes]:
     """Yield `report` as UTF-8 in pieces, with few rows in memory however many there are.
 
     Raises AnalysisError as `report` does, before the first piece, and `text_large` for a text of
@@ -109,7 +109,7 @@ def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
     yield "".join(waiting).encode()
 
 
-def _check_lines(columns: ProfileColumns, query: Query, printed: Printed) -> None:
+def _check_lines(columns: ProfileColumns, query: Query, printed: PrintOptions) -> None:
     """Raise AnalysisError if the text has more than `MOST_LINES` lines."""
     lines = _tensors(columns.in_shapes) + _tensors(columns.out_shapes) + 1
     for side in _sides(printed):
@@ -126,7 +126,7 @@ def _tensors(shapes: TextColumn) -> NDArray[np.int64]:
 
 
 def report(
-    columns: ProfileColumns, query: Query, printed: Printed, *, matches: Compile = linear_time
+    columns: ProfileColumns, query: Query, printed: PrintOptions, *, matches: Compile = linear_time
 ) -> str:
     """Return the output of `profile_analyze` for these options, with a trailing newline.
 
@@ -139,7 +139,7 @@ def report(
 
 
 def report_pieces(
-    columns: ProfileColumns, query: Query, printed: Printed, *, matches: Compile = linear_time
+    columns: ProfileColumns, query: Query, printed: PrintOptions, *, matches: Compile = linear_time
 ) -> Iterator[str]:
     """Yield `report` in pieces. Raises AnalysisError as it does, before the first piece."""
     parts: list[Iterable[str]] = []
@@ -155,7 +155,7 @@ def report_pieces(
     return _joined(parts)
 
 
-def _sides(printed: Printed) -> tuple[Side, ...]:
+def _sides(printed: PrintOptions) -> tuple[Side, ...]:
     if printed.print_only == "device" or printed.print_only == "host":
         return (printed.print_only,)
     if printed.print_only == "summary":
@@ -172,7 +172,7 @@ def _joined(parts: Iterable[Iterable[str]]) -> Iterator[str]:
         yield "\n"
 
 
-def _part(columns: ProfileColumns, selection: Selection, printed: Printed) -> Iterable[str]:
+def _part(columns: ProfileColumns, selection: Selection, printed: PrintOptions) -> Iterable[str]:
     if printed.only_operators:
         return ["\n".join(_operator_lines(columns, selection)[: printed.top or None])]
     if printed.wiki:

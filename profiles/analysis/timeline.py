@@ -30,7 +30,7 @@ MOST_LANES = 16
 
 
 @dataclass(frozen=True)
-class Lane:
+class TimelineLane:
     """A comp node of the device or a thread of the host, with its total times in µs."""
 
     side: Side
@@ -77,7 +77,7 @@ class Timeline:
     more_lanes: lanes beyond MOST_LANES that were left out, which are those with the least time
     """
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineLane, ...]
     bars: Bars
     span_us: float
     shift_us: float | None
@@ -204,12 +204,12 @@ def _shift_us(host: _Track, device: _Track, rows: int) -> float | None:
     return max(float(early.max()), 0.0) if len(early) else None
 
 
-def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[Lane]:
+def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[TimelineLane]:
     lanes = []
     for code in np.unique(track.lane).tolist():
         mine = track.lane == code
         lanes.append(
-            Lane(
+            TimelineLane(
                 side=side,
                 name=intervals.lanes.values[code],
                 operators=int(mine.sum()),

@@ -255,7 +255,7 @@ class AdviceAnswer(serializers.Serializer):
     unknown = UnknownRule(many=True, help_text="Those that lack a fact.")
 
 
-class Figures(ViewSetMixin, DataView):
+class FiguresView(ViewSetMixin, DataView):
     """Figures of one profile, and the summaries of its trace and memory files."""
 
     @extend_schema(

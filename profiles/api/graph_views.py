@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.drawing.wiring import Wiring, wire
+from profiles.analysis.drawing.wiring import GraphWiring, wire
 from profiles.api.base import NOT_READY, DataView, json_response
 from profiles.api.queries import GraphQuery
 from profiles.api.serializer_fields import number, texts
@@ -66,7 +66,7 @@ class GraphAnswer(serializers.Serializer):
     problems = texts("Sections of the raw file that are damaged.")
 
 
-class Graph(DataView):
+class GraphView(DataView):
     """The executed graph."""
 
     @extend_schema(
@@ -98,7 +98,7 @@ class Graph(DataView):
         )
 
 
-def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:
+def _node(data: ProfileData, wiring: GraphWiring, place: int) -> dict[str, Any]:
     operators, columns = data.graph.operators, data.columns
     operator = int(wiring.rows[place])
     row = int(operators.row[operator])
@@ -116,7 +116,7 @@ def _node(data: ProfileData, wiring: Wiring, place: int) -> dict[str, Any]:
     }
 
 
-def _edges(data: ProfileData, wiring: Wiring, place: int) -> Iterator[dict[str, Any]]:
+def _edges(data: ProfileData, wiring: GraphWiring, place: int) -> Iterator[dict[str, Any]]:
     """Yield the variables that a node reads."""
     variables = data.graph.variables
     for slot, variable in enumerate(wiring.reads[place]):

@@ -132,7 +132,7 @@ class OpenedList(ApiListView):
         return Response(answer, status=201, headers=headers)
 
 
-class Opened(ViewSetMixin, ResultView):
+class OpenedView(ViewSetMixin, ResultView):
     """One opened profile."""
 
     @extend_schema(

@@ -17,7 +17,7 @@ from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
-from profiles.analysis.text import Printed, text_pieces
+from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.api.base import NOT_READY, AnyFile, DataView, gzipped_json_response, json_response
 from profiles.api.queries import (
     CutQuery,
@@ -151,7 +151,7 @@ class OrderAnswer(serializers.Serializer):
     rows = whole("Row of the operator of each place; none for groups.")
 
 
-class Operators(ViewSetMixin, DataView):
+class OperatorsView(ViewSetMixin, DataView):
     """The table of operators."""
 
     @extend_schema(
@@ -200,7 +200,7 @@ class Operators(ViewSetMixin, DataView):
         return json_response({"rows": _table(request, data).operators().tolist()})
 
 
-class Files(ViewSetMixin, DataView):
+class FilesView(ViewSetMixin, DataView):
     """A profile as a file."""
 
     renderer_classes = (AnyFile,)
@@ -247,7 +247,7 @@ class Files(ViewSetMixin, DataView):
         _, data = self.data(profile_id)
         selected = table_request(request.query_params, len(data.passes))
         columns = data.columns_of_pass(max(selected.pass_number - 1, 0))
-        printed = Printed(
+        printed = PrintOptions(
             top=query["rows"],
             show_host=True,
             print_only=query.get("only", ""),

@@ -237,7 +237,7 @@ NETRON = OpenApiResponse(
 
 
 @method_decorator(gzip_page, name="dispatch")
-class Pictures(ViewSetMixin, ResultView):
+class PicturesView(ViewSetMixin, ResultView):
     """Data of charts and viewers, which clients cache by `ETag`."""
 
     def conditional_response(

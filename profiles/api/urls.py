@@ -20,83 +20,91 @@ urlpatterns = [
     path("opened/", opened.OpenedList.as_view(), name="opened-list"),
     path(
         "opened/<int:upload_id>/",
-        opened.Opened.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        opened.OpenedView.as_view(
+            {"get": "retrieve", "patch": "partial_update", "delete": "destroy"}
+        ),
         name="opened",
     ),
     *(
         path(
             f"opened/<int:upload_id>/{name}/",
-            opened.Opened.as_view({"post": name}),
+            opened.OpenedView.as_view({"post": name}),
             name=f"opened-{name}",
         )
         for name in ("uploads", "submit", "retry")
     ),
     path(
         "opened/<int:upload_id>/files/<int:number>/",
-        opened.Opened.as_view({"get": "file"}),
+        opened.OpenedView.as_view({"get": "file"}),
         name="opened-file",
     ),
     *(
         path(
             f"opened/<int:upload_id>/files/<int:number>/{name}/",
-            opened.Opened.as_view({"post": name}),
+            opened.OpenedView.as_view({"post": name}),
             name=f"opened-file-{name}",
         )
         for name in ("parts", "join")
     ),
     path("of-tasks/", views.TasksTable.as_view(), name="tasks-table"),
-    path("of-task/<int:task_id>/", views.Profiles.as_view({"get": "of_task"}), name="task-profile"),
+    path(
+        "of-task/<int:task_id>/",
+        views.ProfilesView.as_view({"get": "of_task"}),
+        name="task-profile",
+    ),
     path(
         "of-task/<int:task_id>/measurement/",
-        figures.Figures.as_view({"get": "measurement"}),
+        figures.FiguresView.as_view({"get": "measurement"}),
         name="task-measurement",
     ),
     path("compare/", compare.Compare.as_view(), name="compare"),
     path("compare/graph/", compare.CompareGraph.as_view(), name="compare-graph"),
     path("compare/export/<str:name>/", compare.CompareExport.as_view(), name="compare-export"),
-    path("<int:profile_id>/", views.Profiles.as_view({"get": "retrieve"}), name="profile"),
+    path("<int:profile_id>/", views.ProfilesView.as_view({"get": "retrieve"}), name="profile"),
     path(
         "<int:profile_id>/operators/",
-        operators.Operators.as_view({"get": "table"}),
+        operators.OperatorsView.as_view({"get": "table"}),
         name="profile-operators",
     ),
     path(
         "<int:profile_id>/operators/order/",
-        operators.Operators.as_view({"get": "order"}),
+        operators.OperatorsView.as_view({"get": "order"}),
         name="profile-operators-order",
     ),
-    path("<int:profile_id>/text/", operators.Files.as_view({"get": "text"}), name="profile-text"),
+    path(
+        "<int:profile_id>/text/", operators.FilesView.as_view({"get": "text"}), name="profile-text"
+    ),
     path(
         "<int:profile_id>/export/<str:name>/",
-        operators.Files.as_view({"get": "export"}),
+        operators.FilesView.as_view({"get": "export"}),
         name="profile-export",
     ),
     path(
         "<int:profile_id>/raw/<int:number>/",
-        operators.Files.as_view({"get": "raw"}),
+        operators.FilesView.as_view({"get": "raw"}),
         name="profile-raw",
     ),
     # an action called `trace` would answer the HTTP method TRACE
     path(
         "<int:profile_id>/trace/",
-        figures.Figures.as_view({"get": "trace_summary"}),
+        figures.FiguresView.as_view({"get": "trace_summary"}),
         name="profile-trace",
     ),
     path(
         "<int:profile_id>/trace/cut/",
-        operators.Files.as_view({"get": "trace_cut"}),
+        operators.FilesView.as_view({"get": "trace_cut"}),
         name="profile-trace-cut",
     ),
-    path("<int:profile_id>/graph/", graph.Graph.as_view(), name="profile-graph"),
+    path("<int:profile_id>/graph/", graph.GraphView.as_view(), name="profile-graph"),
     path(
         "<int:profile_id>/graph/netron/",
-        pictures.Pictures.as_view({"get": "netron"}),
+        pictures.PicturesView.as_view({"get": "netron"}),
         name="profile-graph-netron",
     ),
     *(
         path(
             f"<int:profile_id>/{name}/",
-            figures.Figures.as_view({"get": name.replace("-", "_")}),
+            figures.FiguresView.as_view({"get": name.replace("-", "_")}),
             name=f"profile-{name}",
         )
         for name in ("statistics", "memory-flow", "static-memory", "advice")
@@ -104,7 +112,7 @@ urlpatterns = [
     *(
         path(
             f"<int:profile_id>/pictures/{name}/",
-            pictures.Pictures.as_view({"get": name.replace("-", "_")}),
+            pictures.PicturesView.as_view({"get": name.replace("-", "_")}),
             name=f"profile-picture-{name}",
         )
         for name in PICTURES

@@ -36,7 +36,7 @@ class ProfileList(ApiListView):
         return visible_profiles(self.request.user).prefetch_related("attempt__task__files")
 
 
-class Profiles(ViewSetMixin, ResultView):
+class ProfilesView(ViewSetMixin, ResultView):
     """One result."""
 
     @extend_schema(summary="Show a profile", responses=ProfileAnswer, operation_id="profiles_show")

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.cache import cache
 
 from agent.protocol.artifacts import PROFILE_NAME
-from profiles.analysis.io_dump import Difference, Maker, compare, index_of, makers
+from profiles.analysis.io_dump import Producer, TensorDifference, compare, index_of, makers
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.tensor_dump import DumpError, TensorHeader, open_zip
 from tasks.models import Artifact
@@ -100,7 +100,7 @@ def _too_large() -> DomainError:
     )
 
 
-def execution_order(artifact: Artifact) -> dict[int, Maker]:
+def execution_order(artifact: Artifact) -> dict[int, Producer]:
     """Return the operator that produced each variable, from the profile of the same attempt.
 
     Empty without a profile. Raises DomainError storage_unreachable.
@@ -119,7 +119,7 @@ def execution_order(artifact: Artifact) -> dict[int, Maker]:
         return {}
 
 
-def _row(difference: Difference, *, is_first: bool) -> dict[str, Any]:
+def _row(difference: TensorDifference, *, is_first: bool) -> dict[str, Any]:
     one = difference.one
     return {
         **{name: getattr(difference, name) for name in _AS_THEY_ARE},

@@ -18,8 +18,8 @@ from profiles.comparison.loading import Compared
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.question import SORTS, RowSelection
 from profiles.comparison.request import SIDES, ComparisonRequest
-from profiles.comparison.rows import Cell, ComparisonRow
-from profiles.comparison.waterfall import BYS, Step, waterfall
+from profiles.comparison.rows import ComparisonCell, ComparisonRow
+from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.formats.columns import Side
 from profiles.presenters.formatting import listed, shortened, visible
 
@@ -256,7 +256,7 @@ def waterfall_view(compared: Compared, request: ComparisonRequest) -> dict[str, 
     }
 
 
-def _step_view(step: Step, request: ComparisonRequest, unit: TimeUnit) -> dict[str, Any]:
+def _step_view(step: WaterfallStep, request: ComparisonRequest, unit: TimeUnit) -> dict[str, Any]:
     names = {
         "start": _("Total of the baseline"),
         "rest": _("everything else"),
@@ -340,7 +340,7 @@ def _graph_row(comparison: Comparison, row: ComparisonRow, profile: int) -> int 
     return nodes.rows[computing[0]] if computing else None
 
 
-def _how(cell: Cell | None) -> str:
+def _how(cell: ComparisonCell | None) -> str:
     return listed(str(messages.HOW_WORDS[how]) for how in cell.how) if cell else ""
 
 

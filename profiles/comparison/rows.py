@@ -12,7 +12,7 @@ from profiles.formats.columns import MISSING
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparisonCell:
     """The operators of one profile in a row, compared with the baseline.
 
     members: nodes in order of execution, empty if it has none
@@ -36,7 +36,7 @@ class ComparisonRow:
     """
 
     baseline: tuple[int, ...]
-    cells: tuple[Cell | None, ...]
+    cells: tuple[ComparisonCell | None, ...]
     constant: bool
 
     def members(self, profile: int) -> tuple[int, ...]:
@@ -103,11 +103,11 @@ def _baseline_rows(
     return rows
 
 
-def _cell(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> Cell:
+def _cell(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> ComparisonCell:
     statuses = [status_of(group, a, b) for group in groups]
     words = {status for status, _ in statuses}
     members = sorted((y for group in groups for y in group.b), key=b.place.__getitem__)
-    return Cell(
+    return ComparisonCell(
         members=tuple(members),
         status=words.pop() if len(words) == 1 else "changed",
         reasons=tuple(dict.fromkeys(reason for _, reasons in statuses for reason in reasons)),
@@ -164,7 +164,7 @@ def _rows_of_earlier(
 
 def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> ComparisonRow:
     cells = tuple(
-        Cell((owners[number],), "new") if number in owners else None
+        ComparisonCell((owners[number],), "new") if number in owners else None
         for number in range(len(nodes) - 1)
     )
     number, node = next(iter(owners.items()))

@@ -22,7 +22,7 @@ _Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Step:
+class WaterfallStep:
     """A bar of a waterfall.
 
     kind: `start` and `end` are the totals, `rest` is the sum of everything without a step of its
@@ -47,7 +47,7 @@ class Step:
 
 def waterfall(
     comparison: Comparison, other: int, *, side: Side = "device", by: By = "row"
-) -> tuple[Step, ...]:
+) -> tuple[WaterfallStep, ...]:
     """Return the steps from the baseline's total to that of profile `other`, counted from 1.
 
     The largest contributions come first; the last one, the rest, is the remaining difference of the
@@ -61,18 +61,20 @@ def waterfall(
     groups = _groups(comparison, by)
     sums = {key: float(delta_s[rows].sum()) for key, rows in groups.items()}
     ordered = sorted((key for key in groups if sums[key]), key=lambda key: -abs(sums[key]))
-    steps = [Step("start", "", start_s, 0.0, start_s)]
+    steps = [WaterfallStep("start", "", start_s, 0.0, start_s)]
     at_s = start_s
     verdicts = _verdicts(numbers, other, groups, by)
     for key in ordered[:MOST_STEPS]:
         rows, to_s = groups[key], at_s + sums[key]
         single = rows[0] if by == "row" else None
-        steps.append(Step("step", key[0], sums[key], at_s, to_s, len(rows), single, verdicts[key]))
+        steps.append(
+            WaterfallStep("step", key[0], sums[key], at_s, to_s, len(rows), single, verdicts[key])
+        )
         at_s = to_s
     left = len(comparison.rows) - sum(step.rows for step in steps)
     if left or abs(end_s - at_s) > ROUNDING * max(abs(start_s), abs(end_s)):
-        steps.append(Step("rest", "", end_s - at_s, at_s, end_s, left))
-    return (*steps, Step("end", "", end_s, 0.0, end_s))
+        steps.append(WaterfallStep("rest", "", end_s - at_s, at_s, end_s, left))
+    return (*steps, WaterfallStep("end", "", end_s, 0.0, end_s))
 
 
 def _verdicts(

@@ -68,7 +68,7 @@ class Milestone:
 
 
 @dataclass(frozen=True)
-class Curve:
+class CumulativeDrawing:
     """path: SVG, in a box of CURVE_WIDTH x CURVE_HEIGHT; operators: how many there are"""
 
     path: str
@@ -76,7 +76,7 @@ class Curve:
     operators: int
 
 
-def curve(data: ProfileData, side: Side) -> Curve | None:
+def curve(data: ProfileData, side: Side) -> CumulativeDrawing | None:
     """The cumulative share over the number of operators; None if nothing took any time."""
     curve = cumulative(data.columns.times(side))
     count = len(curve.rows)
@@ -94,7 +94,7 @@ def curve(data: ProfileData, side: Side) -> Curve | None:
         Milestone(round(share * 100), number, *point(min(number, count) - 1))
         for share, number in curve.milestones
     ]
-    return Curve(path, tuple(reached), count)
+    return CumulativeDrawing(path, tuple(reached), count)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import merge
 from profiles.analysis.query import Query
-from profiles.analysis.text import Printed, text_pieces
+from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import groups_to_csv, to_csv
 from profiles.exports.fields import ExportRows, Rows, rows_by_time, values_of
@@ -82,7 +82,7 @@ def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
     Raises DomainError export_question for a text that is too large to be readable.
     """
     try:
-        return text_pieces(columns, Query(), Printed(top=top, show_host=True))
+        return text_pieces(columns, Query(), PrintOptions(top=top, show_host=True))
     except AnalysisError as error:
         raise _refusal(str(error)) from error
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from profiles.formats.chrome_trace.choosing import Range
 from profiles.formats.chrome_trace.cutting import PieceText, write_cut
-from profiles.formats.chrome_trace.span_index import Rows
+from profiles.formats.chrome_trace.span_index import SpanRows
 from profiles.ingest import limited_process
 
 ORDER, ROWS, TEXT, CUT = "cut_order.bin", "cut_rows.npy", "cut_text.bin", "cut.json.gz"
@@ -64,9 +64,9 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _rows(folder: Path) -> Rows:
+def _rows(folder: Path) -> SpanRows:
     rows = np.load(folder / ROWS, allow_pickle=False)
-    return Rows(*(np.ascontiguousarray(rows[name]) for name in ROW.names or ()))
+    return SpanRows(*(np.ascontiguousarray(rows[name]) for name in ROW.names or ()))
 
 
 def _pieces(folder: Path, job: CutOrder) -> Iterator[PieceText]:

@@ -13,13 +13,13 @@ from django.utils.translation import ngettext
 from numpy.typing import NDArray
 
 from agent.protocol.artifacts import profile_number
-from profiles.analysis.by_type import Scope, scope_paths, scope_tree, time_by_type
+from profiles.analysis.by_type import ScopeTimes, scope_paths, scope_tree, time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
-from profiles.analysis.timeline import Lane, Timeline, timeline
+from profiles.analysis.timeline import Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, Side
 from profiles.presenters.formatting import bytesize, isolated, seconds
@@ -88,7 +88,7 @@ def pass_sentence(data: ProfileData) -> str:
     }
 
 
-def _lane(lane: Lane) -> Json:
+def _lane(lane: TimelineLane) -> Json:
     node = _NODE.match(lane.name)
     return {
         "side": lane.side,
@@ -203,7 +203,7 @@ def scopes_data(data: ProfileData) -> Json:
     return {"tree": _scope_nodes(tree), "sentence": "", "notes": _side_notes(side)}
 
 
-def _scope_nodes(scope: Scope) -> list[Json]:
+def _scope_nodes(scope: ScopeTimes) -> list[Json]:
     nodes: list[Json] = []
     for child in scope.scopes.values():
         name = child.name

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
 from profiles.analysis.advice import RunFacts
-from profiles.analysis.advice.scene import Scene
+from profiles.analysis.advice.context import RuleContext
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.durations import unit_of
@@ -195,7 +195,7 @@ def withheld(
         return "disturbed"
     if covered.lowest_outside_s < 0:
         return "overlap"
-    return "busy" if Scene(data, RunFacts()).device.is_busy else None
+    return "busy" if RuleContext(data, RunFacts()).device.is_busy else None
 
 
 def overhead_percent(measurement: AttemptMeasurement | None) -> str:

@@ -75,7 +75,7 @@ def _nothing(rows: QuerySet[Any]) -> int:
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """One kind of data that can be removed after some time.
 
     expired: returns the rows that are older than a time and not in use
@@ -102,7 +102,7 @@ class OwnerShare:
     size_bytes: int
 
 
-def shares_of(policy: Policy, days: int) -> list[OwnerShare]:
+def shares_of(policy: RetentionPolicy, days: int) -> list[OwnerShare]:
     """The rows that would be removed now, by owner, largest size first."""
     expired = policy.expired(_before(days))
     if policy.owner:
@@ -115,7 +115,9 @@ def shares_of(policy: Policy, days: int) -> list[OwnerShare]:
     return [share for share in shares if share.rows]
 
 
-def purge(policy: Policy, days: int, advance: Callable[[int], object] = lambda rows: None) -> int:
+def purge(
+    policy: RetentionPolicy, days: int, advance: Callable[[int], object] = lambda rows: None
+) -> int:
     """Remove the rows older than `days`; returns their number. May be stopped and repeated.
 
     One audit log entry records what was removed, even if the purge was stopped.
@@ -157,7 +159,7 @@ def retention_sweep() -> None:
         Mark.objects.update_or_create(pk=MARK, defaults={"at": now + PAUSE})
 
 
-def _piece_remove(policy: Policy, days: int) -> int:
+def _piece_remove(policy: RetentionPolicy, days: int) -> int:
     before = _before(days)
     keys = _piece(policy, before)
     removed = policy.remove(keys, before, days) if keys else 0
@@ -167,7 +169,7 @@ def _piece_remove(policy: Policy, days: int) -> int:
     return removed
 
 
-def _piece(policy: Policy, before: datetime.datetime) -> list[Any]:
+def _piece(policy: RetentionPolicy, before: datetime.datetime) -> list[Any]:
     return list(policy.expired(before).order_by("pk").values_list("pk", flat=True)[:PIECE])
 
 
@@ -227,9 +229,9 @@ def _removing(expired: Expired, time_field: str, **others: object) -> Remove:
     return remove
 
 
-def _artifacts_policy(name: str, help: str, expired: Expired) -> "Policy":
+def _artifacts_policy(name: str, help: str, expired: Expired) -> "RetentionPolicy":
     remove = _removing(expired, "removed_at", is_stored=False)
-    return Policy(name, help, expired, remove, _size, "attempt__task__owner__email")
+    return RetentionPolicy(name, help, expired, remove, _size, "attempt__task__owner__email")
 
 
 def _files(before: datetime.datetime) -> QuerySet[TaskFile]:
@@ -368,7 +370,7 @@ POLICIES = {
             "profiles, traces and memory plans of attempts that became no result",
             _raw_without_result,
         ),
-        Policy(
+        RetentionPolicy(
             "files",
             "models, data and option files that users gave",
             _files,
@@ -376,7 +378,7 @@ POLICIES = {
             _size,
             "task__owner__email",
         ),
-        Policy(
+        RetentionPolicy(
             "logs",
             "logs as tasks' pages show them; log.txt stays",
             _logs,
@@ -385,7 +387,7 @@ POLICIES = {
             "task__owner__email",
         ),
         # by hand alone
-        Policy(
+        RetentionPolicy(
             "profiles",
             "all that attempts left: files, profiles, measurements",
             _profiles,
@@ -393,7 +395,7 @@ POLICIES = {
             _size_of_artifacts,
             "task__owner__email",
         ),
-        Policy(
+        RetentionPolicy(
             "health",
             "health checks' tasks, whole",
             _health,
@@ -401,12 +403,16 @@ POLICIES = {
             _size_of_tasks,
             "owner__email",
         ),
-        Policy("checks", "results of health checks", _checks, _deleting(HealthCheck)),
-        Policy("keys", "idempotency keys", _keys, _deleting(IdempotencyKey)),
-        Policy("sessions", "sessions that expired", _sessions, _remove_sessions),
-        Policy("tokens", "refresh tokens that expired", _tokens, _deleting(OutstandingToken)),
-        Policy("tasks", "tasks, whole", _tasks, _remove_tasks, _size_of_tasks, "owner__email"),
-        Policy(
+        RetentionPolicy("checks", "results of health checks", _checks, _deleting(HealthCheck)),
+        RetentionPolicy("keys", "idempotency keys", _keys, _deleting(IdempotencyKey)),
+        RetentionPolicy("sessions", "sessions that expired", _sessions, _remove_sessions),
+        RetentionPolicy(
+            "tokens", "refresh tokens that expired", _tokens, _deleting(OutstandingToken)
+        ),
+        RetentionPolicy(
+            "tasks", "tasks, whole", _tasks, _remove_tasks, _size_of_tasks, "owner__email"
+        ),
+        RetentionPolicy(
             "opened", "profiles that users opened", _opened, _remove_opened, _size, "owner__email"
         ),
     )

@@ -42,7 +42,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TableContext:
     """Data that the cells of all rows share.
 
     operator_url: prefix of an operator's address, followed by its number and a slash
@@ -64,7 +64,7 @@ def rows_html(
     keys: Sequence[str],
     *,
     first: int,
-    around: Surroundings,
+    around: TableContext,
 ) -> SafeString:
     """Return the `<tr>` elements of rows, the first of which has the index `first` (from 0)."""
     makers = [_MAKERS[key] for key in keys if key in _MAKERS]
@@ -80,10 +80,10 @@ def rows_html(
     return mark_safe("".join(parts))
 
 
-_Maker = Callable[[TableRow, Surroundings], str]
+_Maker = Callable[[TableRow, TableContext], str]
 
 
-def _operator(row: TableRow, around: Surroundings) -> str:
+def _operator(row: TableRow, around: TableContext) -> str:
     if row.operator < 0:
         return _group(row, around)
     name, state = escape(visible(row.name)), escape(around.state)
@@ -97,7 +97,7 @@ def _operator(row: TableRow, around: Surroundings) -> str:
     )
 
 
-def _group(row: TableRow, around: Surroundings) -> str:
+def _group(row: TableRow, around: TableContext) -> str:
     name = escape(visible(row.name))
     title = f'<bdi class="operators__name">{name}</bdi>'
     if around.type_url is not None:
@@ -109,7 +109,7 @@ def _group(row: TableRow, around: Surroundings) -> str:
     )
 
 
-def _time(row: TableRow, around: Surroundings) -> str:
+def _time(row: TableRow, around: TableContext) -> str:
     step = round(_BAR_STEPS * row.ratio / around.longest) if 0 < row.ratio <= around.longest else 0
     return (
         f'<td role="cell" class="operators__time operators__bar--{step}">{short(row.self_s)}<br>'
@@ -122,7 +122,7 @@ def _share(ratio: float) -> str:
     return ABSENT if math.isnan(ratio) else percent(ratio)
 
 
-def _cumulative(row: TableRow, around: Surroundings) -> str:
+def _cumulative(row: TableRow, around: TableContext) -> str:
     return (
         f'<td role="cell" class="operators__cum">{short(row.cumulative_s)}<br>'
         f'<span class="muted">{_share(row.cumulative_ratio)}</span></td>'
@@ -132,7 +132,7 @@ def _cumulative(row: TableRow, around: Surroundings) -> str:
 def _quantity(key: str, text: Callable[[TableRow], str]) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
-    def make(row: TableRow, around: Surroundings) -> str:
+    def make(row: TableRow, around: TableContext) -> str:
         return f"{start}{text(row)}</td>"
 
     return make
@@ -141,7 +141,7 @@ def _quantity(key: str, text: Callable[[TableRow], str]) -> _Maker:
 def _shapes(key: str, lines: Callable[[TableRow], Sequence[str]]) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
-    def make(row: TableRow, around: Surroundings) -> str:
+    def make(row: TableRow, around: TableContext) -> str:
         head, *others = lines(row)
         text = " ".join(others[:_MOST_TENSORS])
         if len(others) > _MOST_TENSORS:
@@ -154,14 +154,14 @@ def _shapes(key: str, lines: Callable[[TableRow], Sequence[str]]) -> _Maker:
 def _sample(key: str, name: str) -> _Maker:
     start = f'<td role="cell" class="operators__{key}">'
 
-    def make(row: TableRow, around: Surroundings) -> str:
+    def make(row: TableRow, around: TableContext) -> str:
         value = _value(around, name, row.operator)
         return f"{start}{ABSENT if math.isnan(value) else short(value)}</td>"
 
     return make
 
 
-def _cv(row: TableRow, around: Surroundings) -> str:
+def _cv(row: TableRow, around: TableContext) -> str:
     value = _value(around, "cv", row.operator)
     if math.isnan(value):
         return f'<td role="cell" class="operators__cv">{ABSENT}</td>'
@@ -172,13 +172,13 @@ def _cv(row: TableRow, around: Surroundings) -> str:
     return f'<td role="cell" class="operators__cv">{percent(value)}{badge}</td>'
 
 
-def _count(row: TableRow, around: Surroundings) -> str:
+def _count(row: TableRow, around: TableContext) -> str:
     value = _value(around, "count", row.operator)
     number = ABSENT if math.isnan(value) else int(value)
     return f'<td role="cell" class="operators__n">{number}</td>'
 
 
-def _value(around: Surroundings, name: str, row: int) -> float:
+def _value(around: TableContext, name: str, row: int) -> float:
     statistics = around.statistics
     if statistics is None or row < 0:
         return math.nan

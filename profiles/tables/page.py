@@ -19,7 +19,7 @@ from profiles.analysis.stability import unstable
 from profiles.analysis.table import TableRow, rows
 from profiles.formats.columns import NumberColumn, ProfileColumns, Side, taken
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
-from profiles.tables.html import Statistics, Surroundings, rows_html
+from profiles.tables.html import Statistics, TableContext, rows_html
 from profiles.tables.request import (
     MOST_ROWS,
     PAGE_ROWS,
@@ -139,7 +139,7 @@ class SideTable:
         if self.has_statistics:
             spread = self.data.spread(self.side)
             statistics = Statistics(spread, unstable(self.data, self.side), _("unstable"))
-        around = Surroundings(
+        around = TableContext(
             operator_url=self.links.operators,
             state=self.request.address(),
             longest=_largest(self.selection.ratio[: self.total]),

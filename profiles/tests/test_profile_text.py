@@ -7,7 +7,7 @@ import pytest
 
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.query import Query
-from profiles.analysis.text import Printed, profile_text, text_pieces
+from profiles.analysis.text import PrintOptions, profile_text, text_pieces
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 from testdata import bad_profile, commands, good_profile
@@ -80,7 +80,7 @@ def test_the_host_table_follows_only_when_asked_for() -> None:
 def test_a_text_in_pieces_is_whole_and_no_piece_is_large() -> None:
     times = {str(number): 1.0 / number for number in range(1, 4001)}
     columns = parse(to_json(make_profile(times, host={"1": 0.5})))
-    pieces = list(text_pieces(columns, Query(), Printed(top=0, show_host=True)))
+    pieces = list(text_pieces(columns, Query(), PrintOptions(top=0, show_host=True)))
     assert b"".join(pieces).decode() == profile_text(columns, 0, True)
     assert b"".join(pieces).decode().count("│ #") == len(times) + 1
     assert max(map(len, pieces)) < 1 << 19 < sum(map(len, pieces))
@@ -95,6 +95,6 @@ def test_a_text_that_nobody_could_read_is_refused_before_its_first_piece(
     columns = parse(to_json(profile))
     monkeypatch.setattr("profiles.analysis.text.MOST_LINES", 14)
     with pytest.raises(AnalysisError, match="device would have 18 lines; at most 14 are printed"):
-        text_pieces(columns, Query(), Printed(top=0))
-    assert b"".join(text_pieces(columns, Query(), Printed(top=2)))
-    assert b"".join(text_pieces(columns, Query(), Printed(top=0, print_only="summary")))
+        text_pieces(columns, Query(), PrintOptions(top=0))
+    assert b"".join(text_pieces(columns, Query(), PrintOptions(top=2)))
+    assert b"".join(text_pieces(columns, Query(), PrintOptions(top=0, print_only="summary")))

@@ -7,7 +7,7 @@ from profiles.analysis.drawing.wiring import wire
 from profiles.analysis.scopes import (
     FEWEST_NODES,
     MOST_NODES,
-    Blocks,
+    GraphBlocks,
     ScopeNode,
     read_place,
     scopes_of,
@@ -17,7 +17,7 @@ from profiles.tests.graphs import read_good
 
 def blocks(scopes, kinds=None):
     kinds = np.zeros(len(scopes), dtype=np.int32) if kinds is None else np.array(kinds)
-    return Blocks([tuple(scope.split(".")) if scope else () for scope in scopes], kinds)
+    return GraphBlocks([tuple(scope.split(".")) if scope else () for scope in scopes], kinds)
 
 
 def all_places(found):
@@ -59,7 +59,7 @@ def test_every_operator_of_a_deep_graph_without_scopes_is_reached():
     graph, _ = read_good("deep_loop")
     wiring = wire(graph)
     kinds = graph.operators.types.codes[wiring.rows]
-    found = Blocks(scopes_of(graph, wiring.rows), kinds)
+    found = GraphBlocks(scopes_of(graph, wiring.rows), kinds)
     shown = []
     for place in all_places(found):
         items = found.items(place)
@@ -106,7 +106,7 @@ def test_a_scope_of_very_many_parts_is_cut_into_runs_of_them():
 def test_the_way_to_a_place_leads_over_all_that_hold_it():
     graph, _ = read_good("deep_loop")
     wiring = wire(graph)
-    found = Blocks(scopes_of(graph, wiring.rows), graph.operators.types.codes[wiring.rows])
+    found = GraphBlocks(scopes_of(graph, wiring.rows), graph.operators.types.codes[wiring.rows])
     deep = found.place_of(2_000)
     path = found.path(deep)
     assert path[0] == ScopeNode()

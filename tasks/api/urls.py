@@ -4,7 +4,7 @@ from django.urls import path
 from rest_framework.renderers import JSONRenderer
 
 from accounts.models import AccessToken
-from profiles.api.opened_views import Opened
+from profiles.api.opened_views import OpenedView
 from profiles.api.parts import TaskFileParts
 from tasks.api.left_views import PlainText, TaskOutputViewSet
 from tasks.api.saved_views import SavedViewDetail, SavedViewList
@@ -42,7 +42,7 @@ urlpatterns = [
     path("<int:task_id>/artifacts/<str:name>/", output({"get": "artifact"}), name="task-artifact"),
     path(
         "<int:task_id>/attempts/<int:number>/open/",
-        Opened.as_view({"post": "of_attempt"}),
+        OpenedView.as_view({"post": "of_attempt"}),
         name="task-attempt-open",
     ),
     path("<int:task_id>/files/<int:file_id>/", output({"get": "file"}), name="task-file"),

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from profiles.analysis.advice.context import Mask, RuleContext
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.scene import Mask, Scene
 from profiles.formats.columns import MISSING
 
 SHARE = 0.3
@@ -23,7 +23,7 @@ _LAYOUTS = (
 _BLOCK = 4
 
 
-def untried_algorithms(scene: Scene) -> Finding | None:
+def untried_algorithms(context: RuleContext) -> Finding | None:
     """Fused convolutions take 30 % of the time and their algorithms were chosen without trying
     them.
 
@@ -31,34 +31,34 @@ def untried_algorithms(scene: Scene) -> Finding | None:
     quantised model. Plain convolutions gained nothing and are not counted. The estimated saving is
     half of their time.
     """
-    if scene.facts.options is None or scene.facts.has_option(*_CHOOSING, "fitting"):
+    if context.facts.options is None or context.facts.has_option(*_CHOOSING, "fitting"):
         return None
-    fused = scene.of_types({"ConvBiasForward"}) & (scene.device_s > 0)
-    return _convolutions(scene, fused, "untried_algorithms", "fast_run")
+    fused = context.of_types({"ConvBiasForward"}) & (context.device_s > 0)
+    return _convolutions(context, fused, "untried_algorithms", "fast_run")
 
 
-def blocked_layout(scene: Scene) -> Finding | None:
+def blocked_layout(context: RuleContext) -> Finding | None:
     """On ARM processors, nchw44 has faster kernels for float32 convolutions in NCHW.
 
     Its blocks hold four channels. The rule does not apply to x86, where nchw44 is slower and nchw88
     hangs on AMD.
     """
-    is_arm = scene.facts.machine.lower().startswith(("arm", "aarch"))
-    if not is_arm or scene.facts.options is None or scene.facts.has_option(*_LAYOUTS):
+    is_arm = context.facts.machine.lower().startswith(("arm", "aarch"))
+    if not is_arm or context.facts.options is None or context.facts.has_option(*_LAYOUTS):
         return None
-    plain = scene.of_types({"ConvolutionForward", "ConvBiasForward"}) & (scene.device_s > 0)
+    plain = context.of_types({"ConvolutionForward", "ConvBiasForward"}) & (context.device_s > 0)
     chosen = np.zeros(len(plain), dtype=np.bool_)
-    chosen[[row for row in np.flatnonzero(plain).tolist() if _can_be_blocked(scene, row)]] = True
-    finding = _convolutions(scene, chosen, "blocked_layout", "enable_nchw44")
+    chosen[[row for row in np.flatnonzero(plain).tolist() if _can_be_blocked(context, row)]] = True
+    finding = _convolutions(context, chosen, "blocked_layout", "enable_nchw44")
     # no measurement on ARM is available
     return finding and replace(finding, severity="note", saves_s=None, estimate="")
 
 
-def _can_be_blocked(scene: Scene, row: int) -> bool:
+def _can_be_blocked(context: RuleContext, row: int) -> bool:
     """Whether a convolution is dense, in NCHW and float32, with channels in multiples of four."""
-    columns = scene.data.columns
-    operator = int(scene.operator[row])
-    params = scene.wiring.params_of(operator) if operator != MISSING else {}
+    columns = context.data.columns
+    operator = int(context.operator[row])
+    params = context.edges.params_of(operator) if operator != MISSING else {}
     if params.get("format") != "NCHW" or params.get("sparse") != "DENSE":
         return False
     try:
@@ -73,8 +73,8 @@ def _can_be_blocked(scene: Scene, row: int) -> bool:
     return whole and "Float32" in dtypes
 
 
-def _convolutions(scene: Scene, rows: Mask, rule: str, option: str) -> Finding | None:
-    if not scene.is_measurable or scene.is_training:
+def _convolutions(context: RuleContext, rows: Mask, rule: str, option: str) -> Finding | None:
+    if not context.is_measurable or context.is_training:
         return None
-    finding = scene.saving(rule, rows, share=SHARE, options=(option,))
-    return finding and replace(finding, saves_s=scene.sum_s(rows) / 2, estimate="halved")
+    finding = context.saving(rule, rows, share=SHARE, options=(option,))
+    return finding and replace(finding, saves_s=context.sum_s(rows) / 2, estimate="halved")

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.analysis.advice.context import MEASURABLE_S, RuleContext
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.scene import MEASURABLE_S, Scene
 from profiles.formats.columns import MISSING
 
 #: equal operators were measured to differ threefold between cold and warm caches
@@ -16,40 +16,40 @@ ENOUGH_PASSES = 3
 SHARE = 0.1
 
 
-def interrupted(scene: Scene) -> Finding | None:
+def interrupted(context: RuleContext) -> Finding | None:
     """Operators took ten times as long as others of equal type, parameters, shapes and dtypes.
 
     Together, their excess is at least a tenth of the device time. Measured on a processor with
     other load: one of 1,800 equal operators of 6 us took 563 ms.
     """
-    rows, excess_s = held_up(scene)
-    share = scene.share(float(excess_s.sum()))
+    rows, excess_s = held_up(context)
+    share = context.share(float(excess_s.sum()))
     if share < SHARE:
         return None
     return Finding(
         rule="interrupted",
         severity="warning",
-        rows=scene.slowest_first(rows),
+        rows=context.slowest_first(rows),
         params={"count": len(rows), "share": share},
     )
 
 
-def held_up(scene: Scene) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def held_up(context: RuleContext) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return (k,) rows that took TIMES as long as the median of their equals, and (k,) the excess,
     s.
     """
-    columns, operators = scene.data.columns, scene.graph.operators
-    timed = np.flatnonzero(~scene.glue & (scene.device_s > 0) & (scene.operator != MISSING))
-    if not len(timed) or not scene.on_cpu or len(scene.data.passes) >= ENOUGH_PASSES:
-        return timed[:0], scene.device_s[:0]
+    columns, operators = context.data.columns, context.graph.operators
+    timed = np.flatnonzero(~context.glue & (context.device_s > 0) & (context.operator != MISSING))
+    if not len(timed) or not context.on_cpu or len(context.data.passes) >= ENOUGH_PASSES:
+        return timed[:0], context.device_s[:0]
     what = (
         columns.types.codes[timed],
-        operators.params.codes[scene.operator[timed]],
+        operators.params.codes[context.operator[timed]],
         columns.in_shapes.codes[timed],
         columns.in_dtypes.codes[timed],
     )
     kind = np.unique(np.stack(what), axis=1, return_inverse=True)[1].reshape(-1)
-    times_s = scene.device_s[timed]
+    times_s = context.device_s[timed]
     counts = np.bincount(kind)
     middle = np.lexsort((times_s, kind))[np.cumsum(counts) - counts + (counts - 1) // 2]
     usual_s = times_s[middle][kind]

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from profiles.analysis.advice.context import MEASURABLE_S, NOTICEABLE_S, Floats, RuleContext
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.memory import dynamic_shapes
-from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Floats, Scene
 from profiles.formats.load_and_run.graph import Intervals
 
 #: the dispatch of a kernel costs 1 to 5 us on a processor
@@ -30,27 +30,27 @@ _CLOCK_S = 1e-6
 _REPLAY = ("record_comp_seq",)
 
 
-def tiny_operators(scene: Scene) -> Finding | None:
+def tiny_operators(context: RuleContext) -> Finding | None:
     """At least 100 operators below 10 us make up 30 % of the device time.
 
     Most of this time is the launch of kernels. At most all of it is saved, if the operators are
     replayed or fused. On a GPU, the launch is not part of an operator's device time; `host_bound`
     applies there.
     """
-    tiny = ~scene.glue & (scene.device_s > 0) & (scene.device_s < TINY_S)
-    if not scene.on_cpu or not scene.is_measurable or tiny.sum() < TINY_COUNT:
+    tiny = ~context.glue & (context.device_s > 0) & (context.device_s < TINY_S)
+    if not context.on_cpu or not context.is_measurable or tiny.sum() < TINY_COUNT:
         return None
-    options = () if scene.is_training or scene.facts.of_trace else _REPLAY
-    return scene.saving("tiny_operators", tiny, share=TINY_SHARE, options=options)
+    options = () if context.is_training or context.facts.of_trace else _REPLAY
+    return context.saving("tiny_operators", tiny, share=TINY_SHARE, options=options)
 
 
-def waiting(scene: Scene) -> Finding | None:
+def waiting(context: RuleContext) -> Finding | None:
     """Python waits for values of the device for a tenth of the recorded time.
 
     Meanwhile it issues no operators, so the device is idle after the value is computed.
     """
-    waits = scene.facts.waits
-    if waits is None or not waits.share >= WAIT_SHARE or not scene.is_measurable:
+    waits = context.facts.waits
+    if waits is None or not waits.share >= WAIT_SHARE or not context.is_measurable:
         return None
     return Finding(
         rule="waiting",
@@ -59,67 +59,67 @@ def waiting(scene: Scene) -> Finding | None:
     )
 
 
-def host_bound(scene: Scene) -> Finding | None:
+def host_bound(context: RuleContext) -> Finding | None:
     """The device is idle for a tenth of its span while the host issues operators all the time.
 
     The rule does not apply to several comp nodes, because they also wait for each other.
     """
-    device, host = scene.device, scene.host
+    device, host = context.device, context.host
     idle_s = device.span_s - device.busy_s
     if device.count != 1 or device.span_s < MEASURABLE_S or idle_s < NOTICEABLE_S:
         return None
     if idle_s < IDLE_SHARE * device.span_s or host.busy_s < HOST_BUSY * device.span_s:
         return None
-    issued = np.flatnonzero(~scene.glue & (scene.host_s > 0))
+    issued = np.flatnonzero(~context.glue & (context.host_s > 0))
     return Finding(
         rule="host_bound",
         severity="gain",
-        rows=scene.slowest_first(issued, by=scene.host_s),
+        rows=context.slowest_first(issued, by=context.host_s),
         saves_s=idle_s,
         estimate="idle",
         params={
             "idle": idle_s / device.span_s,
             "host": min(host.busy_s / device.span_s, 1.0),
         },
-        options=() if scene.is_training else (*_REPLAY, "batch_size"),
+        options=() if context.is_training else (*_REPLAY, "batch_size"),
     )
 
 
-def slow_to_issue(scene: Scene) -> Finding | None:
+def slow_to_issue(context: RuleContext) -> Finding | None:
     """The host takes most of the time of an operator of 100 us or more to issue its kernels.
 
     Recurrent layers issue several kernels per step. The rule does not apply if host and device are
     one thread, because the host time then includes the device time, nor to a traced training step,
     for the same reason. Kernels of a graph with value-dependent shapes cannot be replayed.
     """
-    device_s, host_s = scene.device_s, scene.host_s
-    if scene.is_training or dynamic_shapes(scene):
+    device_s, host_s = context.device_s, context.host_s
+    if context.is_training or dynamic_shapes(context):
         return None
-    slow = ~scene.glue & (device_s >= MEASURABLE_S) & (host_s >= ISSUING_SHARE * device_s)
-    if scene.device.count != 1 or not slow.any() or is_one_thread(scene):
+    slow = ~context.glue & (device_s >= MEASURABLE_S) & (host_s >= ISSUING_SHARE * device_s)
+    if context.device.count != 1 or not slow.any() or is_one_thread(context):
         return None
     saves_s = float(np.minimum(host_s, device_s)[slow].sum())
-    if scene.share(saves_s) < SLOW_SHARE:
+    if context.share(saves_s) < SLOW_SHARE:
         return None
     return Finding(
         rule="slow_to_issue",
         severity="gain",
-        rows=scene.slowest_first(np.flatnonzero(slow)),
+        rows=context.slowest_first(np.flatnonzero(slow)),
         saves_s=saves_s,
         estimate="issuing",
-        params={"count": int(slow.sum()), "host": saves_s / scene.sum_s(slow)},
+        params={"count": int(slow.sum()), "host": saves_s / context.sum_s(slow)},
         options=_REPLAY,
     )
 
 
-def is_one_thread(scene: Scene) -> bool:
+def is_one_thread(context: RuleContext) -> bool:
     """Whether the thread that issues operators also computes them (`cpu_default`).
 
     The two clocks have different origins, so this looks for a shift with which nearly every
     operator's device time lies within its host time. An operator that another thread computes
     returns from the host call before it ends.
     """
-    issued, computed = _times(scene, scene.graph.host), _times(scene, scene.graph.device)
+    issued, computed = _times(context, context.graph.host), _times(context, context.graph.device)
     both = ~np.isnan(issued[0]) & ~np.isnan(computed[0])
     if not both.any():
         return False
@@ -132,9 +132,9 @@ def is_one_thread(scene: Scene) -> bool:
     return bool(fitting.max(initial=0) >= SAME_THREAD * both.sum())
 
 
-def _times(scene: Scene, intervals: Intervals) -> tuple[Floats, Floats]:
+def _times(context: RuleContext, intervals: Intervals) -> tuple[Floats, Floats]:
     """Return (n,) start and end of each row's last interval, s; nan without one."""
-    start = np.full(len(scene.device_s), np.nan)
+    start = np.full(len(context.device_s), np.nan)
     end = start.copy()
     start[intervals.row], end[intervals.row] = intervals.start_s, intervals.end_s
     return start, end

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from profiles.analysis.advice.context import MEASURABLE_S, NOTICEABLE_S, RuleContext
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.interruptions import held_up
 from profiles.analysis.advice.operator_types import GLUE
-from profiles.analysis.advice.scene import MEASURABLE_S, NOTICEABLE_S, Scene
 from profiles.analysis.dtypes import first_dtype
 from profiles.analysis.roofline import ROOF_OF, Roofs
 from profiles.formats.columns import MISSING
@@ -42,49 +42,49 @@ _SIMPLE_MODES = frozenset(
 )
 
 
-def slow_float16(scene: Scene) -> Finding | None:
+def slow_float16(context: RuleContext) -> Finding | None:
     """Matrix products and convolutions run in float16 on a processor without kernels for it.
 
     Measured on x86: 0.4 GFLOP/s, compared with 110 in float32; a resnet18 took 1,640 instead of 14
     ms.
     """
-    columns = scene.data.columns
+    columns = context.data.columns
     is_half = columns.in_dtypes.where(lambda text: first_dtype(text) == "Float16")
     with np.errstate(invalid="ignore"):
-        slow = columns.computation.values < _NO_KERNEL_FLOPS * scene.device_s
-    slow &= scene.of_types(_COMPUTING) & is_half
-    slow &= scene.device_s >= MEASURABLE_S
-    if not scene.on_cpu:
+        slow = columns.computation.values < _NO_KERNEL_FLOPS * context.device_s
+    slow &= context.of_types(_COMPUTING) & is_half
+    slow &= context.device_s >= MEASURABLE_S
+    if not context.on_cpu:
         return None
-    options = ("enable_ioc16",) if scene.facts.has_option("enable_ioc16") else ()
-    return scene.saving("slow_float16", slow, share=SHARE, options=options)
+    options = ("enable_ioc16",) if context.facts.has_option("enable_ioc16") else ()
+    return context.saving("slow_float16", slow, share=SHARE, options=options)
 
 
-def far_from_roof(scene: Scene) -> Finding | None:
+def far_from_roof(context: RuleContext) -> Finding | None:
     """Operators reach less than half of the measured roofline; together they could save 10 %.
 
     An operator needs at least FLOPs / peak and bytes / copy speed, whichever is longer. The
     estimated saving is the time above that / 0.8. Only types with accurate FLOPs and bytes are
     considered, and only if they need at least 5 us: below this, the launch dominates.
     """
-    roofs = scene.facts.roofs
-    if roofs is None or not scene.is_measurable:
+    roofs = context.facts.roofs
+    if roofs is None or not context.is_measurable:
         return None
-    saves_s = np.zeros(len(scene.device_s))
+    saves_s = np.zeros(len(context.device_s))
     computing = 0
-    known = scene.of_types(_MOVING | _COMPUTING | {"Elemwise"}) & ~scene.of_types(GLUE)
-    known[held_up(scene)[0]] = False
-    for row in np.flatnonzero(known & (scene.device_s >= NOTICEABLE_S)).tolist():
-        bounds = _least_s(scene, row, roofs)
-        if bounds is None or not _LEAST_BOUND_S <= max(bounds) < FAR * scene.device_s[row]:
+    known = context.of_types(_MOVING | _COMPUTING | {"Elemwise"}) & ~context.of_types(GLUE)
+    known[held_up(context)[0]] = False
+    for row in np.flatnonzero(known & (context.device_s >= NOTICEABLE_S)).tolist():
+        bounds = _least_s(context, row, roofs)
+        if bounds is None or not _LEAST_BOUND_S <= max(bounds) < FAR * context.device_s[row]:
             continue
-        saves_s[row] = scene.device_s[row] - max(bounds) / REACHABLE
+        saves_s[row] = context.device_s[row] - max(bounds) / REACHABLE
         computing += bounds[0] >= bounds[1]
     total_s = float(saves_s.sum())
-    if scene.share(total_s) < SHARE:
+    if context.share(total_s) < SHARE:
         return None
-    rows = scene.slowest_first(np.flatnonzero(saves_s), by=saves_s)
-    reached = max(_least_s(scene, rows[0], roofs) or (0.0,)) / float(scene.device_s[rows[0]])
+    rows = context.slowest_first(np.flatnonzero(saves_s), by=saves_s)
+    reached = max(_least_s(context, rows[0], roofs) or (0.0,)) / float(context.device_s[rows[0]])
     return Finding(
         rule="far_from_roof",
         severity="gain",
@@ -100,17 +100,17 @@ def far_from_roof(scene: Scene) -> Finding | None:
     )
 
 
-def _least_s(scene: Scene, row: int, roofs: Roofs) -> tuple[float, float] | None:
+def _least_s(context: RuleContext, row: int, roofs: Roofs) -> tuple[float, float] | None:
     """Return the minimum times for computing and for moving data, s; None if unknown."""
-    columns = scene.data.columns
-    kind = scene.types[row] or ""
+    columns = context.data.columns
+    kind = context.types[row] or ""
     memory = float(columns.memory.values[row])
     if not memory > 0 or not roofs.copy_bytes_s > 0:
         return None
     moving_s = memory / roofs.copy_bytes_s
     if kind == "Elemwise":
-        operator = int(scene.operator[row])
-        mode = scene.wiring.params_of(operator).get("mode") if operator != MISSING else None
+        operator = int(context.operator[row])
+        mode = context.edges.params_of(operator).get("mode") if operator != MISSING else None
         return (0.0, moving_s) if mode in _SIMPLE_MODES else None
     if kind in _MOVING:
         return 0.0, moving_s

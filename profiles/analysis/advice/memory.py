@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from profiles.analysis.advice.context import Mask, RuleContext
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.operator_types import CALLBACKS
-from profiles.analysis.advice.scene import Mask, Scene
 from profiles.formats.columns import MISSING
 
 #: flags of variables; source: `include/megbrain/graph/var_node.h` of MegEngine
@@ -13,29 +13,29 @@ _AT_RUN_TIME = "RT_FORCE_DYNAMIC_MEM_ALLOC"
 DYNAMIC_SHARE = 0.5
 
 
-def dynamic_shapes(scene: Scene) -> Finding | None:
+def dynamic_shapes(context: RuleContext) -> Finding | None:
     """The output size of an operator depends on values, as for CondTake.
 
     MegEngine lets such operators allocate their outputs themselves. Memory of the operators after
     them cannot be planned, and record_comp_seq does not work.
     """
-    operators, variables = scene.graph.operators, scene.graph.variables
-    own = _flagged(scene, _BY_OPERATOR) & (variables.producer != MISSING)
+    operators, variables = context.graph.operators, context.graph.variables
+    own = _flagged(context, _BY_OPERATOR) & (variables.producer != MISSING)
     makers = np.unique(variables.producer[own])
-    rows = operators.row[makers[scene.wiring.runs[makers]]]
+    rows = operators.row[makers[context.edges.runs[makers]]]
     rows = rows[rows != MISSING]
-    rows = rows[~scene.of_types(CALLBACKS)[rows]]
+    rows = rows[~context.of_types(CALLBACKS)[rows]]
     if not len(rows):
         return None
     return Finding(
         rule="dynamic_shapes",
         severity="note",
-        rows=scene.slowest_first(rows),
-        params={"count": len(rows), "type": scene.types[int(rows[0])] or ""},
+        rows=context.slowest_first(rows),
+        params={"count": len(rows), "type": context.types[int(rows[0])] or ""},
     )
 
 
-def no_memory_plan(scene: Scene) -> Finding | None:
+def no_memory_plan(context: RuleContext) -> Finding | None:
     """Most variables are allocated at run time because Python feeds the inputs.
 
     MegEngine's own `load_network_and_run` does so: the shapes of its inputs are unknown before the
@@ -44,24 +44,26 @@ def no_memory_plan(scene: Scene) -> Finding | None:
     profiles made with other programs. Training steps are excluded, because they cannot run without
     it.
     """
-    if scene.is_training or scene.facts.options is not None:
+    if context.is_training or context.facts.options is not None:
         return None
-    if not scene.of_types({"InputCallback"}).any():
+    if not context.of_types({"InputCallback"}).any():
         return None
-    producer = scene.graph.variables.producer
+    producer = context.graph.variables.producer
     made = producer != MISSING
-    made[made] = scene.wiring.runs[producer[made]]
-    computed = made & ~_flagged(scene, _BY_OPERATOR) & ~_flagged(scene, "PERSISTENT_DEVICE_VALUE")
-    dynamic = computed & _flagged(scene, _AT_RUN_TIME)
+    made[made] = context.edges.runs[producer[made]]
+    computed = (
+        made & ~_flagged(context, _BY_OPERATOR) & ~_flagged(context, "PERSISTENT_DEVICE_VALUE")
+    )
+    dynamic = computed & _flagged(context, _AT_RUN_TIME)
     if not computed.sum() or dynamic.sum() < DYNAMIC_SHARE * computed.sum():
         return None
     return Finding(
         rule="no_memory_plan",
         severity="note",
-        rows=scene.slowest_first(np.flatnonzero(scene.of_types({"InputCallback"}))),
+        rows=context.slowest_first(np.flatnonzero(context.of_types({"InputCallback"}))),
         params={"count": int(dynamic.sum()), "of": int(computed.sum())},
     )
 
 
-def _flagged(scene: Scene, flag: str) -> Mask:
-    return scene.graph.variables.flags.where(lambda text: flag in text.split())
+def _flagged(context: RuleContext, flag: str) -> Mask:
+    return context.graph.variables.flags.where(lambda text: flag in text.split())

@@ -18,8 +18,8 @@ from profiles.analysis.advice import (
     shares,
     trust,
 )
+from profiles.analysis.advice.context import RuleContext
 from profiles.analysis.advice.finding import Finding, RunFacts
-from profiles.analysis.advice.scene import Scene
 from profiles.analysis.data import ProfileData
 
 #: facts that a rule requires beside the profile; without them, it is not evaluated
@@ -39,7 +39,7 @@ class Rule:
     """
 
     name: str
-    check: Callable[[Scene], Finding | None]
+    check: Callable[[RuleContext], Finding | None]
     needs: Need | None = None
     timed: bool = False
     traced: bool = False
@@ -102,24 +102,24 @@ class Advice:
 
 def advise(data: ProfileData, facts: RunFacts) -> Advice:
     """Evaluate all rules that apply to this profile."""
-    scene = Scene(data, facts)
-    is_first = not facts.of_trace and trust.first_run(scene) is not None
+    context = RuleContext(data, facts)
+    is_first = not facts.of_trace and trust.first_run(context) is not None
     fit = [rule for rule in RULES if (rule.traced if facts.of_trace else rule.graph)]
     lacking = [rule for rule in fit if _lacks(facts, rule)]
     known = [rule for rule in fit if rule not in lacking]
     suppressed = [rule for rule in known if rule.timed and (is_first or facts.is_disturbed)]
     checked = [rule for rule in known if rule not in suppressed]
-    findings = [finding for rule in checked if (finding := rule.check(scene))]
+    findings = [finding for rule in checked if (finding := rule.check(context))]
     return Advice(
-        findings=with_overlaps(sorted(findings, key=_rank), scene),
+        findings=with_overlaps(sorted(findings, key=_rank), context),
         checked=tuple(rule.name for rule in checked),
         unknown=tuple((rule.name, rule.needs) for rule in lacking if rule.needs),
         suppressed=tuple(rule.name for rule in suppressed),
-        total_s=scene.total_s,
+        total_s=context.total_s,
     )
 
 
-def with_overlaps(findings: Sequence[Finding], scene: Scene) -> tuple[Finding, ...]:
+def with_overlaps(findings: Sequence[Finding], context: RuleContext) -> tuple[Finding, ...]:
     """Record for each finding the other findings that count some of the same time."""
     return tuple(
         replace(
@@ -127,14 +127,14 @@ def with_overlaps(findings: Sequence[Finding], scene: Scene) -> tuple[Finding, .
             overlaps=tuple(
                 other.rule
                 for other in findings
-                if other is not finding and _overlap(finding, other, scene)
+                if other is not finding and _overlap(finding, other, context)
             ),
         )
         for finding in findings
     )
 
 
-def _overlap(one: Finding, other: Finding, scene: Scene) -> bool:
+def _overlap(one: Finding, other: Finding, context: RuleContext) -> bool:
     """Whether two savings partly cover the same time: both of the same operators, or both of idle
     time.
     """
@@ -143,7 +143,7 @@ def _overlap(one: Finding, other: Finding, scene: Scene) -> bool:
     if one.estimate in _BETWEEN or other.estimate in _BETWEEN:
         return one.estimate in _BETWEEN and other.estimate in _BETWEEN
     shared = np.intersect1d(one.rows, other.rows).astype(np.int64)
-    return scene.sum_s(shared) > 0
+    return context.sum_s(shared) > 0
 
 
 def _lacks(facts: RunFacts, rule: Rule) -> bool:

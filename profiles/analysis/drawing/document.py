@@ -14,9 +14,9 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.drawing.colours import Colouring, colouring
 from profiles.analysis.drawing.module import Module
 from profiles.analysis.drawing.text import plain
-from profiles.analysis.drawing.wiring import Wiring, wire
+from profiles.analysis.drawing.wiring import GraphWiring, wire
 from profiles.analysis.operator_panel import Panel
-from profiles.analysis.scopes import Blocks, Item, ScopeNode, read_place, scopes_of
+from profiles.analysis.scopes import GraphBlocks, Item, ScopeNode, read_place, scopes_of
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
@@ -26,7 +26,7 @@ _HEAD = {"signature": "netron:megengine-web-profile", "format": "MegEngine execu
 _NOT_DRAWN = ("mem_chunk", "device", "host")
 #: the class of operators without a value
 _PLAIN = "none"
-_CUT: WeakKeyDictionary[ExecutedGraph, tuple[Wiring, Blocks]] = WeakKeyDictionary()
+_CUT: WeakKeyDictionary[ExecutedGraph, tuple[GraphWiring, GraphBlocks]] = WeakKeyDictionary()
 
 
 def place_of_row(data: ProfileData, row: int) -> str | None:
@@ -91,13 +91,13 @@ def netron_document(
     return msgspec.json.encode(_HEAD | {"modules": [module.document()], "view": view})
 
 
-def _cut(graph: ExecutedGraph) -> tuple[Wiring, Blocks]:
+def _cut(graph: ExecutedGraph) -> tuple[GraphWiring, GraphBlocks]:
     """Return the drawn operators and their division into views, cached with the graph."""
     cached = _CUT.get(graph)
     if cached is None:
         wiring = wire(graph)
         kinds = graph.operators.types.codes[wiring.rows]
-        cached = _CUT[graph] = wiring, Blocks(scopes_of(graph, wiring.rows), kinds)
+        cached = _CUT[graph] = wiring, GraphBlocks(scopes_of(graph, wiring.rows), kinds)
     return cached
 
 

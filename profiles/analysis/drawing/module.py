@@ -6,7 +6,7 @@ import numpy as np
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.drawing.text import dimensions, plain
-from profiles.analysis.drawing.wiring import Wiring
+from profiles.analysis.drawing.wiring import GraphWiring
 from profiles.analysis.operator_panel import Panel
 from profiles.analysis.scopes import Item
 from profiles.formats.columns import MISSING
@@ -21,7 +21,7 @@ _MOST_BOXES = 100
 class NetronValues:
     """Netron's values: tensors with unique names, because Netron merges equal names."""
 
-    def __init__(self, data: ProfileData, wiring: Wiring) -> None:
+    def __init__(self, data: ProfileData, wiring: GraphWiring) -> None:
         self.made: list[dict[str, Any]] = []
         self._variables = data.graph.variables
         self._is_constant = wiring.is_constant
@@ -81,7 +81,7 @@ class Module:
     def __init__(
         self,
         data: ProfileData,
-        wiring: Wiring,
+        wiring: GraphWiring,
         *,
         items: list[Item],
         categories: list[str],

@@ -13,7 +13,7 @@ _SCRATCH = "VOLATILE_CONTENT"
 
 
 @dataclass(frozen=True, eq=False)
-class Wiring:
+class GraphWiring:
     """The m operators that are drawn, in order of execution, and their variables.
 
     An operator is drawn if it runs and is no constant; where no order of execution is known, all
@@ -38,7 +38,7 @@ class Wiring:
     left_out: int
 
 
-def wire(graph: ExecutedGraph) -> Wiring:
+def wire(graph: ExecutedGraph) -> GraphWiring:
     """Return the drawn operators of a graph and their edges."""
     order = graph.execution_order()
     if not len(order):
@@ -64,7 +64,7 @@ def wire(graph: ExecutedGraph) -> Wiring:
     for place, variables in enumerate(reads):
         for variable in dict.fromkeys(variables):
             readers.setdefault(variable, []).append(place)
-    return Wiring(
+    return GraphWiring(
         rows=rows,
         position=position,
         source=source.astype(np.int32),

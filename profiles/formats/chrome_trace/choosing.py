@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.span_index import COUNTERS, Rows, SpanIndex, rows_of
+from profiles.formats.chrome_trace.span_index import COUNTERS, SpanIndex, SpanRows, rows_of
 from profiles.formats.columns import taken
 
 #: blocks of the index are fetched in one request up to this gap between them, and this total size
@@ -36,7 +36,7 @@ class Chosen:
     size_bytes: total size of those pieces
     """
 
-    rows: Rows
+    rows: SpanRows
     pieces: NDArray[np.intp]
     size_bytes: int
 
@@ -64,7 +64,7 @@ def choose(index: SpanIndex, requested: Range, fetch: Fetch, limit_bytes: int) -
     )
     most = limit_bytes // LEAST_EVENT_BYTES
     _check(int(blocks["rows"][inside].sum()), most, _bytes_about(index, blocks, inside))
-    parts: list[Rows] = []
+    parts: list[SpanRows] = []
     count = 0
     for rows in _read(index, np.flatnonzero(overlapping), fetch):
         touching = (rows.end_us >= requested.begin_us) & (rows.begin_us <= requested.end_us)
@@ -90,7 +90,7 @@ def _bytes_about(index: SpanIndex, blocks: NDArray, selected: NDArray[np.bool_])
     return int(index.size_bytes * share)
 
 
-def _read(index: SpanIndex, numbers: NDArray[np.intp], fetch: Fetch) -> Iterator[Rows]:
+def _read(index: SpanIndex, numbers: NDArray[np.intp], fetch: Fetch) -> Iterator[SpanRows]:
     """The rows of these blocks; blocks close to each other are fetched in one request."""
     for group in _groups(index, numbers):
         first, last = index.blocks[group[0]], index.blocks[group[-1]]
@@ -118,11 +118,13 @@ def _groups(index: SpanIndex, numbers: NDArray[np.intp]) -> Iterator[list[int]]:
         yield group
 
 
-def _joined(parts: list[Rows]) -> Rows:
+def _joined(parts: list[SpanRows]) -> SpanRows:
     """All rows sorted by lane and begin; of equal begins the longer first, so that spans nest."""
     if not parts:
         none = np.array([], np.float64)
-        return Rows(none.astype(np.int32), none, none, *(none.astype(np.int32) for _ in range(2)))
+        return SpanRows(
+            none.astype(np.int32), none, none, *(none.astype(np.int32) for _ in range(2))
+        )
     names = ("lane", "begin_us", "end_us", "first", "last")
-    rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    rows = SpanRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     return taken(rows, np.lexsort((rows.first, -rows.end_us, rows.begin_us, rows.lane)))

@@ -14,13 +14,13 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.choosing import Range
-from profiles.formats.chrome_trace.events import Event
+from profiles.formats.chrome_trace.events import TraceEvent
 from profiles.formats.chrome_trace.reader import LATEST_US, placed
-from profiles.formats.chrome_trace.span_index import COUNTERS, Rows
+from profiles.formats.chrome_trace.span_index import COUNTERS, SpanRows
 
 #: phases of flow events (arrows between spans): start, step, end
 _FLOWS = {"s", "t", "f"}
-_EVENTS = msgspec.json.Decoder(list[Event])
+_EVENTS = msgspec.json.Decoder(list[TraceEvent])
 _TEXTS = msgspec.json.Decoder(list[Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER = msgspec.json.Encoder()
@@ -44,7 +44,7 @@ Lanes = list[tuple[int | str, int | str]]
 
 def write_cut(
     file: Sink,
-    rows: Rows,
+    rows: SpanRows,
     pieces: Iterable[PieceText],
     *,
     requested: Range,
@@ -79,7 +79,7 @@ def _batches(parts: Iterable[Iterable[bytes]]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _texts(rows: Rows, pieces: Iterable[PieceText], flows: "_Flows") -> dict[int, bytes]:
+def _texts(rows: SpanRows, pieces: Iterable[PieceText], flows: "_Flows") -> dict[int, bytes]:
     """The JSON text of each event of `rows`, by its row of the trace. Raises ValueError."""
     needed = np.unique(np.concatenate([rows.first, rows.last]))
     by_row: dict[int, bytes] = {}
@@ -96,7 +96,7 @@ def _texts(rows: Rows, pieces: Iterable[PieceText], flows: "_Flows") -> dict[int
     return by_row
 
 
-def _events(rows: Rows, texts: dict[int, bytes]) -> Iterator[bytes]:
+def _events(rows: SpanRows, texts: dict[int, bytes]) -> Iterator[bytes]:
     begin, length = exact_us(rows.begin_us, rows.end_us)
     columns = zip(
         rows.lane.tolist(), rows.first.tolist(), rows.last.tolist(), begin, length, strict=True
@@ -153,7 +153,7 @@ class _Flows:
         self._lanes = {lanes[number] for number in numbers if number < len(lanes)}
         self._by_flow: dict[tuple[bytes, ...], list[tuple[str, bytes]]] = defaultdict(list)
 
-    def add(self, events: list[Event], raws: list[Raw]) -> None:
+    def add(self, events: list[TraceEvent], raws: list[Raw]) -> None:
         begin, end = self._range.begin_us, self._range.end_us
         for event, raw in zip(events, raws, strict=True):
             if event.ph not in _FLOWS or event.ts is None or not begin <= event.ts <= end:

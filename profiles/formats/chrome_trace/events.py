@@ -42,7 +42,7 @@ class Args(Struct, gc=False):
     operator: Any = msgspec.field(default=None, name="__id__")
 
 
-class Event(Struct, gc=False):
+class TraceEvent(Struct, gc=False):
     """One event; times in us."""
 
     ph: str = ""
@@ -57,12 +57,12 @@ class Event(Struct, gc=False):
 class Piece(NamedTuple):
     """Consecutive events; `begin` to `end` is their byte range in the file, without brackets."""
 
-    events: list[Event]
+    events: list[TraceEvent]
     begin: int
     end: int
 
 
-_DECODER = msgspec.json.Decoder(list[Event])
+_DECODER = msgspec.json.Decoder(list[TraceEvent])
 
 
 class EventReader:
@@ -120,7 +120,7 @@ def _after_start(file: BinaryIO, at_once: int) -> tuple[bytes, int]:
     return head[match.end() :], match.end()
 
 
-def _whole(text: bytes) -> tuple[list[Event] | None, bytes]:
+def _whole(text: bytes) -> tuple[list[TraceEvent] | None, bytes]:
     """(events of `text` up to the last correct cut, rest of the text); None if there is no cut."""
     end = len(text)
     for _ in range(_TRIES):
@@ -148,7 +148,7 @@ def _ended(text: bytes, at: int) -> Piece | None:
     return None
 
 
-def _decoded(text: bytes) -> list[Event] | None:
+def _decoded(text: bytes) -> list[TraceEvent] | None:
     """Decode a list of events; None if it is not JSON. Raises ProfileFormatError for other JSON."""
     try:
         return _DECODER.decode(b"[" + text + b"]")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.events import Args, Event, Piece
+from profiles.formats.chrome_trace.events import Args, Piece, TraceEvent
 
 #: metadata events that name and sort threads and processes, each with the key in its `args`
 NAMING = {
@@ -63,7 +63,7 @@ class NamingNotes:
 
     _kept: dict[tuple[str, int | str, int | str], dict[str, Any]] = field(default_factory=dict)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: TraceEvent) -> None:
         key_in_args = NAMING.get(event.name)
         value = getattr(event.args or Args(), key_in_args) if key_in_args else None
         key = (event.name, event.pid, event.tid)

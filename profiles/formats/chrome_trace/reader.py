@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.events import Args, Event, EventReader, Piece
+from profiles.formats.chrome_trace.events import Args, EventReader, Piece, TraceEvent
 from profiles.formats.chrome_trace.pieces import NamingNotes, PieceNotes, Pieces
 from profiles.formats.columns import InternedTexts
 from profiles.formats.errors import ProfileFormatError
@@ -35,7 +35,7 @@ _LARGEST = 1 << 64
 _LEAST_PART = 1e-4
 
 
-class _Names(InternedTexts):
+class _EventNames(InternedTexts):
     """Interned names of events, without the tensor's number in names such as `Input 80`."""
 
     def new(self, text: str) -> int:
@@ -152,7 +152,7 @@ _DTYPES: dict[str, Any] = {
 _NARROWED = ("name", "lane", "ident", "label", "layout")
 
 
-def placed(events: list[Event]) -> list[int]:
+def placed(events: list[TraceEvent]) -> list[int]:
     """The indices of events that become rows of the columns if their time is within LATEST_US."""
     return [
         index for index, event in enumerate(events) if event.ph in PHASES and event.ts is not None
@@ -197,7 +197,7 @@ class _TraceBuilder:
     def __init__(self) -> None:
         self._dropped = self._broken = self._rows = 0
         limits = {"longest": LONGEST_TEXT, "most": TEXTS_LIMIT, "most_chars": TEXTS_BYTES_LIMIT}
-        self._names, self._labels = _Names(**limits), InternedTexts(**limits)
+        self._names, self._labels = _EventNames(**limits), InternedTexts(**limits)
         self._layouts: dict[tuple[str, str], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
@@ -250,7 +250,7 @@ class _TraceBuilder:
             naming=self._naming.done(),
         )
 
-    def _note_others(self, events: list[Event]) -> None:
+    def _note_others(self, events: list[TraceEvent]) -> None:
         for event in events:
             if event.ph in PHASES:
                 self._broken += event.ts is None
@@ -307,7 +307,7 @@ def _number(value: Any) -> int:
     return value if is_number else NONE
 
 
-def _value(event: Event) -> float:
+def _value(event: TraceEvent) -> float:
     """The duration of a COMPLETE event, the value of a COUNTER event."""
     if event.dur is not None:
         return event.dur

@@ -88,7 +88,7 @@ class SpanIndex:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SpanRows:
     """n spans and counters: (n,) each; times in us, `first` and `last` rows of the trace."""
 
     lane: NDArray[np.int32]
@@ -172,7 +172,7 @@ def from_header(data: bytes) -> SpanIndex:
     return SpanIndex(header.file, header.size_bytes, header.lanes, header.naming, pieces, blocks)
 
 
-def rows_of(block: Any, data: bytes) -> Rows:
+def rows_of(block: Any, data: bytes) -> SpanRows:
     """Decode a block; `block` is its row of the table. Raises ValueError if it is damaged."""
     unpacker = zlib.decompressobj()
     try:
@@ -187,7 +187,7 @@ def rows_of(block: Any, data: bytes) -> Rows:
         shuffled = np.frombuffer(text[at:end], np.uint8).reshape(kind.itemsize, count)
         columns.append(np.ascontiguousarray(shuffled.T).view(kind).ravel())
         at = end
-    return Rows(np.full(count, block["lane"], np.int32), *columns)
+    return SpanRows(np.full(count, block["lane"], np.int32), *columns)
 
 
 _Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]

@@ -30,10 +30,10 @@ from profiles.formats.load_and_run.graph_shapes import compact_column, variable_
 from profiles.formats.load_and_run.numbers import to_float64
 from profiles.formats.load_and_run.profile_json import respelled
 from profiles.formats.load_and_run.profile_schema import (
-    Chunk,
     Footprint,
     Graph,
     GraphVar,
+    MemoryChunk,
     Operator,
     ProfileFile,
     Profiler,
@@ -52,13 +52,13 @@ _PARTS = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
     "operator": msgspec.json.Decoder(Operator),
     "var": msgspec.json.Decoder(GraphVar),
-    "mem_chunk": msgspec.json.Decoder(Chunk),
+    "mem_chunk": msgspec.json.Decoder(MemoryChunk),
     "device": msgspec.json.Decoder(dict[str, Times]),
     "host": msgspec.json.Decoder(dict[str, Times]),
     "opr_footprint": msgspec.json.Decoder(Footprint),
 }
 _EMPTY: dict[str, Any] = {
-    "operator": Operator(), "var": GraphVar(), "mem_chunk": Chunk(), "device": {}, "host": {},
+    "operator": Operator(), "var": GraphVar(), "mem_chunk": MemoryChunk(), "device": {}, "host": {},
     "opr_footprint": Footprint(),
 }  # fmt: skip
 _STEPS = msgspec.json.Decoder(tuple[str, ...])

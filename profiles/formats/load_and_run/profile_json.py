@@ -19,12 +19,12 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.profile_schema import (
     NOTHING,
     Footprint,
-    Layout,
     MemPlan,
     ProfileFile,
     Profiler,
     TableGraph,
     TableOperator,
+    TensorLayout,
     Times,
     Var,
 )
@@ -110,7 +110,7 @@ def _unchecked_variable(variable: Any) -> Var:
         dtype = variable["mem_plan"]["layout"]["dtype"]
     except (LookupError, TypeError):
         return Var()
-    return Var(MemPlan(Layout(dtype if isinstance(dtype, str) else None)))
+    return Var(MemPlan(TensorLayout(dtype if isinstance(dtype, str) else None)))
 
 
 def _unchecked_times(times: dict[str, Any]) -> Times:

@@ -65,7 +65,7 @@ class TableOperator(Operator, gc=False):
     output: tuple[str, ...]
 
 
-class Layout(Struct, gc=False):
+class TensorLayout(Struct, gc=False):
     """A tensor's layout."""
 
     dtype: str | None = None
@@ -74,7 +74,7 @@ class Layout(Struct, gc=False):
 class MemPlan(Struct, gc=False):
     """The memory of a variable."""
 
-    layout: Layout | None = None
+    layout: TensorLayout | None = None
 
 
 class Var(Struct, gc=False):
@@ -89,7 +89,7 @@ class Var(Struct, gc=False):
         return None if plan is None or plan.layout is None else plan.layout.dtype
 
 
-class GraphLayout(Layout, gc=False):
+class GraphLayout(TensorLayout, gc=False):
     """A layout with the shape, as JSON."""
 
     shape: Raw = NOTHING
@@ -131,7 +131,7 @@ class GraphVar(Var, gc=False):
         return tags.SHAPE.inferred_result if tags and tags.SHAPE else NOTHING
 
 
-class Chunk(Struct, gc=False):
+class MemoryChunk(Struct, gc=False):
     """A memory chunk; sizes in bytes."""
 
     size: Any = 0
@@ -151,7 +151,7 @@ class Graph(Struct, gc=False):
 
     operator: Mapping[str, Operator] = {}
     var: Mapping[str, GraphVar] = {}
-    mem_chunk: Mapping[str, Chunk] = {}
+    mem_chunk: Mapping[str, MemoryChunk] = {}
     comp_seq: tuple[str, ...] = ()
 
 

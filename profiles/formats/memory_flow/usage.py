@@ -23,7 +23,7 @@ _AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class MemoryBlocks:
     """b blocks of memory, ascending by `low`.
 
     low, high: (b,) start address and end address (exclusive)
@@ -94,7 +94,7 @@ def space_of(low: Ints, high: Ints) -> AddressSpace:
     return AddressSpace(start, end, np.cumsum(length) - length)
 
 
-def blocks_of(flow: Flow) -> Blocks:
+def blocks_of(flow: Flow) -> MemoryBlocks:
     """Group tensors into blocks; tensors with a lifetime of 0 are ignored."""
     rows = np.flatnonzero(flow.end_ns > flow.begin_ns)
     rows = rows[np.lexsort((flow.begin_ns[rows], flow.low[rows]))]
@@ -109,7 +109,7 @@ def blocks_of(flow: Flow) -> Blocks:
     is_first[1:] = (above + rank[: len(rows)])[1:] >= last_end[:-1]
     first = np.flatnonzero(is_first)
     most = np.maximum.reduceat
-    return Blocks(low[first], most(high, first), begin_ns[first], most(end_ns, first))
+    return MemoryBlocks(low[first], most(high, first), begin_ns[first], most(end_ns, first))
 
 
 def usage_of(flow: Flow) -> MemoryUsage:

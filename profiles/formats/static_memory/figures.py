@@ -18,7 +18,7 @@ OVERLAPS_LIMIT = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class PlanFigures:
     """Figures of a plan with n operators and k chunks; bytes are int64.
 
     counted: (k,) int64, the first step at which a chunk counts; counts: (k,) bool, whether it ever
@@ -41,7 +41,7 @@ class Figures:
     changes: Bools
 
 
-def figures(plan: PlanFile) -> Figures:
+def figures(plan: PlanFile) -> PlanFigures:
     """Compute the figures of a plan, in near-linear time."""
     steps, moving = len(plan.names), ~plan.is_weight
     counted = plan.begin + (plan.overwrites != NOWHERE)
@@ -55,7 +55,7 @@ def figures(plan: PlanFile) -> Figures:
     most = int(alive.max(initial=0))
     peak = int(plan.high[moving].max(initial=0))
     highest = counted[counts & (plan.high == peak)]
-    return Figures(
+    return PlanFigures(
         counted=counted,
         counts=counts,
         alive=alive,
@@ -68,13 +68,13 @@ def figures(plan: PlanFile) -> Figures:
     )
 
 
-def alive_at(plan: PlanFile, values: Figures, step: int) -> NDArray[np.intp]:
+def alive_at(plan: PlanFile, values: PlanFigures, step: int) -> NDArray[np.intp]:
     """Return the indices of the chunks that count at a step, the largest first, then by id."""
     chunks = np.flatnonzero(values.counts & (values.counted <= step) & (step < plan.end))
     return chunks[np.argsort(-plan.size[chunks], kind="stable")]
 
 
-def moments(values: Figures) -> list[tuple[int, int]]:
+def moments(values: PlanFigures) -> list[tuple[int, int]]:
     """(first, last) step of each run of operators that reach the maximum with the same chunks."""
     runs: list[tuple[int, int]] = []
     for step in values.reached.tolist():
@@ -96,7 +96,7 @@ def sharing(plan: PlanFile) -> Whole:
     return shared
 
 
-def overlaps(plan: PlanFile, values: Figures) -> tuple[list[tuple[int, int]], int]:
+def overlaps(plan: PlanFile, values: PlanFigures) -> tuple[list[tuple[int, int]], int]:
     """Pairs of chunks (indices) that count at the same time on the same bytes, and their number.
 
     The result is empty if and only if no chunks overlap. Otherwise the number is a lower bound: a

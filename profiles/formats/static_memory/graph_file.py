@@ -39,7 +39,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """The operator of one step and its outputs, in order."""
 
     id: str
@@ -51,7 +51,7 @@ _DECODER = msgspec.json.Decoder(PlanGraph)
 _SHAPE = msgspec.json.Decoder(tuple[int, ...])
 
 
-def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[Step, ...]:
+def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[PlanStep, ...]:
     """Return the steps of the graph that belongs to a plan with operators of these names.
 
     Raises ProfileFormatError: graph_unreadable; not_a_profile for the graph of another plan.
@@ -70,7 +70,7 @@ def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[Step, ...]:
             if key in variables:
                 variables[key].last = step
     return tuple(
-        Step(
+        PlanStep(
             id=str(operator.id),
             type=operator.type,
             outputs=tuple(variables[key] for key in operator.output if key in variables),

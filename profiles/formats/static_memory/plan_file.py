@@ -31,7 +31,7 @@ _MOST_DIGITS = 16
 NOWHERE = -1
 
 
-class _Chunk(Struct, gc=False):
+class _PlanChunk(Struct, gc=False):
     id: str
     type: Literal["static_mem", "weight_mem"]
     time_begin: str
@@ -41,14 +41,14 @@ class _Chunk(Struct, gc=False):
     overwrite_dest_id: str
 
 
-class _Operator(Struct, gc=False):
+class _PlanOperator(Struct, gc=False):
     id: str
     name: str
 
 
 class _PlanJson(Struct, gc=False):
-    opr: dict[str, _Operator]
-    chunk: dict[str, _Chunk]
+    opr: dict[str, _PlanOperator]
+    chunk: dict[str, _PlanChunk]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class PlanFile:
 
 _DECODER = msgspec.json.Decoder(_PlanJson)
 _LOOSE = msgspec.json.Decoder(dict[str, Any])
-_ENTRY: dict[str, type[Struct]] = {"opr": _Operator, "chunk": _Chunk}
+_ENTRY: dict[str, type[Struct]] = {"opr": _PlanOperator, "chunk": _PlanChunk}
 #: a key that each entry has once: if it occurs more often than there are entries, an id is
 #: duplicated
 _KEYS = {"opr": re.compile(rb'"name"\s*:'), "chunk": re.compile(rb'"time_begin"\s*:')}
@@ -149,7 +149,9 @@ def _named(section: str, key: object) -> str:
     return f"{kind} {str(key)[:40]!r}"
 
 
-def _check_entries(section: str, entries: Mapping[str, _Operator | _Chunk], data: bytes) -> None:
+def _check_entries(
+    section: str, entries: Mapping[str, _PlanOperator | _PlanChunk], data: bytes
+) -> None:
     most = MOST_OPERATORS if section == "opr" else MOST_CHUNKS
     if len(entries) > most:
         raise _wrong("static_memory_many", f"It has {len(entries)} entries in “{section}”.")
@@ -174,7 +176,7 @@ def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
     return np.array(texts, dtype=np.bytes_).astype(np.int64) if texts else np.zeros(0, np.int64)
 
 
-def _names(operators: Mapping[str, _Operator]) -> tuple[str, ...]:
+def _names(operators: Mapping[str, _PlanOperator]) -> tuple[str, ...]:
     """Names by step; raises if the ids are not consecutive from 0."""
     keys = list(operators)
     steps = _numbers(keys, lambda at: f"The id of {_named('opr', keys[at])}")
@@ -187,7 +189,7 @@ def _names(operators: Mapping[str, _Operator]) -> tuple[str, ...]:
     return tuple([names[index] for index in order.tolist()])
 
 
-def _columns(chunks: Sequence[_Chunk], names: tuple[str, ...]) -> PlanFile:
+def _columns(chunks: Sequence[_PlanChunk], names: tuple[str, ...]) -> PlanFile:
     def column(field: str, texts: Sequence[str] = ()) -> Whole:
         values = texts or [getattr(chunk, field) for chunk in chunks]
         return _numbers(values, lambda at: f"{field} of {_named('chunk', chunks[at].id)}")

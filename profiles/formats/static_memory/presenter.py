@@ -112,7 +112,7 @@ class _PlanNames:
     """Looks up names and types of the operators and tensors of one plan."""
 
     def __init__(self, plan: StaticMemory, data: ProfileData) -> None:
-        self.names: Mapping[int, str] = _Names(
+        self.names: Mapping[int, str] = _OperatorNames(
             {operator.step: operator.name for operator in plan.operators}
         )
         self.types = {operator.step: operator.type for operator in plan.operators}
@@ -169,7 +169,7 @@ class _PlanNames:
         return search == str(chunk.id) or any(needle in name.casefold() for name in names)
 
 
-class _Names(dict[int, str]):
+class _OperatorNames(dict[int, str]):
     """Names of operators by step; a dash for operators that were left out."""
 
     def __missing__(self, step: int) -> str:

@@ -17,14 +17,14 @@ from profiles.analysis.data import ProfileData
 from profiles.formats.columns import MISSING
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.static_memory.figures import (
-    Figures,
+    PlanFigures,
     alive_at,
     figures,
     moments,
     overlaps,
     sharing,
 )
-from profiles.formats.static_memory.graph_file import Step, Variable, read_graph
+from profiles.formats.static_memory.graph_file import PlanStep, Variable, read_graph
 from profiles.formats.static_memory.plan_file import NOWHERE, PlanFile, read_plan
 from profiles.formats.static_memory.tensors import element_bytes, tensors_of
 
@@ -170,7 +170,7 @@ class StaticMemory(Struct, frozen=True):
     chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
 
 
-def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -> StaticMemory:
+def summarize(plan: PlanFile, steps: Sequence[PlanStep] | None, state: GraphState) -> StaticMemory:
     """Return the summary of a plan; `steps` come from its graph.json, None without one."""
     values = figures(plan)
     pairs, overlapping = overlaps(plan, values)
@@ -213,7 +213,7 @@ def summarize(plan: PlanFile, steps: Sequence[Step] | None, state: GraphState) -
     )
 
 
-def _kept(plan: PlanFile, values: Figures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
+def _kept(plan: PlanFile, values: PlanFigures, runs: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
     """The indices of the chunks in the summary, ascending."""
     if len(plan.ids) <= min(CHUNKS_LIMIT, WEIGHTS_LIMIT):
         return np.arange(len(plan.ids))
@@ -226,7 +226,7 @@ def _kept(plan: PlanFile, values: Figures, runs: Sequence[tuple[int, int]]) -> N
 
 
 def _chunks(
-    plan: PlanFile, values: Figures, kept: NDArray[np.intp], tensors: Mapping[int, Variable]
+    plan: PlanFile, values: PlanFigures, kept: NDArray[np.intp], tensors: Mapping[int, Variable]
 ) -> tuple[ChunkRow, ...]:
     shares = sharing(plan)
     rows = []
@@ -252,7 +252,7 @@ def _chunks(
     return tuple(rows)
 
 
-def _moment(plan: PlanFile, values: Figures, run: tuple[int, int]) -> MomentRow:
+def _moment(plan: PlanFile, values: PlanFigures, run: tuple[int, int]) -> MomentRow:
     chunk_indices = alive_at(plan, values, run[0])
     listed = chunk_indices[:MOMENT_CHUNKS_LIMIT]
     return MomentRow(
@@ -271,14 +271,14 @@ def _overlap(plan: PlanFile, one: int, other: int) -> Overlap:
     return Overlap(int(plan.ids[one]), int(plan.ids[other]), int(size))
 
 
-def _unplanned(steps: Sequence[Step]) -> int:
+def _unplanned(steps: Sequence[PlanStep]) -> int:
     outputs = [output for step in steps for output in step.outputs if not output.is_workspace]
     return sum(output.shape is None and not output.is_persistent for output in outputs)
 
 
 def _operators(
     plan: PlanFile,
-    steps: Sequence[Step] | None,
+    steps: Sequence[PlanStep] | None,
     chunks: Sequence[ChunkRow],
     runs: Sequence[MomentRow],
 ) -> tuple[OperatorRow, ...]:
@@ -300,7 +300,7 @@ def _operators(
     )
 
 
-def _first_name(step: Step) -> str:
+def _first_name(step: PlanStep) -> str:
     return _short(step.outputs[0].name) if step.outputs else ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from profiles.formats.static_memory.graph_file import Step, Variable
+from profiles.formats.static_memory.graph_file import PlanStep, Variable
 from profiles.formats.static_memory.plan_file import PlanFile
 
 #: possible sizes of an element, bytes; 0.5 for 4-bit types
@@ -21,7 +21,7 @@ _PADDED_TO = 64
 _MOST_PAIRS = 10_000
 
 
-def tensors_of(plan: PlanFile, steps: Sequence[Step]) -> dict[int, Variable]:
+def tensors_of(plan: PlanFile, steps: Sequence[PlanStep]) -> dict[int, Variable]:
     """Return the variable of each chunk, by the chunk's index, as far as it is certain."""
     variables = _weights(plan, steps)
     chunks: dict[int, list[int]] = defaultdict(list)
@@ -34,7 +34,7 @@ def tensors_of(plan: PlanFile, steps: Sequence[Step]) -> dict[int, Variable]:
     return variables
 
 
-def _written(step: Step, chunks: int) -> list[Variable]:
+def _written(step: PlanStep, chunks: int) -> list[Variable]:
     """The outputs of an operator that its chunks may hold.
 
     Workspaces are excluded if the number of chunks equals that of the other outputs.
@@ -104,7 +104,7 @@ def _lives(end: int, step: int, variable: Variable) -> bool:
     return end > variable.last
 
 
-def _weights(plan: PlanFile, steps: Sequence[Step]) -> dict[int, Variable]:
+def _weights(plan: PlanFile, steps: Sequence[PlanStep]) -> dict[int, Variable]:
     """Assign weights to chunks in the execution order of their operators.
 
     Some chunks may have no variable. If a variable fits no chunk, the order is another one, and no

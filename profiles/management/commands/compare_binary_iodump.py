@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from agent.protocol.artifacts import limit_of
-from profiles.analysis.io_dump import MAX_ERROR, Difference, Maker, compare, index_of
+from profiles.analysis.io_dump import MAX_ERROR, Producer, TensorDifference, compare, index_of
 from profiles.comparison.dumps import execution_order
 from profiles.formats.tensor_dump import Dump, DumpError, open_folder, open_zip
 from profiles.selectors import IO_DUMP_NAME, dump_of
@@ -52,7 +52,7 @@ class Command(BaseCommand):
             code = FAILED
         sys.exit(code)
 
-    def _report(self, differences: Iterator[Difference], *, all_: bool) -> int:
+    def _report(self, differences: Iterator[TensorDifference], *, all_: bool) -> int:
         total = differing = 0
         for difference in differences:
             total += 1
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         return DIFFERENT if differing else EQUAL
 
 
-def line_of(diff: Difference) -> str:
+def line_of(diff: TensorDifference) -> str:
     """Format the difference of a pair of tensors as one line."""
     step = "" if diff.step is None else f"#{diff.step} "
     line = f"{diff.status}: {step}{diff.operator} {diff.operator_type} {diff.one.name} "
@@ -80,7 +80,7 @@ def line_of(diff: Difference) -> str:
     return line
 
 
-def _open(name: str, stack: ExitStack) -> tuple[Dump, dict[int, Maker]]:
+def _open(name: str, stack: ExitStack) -> tuple[Dump, dict[int, Producer]]:
     """Open the dump of an argument, with the execution order, which is known for tasks only."""
     path = Path(name)
     if path.is_dir():

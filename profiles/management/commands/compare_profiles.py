@@ -11,7 +11,7 @@ from tabulate import tabulate
 from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
 from profiles.comparison.messages import letter, signed, signed_percent, verdict_words
 from profiles.comparison.question import RowQuery, select_rows
-from profiles.comparison.waterfall import BYS, Step, waterfall
+from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
@@ -69,7 +69,7 @@ class Command(BaseCommand):
             self.stdout.write(_rows_text(comparison, rows, other, side) + "\n")
 
 
-def _steps_text(steps: tuple[Step, ...]) -> str:
+def _steps_text(steps: tuple[WaterfallStep, ...]) -> str:
     names = {"start": "total of A", "rest": "everything else", "end": "total"}
     lines = [
         (

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.query import Query
-from profiles.analysis.text import Printed, report
+from profiles.analysis.text import PrintOptions, report
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.reader import parse
@@ -133,7 +133,7 @@ def analysis(options: Namespace) -> str:
         order=column.removeprefix("+"),
         ascending=column.startswith("+"),
     )
-    printed = Printed(
+    printed = PrintOptions(
         top=options.top,
         show_host=options.show_host,
         print_only=options.print_only or "",

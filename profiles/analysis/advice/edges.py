@@ -20,7 +20,7 @@ _DEEPEST = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Wiring:
+class OperatorEdges:
     """The edges between operators that run; operators are numbered by rows of `Operators`."""
 
     graph: ExecutedGraph

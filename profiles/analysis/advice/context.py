@@ -1,4 +1,4 @@
-"""The view of a profile that rules work on: valid times, masks of operators, edges of the graph."""
+"""The data of a profile that rules use: valid times, masks of operators, edges of the graph."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.analysis.advice.edges import OperatorEdges
 from profiles.analysis.advice.finding import Finding, RunFacts
 from profiles.analysis.advice.operator_types import GLUE
-from profiles.analysis.advice.wiring import Wiring
 from profiles.analysis.cumulative import LONGEST_S, sound_rows
 from profiles.analysis.data import ProfileData
 from profiles.formats.columns import TextColumn
@@ -33,7 +33,7 @@ _TRAINING_NAME = "backward."
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
+class LaneUsage:
     """The valid intervals of one side.
 
     span_s: from the first start to the last end, 0 without intervals
@@ -54,7 +54,7 @@ class Lanes:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class RuleContext:
     """A profile with the derived data that rules use. Masks and times are (n,), by row of
     `ProfileColumns`.
 
@@ -89,11 +89,11 @@ class Scene:
         return self.of_types(GLUE)
 
     @cached_property
-    def device(self) -> Lanes:
+    def device(self) -> LaneUsage:
         return _lanes(self.graph.device)
 
     @cached_property
-    def host(self) -> Lanes:
+    def host(self) -> LaneUsage:
         return _lanes(self.graph.host)
 
     @cached_property
@@ -102,8 +102,8 @@ class Scene:
         return self.graph.operator_of_row(len(self.data.columns))
 
     @cached_property
-    def wiring(self) -> Wiring:
-        return Wiring(self.graph)
+    def edges(self) -> OperatorEdges:
+        return OperatorEdges(self.graph)
 
     @property
     def is_measurable(self) -> bool:
@@ -181,7 +181,7 @@ def _sound(times_s: Floats) -> Floats:
         return np.where((times_s > 0) & (times_s <= LONGEST_S), times_s, 0.0)
 
 
-def _lanes(intervals: Intervals) -> Lanes:
+def _lanes(intervals: Intervals) -> LaneUsage:
     with np.errstate(invalid="ignore"):
         sound = (
             (intervals.start_s >= 0)
@@ -189,11 +189,11 @@ def _lanes(intervals: Intervals) -> Lanes:
             & (intervals.end_s <= LONGEST_S)
         )
     if not sound.any():
-        return Lanes(0.0, 0.0, 0.0, 0)
+        return LaneUsage(0.0, 0.0, 0.0, 0)
     start, end = intervals.start_s[sound], intervals.end_s[sound]
     lane = intervals.lanes.codes[sound]
     present = np.unique(lane)
-    return Lanes(
+    return LaneUsage(
         span_s=float(end.max() - start.min()),
         busy_s=max(_busy_s(start[lane == code], end[lane == code]) for code in present),
         first_s=float(start.min()),
