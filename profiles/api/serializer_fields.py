@@ -55,7 +55,8 @@ def answer_of(cls: type) -> type[serializers.Serializer]:
 
 def _name(cls: type) -> str:
     """Return the schema name: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`."""
-    package = cls.__module__.split(".")[1].title().replace("_", "").removesuffix("s")
+    folder = cls.__module__.split(".")[-2].removeprefix("chrome_")
+    package = folder.title().replace("_", "")
     return cls.__name__ if cls.__name__.startswith(package) else package + cls.__name__
 
 

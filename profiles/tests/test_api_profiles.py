@@ -8,6 +8,10 @@ from rest_framework.test import APIClient
 
 from accounts.models import AuditEntry
 from profiles.actors import build_opened
+from profiles.api.serializer_fields import answer_of
+from profiles.formats.chrome_trace.summary import LaneRow, TraceSummary
+from profiles.formats.memory_flow.summary import TagRow
+from profiles.formats.static_memory.summary import OperatorRow
 from profiles.models import AttemptMeasurement
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.opened import file_body, make_opened, make_upload
@@ -263,3 +267,16 @@ def test_an_administrator_who_deletes_anothers_profile_is_noted(alice, opened):
     own = make_opened(alice, SECOND)
     assert caller(alice).delete(f"{ROOT}opened/{own.pk}/").status_code == 204
     assert AuditEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("struct", "name"),
+    [
+        (TraceSummary, "TraceSummary"),
+        (LaneRow, "TraceLaneRow"),
+        (TagRow, "MemoryFlowTagRow"),
+        (OperatorRow, "StaticMemoryOperatorRow"),
+    ],
+)
+def test_schema_names_of_structs_begin_with_their_format(struct, name):
+    assert answer_of(struct).__name__ == name
