@@ -15,7 +15,7 @@ from profiles.models import AttemptMeasurement, Profile
 from tasks.models import Attempt, Task, TaskFile
 from webprofile.errors import DomainError
 
-#: tasks that are read from the database at once
+#: number of tasks that are read from the database at once
 PIECE = 200
 
 Columns = Sequence[Column]

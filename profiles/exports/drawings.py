@@ -1,4 +1,4 @@
-"""Pictures of a profile as numbers that a template draws as SVG, without any script."""
+"""Charts of the report: numbers from which a template draws SVG without a script."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from profiles.formats.columns import Side
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.presenters.time_axis import Tick, time_axis
 
-#: the rest is one bar
+#: maximum number of bars; the remaining types share one more bar
 MOST_TYPES = 15
 CURVE_POINTS = 400
-#: bars of a timeline; those that have a name when pointed at
+#: maximum number of bars of a timeline, and of those with a tooltip
 MOST_BARS, MOST_NAMED = 3_000, 150
 WIDTH, LANE_HEIGHT = 1_000.0, 26.0
 CURVE_WIDTH, CURVE_HEIGHT = 1_000.0, 260.0
@@ -26,7 +26,11 @@ MEMORY_HEIGHT = 200.0
 
 @dataclass(frozen=True)
 class TypeBar:
-    """width: of 1,000 for the longest; share: of the side's total"""
+    """The time of one type.
+
+    width: of 1,000 for the longest bar
+    share: of the side's total
+    """
 
     name: str
     operators: int
@@ -37,7 +41,7 @@ class TypeBar:
 
 
 def type_bars(data: ProfileData, side: Side) -> list[TypeBar]:
-    """Time by operator type, the longest first; what is beyond MOST_TYPES is one bar."""
+    """Return the time by operator type, longest first; types beyond MOST_TYPES share one bar."""
     types = time_by_type(data.columns.types, data.columns.times(side))
     longest = float(types.times_s.max(initial=0.0))
     total = types.total_s
@@ -59,7 +63,7 @@ def type_bars(data: ProfileData, side: Side) -> list[TypeBar]:
 
 @dataclass(frozen=True)
 class Milestone:
-    """`operators` make `percent` of the time; x, y: where on the curve"""
+    """A point of the curve: `operators` take `percent` of the time; x, y: its position."""
 
     percent: int
     operators: int
@@ -69,7 +73,11 @@ class Milestone:
 
 @dataclass(frozen=True)
 class CumulativeDrawing:
-    """path: SVG, in a box of CURVE_WIDTH x CURVE_HEIGHT; operators: how many there are"""
+    """The cumulative share of the time, by number of operators.
+
+    path: SVG path in a box of CURVE_WIDTH x CURVE_HEIGHT
+    operators: number of operators
+    """
 
     path: str
     milestones: tuple[Milestone, ...]
@@ -77,7 +85,7 @@ class CumulativeDrawing:
 
 
 def curve(data: ProfileData, side: Side) -> CumulativeDrawing | None:
-    """The cumulative share over the number of operators; None if nothing took any time."""
+    """Return the cumulative share by number of operators; None if nothing took any time."""
     curve = cumulative(data.columns.times(side))
     count = len(curve.rows)
     if not count or curve.total_s <= 0:
@@ -99,7 +107,7 @@ def curve(data: ProfileData, side: Side) -> CumulativeDrawing | None:
 
 @dataclass(frozen=True)
 class NamedBar:
-    """A bar that tells its operator when pointed at. Times in µs."""
+    """A bar with a tooltip that names its operator. Times in µs."""
 
     name: str
     type: str
@@ -111,7 +119,9 @@ class NamedBar:
 
 @dataclass(frozen=True)
 class LaneDrawing:
-    """One lane, LANE_HEIGHT high at `y`. Paths in a box that is WIDTH wide; empty without bars."""
+    """One lane, LANE_HEIGHT high at `y`, with paths in a box of width WIDTH; paths are empty
+    without bars.
+    """
 
     side: Side
     name: str
@@ -126,7 +136,11 @@ class LaneDrawing:
 
 @dataclass(frozen=True)
 class TimelineDrawing:
-    """ticks: (x, µs); left_out: intervals that are none"""
+    """The timeline of one iteration.
+
+    ticks: (x, µs)
+    left_out: number of invalid intervals
+    """
 
     lanes: tuple[LaneDrawing, ...]
     height: float
@@ -137,7 +151,7 @@ class TimelineDrawing:
 
 
 def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
-    """Lanes of host and device; None if nothing can be drawn."""
+    """Return the lanes of host and device; None if nothing can be drawn."""
     drawn = timeline(data.graph, data.columns.types, limit=MOST_BARS)
     if not len(drawn.bars) or drawn.span_us < FINEST_US:
         return None
@@ -171,7 +185,9 @@ def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
 
 
 def _paths(drawn: Timeline, places: NDArray[np.intp], y: float) -> tuple[str, str, str]:
-    """Bars as rectangles: computing, waiting, copying. A merged bar shows its parts in a row."""
+    """Return the bars as paths of rectangles: computing, waiting, copying. A merged bar shows these
+    parts side by side.
+    """
     bars, scale = drawn.bars, WIDTH / drawn.span_us
     work, wait, copy = list[str](), list[str](), list[str]()
     for place in places.tolist():
@@ -189,7 +205,7 @@ def _box(x: float, end: float, y: float) -> str:
 
 
 def _named(data: ProfileData, drawn: Timeline) -> dict[int, list[NamedBar]]:
-    """The longest bars of single operators, by lane."""
+    """Return the longest bars of single operators, by lane."""
     bars, columns, scale = drawn.bars, data.columns, WIDTH / drawn.span_us
     single = np.flatnonzero(bars.counts == 1)
     spans = (bars.end_us - bars.start_us)[single]
@@ -215,7 +231,7 @@ def _first_rows(bars: Bars) -> NDArray[np.int64]:
 
 
 def _ticks(span_us: float) -> tuple[tuple[float, float], ...]:
-    """Four to nine round times; none at the right end, where its text has no room."""
+    """Return four to nine round times; none at the right end, where a label has no room."""
     places = [(round(us / span_us * WIDTH, 2), us) for us in _round_times(span_us)]
     return tuple((x, us) for x, us in places if x < 0.93 * WIDTH)
 
@@ -229,9 +245,11 @@ def _round_times(span_us: float) -> Iterator[float]:
 
 @dataclass(frozen=True)
 class MemoryDrawing:
-    """path: the line in a box of WIDTH x MEMORY_HEIGHT, a step a moment; area: down to the axis
+    """Bytes held over time.
 
-    peak_x: where the peak begins
+    path: a line of steps in a box of WIDTH x MEMORY_HEIGHT
+    area: the same, closed down to the axis
+    peak_x: start of the peak
     """
 
     path: str
@@ -241,7 +259,7 @@ class MemoryDrawing:
 
 
 def memory_drawing(summary: MemoryFlowSummary) -> MemoryDrawing | None:
-    """The curve up to the peak's height; None where nothing was ever held."""
+    """Return the curve, scaled to the peak; None if nothing was ever held."""
     curve = summary.curve
     length_s = summary.end_s - summary.begin_s
     if not curve.at_s or length_s <= 0 or summary.peak_bytes <= 0:

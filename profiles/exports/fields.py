@@ -1,4 +1,4 @@
-"""What every export tells of an operator: one list of fields, for CSV, JSON and their page."""
+"""Fields of an operator in exports: one list for CSV, JSON and the page that describes them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
 from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn, taken
 
-#: grows when a field changes its meaning; a new field is no reason
+#: version of the fields; increased when a field changes its meaning, not for a new field
 VERSION = 1
 
 Kind = Literal["text", "json", "count", "number"]
@@ -24,9 +24,9 @@ Rows = NDArray[np.intp]
 class Field:
     """One field of an operator.
 
-    key: its name; in JSON the part before the first `.` is an object
-    kind: `text`; `json`, a text that is compact JSON; `count`, a whole number; `number`, float64
-    help: one English sentence, with the unit's name in it; a text of the catalogue
+    key: its name; in JSON, the part before the first `.` is an object
+    kind: `text`; `json`, a text of compact JSON; `count`, a whole number; `number`, float64
+    help: one English sentence that names the unit; translated on pages
     """
 
     key: str
@@ -35,7 +35,7 @@ class Field:
 
     @property
     def heading(self) -> str:
-        """The title of its column in CSV: the key ends in the unit."""
+        """Return the title of the column in CSV; the key ends with the unit."""
         return self.key.replace(".", "_")
 
 
@@ -44,7 +44,7 @@ class FieldValues:
     """The m values of one field.
 
     values: (m,) int64 or float64, or m texts
-    present: (m,) bool; where false the profile does not tell, which is not the same as nan
+    present: (m,) bool; False where the profile has no value, which differs from nan
     """
 
     field: Field
@@ -52,14 +52,14 @@ class FieldValues:
     present: NDArray[np.bool_]
 
     def optional(self) -> list[Any]:
-        """The m values, None where absent."""
+        """Return the m values, None where a value is absent."""
         values = self.values.tolist() if isinstance(self.values, np.ndarray) else self.values
         pairs = zip(values, self.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]
 
 
 def gettext_noop(text: str) -> str:
-    """Mark a text for the catalogue; the page of exports translates it, files have it as it is."""
+    """Mark a text for translation; the page of exports translates it, files keep it in English."""
     return text
 
 
@@ -77,7 +77,7 @@ _SHARE = {
     "device": gettext_noop("Self time / total of all operators on the device."),
     "host": gettext_noop("Self time / total of all operators on the host."),
 }
-#: key, kind, help; of both sides
+#: key, kind and help of the fields that both sides have
 _OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
     (
         "kern_s",
@@ -156,7 +156,7 @@ FIELDS: tuple[Field, ...] = (
     Field("params", "json", gettext_noop("Parameters of the operator.")),
 )
 
-#: of CSV alone, behind the others and the same in each row: JSON has `meta`
+#: last columns of CSV, the same in each row; JSON has them once, in `meta`
 SOURCE_FIELDS: tuple[Field, ...] = (
     Field("model", "text", gettext_noop("File name of the task's model or script.")),
     Field("title", "text", gettext_noop("Title of the task, or name of an opened profile.")),
@@ -212,17 +212,21 @@ def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
 
 
 def _steps(data: ProfileData, rows: Rows) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Counted without gaps over all operators that run, as the file's own numbers are not."""
+    """Return the places of operators in the order of execution, and whether they have one.
+
+    Places have no gaps, unlike the step numbers in the file.
+    """
     place = np.full(len(data.graph.operators) + 1, MISSING, dtype=np.int64)
     order = data.graph.execution_order()
     place[order] = np.arange(len(order))
-    steps = place[_graph_rows(data, rows)]  # MISSING is the last one, which has none
+    # MISSING (-1) selects the last element, which has no step
+    steps = place[_graph_rows(data, rows)]
     return steps, steps != MISSING
 
 
 def _params(data: ProfileData, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
     params = data.graph.operators.params
-    # the last one, which has none, stands for what is in no graph
+    # the last element, without a value, stands for operators that are in no graph
     all_of_them = TextColumn(np.append(params.codes, np.int32(MISSING)), params.values)
     return _column(all_of_them, _graph_rows(data, rows))
 
@@ -263,11 +267,11 @@ def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
 
 
 def as_json(value: object) -> str:
-    """Compact JSON, for fields of kind `json`."""
+    """Return compact JSON, for fields of kind `json`."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-#: of one group; `time_s` is the aggregate of self times on the side that was asked for
+#: fields of a group; `time_s` is the aggregate of self times on the selected side
 GROUP_FIELDS: tuple[Field, ...] = (
     Field("type", "text", ""),
     Field("operators", "count", ""),
@@ -279,14 +283,18 @@ GROUP_FIELDS: tuple[Field, ...] = (
 
 @dataclass(frozen=True, eq=False)
 class ExportRows:
-    """rows: (m,) rows of `ProfileColumns`; groups: None where single operators were asked for."""
+    """The exported rows.
+
+    rows: (m,) rows of `ProfileColumns`
+    groups: None if single operators were requested
+    """
 
     rows: Rows
     groups: Selection | None = None
 
 
 def group_columns(groups: Selection) -> list[list[Any]]:
-    """The values of each of `GROUP_FIELDS`; None where the profile does not tell."""
+    """Return the values of each of `GROUP_FIELDS`; None where the profile has no value."""
     return [
         [text or "" for text in groups.types.texts()],
         groups.counts.tolist(),
@@ -301,7 +309,7 @@ def group_columns(groups: Selection) -> list[list[Any]]:
 
 
 def group_rows(groups: Selection) -> Iterator[dict[str, Any]]:
-    """The same as one mapping for each group."""
+    """Return one mapping for each group."""
     keys = [field.key for field in GROUP_FIELDS]
     for row in zip(*group_columns(groups), strict=True):
         yield dict(zip(keys, row, strict=True))

@@ -1,4 +1,4 @@
-"""A profile as a file of each format; for the site and for `manage.py export`."""
+"""Export a profile in each format, for the site and for `manage.py export`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A profile as one JSON object, for programs."""
+"""Export a profile as one JSON object for programs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,20 +17,20 @@ _SIDES: tuple[Side, Side] = ("device", "host")
 def to_json(
     data: ProfileData, rows: ExportRows, values: Sequence[FieldValues], meta: Mapping[str, Any]
 ) -> bytes:
-    """Return UTF-8 JSON with these members; numbers read back as the same float64.
+    """Return UTF-8 JSON with these members; numbers are read back as the same float64.
 
-    format, version: what this is; a program that knows another version should stop
-    meta: where the profile is from (`provenance`)
+    format, version: identify the format; a program should stop at another version
+    meta: origin of the profile (`provenance`)
     totals: `device_s`, `host_s`; of all operators, also of those that are not listed; times are
-        medians over passes, or those of the pass which the address asks for
+        medians over passes, or those of the selected pass
     passes: names of the profiled passes
     left_out: files that could not be merged, {"name", "code", "why"}
-    operators: those asked for, in the order asked for; `device.passes_s` and `host.passes_s` are
-        the self times in each pass. A number that the profile does not tell, and nan and infinity,
-        which JSON cannot hold, are null.
+    operators: the selected operators in the selected order; `device.passes_s` and `host.passes_s`
+        are the self times in each pass. A number that the profile lacks is null, and so are nan and
+        infinity, which JSON cannot represent.
     groups: by operator type, the longest first: {"type", "operators", "device_s", "host_s"}, sums
-        over the operators that are listed
-    aggregate: null, or the groups that were asked for (`fields.GROUP_FIELDS`)
+        over the listed operators
+    aggregate: null, or the selected groups (`fields.GROUP_FIELDS`)
     """
     columns = data.columns
     document = {
@@ -50,7 +50,7 @@ def to_json(
 
 
 def groups(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
-    """Sums over the operators of each type, the longest on the device first."""
+    """Return sums over the operators of each type, the longest on the device first."""
     types = data.columns.types
     codes = types.codes[rows]
     order = np.argsort(codes, kind="stable")
@@ -75,7 +75,7 @@ def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
 def operators_as_json(
     data: ProfileData, rows: Rows, values: Sequence[FieldValues]
 ) -> list[dict[str, Any]]:
-    """The operators of `to_json`; their JSON texts stay as they are, for `msgspec` to write."""
+    """Return the operators of `to_json`; their JSON texts are kept as they are for `msgspec`."""
     made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]
     for value in values:
         place, _, key = value.field.key.rpartition(".")

@@ -1,4 +1,4 @@
-"""Results of many tasks as one table: the fields, and writers that keep no more than a piece."""
+"""Fields and writers of the table of many tasks; a writer keeps at most one piece in memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
@@ -11,15 +11,15 @@ from profiles.exports.csv_file import CsvWriter
 from profiles.exports.fields import FIELDS, Field
 
 FORMAT = "megengine-web-profile-results"
-#: grows when a field changes its meaning; a new field is no reason
+#: version of the fields; increased when a field changes its meaning, not for a new field
 VERSION = 1
-#: of a row group of Parquet, and so of what is kept in memory
+#: rows of a row group of Parquet, which is the maximum kept in memory
 GROUP_ROWS = 50_000
 
-#: of m rows, the values of one field, None where nothing is told: what writers take pieces of
+#: the values of one field for m rows, None where a value is absent; writers take lists of these
 Column = Sequence[Any]
 
-#: of a task, before its operators' fields
+#: fields of a task in rows of operators, before the fields of the operator
 TASK_FIELDS: tuple[Field, ...] = (
     Field("task", "count", "Number of the task."),
     Field("title", "text", "The owner's words."),
@@ -33,7 +33,7 @@ TASK_FIELDS: tuple[Field, ...] = (
     Field("seed", "text", "Of random inputs; digits, since it may have 19."),
     Field("submitted_at", "text", "When it was submitted, ISO 8601 in UTC."),
 )
-#: of a task as a whole
+#: fields of a task in rows of tasks
 RESULT_FIELDS: tuple[Field, ...] = (
     Field("status", "text", "initiated, waiting, running, succeeded, failed or cancelled."),
     Field("reason", "text", "Code of why it failed."),
@@ -55,7 +55,7 @@ RESULT_FIELDS: tuple[Field, ...] = (
     Field("device_total_s", "number", "Self times of all operators on the device, seconds."),
     Field("host_total_s", "number", "Self times of all operators on the host, seconds."),
 )
-#: what makes one row: a task or an operator
+#: fields by the kind of row: a task or an operator
 ROWS: Mapping[str, tuple[Field, ...]] = {
     "task": TASK_FIELDS + RESULT_FIELDS,
     "operator": TASK_FIELDS + FIELDS,
@@ -63,7 +63,7 @@ ROWS: Mapping[str, tuple[Field, ...]] = {
 
 
 class JsonWriter:
-    """An array with one object a line; nan and infinity, which JSON cannot hold, are null."""
+    """Write a JSON array with one object per line; nan and infinity, which JSON lacks, are null."""
 
     def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
         self._stream = stream
@@ -85,7 +85,7 @@ class JsonWriter:
 
 
 class ParquetWriter:
-    """One row group for each `GROUP_ROWS` rows; the schema carries each field's explanation."""
+    """Write one row group per `GROUP_ROWS` rows; the schema has the description of each field."""
 
     def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
         types = {"text": pa.string(), "json": pa.string(), "count": pa.int64()}

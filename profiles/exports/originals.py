@@ -1,4 +1,4 @@
-"""The raw files of a profile: what MegEngine wrote, byte for byte."""
+"""The raw files of a profile, as MegEngine wrote them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from profiles.formats.detection import FileKind
 from profiles.models import Profile
 from tasks.models import Artifact
 
-#: of artifacts; every other raw one is a profiled pass
+#: kind by name of artifact; any other raw artifact is a profiled pass
 _KINDS: dict[str, FileKind] = dict(zip(TRACE_NAMES, ("trace", "memory_flow"), strict=True))
 
 
 @dataclass(frozen=True)
 class Original:
-    """A file of a run: its number, kind, what it is called, where it lies.
+    """A file of a run: number, kind, name, and key in object storage.
 
-    number: that of the pass for profiled passes of an attempt
+    number: for profiled passes of an attempt, the number of the pass
     """
 
     number: int
@@ -30,14 +30,14 @@ class Original:
 
     @property
     def ending(self) -> str:
-        """`.json` of the first file, `-2.svg` of a later one."""
+        """Return the ending for downloads: `.json` for the first file, `-2.svg` for a later one."""
         suffix = PurePath(self.name).suffix.lower()
         suffix = suffix if suffix in (".json", ".svg") else ".json"
         return suffix if self.number == 1 else f"-{self.number}{suffix}"
 
 
 def are_of_trace(profile: Profile, passes: Sequence[str]) -> bool:
-    """Whether the operators are those of a trace; `passes` as in `ProfileData`."""
+    """Whether the operators are those of a trace. passes: as in `ProfileData`"""
     lead = {profile.object_key(name) for name in passes[:1]}
     return any(
         original.kind == "trace" and original.key in lead for original in originals_of(profile)
@@ -45,7 +45,7 @@ def are_of_trace(profile: Profile, passes: Sequence[str]) -> bool:
 
 
 def originals_of(profile: Profile) -> list[Original]:
-    """The raw files of a profile, by their numbers."""
+    """Return the raw files of a profile, sorted by number."""
     if profile.upload is not None:
         return [
             Original(file.number, file.kind, file.name, file.size_bytes, file.object_key)
@@ -76,9 +76,9 @@ def _of(artifact: Artifact, number: int) -> Original:
 
 
 def own_names(profile: Profile | None) -> dict[str, str]:
-    """{stored name: what its owner calls it} for the files of an opened profile.
+    """Return {stored name: name at upload} for the files of an import.
 
-    Files of one name have their number behind it.
+    Files with equal names are distinguished by their numbers.
     """
     files = list(profile.upload.files.all()) if profile and profile.upload else []
     counts = Counter(file.name for file in files)
@@ -89,7 +89,7 @@ def own_names(profile: Profile | None) -> dict[str, str]:
 
 
 def with_own_names(data: ProfileData, profile: Profile | None) -> ProfileData:
-    """The same data; passes and files left out have the names that their owner knows."""
+    """Return the same data, in which passes and files left out have their names at upload."""
     names = own_names(profile)
     if not names:
         return data

@@ -1,4 +1,4 @@
-"""Where a profile is from: what every export tells beside the numbers."""
+"""The origin of a profile, which all exports contain."""
 
 import re
 from typing import Any
@@ -16,9 +16,10 @@ _LONGEST_NAME = 80
 
 
 def provenance(profile: Profile) -> dict[str, Any]:
-    """JSON: title, source, and what is known of device, versions, command, files, checksums, dates.
+    """Return title, source, and all known facts about device, versions, command, files, checksums,
+    dates.
 
-    Times are ISO 8601 in UTC. Nothing in it names a user.
+    Times are ISO 8601 in UTC. No value names a user.
     """
     known = {
         "title": title_of(profile),
@@ -81,14 +82,16 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def title_of(profile: Profile) -> str:
-    """The model's or the program's file name, or what its owner calls an opened profile."""
+    """Return the file name of the model or program, or the name that the owner gave an import."""
     if profile.attempt is not None:
         return profile.attempt.task.model_name
     return profile.upload.name if profile.upload else ""
 
 
 def file_name(profile: Profile, ending: str) -> str:
-    """`resnet18-task-7.csv`, `mine-opened-3.csv`: letters of any script, digits, `_.+-`."""
+    """Return a file name: `resnet18-task-7.csv`, `mine-opened-3.csv`; letters of any script,
+    digits, `_.+-`.
+    """
     stem = title_of(profile)
     for suffix in (".mge", ".json", ".py", ".zip"):
         stem = stem.removesuffix(suffix)

@@ -1,4 +1,4 @@
-"""One HTML file with everything that a reader needs offline: no request, no script needed."""
+"""The report: one HTML file for offline reading, without requests or scripts."""
 
 import base64
 import hashlib
@@ -27,23 +27,24 @@ from profiles.presenters.charts import pass_sentence
 from profiles.presenters.formatting import shortened, visible
 from profiles.presenters.statistics import is_one_sample, side_statistics, total_words
 
-#: more make the file large and slow; CSV has all
+#: maximum number of operators; more make the file large and slow; CSV has all
 MOST_ROWS = 2_000
-#: of one operator
+#: maximum length of the name of an operator, in characters
 _MOST_TENSORS = 6
 SIDES: tuple[Side, Side] = ("device", "host")
 
 
 def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | None = None) -> str:
-    """Return the report in the reader's language.
+    """Return the report in the user's language.
 
-    meta: `provenance`; profile: None for a file that is no row here
+    meta: `provenance`
+    profile: None for a file that is not in the database
     """
     script = render_to_string("profiles/report.js").strip()
     facts = facts_of(profile) if profile else of_trace(data)
     context = {
         "language": translation.get_language() or "en",
-        "script": mark_safe(script),  # a file of our own
+        "script": mark_safe(script),  # a file of this repository
         "script_hash": _sha256(script),
         "meta": meta,
         "facts": _facts(meta),
@@ -69,7 +70,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
 
 
 def _memory_flow(data: ProfileData) -> dict[str, Any]:
-    """The part about memory over time; empty where no such file is in the run."""
+    """Return the context of the section on memory over time; empty if the run has no such file."""
     flow = memory_flow_view(data, FlowQuery())
     if flow is None:
         return {}
@@ -87,7 +88,7 @@ def _sha256(script: str) -> str:
 
 
 def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Provenance as rows; those that are not known are left out."""
+    """Return the provenance as rows, without unknown facts."""
     rows = [
         (_("Task"), f"#{meta['task']}" if "task" in meta else ""),
         (_("Address"), meta.get("url", "")),
@@ -114,7 +115,7 @@ def _passes(data: ProfileData) -> list[dict[str, Any]]:
 
 
 def _table(data: ProfileData, side: Side) -> dict[str, Any] | None:
-    """The slowest operators of one side; None if none was timed there."""
+    """Return the slowest operators of one side; None if none was timed there."""
     selection = select(data.columns, Query(side=side))
     if not len(selection):
         return None
@@ -150,7 +151,7 @@ def _row(row: TableRow, cv: float, *, is_unstable: bool) -> dict[str, Any]:
         "bandwidth": " ".join(bandwidth(row.bandwidth_bytes_per_s)),
         "in_shapes": _shortened(row.in_shapes),
         "out_shapes": _shortened(row.out_shapes),
-        # what the table is sorted by; an absent number sorts last
+        # the sort key of the table; an absent number sorts last
         "keys": {
             "time": _key(row.self_s),
             "flo": _key(row.computation_flo),

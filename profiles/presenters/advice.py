@@ -21,9 +21,9 @@ from profiles.presenters.advice_messages import ESTIMATES, NEEDS, RULES, SEVERIT
 from profiles.presenters.formatting import bytesize, listed, seconds, shortened
 from profiles.presenters.peak_performance import roofs_of
 
-#: most operators that a finding links to; the rest is only counted
+#: maximum number of operators that a finding links to; the others are only counted
 MOST_OPERATORS = 5
-#: most findings that the top of the page lists
+#: maximum number of findings listed at the top of the page
 MOST_LINES = 3
 _LONGEST_TYPE = 60
 _SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
@@ -53,7 +53,7 @@ def facts_of(profile: Profile) -> RunFacts:
 
 
 def of_trace(data: ProfileData) -> RunFacts:
-    """What a trace itself tells: how long Python waited, of a recorded time that is not 0."""
+    """Return the facts that a trace contains: how often and how long Python waited."""
     summary = data.summary("trace", TraceSummary)
     if summary is None:
         return RunFacts()
@@ -185,7 +185,7 @@ def _overlaps(
 
 
 def _is_alternative(finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Whether it counts the time of an earlier finding that is not an alternative itself."""
+    """Whether a finding counts the time of an earlier finding that is not an alternative itself."""
     leading: list[str] = []
     for other in findings:
         is_alternative = any(rule in leading for rule in other.overlaps)

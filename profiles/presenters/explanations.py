@@ -20,7 +20,8 @@ class Explanation:
     formula: Any = ""
 
 
-#: of figures that stand with their unit; the columns of the operators' table have one for all rows
+#: explanations of figures that are displayed with their unit, unlike those in columns of the
+#: operator table
 _TIME = _("time, with its unit beside it")
 _SECONDS = _("seconds")
 _RATIO = _("per cent")

@@ -20,7 +20,7 @@ from profiles.formats.load_and_run.shapes import tensor_text
 from profiles.presenters.formatting import seconds, shortened, visible
 
 SIDES: tuple[Side, ...] = ("device", "host")
-#: most variables and parameters that are listed; the graph has all
+#: maximum number of variables and parameters that are listed; the graph has all
 _MOST = 40
 
 

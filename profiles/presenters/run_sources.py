@@ -17,10 +17,11 @@ from profiles.formats.static_memory.summary import StaticMemory, rows_of
 from profiles.models import OpenedFile, Profile
 from profiles.presenters.formatting import isolated
 
-#: fewest names for a meaningful comparison
-_NAMES_LEAST = 10
-#: of the shorter list; runs of one program share all of them, two programs a third (measured)
-_NAMES_SHARED = 0.5
+#: minimum number of names for a meaningful comparison
+_MIN_NAMES = 10
+#: minimum share of common names, of the shorter list; runs of one program share all, runs of two
+#: programs a third (measured)
+_MIN_SHARED = 0.5
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def mismatches(data: ProfileData, profile: Profile) -> list[str]:
     if profile.upload is None:
         return []
     files = _Files(data, profile)
-    warnings = (_trained_here_alone(files), _other_tensors(files), _other_plan(files))
+    warnings = (_missing_backward_pass(files), _other_tensors(files), _other_plan(files))
     return [warning for warning in warnings if warning]
 
 
@@ -85,8 +86,8 @@ class _Files:
         return isolated(self._names.get(kind, ""))
 
 
-def _trained_here_alone(files: _Files) -> str:
-    """A profile without any backward pass beside a trace with a backward pass."""
+def _missing_backward_pass(files: _Files) -> str:
+    """Return a warning if the trace has a backward pass and the profile has none; else empty."""
     data = files.data
     trace = data.summary("trace", TraceSummary)
     if trace is None or files.lead is None or files.lead.kind != "profile":
@@ -106,7 +107,7 @@ def _trained_here_alone(files: _Files) -> str:
 
 
 def _other_tensors(files: _Files) -> str:
-    """A trace whose tensors have hardly a name in common with those of the memory flow."""
+    """Return a warning if trace and memory flow share too few names of tensors; else empty."""
     data = files.data
     flow = data.summary("memory_flow", MemoryFlowSummary)
     if files.lead is None or files.lead.kind != "trace" or flow is None:
@@ -116,7 +117,7 @@ def _other_tensors(files: _Files) -> str:
     made = {tag_of(name) for name in data.columns.names}
     held = {tag_of(tensor.name) for tensor in flow.tensors} - {""}
     least = min(len(made), len(held))
-    if least < _NAMES_LEAST or len(made & held) >= _NAMES_SHARED * least:
+    if least < _MIN_NAMES or len(made & held) >= _MIN_SHARED * least:
         return ""
     return _(
         "“%(trace)s” and “%(flow)s” have few names of tensors in common: they look like those of "
@@ -125,13 +126,13 @@ def _other_tensors(files: _Files) -> str:
 
 
 def _other_plan(files: _Files) -> str:
-    """A memory plan with no operator of the table."""
+    """Return a warning if the memory plan has no operator of the table; else empty."""
     data = files.data
     plan = data.summary("static_memory", StaticMemory)
     if files.lead is None or files.lead.kind != "profile" or plan is None:
         return ""
     makers = sum(1 for operator in plan.operators if operator.makes)
-    if makers < _NAMES_LEAST or rows_of(plan, data):
+    if makers < _MIN_NAMES or rows_of(plan, data):
         return ""
     return _("No operator of the memory plan “%(plan)s” is one of “%(profile)s”.") % {
         "plan": files.name("static_memory"),

@@ -29,11 +29,11 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.formatting import isolated, seconds
 
-#: of the histogram's drawing, which is stretched to the width of the page
+#: size of the drawing of the histogram, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
 SIDES: tuple[Side, ...] = ("device", "host")
 
-#: why the time that is not attributed to operators is not shown
+#: reasons why the time that is not attributed to operators is not shown
 Withheld = Literal["disturbed", "overlap", "busy"]
 
 
@@ -61,8 +61,10 @@ class SideStatistics:
 def statistics_view(
     data: ProfileData | None, profile: Profile | None, measurement: AttemptMeasurement | None
 ) -> dict[str, Any]:
-    """Everything that `_statistics.html` shows; `data` and `profile` are None without profiled
-    passes, `measurement` without a measurement.
+    """Return the context of `_statistics.html`.
+
+    data, profile: None without profiled passes
+    measurement: None without a measurement
     """
     names = own_names(profile)
     left_out = [_left_out(file, names, data, profile) for file in data.left_out] if data else []
@@ -96,11 +98,14 @@ def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
 
 
 def total_words(statistics: SideStatistics) -> dict[str, Any]:
-    """The total of one side, as the head of a page shows it.
+    """Return the total of one side as the head of a page shows it.
 
-    value: with its unit; about: what a total is
-    note: that of several passes it is a sum of medians, and their range; empty for one pass
-    beyond: why the value lies outside of that range, else empty; row: `each`
+    value: the total with its unit
+    about: explanation of the total
+    note: for several passes, that it is a sum of medians, and the range of the passes; otherwise
+        empty
+    beyond: why the value lies outside of that range, otherwise empty
+    row: the `statistics`
     """
     unit = unit_of([statistics.total_s, statistics.lowest_s, statistics.highest_s])
     about = {
@@ -124,7 +129,7 @@ def total_words(statistics: SideStatistics) -> dict[str, Any]:
     }
 
 
-#: by the place of the sum of medians: what it is, and why it lies there
+#: texts by the place of the sum of medians: explanation of the sum, and why it lies there
 _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
     "among": (gettext_lazy("Sum of the operators’ medians; passes %(low)s to %(high)s."), ""),
     "below": (
@@ -149,10 +154,12 @@ _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
 
 
 def coverage_words(covered: Coverage, reason: Withheld | None) -> dict[str, Any]:
-    """Coverage, and the time that is not attributed to operators, as text.
+    """Return coverage, and the time that is not attributed to operators, as text.
 
-    percent, outside: medians over the passes; passes, outside_passes: their ranges, empty for one
-    withheld: why `outside` is empty; overlap: how a share can be above 100 per cent, else empty
+    percent, outside: medians over the passes
+    passes, outside_passes: their ranges, empty for one pass
+    withheld: why `outside` is empty
+    overlap: why a share is above 100 per cent, otherwise empty
     """
     times_s = (covered.outside_s, covered.lowest_outside_s, covered.highest_outside_s)
     unit = unit_of(times_s)
@@ -190,7 +197,7 @@ _OVERLAP = gettext_lazy(
 def withheld(
     data: ProfileData, covered: Coverage, measurement: AttemptMeasurement | None
 ) -> Withheld | None:
-    """Why the time that is not attributed to operators is not shown; None if it is."""
+    """Return why the time that is not attributed to operators is not shown; None if it is shown."""
     if measurement is not None and measurement.contaminations:
         return "disturbed"
     if covered.lowest_outside_s < 0:
@@ -233,7 +240,7 @@ def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
 
 
 def _other_lead(data: ProfileData, names: dict[str, str]) -> str:
-    """The file whose graph is shown, if that is not the first one."""
+    """Return the file whose graph is shown, if that is not the first one."""
     lead = data.passes[0]
     return "" if lead in (profile_name(1), *TRACE_NAMES) else names.get(lead, lead)
 
@@ -247,7 +254,7 @@ def _left_out(
         "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
         % {"name": isolated(names.get(lead, lead))},
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
-        # of an earlier version
+        # data that an earlier version wrote
         "trace_without_operators": _("No operator of it was sent to a device."),
         "trace_without_anything": _("Nothing was called while its Profiler ran."),
         "object_missing": _("It did not arrive in storage."),
@@ -260,7 +267,7 @@ def _left_out(
     return {
         "name": names.get(file.name, file.name),
         "word": words.get(file.code, _("It cannot be read.")),
-        # the word says it all
+        # the message is complete without a detail
         "detail": "" if file.code == "second_of_kind" else file.detail,
     }
 
@@ -284,7 +291,7 @@ def _second_of_kind(
 
 
 def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
-    """Bars and marks in the units of the drawing, and the same as rows of a table."""
+    """Return bars and marks in the units of the drawing, and the same as rows of a table."""
     bins = row.histogram
     if not bins or row.median_ms is None:
         return None

@@ -11,8 +11,10 @@ _STEPS = (1, 2, 5, 10)
 
 
 class Tick(NamedTuple):
-    """percent: position, as text; anchor: the end of the label at this position, an SVG
-    `text-anchor`
+    """A tick of the axis.
+
+    percent: position, as text
+    anchor: the end of the label at this position, an SVG `text-anchor`
     """
 
     percent: str

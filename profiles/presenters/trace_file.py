@@ -1,4 +1,4 @@
-"""The file of a trace, for the viewer that draws all of it."""
+"""The file of a trace, for the viewer that draws the whole trace."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def is_trace(profile: Profile) -> bool:
 
 
 def trace_of(profile: Profile) -> TraceSummary:
-    """What the trace says beside operators, of a profile that was made of one."""
+    """Return the summary of the trace of a profile that was made from one."""
     return msgspec.json.decode(run_data(profile).beside["trace"], type=TraceSummary)
 
 
@@ -35,9 +35,10 @@ def trace_original(profile: Profile) -> Original | None:
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:
-    """Of the file as it was opened {"size_bytes", "is_cut"}, or {"reason"}: why none.
+    """Return {"size_bytes", "is_cut"} of the file as uploaded, or {"reason"} why it cannot be
+    shown.
 
-    is_cut: it ends in the middle of its list
+    is_cut: the file ends in the middle of its list
     Raises as `run_data`.
     """
     original = trace_original(profile)
