@@ -1,1 +1,2 @@
-"""Profiles: what a benchmark's artifacts say, from raw bytes to tables and pictures."""
+"""Profiles: parse the artifacts of runs, analyse and compare them, and show and export the results.
+"""

@@ -1,4 +1,4 @@
-"""Dramatiq entry points: load by id, call one service, return nothing."""
+"""Dramatiq actors of profiles: load a row by its id and call one service."""
 
 import dramatiq
 import structlog
@@ -22,7 +22,7 @@ log = structlog.get_logger()
     queue_name="profiles", max_retries=5, min_backoff=1_000, max_backoff=30_000, time_limit=300_000
 )
 def build_profile(attempt_id: str) -> None:
-    """Turn an attempt's artifacts into a profile. Idempotent; retried when storage is away."""
+    """Build the profile of an attempt. Idempotent; retried while storage is unreachable."""
     rows = Attempt.objects.select_related("task", "worker").prefetch_related("artifacts")
     attempt = rows.filter(pk=attempt_id).first()
     if attempt is None:
@@ -43,7 +43,7 @@ def build_profile(attempt_id: str) -> None:
     queue_name="profiles", max_retries=5, min_backoff=1_000, max_backoff=30_000, time_limit=300_000
 )
 def build_opened(upload_id: int) -> None:
-    """Read the files of an opened profile. Idempotent; retried when storage is away."""
+    """Read the files of an import. Idempotent; retried while storage is unreachable."""
     upload = ProfileUpload.objects.filter(pk=upload_id).first()
     if upload is None:
         return  # deleted meanwhile
@@ -61,7 +61,7 @@ def build_opened(upload_id: int) -> None:
     queue_name="profiles", max_retries=5, min_backoff=1_000, max_backoff=30_000, time_limit=300_000
 )
 def rebuild_profile(profile_id: int) -> None:
-    """Make derived data anew from the raw files. Idempotent; retried when storage is away."""
+    """Rebuild derived data from the raw files. Idempotent; retried while storage is unreachable."""
     profile = Profile.objects.filter(pk=profile_id).first()
     if profile is None:
         return

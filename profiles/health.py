@@ -1,4 +1,4 @@
-"""One round of health checks: rows from the left, files to storage, figures from measurements."""
+"""Run health checks of devices: store the model's file and read the latency of the measurement."""
 
 import structlog
 from django.utils import timezone
@@ -17,12 +17,14 @@ from workers.models import HealthCheck, Worker
 
 log = structlog.get_logger()
 
-#: of one round; the next one follows in seconds
+#: maximum number of checks that one round starts; the next round follows in seconds
 _MOST = 20
 
 
 def run_health_checks() -> None:
-    """Close checks that ended, begin those that are due. A check that cannot begin is closed."""
+    """Close checks that have ended and start those that are due. A check that cannot start is
+    closed.
+    """
     now = timezone.now()
     for check, task, (result, reason, detail) in health_checks.checks_ended(now):
         close_check(
@@ -38,19 +40,19 @@ def run_health_checks() -> None:
     for _, (worker, cause) in zip(range(_MOST), health_checks.checks_due(now), strict=False):
         try:
             begun = begin_health_checks(worker, cause=cause)
-        except Exception:  # one device must not keep the others waiting
+        except Exception:  # an error of one device must not affect the others
             log.exception("health_check_failed", worker=worker.name)
         else:
             if begun is not None and begun.reason == "storage_unreachable":
-                return  # each further one may take 15 s as well
+                return  # each further check may wait 15 s for storage
 
 
 def request_health_checks(worker: Worker, *, by: User | None) -> HealthCheck:
-    """Send a check to a device because somebody asks, which is noted in the audit log.
+    """Start a check because a user requested it, and record this in the audit log.
 
-    Not in one transaction: storage is written to where rows are not locked.
-    Raises DomainError health_check_impossible, also for a device that is away or out of service;
-    health_check_not_begun if the device or storage went away meanwhile.
+    Not one transaction: the file is written to storage while no row is locked.
+    Raises DomainError health_check_impossible, also for a device that is offline or out of service;
+    health_check_not_begun if the device went offline or storage became unreachable meanwhile.
     """
     may_run = starts_checks(worker)
     check = begin_health_checks(worker, cause=HealthCheck.Cause.ASKED) if may_run else None
@@ -65,7 +67,7 @@ def request_health_checks(worker: Worker, *, by: User | None) -> HealthCheck:
 
 
 def begin_health_checks(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
-    """Send a check to a device; None if it has no version to check, or one is under way."""
+    """Start a check on a device; None if it has no version to check, or a check is in progress."""
     runtime = health_checks.runtime_to_check(worker)
     if runtime is None:
         return None
@@ -79,7 +81,7 @@ def begin_health_checks(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCh
         uploads.FileStore().store(row, health_checks.MODEL)
         uploads.confirm_task(task)
     except (DomainError, OSError) as problem:
-        # the device went away, or storage did: that says nothing of its health
+        # the device went offline or storage is unreachable, which is no result of the check
         code = getattr(problem, "code", "")
         log.warning("health_check_not_begun", worker=worker.name, code=code)
         close_check(check, HealthCheck.Result.ABANDONED, reason=code, detail=str(problem))

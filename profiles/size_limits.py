@@ -1,4 +1,4 @@
-"""How large the files of a run may be, by what they are."""
+"""Size limits of the files of a run, by kind, from the settings."""
 
 from django.conf import settings
 
@@ -6,17 +6,18 @@ from profiles.formats.detection import FileKind, kind_of
 
 
 def size_limit(kind: FileKind) -> int:
-    """Bytes; a trace is read piece by piece, so it may have more."""
+    """Return the limit of a kind of file, bytes; it is higher for traces, which are read in pieces.
+    """
     if kind == "trace":
         return int(settings.TRACE_SIZE_LIMIT_BYTES)
     return int(settings.PROFILE_SIZE_LIMIT_BYTES)
 
 
 def announced_limit(head: bytes) -> int:
-    """Bytes, of a file with these first bytes; without any it may be of each kind."""
+    """Return the limit of a file with these first bytes, bytes; the highest one without any."""
     return size_limit(kind_of(head)) if head else most_bytes()
 
 
 def most_bytes() -> int:
-    """Of a file of whatever kind."""
+    """Return the highest limit of all kinds, bytes."""
     return max(size_limit("profile"), size_limit("trace"))

@@ -1,4 +1,4 @@
-"""Addresses below `/profiles/`: of a profile that a task left or that a user opened."""
+"""URL routes of the pages of profiles below `/profiles/`."""
 
 from django.urls import path
 

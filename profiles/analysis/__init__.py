@@ -1,1 +1,1 @@
-"""Pure numpy on profile columns: what `profile_analyze` computes, and beyond."""
+"""Analyses of profile columns with numpy: the figures of `profile_analyze`, and more."""

@@ -1,1 +1,1 @@
-"""Results in the API: opened, analysed, compared, exported."""
+"""REST API of results: imports, operators, figures, comparisons and exports."""

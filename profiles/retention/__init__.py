@@ -1,1 +1,1 @@
-"""Remove what is old: policies, and the deletion of rows and objects."""
+"""Remove old data: retention policies, and the deletion of rows and objects."""

@@ -362,7 +362,7 @@ _size = _summed("size_bytes")
 POLICIES = {
     policy.name: policy
     for policy in (
-        # those of RETENTION
+        # applied by the sweep (`RETENTION`)
         _artifacts_policy("dumps", "values and models that runs wrote", _artifacts(DUMPS)),
         _artifacts_policy("caches", "choices of algorithms that runs wrote", _artifacts(CACHES)),
         _artifacts_policy(
@@ -386,7 +386,7 @@ POLICIES = {
             _summed("log__size"),
             "task__owner__email",
         ),
-        # by hand alone
+        # applied only by `manage.py purge`
         RetentionPolicy(
             "profiles",
             "all that attempts left: files, profiles, measurements",

@@ -1,1 +1,1 @@
-"""Filters that templates load."""
+"""Template tags and filters for profiles."""

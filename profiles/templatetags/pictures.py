@@ -1,4 +1,4 @@
-"""The pictures of a result: frame, explanation and table of each are drawn by one template."""
+"""The charts of a result; one template renders the frame, explanation and table of each."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +15,11 @@ register = template.Library()
 
 @dataclass(frozen=True)
 class Picture:
-    """headings: of its table, whose first column is a name and all others are numbers
-    tools: template between the explanation and the picture; more: template below the picture
+    """A chart.
+
+    headings: of its table, whose first column is a name and whose other columns are numbers
+    tools: template between the explanation and the chart
+    more: template below the chart
     """
 
     title: Any
@@ -95,6 +98,6 @@ PICTURES = {
 
 @register.inclusion_tag("profiles/_picture.html")
 def picture(name: str, profile: Profile) -> dict[str, Any]:
-    """The frame of one picture, which a script fills from its address."""
+    """Return the context of the frame of one chart; a script fetches the data from its `url`."""
     url = reverse(f"api:profile-picture-{name}", args=[profile.pk])
     return {"name": name, "picture": PICTURES[name], "url": url}

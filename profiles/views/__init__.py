@@ -1,1 +1,1 @@
-"""Pages of results, profiles and comparisons; one module for each kind of page."""
+"""Page views of results, imports and comparisons, one module for each kind of page."""

@@ -148,7 +148,7 @@ def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
 @login_required
 @require_GET
 def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
-    """Send the reader to storage for a file as it was uploaded."""
+    """Redirect to storage for a file as it was uploaded."""
     upload = upload_or_404(request, upload_id)
     file = upload.files.filter(number=number).first()
     if file is None or upload.state == ProfileUpload.State.INITIATED:

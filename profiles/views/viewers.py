@@ -1,10 +1,10 @@
-"""Netron, the viewer of graphs, and Perfetto, that of traces: pages around them, and their sites.
+"""Pages of Netron, the graph viewer, and Perfetto, the trace viewer, and the files of both.
 
-Nothing of the packages is changed on disk. A viewer's page is served without what calls out, asks
-for consent or expires, with files of ours beside its own. It is sandboxed (CSP), in an origin that
-nothing else has, since what it parses is a user's file: sessions and storage of this site are out
-of its reach, and it may load nothing but the files of its own folder. Files are kept for good,
-since their address changes with their content.
+The packages are not changed on disk. The page of a viewer is served without elements that make
+requests to other sites, ask for consent or expire, and with files of ours in addition to its own.
+It is sandboxed (CSP) in an origin of its own, because it parses files of users: it has no access to
+sessions and storage of this site, and may load only the files of its own folder. Files are cached
+forever, because their URL changes with their content.
 """
 
 import json
@@ -39,7 +39,7 @@ from webprofile.origins import framing_origins
 _PACKED = {".js", ".json", ".css", ".ico", ".wasm"}
 _KINDS = {".js": "text/javascript", ".wasm": "application/wasm", ".woff2": "font/woff2"}
 _YEAR_S = 365 * 24 * 3600
-#: parts of the package that every graph needs, in the order of use; fetched at once, not in turn
+#: parts of the package that every graph needs, in the order of use; preloaded in parallel
 _EARLY = (
     "python", "base", "text", "flatbuffers", "flexbuffers", "zip", "tar", "json", "xml",
     "protobuf", "hdf5", "grapher", "browser", "view", "message", "dagre",
@@ -49,7 +49,7 @@ _EARLY = (
 @login_required
 @require_GET
 def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """The graph on a page of its own, as large as the window."""
+    """Show the graph on a page of its own, as large as the window."""
     return render(request, "profiles/graph.html", {"profile": profile_or_404(request, profile_id)})
 
 
@@ -57,9 +57,9 @@ def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
 @require_GET
 @never_cache
 def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
-    """The model of a task in the viewer, whatever the task's state.
+    """Show the model of a task in the viewer, whatever the task's state.
 
-    The task's page takes the part `#model-graph` from here when its reader opens the preview.
+    The task's page fetches the element `#model-graph` from here when the user opens the preview.
     """
     task = task_or_404(request, task_id)
     context = {"task": task, "model": task_model_view(task)}
@@ -69,7 +69,7 @@ def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_GET
 def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """All of a trace, as large as the window."""
+    """Show the timeline of a trace, as large as the window."""
     profile = profile_or_404(request, profile_id)
     if not is_trace(profile):
         raise Http404
@@ -87,8 +87,8 @@ def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
 
 @require_GET
 def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
-    """A file of the viewer; `tag` changes with its content, so that browsers may keep it."""
-    # the tag stands in the policy: no other text may get there
+    """Return a file of the viewer; `tag` changes with its content, so browsers may cache it."""
+    # the tag becomes part of the policy, so it must be known
     theme = theme_of(tag)
     if theme is None or (name and name not in viewer_files()):
         raise Http404
@@ -101,7 +101,7 @@ def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
 
 def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
     page = viewer_page(theme)
-    # a type that Netron does not know: it then loads no other format's parts ahead of need
+    # with a type that Netron does not know, it does not preload the parts of other formats
     head = '<meta name="type" content="Frame">\n'
     head += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
 
@@ -118,8 +118,8 @@ def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
 
 @require_GET
 def perfetto(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
-    """A file of the viewer; `tag` changes with its content, so that browsers may keep it."""
-    # the tag stands in the policy: no other text may get there
+    """Return a file of the viewer; `tag` changes with its content, so browsers may cache it."""
+    # the tag becomes part of the policy, so it must be known
     if tag != perfetto_tag() or (name and name not in perfetto_files()):
         raise Http404
     if name == "":
@@ -135,7 +135,7 @@ def _perfetto_page(request: HttpRequest) -> HttpResponse:
     def rules(folder_url: str) -> tuple[str, ...]:
         return (
             f"script-src {folder_url} {scripts} 'wasm-unsafe-eval'",
-            # libraries in its bundle write style sheets into the page
+            # libraries in its bundle add style elements to the page
             f"style-src {folder_url} 'unsafe-inline'",
             f"font-src {folder_url}",
             f"img-src {folder_url} data: blob:",
@@ -147,7 +147,7 @@ def _perfetto_page(request: HttpRequest) -> HttpResponse:
 def _viewer_file(
     request: HttpRequest, name: str, plain: Callable[[], bytes], packed: Callable[[], bytes]
 ) -> HttpResponse:
-    """The file as it is, or as gzip where that is smaller and the browser takes it."""
+    """Return the file, compressed by gzip if that is smaller and the browser accepts it."""
     ending = Path(name).suffix
     kind = _KINDS.get(ending) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     if ending in _PACKED and "gzip" in request.headers.get("Accept-Encoding", ""):
@@ -157,7 +157,7 @@ def _viewer_file(
     else:
         response = HttpResponse(plain(), content_type=kind)
     response["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
-    # the page has an origin of its own, so that its files are another's to it
+    # the page has an opaque origin, so its own files are cross-origin
     response["Access-Control-Allow-Origin"] = "*"
     return response
 
@@ -165,10 +165,10 @@ def _viewer_file(
 def _viewer_frame(
     request: HttpRequest, text: str, *, head: str = "", rules: Callable[[str], Sequence[str]]
 ) -> HttpResponse:
-    """The page of a viewer, with the script through which pages of ours talk with it.
+    """Return the page of a viewer, with the script through which our pages communicate with it.
 
-    head: what else comes before its title; rules: the viewer's own part of the policy, given the
-    address of its folder
+    head: further elements before its title
+    rules: the viewer's own part of the policy, given the URL of its folder
     """
     parents, page_url = framing_origins(request), request.build_absolute_uri(request.path)
     ours = f'{head}<script src="bridge.js" data-parents="{escape(json.dumps(parents))}"></script>\n'

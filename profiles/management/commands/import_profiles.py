@@ -28,7 +28,8 @@ State = ProfileUpload.State
 
 
 class Command(BaseCommand):
-    """Exit code: 0 if all that opens became profiles, 1 if one did not, 4 if --timeout passed."""
+    """Exit code: 0 if all supported files became profiles, 1 if one did not, 4 if --timeout passed.
+    """
 
     help = (
         "Open profiles from this machine's disk, as the page Profiles does: every format that it "
@@ -60,7 +61,9 @@ class Command(BaseCommand):
             owner = user_named(options["owner"], for_work=True)
             below = profiles_below(options["paths"], folder_is_one=options["passes"])
             for path, why in below.left_out:
-                self.stderr.write(f"{plain(path)}: left out. {plain(word(why))}", str)  # not red
+                self.stderr.write(
+                    f"{plain(path)}: left out. {plain(word(why))}", str
+                )  # without the colour of errors
             groups = below.profiles
             if not groups:
                 raise CommandError("There is no file that opens as a profile.", returncode=USAGE)
@@ -82,7 +85,7 @@ class Command(BaseCommand):
     def _open(
         self, owner: User, groups: list[tuple[Path, ...]], *, again: bool
     ) -> tuple[list[int], int]:
-        """(ids of the imports that are being read, number of rejected profiles)."""
+        """Return (ids of the imports that are being read, number of rejected profiles)."""
         uploads: list[int] = []
         with Progress(len(groups), "Storing", unit="profiles") as progress:
             for files in groups:
