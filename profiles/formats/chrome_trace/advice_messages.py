@@ -1,4 +1,4 @@
-"""What rules say of a trace, where a measuring plan means nothing: a program ran once."""
+"""Messages of rules for a trace: a single run of a program, to which no measuring plan applies."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ from django.utils.translation import ngettext_lazy
 
 from profiles.presenters.advice_messages import RULES, RuleWords
 
-#: beside those of `RULES` and in place of them
+#: `RULES` with other messages for some of them
 TRACE_RULES: Mapping[str, RuleWords] = {
     **RULES,
     "single_sample": RuleWords(
