@@ -1,2 +1,1 @@
-"""Profiles: parse the artifacts of runs, analyse and compare them, and show and export the results.
-"""
+"""Profiles: parse the artifacts of runs, analyse and compare them, show and export the results."""

@@ -64,8 +64,8 @@ def broken_objects(
     for page in storage.pages():
         yield from _page(page, seen, before)
         advance(len(page))
-    yield from _missing(seen)
-    yield from _unfinished(before)
+    yield from _missing_objects(seen)
+    yield from _unfinished_uploads(before)
 
 
 def _endless(since: datetime.datetime) -> Iterator[Broken]:
@@ -175,7 +175,7 @@ def _stored_md5(row: "TaskFile | Artifact | OpenedFile") -> str:
     return row.md5 if isinstance(row, Artifact) else row.stored_md5
 
 
-def _unfinished(before: datetime.datetime) -> Iterator[Broken]:
+def _unfinished_uploads(before: datetime.datetime) -> Iterator[Broken]:
     """Multipart uploads without a row, whose parts occupy storage unnoticed."""
     known = set(PartedUpload.objects.values_list("object_key", "upload_id"))
     for upload in storage.unfinished():
@@ -212,7 +212,7 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
     return rows
 
 
-def _missing(seen: _Seen) -> Iterator[Broken]:
+def _missing_objects(seen: _Seen) -> Iterator[Broken]:
     """Rows whose object was not listed and does not exist now either."""
     stored: tuple[QuerySet, ...] = (
         TaskFile.objects.filter(stored_at__isnull=False, purged_at=None),

@@ -105,7 +105,7 @@ def parts_of(file: File) -> Parts | None:
     }
     row = row or _begun(file)
     missing = [number for number in range(1, len(sizes) + 1) if number not in done]
-    first = _signed(row, sizes, [(number, None) for number in missing[:SIGNED_AT_FIRST]])
+    first = _sign(row, sizes, [(number, None) for number in missing[:SIGNED_AT_FIRST]])
     return Parts(row.pk, file.part_bytes, len(sizes), done, first)
 
 
@@ -119,7 +119,7 @@ def part_targets(
     `upload` is not the current attempt, parts_unwanted, checksum_bad.
     """
     if not file.part_bytes or file.etag:
-        raise _unwanted(file)
+        raise _unwanted_error(file)
     _check_md5s(file, [md5 for _, md5 in requested if md5 is not None])
     sizes = part_sizes(file.size_bytes, file.part_bytes)
     if len(requested) > SIGNED_AT_ONCE or any(
@@ -129,10 +129,10 @@ def part_targets(
     row = _row(file)
     if row is None or row.pk != upload:
         raise DomainError("parts_restarted", status=409, name=file.name)
-    return _signed(row, sizes, requested)
+    return _sign(row, sizes, requested)
 
 
-def _signed(
+def _sign(
     row: PartedUpload, sizes: Sequence[int], requested: Iterable[tuple[int, str | None]]
 ) -> list[dict[str, Any]]:
     targets = []
@@ -152,7 +152,7 @@ def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
     parts_unwanted, checksum_bad, storage_unreachable.
     """
     if not file.part_bytes:
-        raise _unwanted(file)
+        raise _unwanted_error(file)
     _check_md5s(file, md5s)
     if file.etag:
         if file.md5 != md5_of_parts(md5s):
@@ -170,7 +170,7 @@ def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
         if not PartedUpload.objects.filter(pk=row.pk).update(md5=row.md5):
             file.refresh_from_db()
             return join_upload_parts(file, md5s)
-        if etag := _joined(file, row, md5s):
+        if etag := _join(file, row, md5s):
             # no HEAD request: some storage systems read the whole object to compute its ETag
             return _keep(file, row, etag)
     if not row.md5 or not _keep_found(file, row):
@@ -178,7 +178,7 @@ def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
         raise DomainError("upload_missing", status=409, files=file.name)
 
 
-def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
+def _join(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
     """Have storage join the parts; returns the object's ETag.
 
     Returns an empty text if storage does not have the upload any more, because a concurrent request
@@ -188,7 +188,7 @@ def _joined(file: File, row: PartedUpload, md5s: Sequence[str]) -> str:
         return storage.join_upload_parts(row.object_key, row.upload_id, md5s)
     except PartsRefusedError as error:
         # rclone 1.75 does this occasionally when a part was sent twice after an interruption
-        raise _dropped(file, row) from error
+        raise _drop(file, row) from error
     except DomainError as error:
         if error.code != "object_missing":
             raise
@@ -204,10 +204,10 @@ def _check(
         raise DomainError("upload_missing", status=409, files=file.name)
     expected = dict(enumerate(zip(sizes, md5s, strict=True), start=1))
     if stored != expected:
-        raise _dropped(file, row)
+        raise _drop(file, row)
 
 
-def _dropped(file: File, row: PartedUpload) -> DomainError:
+def _drop(file: File, row: PartedUpload) -> DomainError:
     """Abort the upload, since some storage systems cannot replace a part; returns the error."""
     storage.parts_abort(row.object_key, row.upload_id)
     row.delete()
@@ -273,5 +273,5 @@ def _check_md5s(file: File, md5s: Sequence[str]) -> None:
         raise DomainError("checksum_bad", field="parts", name=file.name)
 
 
-def _unwanted(file: File) -> DomainError:
+def _unwanted_error(file: File) -> DomainError:
     return DomainError("parts_unwanted", status=409, name=file.name)

@@ -6,8 +6,7 @@ from profiles.formats.detection import FileKind, kind_of
 
 
 def size_limit(kind: FileKind) -> int:
-    """Return the limit of a kind of file, bytes; it is higher for traces, which are read in pieces.
-    """
+    """Return the limit of a kind of file, bytes; higher for traces, which are read in pieces."""
     if kind == "trace":
         return int(settings.TRACE_SIZE_LIMIT_BYTES)
     return int(settings.PROFILE_SIZE_LIMIT_BYTES)

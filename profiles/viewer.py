@@ -69,10 +69,10 @@ def content(name: str, theme: str = "") -> bytes:
     if name != _STYLE:
         return viewer_files()[name].read_bytes()
     text = viewer_files()[name].read_text(encoding="utf-8")
-    return _themed(f"{text}\n{_our_style('netron/page')}\n{_heat_style()}", theme).encode()
+    return _apply_theme(f"{text}\n{_our_style('netron/page')}\n{_heat_style()}", theme).encode()
 
 
-def _themed(text: str, theme: str) -> str:
+def _apply_theme(text: str, theme: str) -> str:
     """Return style rules in a theme; dark rules stay separate, so that saved pictures are light."""
     return text.replace(f"@media {_DARK}", f"@media {_DARK_IF[theme]}")
 
@@ -88,12 +88,12 @@ def _heat_style() -> str:
     """
     palette = _COLOUR.findall(_our_style("heat"))
     rules = _our_style("netron/heat")
-    light = _coloured(rules, {token: value for token, value, _ in palette})
-    dark = _coloured(rules, {token: value for token, _, value in palette})
+    light = _apply_colours(rules, {token: value for token, value, _ in palette})
+    dark = _apply_colours(rules, {token: value for token, _, value in palette})
     return f"{light}\n@media {_DARK} {{\n{dark}}}\n"
 
 
-def _coloured(rules: str, values: dict[str, str]) -> str:
+def _apply_colours(rules: str, values: dict[str, str]) -> str:
     return _COLOUR_PLACE.sub(lambda place: values[place[1]], rules)
 
 
@@ -135,7 +135,7 @@ def compressed(name: str, theme: str = "") -> bytes:
 @cache
 def viewer_page(theme: str = "") -> Page:
     """Return the page of the viewer, without our additions."""
-    text = _themed((_folder() / "index.html").read_text(encoding="utf-8"), theme)
+    text = _apply_theme((_folder() / "index.html").read_text(encoding="utf-8"), theme)
     text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
     # the page has another origin than its files, and reads the style rules to save a picture
     text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')

@@ -38,7 +38,7 @@ class Measured:
     memory: NumberColumn
 
 
-def aggregated(operators: Measured, aggregate: Aggregate, *, by_type: bool) -> Measured:
+def aggregate_operators(operators: Measured, aggregate: Aggregate, *, by_type: bool) -> Measured:
     """Return one row per type, in order of first appearance, or one row for all operators.
 
     Missing numbers are skipped: sums and extremes are taken over the others, and a mean divides

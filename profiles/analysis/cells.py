@@ -28,13 +28,13 @@ def info_lines(texts: Iterable[str]) -> tuple[str, ...]:
     """
     lines: list[str] = []
     for text in texts:
-        first, *others = _wrapped(text)
+        first, *others = _wrap(text)
         lines.append(first)
         lines += [f"-  {line}" for line in others]
     return tuple(lines)
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     if _ONE_WORD.fullmatch(text):
         # the same result as `_WRAPPER`, which is ten times slower
         return [text[at : at + _WIDTH] for at in range(0, len(text), _WIDTH)]

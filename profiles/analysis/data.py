@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.formats.columns import ProfileColumns, Side, SideTimes, taken
+from profiles.formats.columns import ProfileColumns, Side, SideTimes, take_rows
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
 Floats = NDArray[np.float64]
@@ -121,7 +121,7 @@ class ProfileData:
         The footprints are those of the first pass.
         """
         columns = self.of_pass(number).columns
-        return columns if number == 0 else taken(columns, self.order[number])
+        return columns if number == 0 else take_rows(columns, self.order[number])
 
     def times_of_pass(self, number: int, side: Side) -> SideTimes:
         """Return the times of one pass (counted from 0) in the order of its own file.
@@ -129,4 +129,4 @@ class ProfileData:
         In this order, the sum has the same digits as the total that `profile_analyze` prints for
         the file.
         """
-        return taken(self.of_pass(number).columns.times(side), self.order[number])
+        return take_rows(self.of_pass(number).columns.times(side), self.order[number])

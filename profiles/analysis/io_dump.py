@@ -175,12 +175,12 @@ def align(
         pairs.append((left.pop(one), right.pop(other)))
 
     for file in list(left):
-        if file in right and _named(left[file]) == _named(right[file]):
+        if file in right and _name_key(left[file]) == _name_key(right[file]):
             take(file, file)
-    names_a, names_b = (Counter(map(_named, side.values())) for side in (left, right))
-    by_name = {_named(header): file for file, header in right.items()}
+    names_a, names_b = (Counter(map(_name_key, side.values())) for side in (left, right))
+    by_name = {_name_key(header): file for file, header in right.items()}
     for file in list(left):
-        name = _named(left[file])
+        name = _name_key(left[file])
         if names_a[name] == names_b[name] == 1:
             take(file, by_name[name])
     for file in list(left):
@@ -191,7 +191,7 @@ def align(
     return pairs
 
 
-def _named(header: TensorHeader) -> tuple[str, int]:
+def _name_key(header: TensorHeader) -> tuple[str, int]:
     return header.name, header.slot
 
 

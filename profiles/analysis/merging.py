@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
-from profiles.formats.columns import ProfileColumns, SideTimes, empty_columns, taken
+from profiles.formats.columns import ProfileColumns, SideTimes, empty_columns, take_rows
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
 #: matches the name of a computing node, `CompNode("gpu0:0" from "xpux:0")`
@@ -46,10 +46,10 @@ def merge(
     A pass with different operators is added to `left_out`.
     """
     name, lead = passes[0]
-    merged, unlike = [leading(name, lead)], list(left_out)
+    merged, unlike = [leading_pass(name, lead)], list(left_out)
     for other_name, columns in passes[1:]:
         try:
-            merged.append(aligned(lead, other_name, columns))
+            merged.append(align_pass(lead, other_name, columns))
         except OtherGraphError as error:
             unlike.append(LeftOut(other_name, "other_graph", str(error)))
     return merged_data(lead, merged, graph, unlike)
@@ -61,7 +61,7 @@ def merged_data(
     graph: ExecutedGraph,
     left_out: Sequence[LeftOut],
 ) -> ProfileData:
-    """Return the profile of aligned passes; the first of them is `leading(..., lead)`."""
+    """Return the profile of aligned passes; the first of them is `leading_pass(..., lead)`."""
     device = spread_of([record.device for record in passes])
     host = spread_of([record.host for record in passes])
     return ProfileData(
@@ -79,17 +79,17 @@ def merged_data(
 def without_operators(graph: ExecutedGraph, left_out: Sequence[LeftOut]) -> ProfileData:
     """Return the profile of a run without operators in any file; `graph` is an empty graph."""
     columns = empty_columns()
-    alone = merged_data(columns, [leading("", columns)], graph, left_out)
+    alone = merged_data(columns, [leading_pass("", columns)], graph, left_out)
     return replace(alone, passes=())
 
 
-def leading(name: str, columns: ProfileColumns) -> PassTimes:
+def leading_pass(name: str, columns: ProfileColumns) -> PassTimes:
     """Return the times of the leading pass, whose row order all other passes are aligned to."""
     order = np.arange(len(columns), dtype=np.int32)
     return PassTimes(name, order, columns.device, columns.host)
 
 
-def aligned(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTimes:
+def align_pass(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTimes:
     """Reorder a pass to the rows of the leading one. Raises OtherGraphError."""
     if len(columns) != len(lead):
         raise OtherGraphError(
@@ -103,7 +103,7 @@ def aligned(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTim
     rows[target] = own
     order = np.empty(len(lead), dtype=np.int32)
     order[own] = target
-    return PassTimes(name, order, taken(columns.device, rows), taken(columns.host, rows))
+    return PassTimes(name, order, take_rows(columns.device, rows), take_rows(columns.host, rows))
 
 
 def _check_same(
@@ -137,7 +137,7 @@ def _median_times(spread: Spread) -> SideTimes:
     return SideTimes(
         present=spread.count > 0,
         end_s=spread.median_s,
-        kern_s=_percentile(*_ordered(spread.kern_s), 0.5),
+        kern_s=_percentile(*_sort_samples(spread.kern_s), 0.5),
     )
 
 
@@ -145,7 +145,7 @@ def spread_of(passes: Sequence[SideTimes]) -> Spread:
     """Return the spread of the same operators over k passes."""
     present = np.stack([record.present for record in passes])
     end_s = np.stack([record.end_s for record in passes])
-    ordered, known = _ordered(end_s)
+    ordered, known = _sort_samples(end_s)
     return Spread(
         present=present,
         end_s=end_s,
@@ -159,7 +159,7 @@ def spread_of(passes: Sequence[SideTimes]) -> Spread:
     )
 
 
-def _ordered(samples: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def _sort_samples(samples: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Sort the samples of each operator: (n, k) samples with nan last, and (n,) their number.
 
     samples: (k, n)

@@ -85,7 +85,7 @@ def scopes_of(graph: ExecutedGraph, rows: Index) -> list[Scope]:
             weights = [names[variable] for variable in inputs[row] if is_weight[variable]]
             scope = _first_scope([operators.names[row], *weights])
         scopes.append(scope)
-    return _filled(scopes)
+    return _fill_gaps(scopes)
 
 
 def _first_scope(names: Iterable[str]) -> Scope | None:
@@ -95,7 +95,7 @@ def _first_scope(names: Iterable[str]) -> Scope | None:
     return None
 
 
-def _filled(scopes: list[Scope | None]) -> list[Scope]:
+def _fill_gaps(scopes: list[Scope | None]) -> list[Scope]:
     """Give operators without a scope the common scope of their neighbours."""
     after: list[Scope | None] = [None] * len(scopes)
     following: Scope | None = None
@@ -106,11 +106,11 @@ def _filled(scopes: list[Scope | None]) -> list[Scope]:
     before: Scope | None = None
     for place, scope in enumerate(scopes):
         before = scope if scope is not None else before
-        filled.append(scope if scope is not None else _shared(before, after[place]))
+        filled.append(scope if scope is not None else _common_scope(before, after[place]))
     return filled
 
 
-def _shared(one: Scope | None, other: Scope | None) -> Scope:
+def _common_scope(one: Scope | None, other: Scope | None) -> Scope:
     if one is None or other is None:
         return ()
     length = 0
@@ -140,7 +140,7 @@ class GraphBlocks:
         items = self._content(place, inside)
         if len(items) > MOST_NODES:
             return self._runs(place, items)
-        return self._opened(items)
+        return self._open_largest(items)
 
     def path(self, place: ScopeNode) -> list[ScopeNode]:
         """Return the places from the whole graph down to this one, both included."""
@@ -187,7 +187,7 @@ class GraphBlocks:
     def _single(self, positions: Sequence[int] | Index) -> list[Item]:
         return [Item(np.array([position], dtype=np.int32)) for position in positions]
 
-    def _opened(self, items: list[Item]) -> list[Item]:
+    def _open_largest(self, items: list[Item]) -> list[Item]:
         """Open the largest blocks in place as long as there are few nodes."""
         while len(items) < FEWEST_NODES:
             blocks = [item for item in items if item.place is not None]

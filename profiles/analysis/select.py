@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.aggregate import Measured, aggregated
+from profiles.analysis.aggregate import Measured, aggregate_operators
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
 from profiles.analysis.query import Aggregate, Order, Query
@@ -25,7 +25,7 @@ from profiles.formats.columns import (
     Side,
     SideTimes,
     TextColumn,
-    taken,
+    take_rows,
 )
 
 #: compiles a pattern to a matcher; raises ValueError, as `re.compile` does
@@ -101,9 +101,9 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
     """
     _check(query)
     total_s = totals(columns).side_s(query.side)
-    measured = _measured(columns, query, matches)
+    measured = _filter_operators(columns, query, matches)
     if query.aggregate:
-        measured = aggregated(measured, query.aggregate, by_type=query.by_type)
+        measured = aggregate_operators(measured, query.aggregate, by_type=query.by_type)
     selection = Selection(
         side=query.side,
         is_grouped=bool(query.aggregate),
@@ -117,7 +117,7 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
         memory=measured.memory,
         bandwidth=_per_second(measured.memory, measured.self_s),
     )
-    return taken(selection, _order(columns, query, selection))
+    return take_rows(selection, _order(columns, query, selection))
 
 
 def _check(query: Query) -> None:
@@ -134,26 +134,26 @@ def _check(query: Query) -> None:
         )
 
 
-def _measured(columns: ProfileColumns, query: Query, matches: Compile) -> Measured:
+def _filter_operators(columns: ProfileColumns, query: Query, matches: Compile) -> Measured:
     """Return the operators that pass all filters, in the order of the file."""
     times = columns.times(query.side)
     end_s = times.end_s if query.top_end == "end" else times.kern_s
-    rows = np.flatnonzero(_passing(columns, query, times, end_s))
+    rows = np.flatnonzero(_row_mask(columns, query, times, end_s))
     if query.text:
-        rows = _containing(columns, rows, query.text)
+        rows = _filter_by_text(columns, rows, query.text)
     if query.name:
-        rows = _named(columns, rows, query.name, matches)
+        rows = _filter_by_name(columns, rows, query.name, matches)
     return Measured(
         rows=rows,
-        types=taken(columns.types, rows),
+        types=take_rows(columns.types, rows),
         counts=np.ones(len(rows), dtype=np.int64),
         self_s=end_s[rows],
-        computation=taken(columns.computation, rows),
-        memory=taken(columns.memory, rows),
+        computation=take_rows(columns.computation, rows),
+        memory=take_rows(columns.memory, rows),
     )
 
 
-def _passing(
+def _row_mask(
     columns: ProfileColumns, query: Query, times: SideTimes, self_s: Floats
 ) -> NDArray[np.bool_]:
     passing = times.present
@@ -173,7 +173,7 @@ def _passing(
     return passing
 
 
-def _containing(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> NDArray[np.intp]:
+def _filter_by_text(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> NDArray[np.intp]:
     """Return the `rows` whose name or type contains a text, ignoring case."""
     needle, names = text.casefold(), columns.names
     by_type = columns.types.where(lambda type_: needle in type_.casefold())[rows]
@@ -182,7 +182,7 @@ def _containing(columns: ProfileColumns, rows: NDArray[np.intp], text: str) -> N
     return rows[by_type]
 
 
-def _named(
+def _filter_by_name(
     columns: ProfileColumns, rows: NDArray[np.intp], pattern: str, matches: Compile
 ) -> NDArray[np.intp]:
     names = columns.names

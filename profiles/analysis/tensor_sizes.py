@@ -30,7 +30,7 @@ def variable_bytes(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
     dtypes = graph.variables.dtypes
     by_dtype = [element_bytes(dtype) or np.nan for dtype in dtypes.values]
     sizes = np.array([*by_dtype, np.nan])[dtypes.codes]
-    return np.asarray(np.ceil(elements * _deduced(sizes, elements, graph, columns)))
+    return np.asarray(np.ceil(elements * _deduce(sizes, elements, graph, columns)))
 
 
 def _elements(graph: ExecutedGraph, columns: ProfileColumns) -> Floats:
@@ -61,7 +61,7 @@ def _is_shape(axes: object) -> bool:
     return sound and bool(axes)
 
 
-def _deduced(
+def _deduce(
     sizes: Floats, elements: Floats, graph: ExecutedGraph, columns: ProfileColumns
 ) -> Floats:
     """Return the element sizes with those that footprints determine, in order of execution."""

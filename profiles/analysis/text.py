@@ -93,10 +93,10 @@ def text_pieces(columns: ProfileColumns, query: Query, printed: PrintOptions) ->
     """
     if not (query.aggregate or printed.only_operators):  # neither of them prints shapes
         _check_lines(columns, query, printed)
-    return _encoded(report_pieces(columns, query, printed))
+    return _encode(report_pieces(columns, query, printed))
 
 
-def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
+def _encode(pieces: Iterator[str]) -> Iterator[bytes]:
     """Yield pieces large enough for a network packet, without copying the whole text."""
     waiting: list[str] = []
     size = 0
@@ -152,7 +152,7 @@ def report_pieces(
         for side in _sides(printed):
             selection = select(columns, replace(query, side=side), matches=matches)
             parts.append(_part(columns, selection, printed))
-    return _joined(parts)
+    return _join(parts)
 
 
 def _sides(printed: PrintOptions) -> tuple[Side, ...]:
@@ -163,7 +163,7 @@ def _sides(printed: PrintOptions) -> tuple[Side, ...]:
     return ("device", "host") if printed.show_host else ("device",)
 
 
-def _joined(parts: Iterable[Iterable[str]]) -> Iterator[str]:
+def _join(parts: Iterable[Iterable[str]]) -> Iterator[str]:
     """Join parts with an empty line between them and a trailing newline."""
     for number, part in enumerate(parts):
         if number:

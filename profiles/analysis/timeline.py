@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.cumulative import LONGEST_S
-from profiles.formats.columns import Side, TextColumn, taken
+from profiles.formats.columns import Side, TextColumn, take_rows
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index, Intervals
 
 Floats = NDArray[np.float64]
@@ -113,17 +113,17 @@ def timeline(
     host, device = _sound(graph.host, odd), _sound(graph.device, odd)
     shift_us = _shift_us(host, device, len(types))
     drawn_host = _busiest(host)
-    drawn_device = _busiest(_moved(device, shift_us or 0.0))
+    drawn_device = _busiest(_shift(device, shift_us or 0.0))
     lanes = (
         *_lanes("host", graph.host, drawn_host),
         *_lanes("device", graph.device, drawn_device),
     )
-    whole = _joined(_numbered(drawn_host, 0), _numbered(drawn_device, _count(drawn_host)))
+    whole = _concatenate(_renumber(drawn_host, 0), _renumber(drawn_device, _count(drawn_host)))
     origin = float(whole.start.min(initial=np.inf)) if len(whole.row) else 0.0
-    whole = _moved(whole, -origin)
+    whole = _shift(whole, -origin)
     span = float(whole.end.max(initial=0.0))
     low, high = window_us or (0.0, span)
-    touching = taken(whole, (whole.end >= low) & (whole.start <= high))
+    touching = take_rows(whole, (whole.end >= low) & (whole.start <= high))
     copies = types.where(COPY_TYPES.__contains__)
     return Timeline(
         lanes=lanes,
@@ -155,14 +155,14 @@ def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
         if places.any():
             odd[reason] = odd.get(reason, 0) + int(places.sum())
     track = _Track(intervals.lanes.codes, intervals.row, start, kern, end)
-    return taken(track, finite & ~negative & ~backwards)
+    return take_rows(track, finite & ~negative & ~backwards)
 
 
-def _moved(track: _Track, by_us: float) -> _Track:
+def _shift(track: _Track, by_us: float) -> _Track:
     return _Track(track.lane, track.row, track.start + by_us, track.kern + by_us, track.end + by_us)
 
 
-def _joined(one: _Track, other: _Track) -> _Track:
+def _concatenate(one: _Track, other: _Track) -> _Track:
     return _Track(
         np.concatenate([one.lane, other.lane]),
         np.concatenate([one.row, other.row]),
@@ -183,10 +183,10 @@ def _busiest(track: _Track) -> _Track:
     time = np.bincount(track.lane, weights=track.end - track.start)
     has = np.unique(track.lane)
     kept = has[np.argsort(-time[has], kind="stable")][:MOST_LANES]
-    return taken(track, np.isin(track.lane, kept))
+    return take_rows(track, np.isin(track.lane, kept))
 
 
-def _numbered(track: _Track, first: int) -> _Track:
+def _renumber(track: _Track, first: int) -> _Track:
     """Return the track with its lanes renumbered from `first`, without gaps."""
     lane = np.unique(track.lane, return_inverse=True)[1].astype(np.int32) + np.int32(first)
     return _Track(lane, track.row, track.start, track.kern, track.end)
@@ -223,7 +223,7 @@ def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[TimelineLane
 def _bars(
     track: _Track, copies: NDArray[np.bool_], window: tuple[float, float], limit: int
 ) -> Bars:
-    track = taken(track, np.lexsort((track.end, track.start, track.lane)))
+    track = take_rows(track, np.lexsort((track.end, track.start, track.lane)))
     copying = copies[track.row]
     group = np.arange(len(track.row))
     width = max((window[1] - window[0]) / limit / 4, FINEST_US)

@@ -39,11 +39,11 @@ def operators(columns: ProfileColumns, made: Sequence[TableRow], *, is_grouped: 
             row.cumulative_s,
             row.cumulative_ratio,
             *((row.type, row.count, row.id) if is_grouped else (row.name, row.type, row.id)),
-            _scaled(row.computation_flo, 1000),
-            _scaled(row.flops, 1000),
+            _scale(row.computation_flo, 1000),
+            _scale(row.flops, 1000),
             flops_bars[place],
-            _scaled(row.memory_bytes, 1024),
-            _scaled(row.bandwidth_bytes_per_s, 1024),
+            _scale(row.memory_bytes, 1024),
+            _scale(row.bandwidth_bytes_per_s, 1024),
             bandwidth_bars[place],
             *_shapes(columns, row.operator, is_grouped=is_grouped),
         )
@@ -70,7 +70,7 @@ def _shapes(columns: ProfileColumns, operator: int, *, is_grouped: bool) -> tupl
     )
 
 
-def _scaled(value: float | None, base: int) -> str:
+def _scale(value: float | None, base: int) -> str:
     return "N/A" if value is None else f"{value / base**2:.1f}"
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from profiles.comparison.nodes import Nodes, Texts
-from profiles.comparison.subsequence import common, rising
+from profiles.comparison.subsequence import common, longest_rising
 from profiles.formats.columns import MISSING
 
 How = Literal["name", "value", "neighbours", "order", "region"]
@@ -239,7 +239,9 @@ def _group(keyed: Iterable[tuple[Hashable, int]]) -> dict[Hashable, list[int]]:
 def _pair_in_order(made: Matching, key: Key) -> list[int]:
     """Pair by order of execution, between pairs that have the same order on both sides."""
     a, b = made.a, made.b
-    anchors = rising([(a.place[x], b.place[y]) for x, y in enumerate(made.of_a) if y != MISSING])
+    anchors = longest_rising(
+        [(a.place[x], b.place[y]) for x, y in enumerate(made.of_a) if y != MISSING]
+    )
     pairs = []
     last_a = last_b = 0
     for end_a, end_b in [*anchors, (len(a), len(b))]:

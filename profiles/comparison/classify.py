@@ -46,7 +46,7 @@ def _size(nodes: Nodes, members: tuple[int, ...]) -> int:
 
 def _reasons(a: Nodes, b: Nodes, x: int, y: int) -> tuple[Reason, ...]:
     reasons: list[Reason] = []
-    if a.params[x] != b.params[y] and (differing := _differing(a.params[x], b.params[y])):
+    if a.params[x] != b.params[y] and (differing := _differing_params(a.params[x], b.params[y])):
         reasons += ["params"] if differing != {"format"} else ["format"]
     if (a.in_shapes[x], a.out_shapes[x]) != (b.in_shapes[y], b.out_shapes[y]):
         reasons.append("shapes")
@@ -55,7 +55,7 @@ def _reasons(a: Nodes, b: Nodes, x: int, y: int) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def _differing(ours: str | None, theirs: str | None) -> set[str]:
+def _differing_params(ours: str | None, theirs: str | None) -> set[str]:
     """Return the names of the parameters that differ; none if one side has no parameters."""
     if ours is None or theirs is None:
         return set()

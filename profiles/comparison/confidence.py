@@ -133,7 +133,7 @@ def judge_rows(
     with np.errstate(invalid="ignore", divide="ignore"):
         p = student_p(rows.estimate / error, dof)
     rows.widen(student_quantile(LEVEL, dof) * error, displayed)
-    q = adjusted(np.where(worth, p, np.nan))
+    q = benjamini_hochberg(np.where(worth, p, np.nan))
     return rows.judgement(rows.excludes_zero() & (q <= LEVEL))
 
 
@@ -155,7 +155,7 @@ def shift_interval(a: Floats, b: Floats, level: float = LEVEL) -> tuple[Floats, 
     return middle, low, high
 
 
-def adjusted(p: Floats) -> Floats:
+def benjamini_hochberg(p: Floats) -> Floats:
     """Return p adjusted by Benjamini and Hochberg; nan stays nan and is not counted."""
     result = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))

@@ -36,7 +36,7 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
     ]
 
 
-def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return a longest part of `pairs`, sorted by the first number, in which the second ascends
     too.
 
@@ -107,4 +107,4 @@ def _by_appearance(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[i
         if seen[token] < len(others):
             pairs.append((place, others[seen[token]]))
             seen[token] += 1
-    return rising(pairs)
+    return longest_rising(pairs)

@@ -155,7 +155,7 @@ def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
     drawn = timeline(data.graph, data.columns.types, limit=MOST_BARS)
     if not len(drawn.bars) or drawn.span_us < FINEST_US:
         return None
-    named = _named(data, drawn)
+    named = _named_bars(data, drawn)
     lanes = []
     for number, lane in enumerate(drawn.lanes):
         y = number * 2 * LANE_HEIGHT
@@ -204,7 +204,7 @@ def _box(x: float, end: float, y: float) -> str:
     return f"M{x:.2f} {y:g}h{max(end - x, 0.1):.2f}v{LANE_HEIGHT - 6:g}H{x:.2f}z"
 
 
-def _named(data: ProfileData, drawn: Timeline) -> dict[int, list[NamedBar]]:
+def _named_bars(data: ProfileData, drawn: Timeline) -> dict[int, list[NamedBar]]:
     """Return the longest bars of single operators, by lane."""
     bars, columns, scale = drawn.bars, data.columns, WIDTH / drawn.span_us
     single = np.flatnonzero(bars.counts == 1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
-from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn, taken
+from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn, take_rows
 
 #: version of the fields; increased when a field changes its meaning, not for a new field
 VERSION = 1
@@ -203,7 +203,7 @@ def _texts(texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
 
 
 def _column(column: TextColumn, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
-    column = taken(column, rows)
+    column = take_rows(column, rows)
     return [text or "" for text in column.texts()], column.codes != MISSING
 
 

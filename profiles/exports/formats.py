@@ -133,7 +133,7 @@ def prepare_export(
     displayed = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     try:
-        rows = _selected(data, request) if address else ExportRows(rows_by_time(data.columns))
+        rows = _select_rows(data, request) if address else ExportRows(rows_by_time(data.columns))
     except AnalysisError as error:
         raise _refusal(str(error)) from error
     return Export(data, displayed, rows, {**meta, "query": address} if address else meta, profile)
@@ -143,15 +143,15 @@ def _refusal(detail: str) -> DomainError:
     return DomainError("export_question", status=422, detail=detail)
 
 
-def _selected(data: ProfileData, request: TableRequest) -> ExportRows:
+def _select_rows(data: ProfileData, request: TableRequest) -> ExportRows:
     groups = None
     if request.query.aggregate:
         groups = SideTable(data, request, request.sides[0], _NO_LINKS).selection
-        request = _ungrouped(request)
+        request = _without_groups(request)
     return ExportRows(_rows(data, request), groups)
 
 
-def _ungrouped(request: TableRequest) -> TableRequest:
+def _without_groups(request: TableRequest) -> TableRequest:
     query = replace(request.query, aggregate="", by_type=False, order="time")
     return replace(request, query=query, order="time", top=0)
 

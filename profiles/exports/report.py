@@ -58,7 +58,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "stability": stability(data, "device") if len(data.passes) > 1 else None,
         "left_out": data.left_out,
         "advice": advice_of(data, facts),
-        "measured": _measured(profile),
+        "measured": _measurement_of(profile),
         "types": type_bars(data, "device"),
         "curve": curve(data, "device"),
         "timeline": timeline_drawing(data),
@@ -77,7 +77,7 @@ def _memory_flow(data: ProfileData) -> dict[str, Any]:
     return {"memory_flow": flow, "memory_curve": memory_drawing(flow["summary"])}
 
 
-def _measured(profile: Profile | None) -> AttemptMeasurement | None:
+def _measurement_of(profile: Profile | None) -> AttemptMeasurement | None:
     if profile is None or profile.attempt is None:
         return None
     return AttemptMeasurement.objects.filter(attempt=profile.attempt).first()
@@ -149,8 +149,8 @@ def _row(row: TableRow, cv: float, *, is_unstable: bool) -> dict[str, Any]:
         "flops": " ".join(flops(row.flops)),
         "memory": " ".join(memory(row.memory_bytes)),
         "bandwidth": " ".join(bandwidth(row.bandwidth_bytes_per_s)),
-        "in_shapes": _shortened(row.in_shapes),
-        "out_shapes": _shortened(row.out_shapes),
+        "in_shapes": _shorten(row.in_shapes),
+        "out_shapes": _shorten(row.out_shapes),
         # the sort key of the table; an absent number sorts last
         "keys": {
             "time": _key(row.self_s),
@@ -166,7 +166,7 @@ def _row(row: TableRow, cv: float, *, is_unstable: bool) -> dict[str, Any]:
     }
 
 
-def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
     if len(lines) <= _MOST_TENSORS:
         return lines
     return (*lines[:_MOST_TENSORS], f"… +{len(lines) - _MOST_TENSORS}")

@@ -180,7 +180,7 @@ class ProfileColumns:
         return self.device if side == "device" else self.host
 
 
-def taken(record: Record, rows: NDArray[Any]) -> Record:
+def take_rows(record: Record, rows: NDArray[Any]) -> Record:
     """Return some rows of a record of columns, in the order of `rows`.
 
     Fields that are not columns are kept unchanged.
@@ -193,7 +193,7 @@ def taken(record: Record, rows: NDArray[Any]) -> Record:
     elif isinstance(record, tuple):
         selected = tuple([record[row] for row in rows.tolist()])
     elif is_dataclass(record) and not isinstance(record, type):
-        columns = {f.name: taken(getattr(record, f.name), rows) for f in fields(record)}
+        columns = {f.name: take_rows(getattr(record, f.name), rows) for f in fields(record)}
         selected = replace(record, **columns)
     result: Record = selected
     return result

@@ -46,7 +46,7 @@ def submit_import(upload: ProfileUpload) -> None:
     confirm_import(upload, {row.number: find_stored_object(row) for row in upload.files.all()})
 
 
-def _filled(
+def _store_and_submit(
     upload: ProfileUpload,
     sources: Iterable[Source],
     put: Callable[[OpenedFile, Source], StoredObject | None],
@@ -158,7 +158,7 @@ def _stored(
             head = file.read(HEAD_BYTES)
         file_info = local_files[path]
         described.append(FileToOpen(path.name, file_info.size_bytes, file_info.md5, head))
-    return _filled(create_import(owner=owner, files=described), files, _put)
+    return _store_and_submit(create_import(owner=owner, files=described), files, _put)
 
 
 def _put(row: OpenedFile, path: Path) -> StoredObject | None:
@@ -193,8 +193,8 @@ def import_attempt(attempt: Attempt, *, owner: User) -> Imported:
     Raises DomainError attempt_has_result, attempt_recorded_nothing, removed_by_rule,
     object_missing, storage_unreachable, and the errors of `create_import`.
     """
-    recorded = _recorded(attempt)
-    described = [_described(artifact) for artifact in recorded]
+    recorded = _recorded_artifacts(attempt)
+    described = [_file_to_open(artifact) for artifact in recorded]
     usable = [index for index, file in enumerate(described) if other_kind(file.head) is None]
     if usable:
         recorded = [recorded[index] for index in usable]
@@ -202,10 +202,10 @@ def import_attempt(attempt: Attempt, *, owner: User) -> Imported:
     if existing := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
         return Imported(existing, is_new=False)
     upload = create_import(owner=owner, files=described, name=_name_of(attempt))
-    return Imported(_filled(upload, recorded, _copied), is_new=True)
+    return Imported(_store_and_submit(upload, recorded, _copy), is_new=True)
 
 
-def _recorded(attempt: Attempt) -> list[Artifact]:
+def _recorded_artifacts(attempt: Attempt) -> list[Artifact]:
     """The attempt's importable artifacts: passes by number, then trace and memory flow.
 
     Raises DomainError attempt_has_result, removed_by_rule, attempt_recorded_nothing.
@@ -226,7 +226,7 @@ def _sort_key(artifact: Artifact) -> tuple[int, str]:
     return (profile_number(artifact.name) or 1_000, artifact.name)
 
 
-def _described(artifact: Artifact) -> FileToOpen:
+def _file_to_open(artifact: Artifact) -> FileToOpen:
     head = b""
     if artifact.size_bytes:
         head = storage.read_start(artifact.object_key, size_bytes=HEAD_BYTES)
@@ -238,5 +238,5 @@ def _name_of(attempt: Attempt) -> str:
     return f"{task.title or task.model_name} #{task.pk}-{attempt.number}"
 
 
-def _copied(row: OpenedFile, source: Artifact) -> StoredObject:
+def _copy(row: OpenedFile, source: Artifact) -> StoredObject:
     return StoredObject(*storage.copy(source.object_key, row.object_key))

@@ -33,7 +33,7 @@ def read_import(upload: ProfileUpload) -> None:
     if not claim_import(upload):
         return
     try:
-        derived = _derived(upload)
+        derived = _derive(upload)
         if derived is not None:
             _keep(upload, derived)
     except DomainError as error:
@@ -44,7 +44,7 @@ def read_import(upload: ProfileUpload) -> None:
         raise
 
 
-def _derived(upload: ProfileUpload) -> Derived | None:
+def _derive(upload: ProfileUpload) -> Derived | None:
     """Derive the data of the import's files; None after failing the import because of them."""
     files = [(file.stored_name, file.object_key) for file in upload.files.all()]
     for file in upload.files.all():

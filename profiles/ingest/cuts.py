@@ -55,7 +55,7 @@ def trace_cut(profile: Profile, requested: Range) -> tuple[bytes, int]:
     try:
         index, at = _index(profile)
         _check_lanes(index, requested)
-        chosen = _chosen(profile, index, at, requested)
+        chosen = _choose(profile, index, at, requested)
         with tempfile.TemporaryDirectory(prefix="cut-") as name:
             folder = Path(name)
             _write_job(profile, index, chosen, requested, folder)
@@ -98,7 +98,7 @@ def _check_lanes(index: SpanIndex, requested: Range) -> None:
             raise DomainError("cut_lane", field="lane", number=number)
 
 
-def _chosen(profile: Profile, index: SpanIndex, at: int, requested: Range) -> Chosen:
+def _choose(profile: Profile, index: SpanIndex, at: int, requested: Range) -> Chosen:
     def fetch(begin: int, size_bytes: int) -> bytes:
         return storage.read_start(profile.spans_key, begin=at + begin, size_bytes=size_bytes)
 

@@ -24,8 +24,8 @@ from profiles.analysis.errors import AnalysisError
 from profiles.analysis.merging import (
     OtherGraphError,
     PassTimes,
-    aligned,
-    leading,
+    align_pass,
+    leading_pass,
     merged_data,
     without_operators,
 )
@@ -116,10 +116,10 @@ class RunBuilder:
         """Add a profiled pass; `graph` is called for the first one. Raises OtherGraphError."""
         if self.lead is None:
             self._graph = graph()
-            self._passes.append(leading(name, columns))
+            self._passes.append(leading_pass(name, columns))
             self.lead, self.leads = columns, kind
         else:
-            self._passes.append(aligned(self.lead, name, columns))
+            self._passes.append(align_pass(self.lead, name, columns))
 
     def add_beside(self, kind: FileKind, summary: bytes) -> None:
         """Add the summary of a file that is shown in addition to operators.
@@ -146,7 +146,7 @@ def main(folder: Path) -> int:
     limit(job.memory_bytes, job.time_s)
     gc.disable()  # it would traverse all decoded objects repeatedly and free nothing
     try:
-        result = derived(folder, job)
+        result = derive_archive(folder, job)
     except MemoryError:
         return OUT_OF_MEMORY
     if isinstance(result, ParseProblem):
@@ -171,7 +171,7 @@ def limit(memory_bytes: int, time_s: int, niceness: int = NICENESS) -> None:
     os.nice(niceness)
 
 
-def derived(folder: Path, job: ParseJob) -> bytes | ParseProblem:
+def derive_archive(folder: Path, job: ParseJob) -> bytes | ParseProblem:
     """Return the archive of all files together, or the problem of the first if none is readable."""
     progress = ReadProgress(folder)
     run = RunBuilder(job.left_out, progress.update)

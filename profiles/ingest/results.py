@@ -68,7 +68,7 @@ def read_results(
     """
     # scripts are not measured, so the device state that their agent may report is ignored
     measurement = None if attempt.task.is_script else _measurement(attempt)
-    read = _derived if wants_profile(attempt.task) else _beside
+    read = _derive if wants_profile(attempt.task) else _beside
     derived = read(attempt, on_progress)
     if derived is not None:
         profile = _profile(attempt, derived, profile)
@@ -138,7 +138,7 @@ def _beside(attempt: Attempt, on_progress: OnProgress) -> Derived | None:
     return None
 
 
-def _derived(attempt: Attempt, on_progress: OnProgress) -> Derived:
+def _derive(attempt: Attempt, on_progress: OnProgress) -> Derived:
     passes = profile_files(attempt)
     try:
         derived = derive([*passes, *files_beside(attempt)], on_progress)

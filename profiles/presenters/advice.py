@@ -145,7 +145,7 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
         if name in values:
             values[name] = share(float(values[name]))
     if "type" in values:
-        values["type"] = _isolated(str(values["type"]))
+        values["type"] = _isolate(str(values["type"]))
     if "bytes" in values:
         values["bytes"] = bytesize(values["bytes"])
     if "total_us" in values:
@@ -225,7 +225,7 @@ def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
     return {"text": text, "url": f"{reverse('options')}#{text}"}
 
 
-def _isolated(text: str) -> str:
+def _isolate(text: str) -> str:
     """Return a text of the file, shortened and isolated so that it cannot affect the sentence."""
     visible = _UNSHOWN.sub("\ufffd", text[:_LONGEST_TYPE])
     return f"\u2068{visible}\u2069"

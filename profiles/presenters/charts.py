@@ -234,8 +234,8 @@ def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:
         bytes_s = roofs.copy_bytes_s
     return {
         "rows": points.rows.tolist(),
-        "intensity": _rounded(points.intensity),
-        "flops": _rounded(points.flops),
+        "intensity": _round(points.intensity),
+        "flops": _round(points.flops),
         "us": _microseconds(points.time_s * 1e6),
         "measured": roofs is not None,
         "roofs": lines,
@@ -415,5 +415,5 @@ def _microseconds_of(seconds: NDArray[np.float64]) -> list[float | None]:
         return _microseconds(seconds * 1e6)
 
 
-def _rounded(values: NDArray[np.float64]) -> list[float]:
+def _round(values: NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.5g}") for value in values.tolist()]

@@ -67,22 +67,22 @@ def task_model_view(task: Task) -> dict[str, Any]:
     is none.
     """
     if task.is_script:
-        return _refused(gettext("This task ran a script, so there is no model file to draw."))
+        return _refusal(gettext("This task ran a script, so there is no model file to draw."))
     file = task.files.filter(kind=TaskFile.Kind.MODEL).first()
     if file is None or file.purged_at is not None:
-        return _refused(gettext("The uploaded model has been removed from the server."))
+        return _refusal(gettext("The uploaded model has been removed from the server."))
     if file.stored_at is None:
-        return _refused(gettext("The model has not been uploaded yet."))
+        return _refusal(gettext("The model has not been uploaded yet."))
     limit = settings.MODEL_VIEW_LIMIT_BYTES
     if file.size_bytes > limit:
         mib = limit // 1024**2
-        return _refused(
+        return _refusal(
             gettext("The model is larger than %(limit)s MiB, the most that a browser draws.")
             % {"limit": mib}
         )
     form = model_form(storage.read_start(file.object_key, size_bytes=START_BYTES))
     if form != "v2":
-        return _refused(_why_not(form))
+        return _refusal(_why_not(form))
     address = storage.presign_get(file.object_key)
     return {"address": address, "name": file.name, "size_bytes": file.size_bytes}
 
@@ -102,5 +102,5 @@ def _why_not(form: ModelForm) -> str:
     )
 
 
-def _refused(reason: str) -> dict[str, Any]:
+def _refusal(reason: str) -> dict[str, Any]:
     return {"reason": reason}

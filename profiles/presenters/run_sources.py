@@ -38,16 +38,18 @@ def sources_of(data: ProfileData, profile: Profile) -> list[Source]:
     if profile.upload is None:
         return []
     used = [
-        original for original in originals_of(profile) if _stored(original) not in _left_out(data)
+        original
+        for original in originals_of(profile)
+        if _stored_name(original) not in _left_out(data)
     ]
     if len({original.kind for original in used}) < 2:
         return []
     names, kinds = own_names(profile), dict(OpenedFile.Kind.choices)
     return [
         Source(
-            names.get(_stored(original), original.name),
+            names.get(_stored_name(original), original.name),
             str(kinds.get(original.kind, original.kind)),
-            _shows(original.kind, is_lead=_stored(original) in data.passes),
+            _shows(original.kind, is_lead=_stored_name(original) in data.passes),
         )
         for original in used
     ]
@@ -71,14 +73,14 @@ class _Files:
         used = [
             original
             for original in originals_of(profile)
-            if _stored(original) not in _left_out(data)
+            if _stored_name(original) not in _left_out(data)
         ]
         #: the file with the operators, and the first file of each kind
         self.lead = next(
-            (original for original in used if _stored(original) in data.passes[:1]), None
+            (original for original in used if _stored_name(original) in data.passes[:1]), None
         )
         self._names = {
-            original.kind: names.get(_stored(original), original.name)
+            original.kind: names.get(_stored_name(original), original.name)
             for original in reversed(used)
         }
 
@@ -156,6 +158,6 @@ def _left_out(data: ProfileData) -> set[str]:
     return {file.name for file in data.left_out}
 
 
-def _stored(file: Original) -> str:
+def _stored_name(file: Original) -> str:
     """Return the name of the file in `ProfileData`."""
     return PurePath(file.key).name

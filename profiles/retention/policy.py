@@ -177,14 +177,14 @@ def _before(days: int) -> datetime.datetime:
     return timezone.now() - datetime.timedelta(days=days)
 
 
-def _ended(before: datetime.datetime, prefix: str = "") -> Q:
+def _ended_before(before: datetime.datetime, prefix: str = "") -> Q:
     """Condition: the task finished before `before`; `prefix`: lookup prefix to the task."""
     return Q(**{f"{prefix}state": TaskState.FINISHED, f"{prefix}finished_at__lt": before})
 
 
 def _given_up(before: datetime.datetime, prefix: str) -> Q:
     """Condition: the task finished before `before` and is not exempt from retention."""
-    return _ended(before, prefix) & Q(**{f"{prefix}keeps_files": False})
+    return _ended_before(before, prefix) & Q(**{f"{prefix}keeps_files": False})
 
 
 def _being_copied() -> QuerySet[TaskFile, str]:
@@ -210,7 +210,7 @@ def _raw_without_result(before: datetime.datetime) -> QuerySet[Artifact]:
     )
 
 
-def _removing(expired: Expired, time_field: str, **others: object) -> Remove:
+def _make_remover(expired: Expired, time_field: str, **others: object) -> Remove:
     """Make a function that removes objects and keeps their rows.
 
     time_field: field of a row that records the time of the removal
@@ -230,7 +230,7 @@ def _removing(expired: Expired, time_field: str, **others: object) -> Remove:
 
 
 def _artifacts_policy(name: str, help: str, expired: Expired) -> "RetentionPolicy":
-    remove = _removing(expired, "removed_at", is_stored=False)
+    remove = _make_remover(expired, "removed_at", is_stored=False)
     return RetentionPolicy(name, help, expired, remove, _size, "attempt__task__owner__email")
 
 
@@ -282,7 +282,7 @@ def _remove_objects(keys: Iterable[str]) -> None:
 
 def _tasks(before: datetime.datetime) -> QuerySet[Task]:
     live = Exists(Attempt.objects.filter(task=OuterRef("pk"), ended_at=None))
-    return Task.objects.filter(_ended(before), ~live)
+    return Task.objects.filter(_ended_before(before), ~live)
 
 
 def _health(before: datetime.datetime) -> QuerySet[Task]:
@@ -303,7 +303,7 @@ def _checks(before: datetime.datetime) -> QuerySet[HealthCheck]:
     return HealthCheck.objects.filter(Exists(newer), ended_at__lt=before)
 
 
-def _opened(before: datetime.datetime) -> QuerySet[ProfileUpload]:
+def _expired_imports(before: datetime.datetime) -> QuerySet[ProfileUpload]:
     ended = (ProfileUpload.State.READY, ProfileUpload.State.FAILED)
     return ProfileUpload.objects.filter(state__in=ended, created_at__lt=before)
 
@@ -334,7 +334,7 @@ def _remove_sessions(keys: Sequence[str], before: datetime.datetime, days: int) 
     return Session.objects.filter(pk__in=keys).delete()[0]
 
 
-def _deleting(model: Any) -> Remove:
+def _make_deleter(model: Any) -> Remove:
     @transaction.atomic
     def remove(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
         model.objects.filter(pk__in=keys).delete()
@@ -343,7 +343,7 @@ def _deleting(model: Any) -> Remove:
     return remove
 
 
-def _summed(field: str) -> Callable[[QuerySet[Any]], int]:
+def _make_sum(field: str) -> Callable[[QuerySet[Any]], int]:
     return lambda rows: rows.aggregate(total=Sum(field))["total"] or 0
 
 
@@ -351,14 +351,14 @@ def _size_of_tasks(rows: QuerySet[Any]) -> int:
     files = TaskFile.objects.filter(task__in=rows, purged_at=None)
     artifacts = Artifact.objects.filter(attempt__task__in=rows, is_stored=True)
     logs = LogChunk.objects.filter(attempt__task__in=rows)
-    return _size(files) + _size(artifacts) + _summed("size")(logs)
+    return _size(files) + _size(artifacts) + _make_sum("size")(logs)
 
 
 def _size_of_artifacts(rows: QuerySet[Any]) -> int:
     return _size(Artifact.objects.filter(attempt__in=rows, is_stored=True))
 
 
-_size = _summed("size_bytes")
+_size = _make_sum("size_bytes")
 POLICIES = {
     policy.name: policy
     for policy in (
@@ -374,7 +374,7 @@ POLICIES = {
             "files",
             "models, data and option files that users gave",
             _files,
-            _removing(_files, "purged_at"),
+            _make_remover(_files, "purged_at"),
             _size,
             "task__owner__email",
         ),
@@ -383,7 +383,7 @@ POLICIES = {
             "logs as tasks' pages show them; log.txt stays",
             _logs,
             _remove_logs,
-            _summed("log__size"),
+            _make_sum("log__size"),
             "task__owner__email",
         ),
         # applied only by `manage.py purge`
@@ -403,17 +403,22 @@ POLICIES = {
             _size_of_tasks,
             "owner__email",
         ),
-        RetentionPolicy("checks", "results of health checks", _checks, _deleting(HealthCheck)),
-        RetentionPolicy("keys", "idempotency keys", _keys, _deleting(IdempotencyKey)),
+        RetentionPolicy("checks", "results of health checks", _checks, _make_deleter(HealthCheck)),
+        RetentionPolicy("keys", "idempotency keys", _keys, _make_deleter(IdempotencyKey)),
         RetentionPolicy("sessions", "sessions that expired", _sessions, _remove_sessions),
         RetentionPolicy(
-            "tokens", "refresh tokens that expired", _tokens, _deleting(OutstandingToken)
+            "tokens", "refresh tokens that expired", _tokens, _make_deleter(OutstandingToken)
         ),
         RetentionPolicy(
             "tasks", "tasks, whole", _tasks, _remove_tasks, _size_of_tasks, "owner__email"
         ),
         RetentionPolicy(
-            "opened", "profiles that users opened", _opened, _remove_opened, _size, "owner__email"
+            "opened",
+            "profiles that users opened",
+            _expired_imports,
+            _remove_opened,
+            _size,
+            "owner__email",
         ),
     )
 }

@@ -17,7 +17,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, number_order, select
 from profiles.analysis.stability import unstable
 from profiles.analysis.table import TableRow, rows
-from profiles.formats.columns import NumberColumn, ProfileColumns, Side, taken
+from profiles.formats.columns import NumberColumn, ProfileColumns, Side, take_rows
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
 from profiles.tables.html import Statistics, TableContext, rows_html
 from profiles.tables.request import (
@@ -55,7 +55,7 @@ class SideTable:
     ) -> None:
         self.data, self.request, self.side, self.links = data, request, side, links
         self.columns = _columns_of(data, request)
-        self.selection = _ordered(data, self.columns, request, side)
+        self.selection = _select_ordered(data, self.columns, request, side)
         most = min(request.top or MOST_ROWS, MOST_ROWS)
         self.total = min(len(self.selection), most)
         is_cut = self.total == MOST_ROWS < len(self.selection)
@@ -226,7 +226,7 @@ def _columns_of(data: ProfileData, request: TableRequest) -> ProfileColumns:
     return data.columns_of_pass(request.pass_number - 1) if request.pass_number else data.columns
 
 
-def _ordered(
+def _select_ordered(
     data: ProfileData, columns: ProfileColumns, request: TableRequest, side: Side
 ) -> Selection:
     selection = select(columns, request.query_of(side))
@@ -234,9 +234,9 @@ def _ordered(
     if selection.is_grouped:
         return selection
     if request.order in TEXT_ORDERS:
-        return text_ordered(selection, columns, request.order, ascending=ascending)
+        return order_by_text(selection, columns, request.order, ascending=ascending)
     if request.order in STATISTIC_ORDERS and not request.pass_number:
-        return statistic_ordered(selection, data.spread(side), request.order, ascending=ascending)
+        return order_by_statistic(selection, data.spread(side), request.order, ascending=ascending)
     return selection
 
 
@@ -284,17 +284,17 @@ def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
             }
 
 
-def text_ordered(
+def order_by_text(
     selection: Selection, columns: ProfileColumns, order: str, *, ascending: bool
 ) -> Selection:
     """Return operators sorted by `name` or `type`; the sort is stable."""
     column = columns.names if order == "name" else columns.types
     texts = [column[row] or "" for row in selection.rows.tolist()]
     places = sorted(range(len(texts)), key=texts.__getitem__, reverse=not ascending)
-    return taken(selection, np.array(places, dtype=np.intp))
+    return take_rows(selection, np.array(places, dtype=np.intp))
 
 
-def statistic_ordered(
+def order_by_statistic(
     selection: Selection, spread: Spread, order: str, *, ascending: bool
 ) -> Selection:
     """Return operators sorted by a statistic over passes; those without a value come last.
@@ -303,4 +303,4 @@ def statistic_ordered(
     """
     values: NDArray[np.float64] = getattr(spread, STATISTIC_ORDERS[order])[selection.rows]
     column = NumberColumn(values.astype(np.float64), ~np.isnan(values))
-    return taken(selection, number_order(column, ascending=ascending))
+    return take_rows(selection, number_order(column, ascending=ascending))

@@ -9,7 +9,7 @@ from scipy import stats
 from profiles.comparison.confidence import (
     VERDICTS,
     Basis,
-    adjusted,
+    benjamini_hochberg,
     judge_rows,
     judge_total,
     least_p,
@@ -49,9 +49,9 @@ def test_the_p_of_student_is_that_of_scipy(dof):
 
 def test_adjustment_is_that_of_benjamini_and_hochberg_and_skips_untested_rows():
     p = np.random.default_rng(1).uniform(size=30) ** 2
-    assert adjusted(p) == pytest.approx(stats.false_discovery_control(p))
+    assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p))
     gaps = np.array([0.01, np.nan, 0.02])
-    assert adjusted(gaps) == pytest.approx([0.02, np.nan, 0.02], nan_ok=True)
+    assert benjamini_hochberg(gaps) == pytest.approx([0.02, np.nan, 0.02], nan_ok=True)
 
 
 @pytest.mark.parametrize("n", [4, 5, 8, 20])

@@ -64,7 +64,7 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
     order = uploads.in_order_of_passes([str(file.name) for file in given])
     files = [given[place] for place in order]
     try:
-        described = [_described(file) for file in files]
+        described = [_describe(file) for file in files]
         name = request.POST.get("name", "")
         upload = uploads.create_import(owner=current_user(request), files=described, name=name)
     except DomainError as error:
@@ -80,7 +80,7 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
     return redirect("profiles:opened", upload.pk)
 
 
-def _described(file: UploadedFile) -> FileToOpen:
+def _describe(file: UploadedFile) -> FileToOpen:
     md5 = hashlib.md5(usedforsecurity=False)
     head = b""
     for chunk in file.chunks():

@@ -46,7 +46,7 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
     source = profile or measurement
     if source is None:
         return redirect("tasks:detail", task.pk)
-    if profile is not None and (answer := _swapped(request, profile)):
+    if profile is not None and (answer := _fragment(request, profile)):
         return answer
     context: dict[str, Any] = {
         "task": task,
@@ -68,7 +68,7 @@ def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
         return redirect("tasks:result", profile.attempt.task_id)
-    return _swapped(request, profile) or _page(request, profile, {"upload": profile.upload})
+    return _fragment(request, profile) or _page(request, profile, {"upload": profile.upload})
 
 
 def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]) -> HttpResponse:
@@ -98,7 +98,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
             "advice": advice_of(data, facts_of(profile)),
-            "selected": _selected(request, len(data.columns)),
+            "selected": _selected_row(request, len(data.columns)),
             **_tables(data, table_request, table_links(profile)),
         }
     response = render(request, "profiles/result.html", context)
@@ -154,11 +154,11 @@ def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
         return None, str(word(error))
 
 
-def _selected(request: HttpRequest, operators: int) -> int | None:
+def _selected_row(request: HttpRequest, operators: int) -> int | None:
     return parse_int(request.GET.get("op", ""), maximum=operators - 1)
 
 
-def _swapped(request: HttpRequest, profile: Profile) -> HttpResponse | None:
+def _fragment(request: HttpRequest, profile: Profile) -> HttpResponse | None:
     """Return the fragment for htmx: the tables, or the form with them; None for a full page.
 
     For an invalid query, the old tables remain and the form shows the errors.

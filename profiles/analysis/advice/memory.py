@@ -20,7 +20,7 @@ def dynamic_shapes(context: RuleContext) -> Finding | None:
     them cannot be planned, and record_comp_seq does not work.
     """
     operators, variables = context.graph.operators, context.graph.variables
-    own = _flagged(context, _BY_OPERATOR) & (variables.producer != MISSING)
+    own = _with_flag(context, _BY_OPERATOR) & (variables.producer != MISSING)
     makers = np.unique(variables.producer[own])
     rows = operators.row[makers[context.edges.runs[makers]]]
     rows = rows[rows != MISSING]
@@ -52,9 +52,9 @@ def no_memory_plan(context: RuleContext) -> Finding | None:
     made = producer != MISSING
     made[made] = context.edges.runs[producer[made]]
     computed = (
-        made & ~_flagged(context, _BY_OPERATOR) & ~_flagged(context, "PERSISTENT_DEVICE_VALUE")
+        made & ~_with_flag(context, _BY_OPERATOR) & ~_with_flag(context, "PERSISTENT_DEVICE_VALUE")
     )
-    dynamic = computed & _flagged(context, _AT_RUN_TIME)
+    dynamic = computed & _with_flag(context, _AT_RUN_TIME)
     if not computed.sum() or dynamic.sum() < DYNAMIC_SHARE * computed.sum():
         return None
     return Finding(
@@ -65,5 +65,5 @@ def no_memory_plan(context: RuleContext) -> Finding | None:
     )
 
 
-def _flagged(context: RuleContext, flag: str) -> Mask:
+def _with_flag(context: RuleContext, flag: str) -> Mask:
     return context.graph.variables.flags.where(lambda text: flag in text.split())

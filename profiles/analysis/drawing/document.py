@@ -75,7 +75,7 @@ def netron_document(
         block = ScopeNode()
         items = blocks.items(block)
     panel = Panel(data, side, wiring.rows)
-    categories, scale = _coloured(items, panel, colours or colouring(data, "time", side))
+    categories, scale = _colour_items(items, panel, colours or colouring(data, "time", side))
     module = Module(data, wiring, items=items, categories=categories, panel=panel)
     view = {
         "place": block.address,
@@ -101,7 +101,7 @@ def _cut(graph: ExecutedGraph) -> tuple[GraphWiring, GraphBlocks]:
     return cached
 
 
-def _coloured(
+def _colour_items(
     items: list[Item], panel: Panel, colours: Colouring
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the category of each item and the colour scale of the view."""

@@ -25,12 +25,12 @@ def plain(text: str) -> str:
 
 def amount(size_bytes: float) -> str:
     """Format a size: `1.50 MiB`."""
-    return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+    return _scale(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def operations(count: float) -> str:
     """Format a number of operations: `7.23 MFLOP`."""
-    return _scaled(count, 1000, ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"))
+    return _scale(count, 1000, ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
 def rate(per_second: float) -> str:
@@ -57,7 +57,7 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
+def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
     if not math.isfinite(value):
         return ABSENT
     step = 0

@@ -43,7 +43,7 @@ def wire(graph: ExecutedGraph) -> GraphWiring:
     order = graph.execution_order()
     if not len(order):
         order = np.arange(len(graph.operators), dtype=np.int32)
-    persistent = _flagged(graph, _CONSTANT)
+    persistent = _with_flag(graph, _CONSTANT)
     operators = graph.operators
     inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
     constant = persistent.tolist()
@@ -58,7 +58,7 @@ def wire(graph: ExecutedGraph) -> GraphWiring:
     position[rows] = np.arange(len(rows), dtype=np.int32)
     producer = graph.variables.producer
     source = np.where(producer == MISSING, MISSING, np.append(position, MISSING)[producer])
-    scratch = _flagged(graph, _SCRATCH).tolist()
+    scratch = _with_flag(graph, _SCRATCH).tolist()
     reads = [inputs[row] for row in kept]
     readers: dict[int, list[int]] = {}
     for place, variables in enumerate(reads):
@@ -76,6 +76,6 @@ def wire(graph: ExecutedGraph) -> GraphWiring:
     )
 
 
-def _flagged(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
+def _with_flag(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
     """Return (v,) bool, whether each variable has a flag."""
     return graph.variables.flags.where(lambda text: flag in text.split())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.span_index import COUNTERS, SpanIndex, SpanRows, rows_of
-from profiles.formats.columns import taken
+from profiles.formats.columns import take_rows
 
 #: blocks of the index are fetched in one request up to this gap between them, and this total size
 _GAP_BYTES, _TOGETHER_BYTES = 256 << 10, 8 << 20
@@ -68,10 +68,10 @@ def choose(index: SpanIndex, requested: Range, fetch: Fetch, limit_bytes: int) -
     count = 0
     for rows in _read(index, np.flatnonzero(overlapping), fetch):
         touching = (rows.end_us >= requested.begin_us) & (rows.begin_us <= requested.end_us)
-        parts.append(taken(rows, touching))
+        parts.append(take_rows(rows, touching))
         count += len(parts[-1])
         _check(count, most, _bytes_about(index, blocks, overlapping))
-    rows = _joined(parts)
+    rows = _join(parts)
     pieces = np.unique(index.pieces.of_rows(np.concatenate([rows.first, rows.last])))
     size_bytes = int((index.pieces.end[pieces] - index.pieces.begin[pieces]).sum())
     if size_bytes > limit_bytes:
@@ -118,7 +118,7 @@ def _groups(index: SpanIndex, numbers: NDArray[np.intp]) -> Iterator[list[int]]:
         yield group
 
 
-def _joined(parts: list[SpanRows]) -> SpanRows:
+def _join(parts: list[SpanRows]) -> SpanRows:
     """All rows sorted by lane and begin; of equal begins the longer first, so that spans nest."""
     if not parts:
         none = np.array([], np.float64)
@@ -127,4 +127,4 @@ def _joined(parts: list[SpanRows]) -> SpanRows:
         )
     names = ("lane", "begin_us", "end_us", "first", "last")
     rows = SpanRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    return taken(rows, np.lexsort((rows.first, -rows.end_us, rows.begin_us, rows.lane)))
+    return take_rows(rows, np.lexsort((rows.first, -rows.end_us, rows.begin_us, rows.lane)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.choosing import Range
 from profiles.formats.chrome_trace.events import TraceEvent
-from profiles.formats.chrome_trace.reader import LATEST_US, placed
+from profiles.formats.chrome_trace.reader import LATEST_US, placed_events
 from profiles.formats.chrome_trace.span_index import COUNTERS, SpanRows
 
 #: phases of flow events (arrows between spans): start, step, end
@@ -86,7 +86,9 @@ def _texts(rows: SpanRows, pieces: Iterable[PieceText], flows: "_Flows") -> dict
     for first_row, text in pieces:
         listed = b"[" + text + b"]"
         events, raws = _EVENTS.decode(listed), _TEXTS.decode(listed)
-        kept = [index for index in placed(events) if abs(events[index].ts or 0.0) <= LATEST_US]
+        kept = [
+            index for index in placed_events(events) if abs(events[index].ts or 0.0) <= LATEST_US
+        ]
         low, high = np.searchsorted(needed, [first_row, first_row + len(kept)])
         for row in needed[low:high].tolist():
             by_row[row] = bytes(raws[kept[row - first_row]])
@@ -108,13 +110,13 @@ def _events(rows: SpanRows, texts: dict[int, bytes]) -> Iterator[bytes]:
         fields: dict[str, Any] = _FIELDS.decode(texts[first])
         if last != first:
             end_fields = _FIELDS.decode(texts[last])
-            args = _merged(fields.get("args"), end_fields.get("args"))
+            args = _merge_args(fields.get("args"), end_fields.get("args"))
             fields = {**end_fields, **fields} | ({} if args is None else {"args": args})
         fields |= {"ph": "X", "ts": begin_us, "dur": length_us}
         yield _ENCODER.encode(fields)
 
 
-def _merged(first: Raw | None, last: Raw | None) -> Raw | dict[str, Raw] | None:
+def _merge_args(first: Raw | None, last: Raw | None) -> Raw | dict[str, Raw] | None:
     """The args of a span's begin and end events; the end's values take precedence."""
     if first is None or last is None:
         return last if first is None else first

@@ -58,8 +58,8 @@ def device_times(intervals: Intervals, process: NDArray[np.int32], rows: int) ->
     if not is_shared.any():
         return DeviceTimes(took_s, 0, 0.0)
     selected = is_shared[row]
-    row_of_operator, operator = _numbered(row[selected], process[selected])
-    pairs, _ = _numbered(operator, lane[selected])
+    row_of_operator, operator = _number_pairs(row[selected], process[selected])
+    pairs, _ = _number_pairs(operator, lane[selected])
     lanes = np.bincount(pairs)
     both_s = _together_s(operator, intervals.start_s[selected], intervals.end_s[selected], lanes)
     waited_s = took_s[is_shared].sum() - (both_s * lanes).sum()
@@ -67,7 +67,7 @@ def device_times(intervals: Intervals, process: NDArray[np.int32], rows: int) ->
     return DeviceTimes(took_s, int((lanes > 1).sum()), max(0.0, float(waited_s)))
 
 
-def _numbered(
+def _number_pairs(
     first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """(first number of each distinct pair, index of each pair among the distinct pairs)."""

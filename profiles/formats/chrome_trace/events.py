@@ -100,7 +100,7 @@ class EventReader:
         whole, left = _whole(text)
         # the last event may be complete although nothing follows it
         last = left.rstrip(_SPACE + b",")
-        alone = _decoded(last)
+        alone = _decode(last)
         if not whole and alone is None and b"{" not in left and left.strip(_SPACE + b"]"):
             raise _not_json(left)
         end = len(text) - len(left) + (-1 if alone is None else len(last))
@@ -132,7 +132,7 @@ def _whole(text: bytes) -> tuple[list[TraceEvent] | None, bytes]:
         if not before.endswith(b",") or not before[:-1].rstrip(_SPACE).endswith(b"}"):
             continue
         cut = text.rfind(b",", 0, end)
-        if (events := _decoded(text[:cut])) is not None:
+        if (events := _decode(text[:cut])) is not None:
             return events, text[cut + 1 :]
     return None, text
 
@@ -143,12 +143,12 @@ def _ended(text: bytes, at: int) -> Piece | None:
         end = text.rfind(b"]", 0, end)
         if end < 0:
             return None
-        if (events := _decoded(text[:end])) is not None:
+        if (events := _decode(text[:end])) is not None:
             return Piece(events, at, at + end)
     return None
 
 
-def _decoded(text: bytes) -> list[TraceEvent] | None:
+def _decode(text: bytes) -> list[TraceEvent] | None:
     """Decode a list of events; None if it is not JSON. Raises ProfileFormatError for other JSON."""
     try:
         return _DECODER.decode(b"[" + text + b"]")

@@ -152,7 +152,7 @@ _DTYPES: dict[str, Any] = {
 _NARROWED = ("name", "lane", "ident", "label", "layout")
 
 
-def placed(events: list[TraceEvent]) -> list[int]:
+def placed_events(events: list[TraceEvent]) -> list[int]:
     """The indices of events that become rows of the columns if their time is within LATEST_US."""
     return [
         index for index, event in enumerate(events) if event.ph in PHASES and event.ts is not None
@@ -208,7 +208,7 @@ class _TraceBuilder:
         """Add a piece; `part` is the fraction of the file that was read, including it."""
         self._pieces.add(piece, self._rows)
         events = piece.events
-        kept = [events[index] for index in placed(events)]
+        kept = [events[index] for index in placed_events(events)]
         if len(kept) < len(events):
             self._note_others(events)
         code, lane = self._names.code, self._lane

@@ -109,7 +109,7 @@ def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) ->
     with tempfile.TemporaryFile(dir=target.parent) as packed_blocks:
         for lane, rows in _by_lane(trace, lanes):
             for block in _blocks(rows):
-                packed = _packed(rows, block)
+                packed = _pack(rows, block)
                 low, high = float(rows[0][block].min()), float(rows[1][block].max())
                 table.append((lane, len(block), low, high, at, len(packed)))
                 at += packed_blocks.write(packed)
@@ -134,7 +134,7 @@ def _packed_header(trace: Trace, file: str, blocks: NDArray[Any]) -> bytes:
         first_row=pieces.first_row.tobytes(),
         blocks=blocks.tobytes(),
     )
-    return _compressed([msgspec.msgpack.encode(header)], 6)
+    return _compress([msgspec.msgpack.encode(header)], 6)
 
 
 def _short(key: int | str) -> int | str:
@@ -227,17 +227,17 @@ def _classes(begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np
     return classes
 
 
-def _packed(rows: _Columns, block: NDArray[np.int32]) -> bytes:
+def _pack(rows: _Columns, block: NDArray[np.int32]) -> bytes:
     """Compress a block after a byte shuffle: bytes of equal significance repeat, numbers do not."""
     columns = zip(rows, map(np.dtype, _COLUMNS), strict=True)
     shuffled = (
         column[block].astype(kind, copy=False).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
         for column, kind in columns
     )
-    return _compressed(shuffled, 1)
+    return _compress(shuffled, 1)
 
 
-def _compressed(parts: Iterable[bytes], level: int) -> bytes:
+def _compress(parts: Iterable[bytes], level: int) -> bytes:
     packer = zlib.compressobj(level, wbits=_WINDOW, memLevel=_MEMORY)
     packed = [packer.compress(part) for part in parts]
     return b"".join([*packed, packer.flush()])

@@ -81,7 +81,7 @@ def spans_of(trace: Trace, lane: int) -> Spans:
     first, last = np.concatenate([first, complete]), np.concatenate([last, complete])
     # outer spans first: by begin, then longest first, then as in the file
     order = np.lexsort((first, -end, begin))
-    return _nested(
+    return _nest(
         first[order], last[order], begin[order], np.maximum(end, begin)[order], unpaired, was_sorted
     )
 
@@ -148,7 +148,7 @@ def _pairs_by_name(trace: Trace, events: Index) -> tuple[Index, Index, int]:
     return np.array(first, np.int32), np.array(last, np.int32), unpaired
 
 
-def _nested(
+def _nest(
     first: Index, last: Index, begin: Floats, end: Floats, unpaired: int, was_sorted: bool
 ) -> Spans:
     parent = _parents(begin, end)

@@ -189,13 +189,13 @@ class _Scope:
 def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
     """Return the summary of a trace that has these lanes and operators."""
     ids, times = operators.columns.id_numbers, operators.times
-    begin_us, end_us = _recorded(lanes)
+    begin_us, end_us = _recording_range(lanes)
     hosts = [lane for lane in lanes if lane.kind == "host"]
     scopes, phases = _Scopes(), Phases()
     waits = list[WaitRow]()
     for lane in hosts:
         of_span = scopes.add(lane)
-        dispatched = _dispatched(lane, ids)
+        dispatched = _dispatched_rows(lane, ids)
         scopes.charge(lane, of_span, dispatched, times.took_s)
         phases.add(lane, dispatched, times.took_s)
         # with several hosts, another thread or process may have launched the device's kernels
@@ -229,7 +229,7 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
     )
 
 
-def _recorded(lanes: list[Lane]) -> tuple[float, float]:
+def _recording_range(lanes: list[Lane]) -> tuple[float, float]:
     """(begin, end), us, of the recording: from the first to the last work of any lane.
 
     Only the worker records the start of the Profiler, and it does so late: Python continues in the
@@ -267,7 +267,7 @@ def _lane_row(lane: Lane, begin_us: float, end_us: float) -> LaneRow:
     )
 
 
-def _dispatched(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+def _dispatched_rows(lane: Lane, ids: NDArray[np.int64]) -> NDArray[np.int32]:
     """(s,) the row of the operator that a span dispatched, NONE for other spans."""
     numbers = lane.operator
     if not len(ids):

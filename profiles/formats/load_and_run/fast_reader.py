@@ -25,7 +25,7 @@ from profiles.formats.load_and_run.profile_schema import (
     StrictTimes,
     StrictWiredGraph,
 )
-from profiles.formats.load_and_run.sections import Sections, coded, largest
+from profiles.formats.load_and_run.sections import Sections, dictionary_encode, largest
 
 _NAN = float("nan")
 
@@ -130,7 +130,7 @@ def _costs(section: dict[int, Raw], at: Index) -> tuple[Index, list[StrictFootpr
     # index -1 selects the last entry, which stands for operators without a footprint
     every = [*section.values(), _NO_FOOTPRINT]
     section.clear()
-    codes, different = coded([bytes(every[place]) for place in at.tolist()])
+    codes, different = dictionary_encode([bytes(every[place]) for place in at.tolist()])
     return codes, _FOOTPRINTS.decode(b"[" + b",".join(different) + b"]")
 
 
@@ -164,7 +164,7 @@ class _Inputs:
             data[start:end]
             for start, end in zip((starts * size).tolist(), (ends * size).tolist(), strict=True)
         ]
-        which, different = coded(lists)
+        which, different = dictionary_encode(lists)
         texts = [self._text(np.frombuffer(data, self.codes.dtype)) for data in different]
         return TextColumn(which.astype(np.int32), tuple(texts))
 
@@ -182,6 +182,6 @@ def _inputs(graph: StrictWiredGraph) -> _Inputs | None:
     places = IdIndex(id_array(graph.var)).find(ids)
     if (places < 0).any():
         return None
-    codes, names = coded([variable.dtype for variable in graph.var.values()])
+    codes, names = dictionary_encode([variable.dtype for variable in graph.var.values()])
     graph.var.clear()
     return _Inputs(codes, names, lengths, places)

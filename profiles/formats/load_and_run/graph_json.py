@@ -28,7 +28,7 @@ from profiles.formats.load_and_run.graph import (
 )
 from profiles.formats.load_and_run.graph_shapes import compact_column, variable_shapes
 from profiles.formats.load_and_run.numbers import to_float64
-from profiles.formats.load_and_run.profile_json import respelled
+from profiles.formats.load_and_run.profile_json import quote_special_numbers
 from profiles.formats.load_and_run.profile_schema import (
     Footprint,
     Graph,
@@ -116,7 +116,7 @@ def _decode(data: bytes) -> tuple[GraphFile, list[str]]:
         return _FILE.decode(data), []
     except _DAMAGE:
         pass
-    plain = respelled(data)
+    plain = quote_special_numbers(data)
     try:
         return _FILE.decode(plain), []
     except msgspec.ValidationError:

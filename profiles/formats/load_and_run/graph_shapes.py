@@ -26,7 +26,7 @@ def variable_shapes(
     def compact(raw: Raw) -> str | None:
         text = bytes(raw)
         if text not in texts:
-            texts[text] = _axes(_decoded(raw))
+            texts[text] = _axes(_decode(raw))
         return texts[text]
 
     shapes = [compact(raw) for raw in known]
@@ -35,7 +35,7 @@ def variable_shapes(
             rows = variables.tolist()
             if not bytes(raw) or all(shapes[row] is not None for row in rows):
                 continue
-            lists = _decoded(raw)
+            lists = _decode(raw)
             for row, axes in zip(rows, lists if isinstance(lists, list) else (), strict=False):
                 shapes[row] = shapes[row] or _axes(axes)
     return shapes
@@ -48,19 +48,19 @@ def compact_column(raws: Sequence[Raw]) -> TextColumn:
     for raw in raws:
         text = bytes(raw)
         if text not in known:
-            known[text] = _encoded(_decoded(raw))
+            known[text] = _encode(_decode(raw))
         texts.append(known[text])
     return TextColumn.from_texts(texts)
 
 
-def _decoded(raw: Raw) -> Any:
+def _decode(raw: Raw) -> Any:
     try:
         return msgspec.json.decode(raw)
     except _DAMAGE:
         return None
 
 
-def _encoded(value: Any) -> str | None:
+def _encode(value: Any) -> str | None:
     try:
         return msgspec.json.encode(value).decode()
     except (OverflowError, RecursionError):
@@ -69,5 +69,5 @@ def _encoded(value: Any) -> str | None:
 
 def _axes(value: Any) -> str | None:
     if isinstance(value, list) and all(type(axis) is int for axis in value):
-        return _encoded(value)
+        return _encode(value)
     return None

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.profile_json import shown
+from profiles.formats.load_and_run.profile_json import quoted
 
 # MegEngine writes values that JSON lacks as these strings (`src/core/impl/utils/json.cpp`);
 # `profile_analyze` does not support them and crashes.
@@ -47,5 +47,5 @@ def _number(value: Any, place: Callable[[int], str], index: int) -> float:
     if value is UNSET:
         raise ProfileFormatError("missing_key", f"Wrong data: {place(index)} is missing.")
     raise ProfileFormatError(
-        "bad_value", f"Wrong data: {place(index)} is {shown(value)}, not a number."
+        "bad_value", f"Wrong data: {place(index)} is {quoted(value)}, not a number."
     )

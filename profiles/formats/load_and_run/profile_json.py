@@ -68,13 +68,13 @@ def decode_unchecked(data: bytes | mmap) -> TableFile | None:
     """
     try:
         dump = json.loads(str(data, "utf-8"))
-        return _unchecked(dump["graph_exec"], dump["profiler"])
+        return _read_unchecked(dump["graph_exec"], dump["profiler"])
     # any of these can be raised by values of unexpected types
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
 
 
-def _unchecked(graph: Any, profiler: Any) -> TableFile:
+def _read_unchecked(graph: Any, profiler: Any) -> TableFile:
     all_variables = graph["var"]
     operators, variables = {}, {}
     for key, entry in graph["operator"].items():
@@ -180,10 +180,10 @@ def _decode_either_spelling(data: bytes) -> TableFile:
         return _PROFILE.decode(data)
     except msgspec.DecodeError:
         pass
-    return _decode_by_entry(respelled(data))
+    return _decode_by_entry(quote_special_numbers(data))
 
 
-def respelled(data: bytes) -> bytes:
+def quote_special_numbers(data: bytes) -> bytes:
     """Return JSON in which NaN and infinity are strings, as MegEngine writes them."""
     return _TOKENS.sub(_spell, data)
 
@@ -243,14 +243,14 @@ def _section(
 
 def _member(parent: dict[str, Raw], key: str, place: str, member_type: type[T]) -> T:
     if key not in parent:
-        raise ProfileFormatError("missing_key", f"Wrong data: {place} has no {shown(key)}.")
+        raise ProfileFormatError("missing_key", f"Wrong data: {place} has no {quoted(key)}.")
     try:
         return msgspec.json.decode(parent[key], type=member_type)
     except msgspec.DecodeError as error:
         missing = str(error).startswith("Object missing required field")
         raise ProfileFormatError(
             "missing_key" if missing else "bad_value",
-            f"Wrong data: in {place}, {shown(key)}: {error}.",
+            f"Wrong data: in {place}, {quoted(key)}: {error}.",
         ) from None
 
 
@@ -259,7 +259,7 @@ def _without_prefix(error: msgspec.DecodeError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """Format a value for an error message: quoted, at most 80 characters."""
     if isinstance(value, list | dict):  # repr may fail on deep nesting
         return "a list" if isinstance(value, list) else "an object"

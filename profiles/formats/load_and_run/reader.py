@@ -26,7 +26,7 @@ from profiles.formats.load_and_run.profile_json import (
     check_utf8,
     decode,
     decode_unchecked,
-    shown,
+    quoted,
 )
 from profiles.formats.load_and_run.profile_schema import (
     Footprint,
@@ -176,8 +176,8 @@ def _check_variables(graph: TableGraph | WholeGraph) -> None:
             if not known(variable):
                 raise ProfileFormatError(
                     "missing_key",
-                    f"`graph_exec.operator` entry {shown(key)} uses the variable "
-                    f"{shown(variable)}, which `graph_exec.var` lacks.",
+                    f"`graph_exec.operator` entry {quoted(key)} uses the variable "
+                    f"{quoted(variable)}, which `graph_exec.var` lacks.",
                 )
 
 
@@ -197,7 +197,7 @@ def _id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
         raise ProfileFormatError("bad_value", "An operator id does not fit 64 bits.") from None
     except ValueError as error:
         raise ProfileFormatError(
-            "bad_value", f"An operator id is not a number: {shown(str(error))}."
+            "bad_value", f"An operator id is not a number: {quoted(str(error))}."
         ) from None
 
 
@@ -221,7 +221,7 @@ def _side_times(
         def place(index: int) -> str:
             flat = [(key, name) for key, node in zip(keys, nodes, strict=True) for name in node]
             key, name = flat[index]
-            return f"`{field}` of `profiler.{side}` entry {shown(key)}, {shown(name)}"
+            return f"`{field}` of `profiler.{side}` entry {quoted(key)}, {quoted(name)}"
 
         return to_float64(values, place)
 
@@ -259,7 +259,7 @@ def _number_column(
     rows = np.flatnonzero(present).tolist()
 
     def place(index: int) -> str:
-        return f"`{field}` of `profiler.opr_footprint` entry {shown(keys[rows[index]])}"
+        return f"`{field}` of `profiler.opr_footprint` entry {quoted(keys[rows[index]])}"
 
     column = np.full(len(values), np.nan)
     column[rows] = to_float64([values[row] for row in rows], place)

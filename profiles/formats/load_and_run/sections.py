@@ -51,7 +51,7 @@ def largest(values: NDArray[np.float64], counts: NDArray[np.intp]) -> NDArray[np
     return maxima
 
 
-def coded(values: Sequence[Value]) -> tuple[NDArray[np.intp], list[Value]]:
+def dictionary_encode(values: Sequence[Value]) -> tuple[NDArray[np.intp], list[Value]]:
     """Return (n,) codes of repeating values, and the distinct values in order of appearance."""
     # assigns the next code to each new value
     code: defaultdict[Value, int] = defaultdict(count().__next__)

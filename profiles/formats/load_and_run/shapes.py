@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from profiles.formats.columns import MISSING, TextColumn
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.profile_json import shown
-from profiles.formats.load_and_run.sections import coded
+from profiles.formats.load_and_run.profile_json import quoted
+from profiles.formats.load_and_run.sections import dictionary_encode
 
 # A tensor of MegEngine has at most 7 axes. The limit keeps a single absurd value from widening all
 # rows of a printed table.
@@ -51,7 +51,7 @@ def shape_column(
 
     Raises ProfileFormatError (`bad_value`) if a value cannot be decoded or is invalid.
     """
-    codes, different = coded(raws)
+    codes, different = dictionary_encode(raws)
     final: dict[str, int] = {}
     renumber = np.full(len(different), MISSING, dtype=np.int32)
     for code, raw in enumerate(different):
@@ -68,7 +68,7 @@ def shape_column(
             first = int(np.argmax((codes == code)[costs]))
             raise ProfileFormatError(
                 "bad_value",
-                f"Wrong data at `profiler.opr_footprint` entry {shown(field.ids[first])}, "
+                f"Wrong data at `profiler.opr_footprint` entry {quoted(field.ids[first])}, "
                 f"`{field.field}`: {error}.",
             ) from None
         renumber[code] = final.setdefault(text, len(final))
@@ -84,13 +84,13 @@ def _compact(raw: bytes, *, checked: bool, gaps: bool) -> str:
 
 def _check(value: object, *, gaps: bool) -> None:
     if not isinstance(value, list | str | dict):
-        raise _WrongShapesError(f"{shown(value)} is not a list of lists")
+        raise _WrongShapesError(f"{quoted(value)} is not a list of lists")
     if len(value) > MAX_TENSORS:
         raise _WrongShapesError(f"{len(value)} tensors are too many")
     for axes in value:
         if gaps and not axes:  # the layout of a contiguous tensor
             continue
         if not isinstance(axes, list | str | dict):
-            raise _WrongShapesError(f"{shown(axes)} is not a list")
+            raise _WrongShapesError(f"{quoted(axes)} is not a list")
         if len(tensor_text(axes)) > MAX_TENSOR_CHARS:
             raise _WrongShapesError("a tensor is too long")

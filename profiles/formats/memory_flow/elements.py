@@ -94,7 +94,7 @@ class RectangleReader:
         self.is_cut = not self._target.is_over and not (is_skipping and b"</svg>" in left)
 
     def _rectangles(self, piece: bytes) -> list[Attributes]:
-        self._feed(_named(piece))
+        self._feed(_escape_names(piece))
         rectangles, self._target.rectangles = self._target.rectangles, []
         return rectangles
 
@@ -111,7 +111,7 @@ class RectangleReader:
                 self._break(str(error))
                 at = _next_start(piece, wrong, at + 1)
             except DefusedXmlException as error:
-                raise _refused(type(error).__name__) from error
+                raise _refusal(type(error).__name__) from error
             else:
                 self._fed += len(piece) - at
                 return
@@ -183,10 +183,10 @@ def _parser(target: _Target) -> Any:
 def _on_doctype(name: str, system: str | None, public: str | None, has_subset: int) -> None:
     """Reject a document type with an internal subset; an external one is not fetched."""
     if has_subset:
-        raise _refused("InternalSubset")
+        raise _refusal("InternalSubset")
 
 
-def _refused(what: str) -> ProfileFormatError:
+def _refusal(what: str) -> ProfileFormatError:
     return ProfileFormatError(
         "svg_refused", f"Its document type declares something ({what}); MegEngine's does not."
     )
@@ -212,7 +212,7 @@ def _next_start(piece: bytes, wrong: int, least: int) -> int:
     return min([position for position in (start, end) if position >= 0], default=len(piece))
 
 
-def _named(piece: bytes) -> bytes:
+def _escape_names(piece: bytes) -> bytes:
     """Escape the names in all rectangles of a piece, as far as they are invalid XML."""
     return _RECT.join([_with_name(rectangle) for rectangle in piece.split(_RECT)])
 

@@ -108,7 +108,7 @@ def summary_of(data: ProfileData) -> MemoryFlowSummary | None:
 
 def tensors_view(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
     """Return the context of `profiles/_memory_flow_tensors.html`."""
-    matching = sorted(_matching(summary, query), key=_ORDERS[query.order])
+    matching = sorted(_matching_rows(summary, query), key=_ORDERS[query.order])
     pages = max(1, -(-len(matching) // ROWS))
     page = min(query.page, pages)
     first = (page - 1) * ROWS
@@ -177,7 +177,7 @@ def _has(row: TensorRow, tag: str) -> bool:
     return part in row.name.casefold() or part in tag_of(row.name).casefold()
 
 
-def _matching(summary: MemoryFlowSummary, query: FlowQuery) -> list[TensorRow]:
+def _matching_rows(summary: MemoryFlowSummary, query: FlowQuery) -> list[TensorRow]:
     return [row for row in summary.tensors if (query.every or row.at_peak) and _has(row, query.tag)]
 
 

@@ -29,16 +29,16 @@ def unpack(path: Path, folder: Path, *, max_bytes: int) -> tuple[Path, Path | No
             if len(names) > _MOST_FILES or PLAN_NAME not in names:
                 raise _wrong(f"{PLAN_NAME} is not in it")
             folder.mkdir()
-            plan = _unpacked(archive, PLAN_NAME, folder, max_bytes)
+            plan = _unpack_file(archive, PLAN_NAME, folder, max_bytes)
             has_graph = GRAPH_NAME in names
-            return plan, _unpacked(archive, GRAPH_NAME, folder, max_bytes) if has_graph else None
+            return plan, _unpack_file(archive, GRAPH_NAME, folder, max_bytes) if has_graph else None
     except ProfileFormatError:
         raise
     except _DAMAGE as error:
         raise _wrong(str(error) or type(error).__name__) from None
 
 
-def _unpacked(archive: zipfile.ZipFile, name: str, folder: Path, max_bytes: int) -> Path:
+def _unpack_file(archive: zipfile.ZipFile, name: str, folder: Path, max_bytes: int) -> Path:
     target = folder / name
     left = max_bytes
     with archive.open(name) as source, target.open("wb") as file:

@@ -91,7 +91,7 @@ def read_plan(data: bytes) -> PlanFile:
     Raises ProfileFormatError: empty, not_utf8, not_json, too_deep; static_memory_many,
     static_memory_missing, static_memory_bad, static_memory_twice, static_memory_operator.
     """
-    file = _decoded(data)
+    file = _decode(data)
     for section, entries in (("opr", file.opr), ("chunk", file.chunk)):
         _check_entries(section, entries, data)
     names = _names(file.opr)
@@ -100,13 +100,13 @@ def read_plan(data: bytes) -> PlanFile:
     return plan
 
 
-def _decoded(data: bytes) -> _PlanJson:
+def _decode(data: bytes) -> _PlanJson:
     if not data.strip():
         raise ProfileFormatError("empty", "The file is empty.")
     try:
         return _DECODER.decode(data)
     except msgspec.ValidationError as error:
-        raise _explained(data, error) from None
+        raise _schema_error(data, error) from None
     except UnicodeDecodeError:
         raise ProfileFormatError("not_utf8", "The file is not UTF-8.") from None
     except msgspec.DecodeError as error:
@@ -115,7 +115,7 @@ def _decoded(data: bytes) -> _PlanJson:
         raise ProfileFormatError("too_deep", "Its brackets are nested too deep.") from None
 
 
-def _explained(data: bytes, error: msgspec.ValidationError) -> ProfileFormatError:
+def _schema_error(data: bytes, error: msgspec.ValidationError) -> ProfileFormatError:
     """The error for a file that does not match the schema; names the invalid entry."""
     try:
         file = _LOOSE.decode(data)
@@ -135,7 +135,7 @@ def _explained(data: bytes, error: msgspec.ValidationError) -> ProfileFormatErro
             except msgspec.ValidationError as mismatch:
                 missing = isinstance(entry, dict) and "missing required" in str(mismatch)
                 code: FormatCode = "static_memory_missing" if missing else "static_memory_bad"
-                return _wrong(code, f"{_named(section, key)}: {mismatch}.")
+                return _wrong(code, f"{_entry_name(section, key)}: {mismatch}.")
     return _wrong("static_memory_missing", f"{error}.")
 
 
@@ -143,7 +143,7 @@ def _wrong(code: FormatCode, detail: str) -> ProfileFormatError:
     return ProfileFormatError(code, f"Wrong plan: {detail}")
 
 
-def _named(section: str, key: object) -> str:
+def _entry_name(section: str, key: object) -> str:
     """Describe an entry for an error message; its key is untrusted."""
     kind = {"opr": "operator", "chunk": "chunk"}[section]
     return f"{kind} {str(key)[:40]!r}"
@@ -161,7 +161,7 @@ def _check_entries(
         if key != entry.id:
             raise _wrong(
                 "static_memory_bad",
-                f"{_named(section, key)} calls itself {entry.id[:40]!r}.",
+                f"{_entry_name(section, key)} calls itself {entry.id[:40]!r}.",
             )
 
 
@@ -179,7 +179,7 @@ def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
 def _names(operators: Mapping[str, _PlanOperator]) -> tuple[str, ...]:
     """Names by step; raises if the ids are not consecutive from 0."""
     keys = list(operators)
-    steps = _numbers(keys, lambda at: f"The id of {_named('opr', keys[at])}")
+    steps = _numbers(keys, lambda at: f"The id of {_entry_name('opr', keys[at])}")
     order = np.argsort(steps, kind="stable")
     wrong = np.flatnonzero(steps[order] != np.arange(len(steps)))
     if len(wrong):
@@ -192,7 +192,7 @@ def _names(operators: Mapping[str, _PlanOperator]) -> tuple[str, ...]:
 def _columns(chunks: Sequence[_PlanChunk], names: tuple[str, ...]) -> PlanFile:
     def column(field: str, texts: Sequence[str] = ()) -> Whole:
         values = texts or [getattr(chunk, field) for chunk in chunks]
-        return _numbers(values, lambda at: f"{field} of {_named('chunk', chunks[at].id)}")
+        return _numbers(values, lambda at: f"{field} of {_entry_name('chunk', chunks[at].id)}")
 
     ids = column("id")
     # chunks that overwrite nothing have -1, the only negative number

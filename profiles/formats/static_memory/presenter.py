@@ -38,7 +38,7 @@ def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
         return None
     names = _PlanNames(plan, data)
     search = parameters.get(SEARCH, "")[:LONGEST_SEARCH].strip()
-    chosen = _chosen(plan.moments, parameters.get(MOMENT, ""))
+    chosen = _chosen_moment(plan.moments, parameters.get(MOMENT, ""))
     matching = [chunk for chunk in plan.chunks if names.matches(chunk, search)]
     # the largest first; equal sizes in the order of execution
     matching.sort(key=lambda chunk: (-chunk.size_bytes, chunk.begin, chunk.id))
@@ -194,7 +194,7 @@ def _width(chunk: ChunkRow) -> str:
     return _("%(number)s B each") % {"number": number}
 
 
-def _chosen(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
+def _chosen_moment(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
     """Return the moment with this number, by default the first."""
     number = parse_int(text, maximum=len(moments)) or 1
     return moments[number - 1] if moments else None

@@ -206,7 +206,7 @@ def summarize(plan: PlanFile, steps: Sequence[PlanStep] | None, state: GraphStat
             np.maximum.reduceat(values.alive, starts).tolist() if len(starts) else ()
         ),
         graph=state,
-        unplanned=NOWHERE if steps is None else _unplanned(steps),
+        unplanned=NOWHERE if steps is None else _count_unplanned(steps),
         operators=_operators(plan, steps, chunks, rows),
         chunks=chunks,
         chunks_left_out=len(plan.ids) - len(chunks),
@@ -271,7 +271,7 @@ def _overlap(plan: PlanFile, one: int, other: int) -> Overlap:
     return Overlap(int(plan.ids[one]), int(plan.ids[other]), int(size))
 
 
-def _unplanned(steps: Sequence[PlanStep]) -> int:
+def _count_unplanned(steps: Sequence[PlanStep]) -> int:
     outputs = [output for step in steps for output in step.outputs if not output.is_workspace]
     return sum(output.shape is None and not output.is_persistent for output in outputs)
 

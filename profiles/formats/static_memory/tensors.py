@@ -28,13 +28,13 @@ def tensors_of(plan: PlanFile, steps: Sequence[PlanStep]) -> dict[int, Variable]
     for chunk in np.flatnonzero(~plan.is_weight).tolist():
         chunks[int(plan.begin[chunk])].append(chunk)
     for step, indices in chunks.items():
-        outputs = _written(steps[step], len(indices))
+        outputs = _candidate_outputs(steps[step], len(indices))
         if len(outputs) * len(indices) <= _MOST_PAIRS:
-            variables |= _matched(plan, step, indices, outputs)
+            variables |= _match_chunks(plan, step, indices, outputs)
     return variables
 
 
-def _written(step: PlanStep, chunks: int) -> list[Variable]:
+def _candidate_outputs(step: PlanStep, chunks: int) -> list[Variable]:
     """The outputs of an operator that its chunks may hold.
 
     Workspaces are excluded if the number of chunks equals that of the other outputs.
@@ -63,7 +63,7 @@ def element_bytes(size: int, variable: Variable) -> float | None:
     return None
 
 
-def _matched(
+def _match_chunks(
     plan: PlanFile, step: int, chunks: Sequence[int], outputs: Sequence[Variable]
 ) -> dict[int, Variable]:
     """Repeatedly assign a chunk its only fitting output, and remove both from the candidates."""

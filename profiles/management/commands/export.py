@@ -97,7 +97,7 @@ class Command(BaseCommand):
         writer_of = WRITERS[_format(options, _TABLES)]
         with plain_errors():
             tasks = filtered_tasks(options)
-            with _opened(options["output"]) as stream:
+            with _open_output(options["output"]) as stream:
                 writer = writer_of(stream, fields)
                 skipped = self._write(writer, tasks, rows_of)
                 writer.close()
@@ -146,7 +146,7 @@ def _export_profile(options: dict[str, Any]) -> None:
             pieces = format_.make(prepare_export(question, *_profile_of(options["profile"])))
         except (ProfileFormatError, AnalysisError, OSError) as error:
             raise CommandError(str(error)) from error
-        with _opened(options["output"]) as stream:
+        with _open_output(options["output"]) as stream:
             stream.writelines(pieces)
 
 
@@ -167,7 +167,7 @@ def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profil
 
 
 @contextmanager
-def _opened(path: Path | None) -> Iterator[BinaryIO]:
+def _open_output(path: Path | None) -> Iterator[BinaryIO]:
     """Open the output file, which gets its name when it is complete, or standard output."""
     if path is None:
         try:

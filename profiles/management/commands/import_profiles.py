@@ -28,8 +28,7 @@ State = ProfileUpload.State
 
 
 class Command(BaseCommand):
-    """Exit code: 0 if all supported files became profiles, 1 if one did not, 4 if --timeout passed.
-    """
+    """Exit code: 0 if all supported files became profiles, 1 if not, 4 if --timeout passed."""
 
     help = (
         "Open profiles from this machine's disk, as the page Profiles does: every format that it "

@@ -47,7 +47,7 @@ class Command(BaseCommand):
         group.add_argument("--yes", action="store_true", help="remove it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        chosen = _chosen(options["older_than"], options["only"])
+        chosen = _chosen_policies(options["older_than"], options["only"])
         with plain_errors():
             shares = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
             self.stdout.write(_table(shares, chosen))
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{left} files and folders of storage are left for the sweep.")
 
 
-def _chosen(days: int | None, only: list[str] | None) -> dict[str, int]:
+def _chosen_policies(days: int | None, only: list[str] | None) -> dict[str, int]:
     """The chosen policies, with the number of days to keep."""
     if days is None:
         if only:
