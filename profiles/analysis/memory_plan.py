@@ -97,8 +97,8 @@ def memory_plan(graph: ExecutedGraph, columns: ProfileColumns, device: str = "")
     }
     devices = tuple(sorted(peaks, key=lambda name: -peaks[name]))
     chosen = device if device in peaks else (devices or ("",))[0]
-    mine = where == chosen
-    persistent, planned, estimated = _curves(blocks, mine, len(order))
+    on_device = where == chosen
+    persistent, planned, estimated = _curves(blocks, on_device, len(order))
     total = persistent + planned + estimated
     peak = int(np.argmax(total)) if len(total) else 0
     return MemoryPlan(
@@ -110,7 +110,7 @@ def memory_plan(graph: ExecutedGraph, columns: ProfileColumns, device: str = "")
         estimated=estimated,
         peak_step=peak,
         peak_bytes=float(total[peak]) if len(total) else 0.0,
-        owners=_owners(blocks, mine & (blocks.first <= peak) & (blocks.last >= peak), graph),
+        owners=_owners(blocks, on_device & (blocks.first <= peak) & (blocks.last >= peak), graph),
         unknown=unknown,
     )
 
@@ -121,7 +121,7 @@ def _device(comp_node: str) -> str:
     return match[1] if match else comp_node
 
 
-def _curves(blocks: _Blocks, mine: Bools, steps: int) -> tuple[Floats, Floats, Floats]:
+def _curves(blocks: _Blocks, on_device: Bools, steps: int) -> tuple[Floats, Floats, Floats]:
     """Return the bytes at each step: persistent, planned, estimated."""
 
     def curve(chosen: Bools) -> Floats:
@@ -130,9 +130,9 @@ def _curves(blocks: _Blocks, mine: Bools, steps: int) -> tuple[Floats, Floats, F
         np.subtract.at(change, blocks.last[chosen] + 1, blocks.size[chosen])
         return np.cumsum(change)[:steps]
 
-    passing = mine & ~blocks.is_persistent
+    passing = on_device & ~blocks.is_persistent
     return (
-        curve(mine & blocks.is_persistent),
+        curve(on_device & blocks.is_persistent),
         curve(passing & blocks.is_planned),
         curve(passing & ~blocks.is_planned),
     )

@@ -207,14 +207,14 @@ def _shift_us(host: _Track, device: _Track, rows: int) -> float | None:
 def _lanes(side: Side, intervals: Intervals, track: _Track) -> list[TimelineLane]:
     lanes = []
     for code in np.unique(track.lane).tolist():
-        mine = track.lane == code
+        in_lane = track.lane == code
         lanes.append(
             TimelineLane(
                 side=side,
                 name=intervals.lanes.values[code],
-                operators=int(mine.sum()),
-                wait_us=float((track.kern - track.start)[mine].sum()),
-                work_us=float((track.end - track.kern)[mine].sum()),
+                operators=int(in_lane.sum()),
+                wait_us=float((track.kern - track.start)[in_lane].sum()),
+                work_us=float((track.end - track.kern)[in_lane].sum()),
             )
         )
     return lanes

@@ -42,10 +42,10 @@ class ComparableResult:
     letter: str = ""
 
 
-def chosen_profiles(reader: User, ids: Sequence[int | None]) -> list[Profile] | None:
+def chosen_profiles(user: User, ids: Sequence[int | None]) -> list[Profile] | None:
     """Return the profiles with these numbers, in this order; None if one of them is not visible."""
     by_number = {
-        profile.pk: profile for profile in _ready(reader).filter(pk__in=list(filter(None, ids)))
+        profile.pk: profile for profile in _ready(user).filter(pk__in=list(filter(None, ids)))
     }
     profiles = [by_number.get(number or 0) for number in ids]
     return [profile for profile in profiles if profile] if all(profiles) else None
@@ -76,14 +76,14 @@ def choices(profiles: Sequence[Profile]) -> list[ComparableResult]:
 
 
 def candidates(
-    reader: User, chosen: Sequence[Profile], *, find: str, page: str | None
+    user: User, chosen: Sequence[Profile], *, find: str, page: str | None
 ) -> "Page[Any]":
     """Return a page of results that can be added; `object_list` holds ComparableResult objects.
 
     find: words that must all occur in the model's name, the device, the version or the name of an
         imported file; `#12` is a task, `2026-11` or `2026-11-20` a date
     """
-    ready = _ready(reader).exclude(pk__in=[profile.pk for profile in chosen])
+    ready = _ready(user).exclude(pk__in=[profile.pk for profile in chosen])
     for word in find.split()[:_MOST_WORDS]:
         ready = ready.filter(_matches(word))
     ready = ready.annotate(kin=_kin(chosen)).order_by("kin", "-pk")
@@ -96,9 +96,9 @@ def candidates(
     return made
 
 
-def _ready(reader: User) -> QuerySet[Profile]:
+def _ready(user: User) -> QuerySet[Profile]:
     """Return the visible profiles with the related rows that a comparison displays."""
-    profiles = visible_profiles(reader).filter(
+    profiles = visible_profiles(user).filter(
         Q(upload__isnull=True) | Q(upload__state=ProfileUpload.State.READY)
     )
     return profiles.select_related("attempt__measurement").prefetch_related("attempt__task__files")

@@ -128,13 +128,13 @@ def _new_rows(
         other = nodes[number + 1]
         before = _places_before(groups, nodes[0], other)
         new = [group.b[0] for group in groups if not group.a]
-        mine = _rows_of_earlier(nodes[1:], opened, new)
+        known_rows = _rows_of_earlier(nodes[1:], opened, new)
         for y in new:
-            if y not in mine:
-                mine[y] = len(rows)
+            if y not in known_rows:
+                known_rows[y] = len(rows)
                 rows.append(((before[y], number, other.place[y]), {}))
-            rows[mine[y]][1][number] = y
-        opened.append(mine)
+            rows[known_rows[y]][1][number] = y
+        opened.append(known_rows)
     return [(place, _new_row(nodes, owners)) for place, owners in rows]
 
 
@@ -146,7 +146,7 @@ def _rows_of_earlier(
     Earlier profiles are aligned one after another, and only as many as necessary, because aligning
     large graphs is slow.
     """
-    mine: dict[int, int] = {}
+    row_of_node: dict[int, int] = {}
     taken: set[int] = set()
     left = set(new)
     for earlier, rows in enumerate(opened):
@@ -156,10 +156,10 @@ def _rows_of_earlier(
         for y in sorted(left):
             row = rows.get(made.of_b[y])
             if row is not None and row not in taken:
-                mine[y] = row
+                row_of_node[y] = row
                 taken.add(row)
-        left.difference_update(mine)
-    return mine
+        left.difference_update(row_of_node)
+    return row_of_node
 
 
 def _new_row(nodes: Sequence[Nodes], owners: dict[int, int]) -> ComparisonRow:

@@ -159,8 +159,8 @@ def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
     lanes = []
     for number, lane in enumerate(drawn.lanes):
         y = number * 2 * LANE_HEIGHT
-        mine = np.flatnonzero(drawn.bars.lane == number)
-        work, wait, copy = _paths(drawn, mine, y + LANE_HEIGHT)
+        bars = np.flatnonzero(drawn.bars.lane == number)
+        work, wait, copy = _paths(drawn, bars, y + LANE_HEIGHT)
         lanes.append(
             LaneDrawing(
                 side=lane.side,

@@ -44,14 +44,14 @@ class ForkServer:
         meanwhile: called every `_POLL_S`
         Raises TimeoutError after `within_s`; the reader is killed.
         """
-        mine, theirs = socket.socketpair()
-        with mine:
-            with theirs:
-                self._ask(folder, theirs)
+        own_end, reader_end = socket.socketpair()
+        with own_end:
+            with reader_end:
+                self._ask(folder, reader_end)
             try:
-                exit_code = _answer(mine, within_s, meanwhile)
+                exit_code = _answer(own_end, within_s, meanwhile)
             except TimeoutError:
-                _hang_up(mine)
+                _hang_up(own_end)
                 raise
         return int(exit_code) if exit_code else None
 
@@ -76,17 +76,17 @@ class ForkServer:
                 _sent(self._connection, folder, answer)
 
     def _begin(self) -> socket.socket:
-        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        own_end, reader_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with reader_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-s", "-m", fork_server.__name__, str(theirs.fileno())],
+                [sys.executable, "-s", "-m", fork_server.__name__, str(reader_end.fileno())],
                 cwd=settings.BASE_DIR,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[reader_end.fileno()],
             )
-        return mine
+        return own_end
 
     def _end(self) -> None:
         if self._connection is not None:

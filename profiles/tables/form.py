@@ -147,8 +147,8 @@ def _presets(
 def _preset(
     request: TableRequest, key: str, title: str, query: Query, order: str
 ) -> dict[str, Any]:
-    mine = replace(query, side=request.query.side)
-    narrowed = replace(request, query=mine, order=order, top=0, page=1, problems={})
+    own_query = replace(query, side=request.query.side)
+    narrowed = replace(request, query=own_query, order=order, top=0, page=1, problems={})
     return {
         "key": key,
         "title": title,

@@ -60,9 +60,9 @@ def _create(request: HttpRequest) -> HttpResponse:
 @csrf_protect
 def _create_from_form(request: HttpRequest) -> HttpResponse:
     """Create an import without JavaScript: the files pass through this site as temporary files."""
-    given = request.FILES.getlist("files")
-    order = uploads.in_order_of_passes([str(file.name) for file in given])
-    files = [given[place] for place in order]
+    uploaded_files = request.FILES.getlist("files")
+    order = uploads.in_order_of_passes([str(file.name) for file in uploaded_files])
+    files = [uploaded_files[place] for place in order]
     try:
         described = [_describe(file) for file in files]
         name = request.POST.get("name", "")
@@ -167,13 +167,13 @@ def attempt_open_profile(request: HttpRequest, task_id: int, number: int) -> Htt
 
 
 def _list_page(request: HttpRequest, error: DomainError | None = None) -> HttpResponse:
-    reader = current_user(request)
-    imports = visible_imports(reader)
+    user = current_user(request)
+    imports = visible_imports(user)
     page = Paginator(imports, PAGE_SIZE).get_page(request.GET.get("page"))
     context = {
         "page": page,
         "uploads": [(upload, _problem(upload)) for upload in page.object_list],
-        "results": latest_results(reader),
+        "results": latest_results(user),
         "files_limit": FILES_LIMIT,
         "size_limit": size_limit("profile"),
         "trace_limit": size_limit("trace"),
