@@ -16,7 +16,7 @@ from profiles.tables.request import SIDES, STATISTIC_ORDERS, TableRequest
 
 #: prefixes of operator types that are convolutions
 _CONVOLUTIONS = "Conv"
-#: by the key of a column that no operator may have
+#: sort keys by the key of a column that may have no value
 _ORDERS_OF = {"flo": "computation", "flops": "flops", "mem": "memory", "bw": "bandwidth"}
 
 
@@ -73,7 +73,10 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
 
 
 def _orders(current: str, without: frozenset[str], *, several: bool) -> list[tuple[str, str]]:
-    """What rows can be ordered by, without what no operator has, unless it is asked for."""
+    """Return the sort keys of rows as (key, title), without those of columns that have no value.
+
+    The current key is always included.
+    """
     absent = {_ORDERS_OF[key] for key in without} - {current}
     return [order for order in _every_order(several=several) if order[0] not in absent]
 

@@ -98,7 +98,7 @@ class FlowCurve(Struct, frozen=True):
 
 
 class MemoryFlowSummary(Struct, frozen=True):
-    """What `memory_flow.svg` says, of at most 10,000 tensors."""
+    """Summary of `memory_flow.svg`, with at most 10,000 tensors."""
 
     count: Annotated[int, Meta(description="Tensors in the file.")]
     begin_s: Annotated[float, Meta(description="When the first began, s.")]
@@ -189,7 +189,10 @@ def _s(ns: int | np.int64) -> float:
 
 
 def _near_peak_s(usage: MemoryUsage, peak_bytes: int) -> float:
-    """Computed from all changes, since a point of the curve may stand for seconds."""
+    """Return the time, s, during which the usage is near the peak.
+
+    It is computed from all changes, because a point of the curve may represent seconds.
+    """
     return _s(usage.lasting_ns(-(-peak_bytes * NEAR_PERCENT // 100)))
 
 
