@@ -39,7 +39,7 @@ class Panel:
         """Return times, computation and memory, position in the execution order, parameters."""
         row, operator = int(self.rows[position]), int(self._operators[position])
         graph = self._data.graph
-        lines: Lines = [] if row == MISSING else self._measured(row)
+        lines: Lines = [] if row == MISSING else self._time_lines(row)
         if graph.operators.step[operator] != MISSING:
             lines.append(("step", str(int(graph.operators.step[operator]) + 1)))
         outputs = graph.operators.outputs[operator].tolist()
@@ -68,7 +68,7 @@ class Panel:
         ]
         return lines + self._work(rows, total)
 
-    def _measured(self, row: int) -> Lines:
+    def _time_lines(self, row: int) -> Lines:
         columns = self._data.columns
         own = columns.times(self._side)
         lines: Lines = []

@@ -83,7 +83,7 @@ class RunBuilder:
     lead: operators of the first pass; its graph is shown and the other passes are aligned to it
     leads: the kind of file that the passes come from
     beside: as `ProfileData.beside`
-    company: the first file of each kind, for kinds that are read together
+    first_of_kind: the first file of each kind, for kinds that are read together
     on_progress: called with the bytes read of the current file, and its size
     """
 
@@ -97,7 +97,7 @@ class RunBuilder:
         self.lead: ProfileColumns | None = None
         self.leads: FileKind | None = None
         self.beside: dict[str, bytes] = {}
-        self.company: dict[FileKind, Path] = {}
+        self.first_of_kind: dict[FileKind, Path] = {}
         self._graph = empty_graph(())
         self._passes: list[PassTimes] = []
 
@@ -177,7 +177,7 @@ def derive_archive(folder: Path, job: ParseJob) -> bytes | ParseProblem:
     run = RunBuilder(job.left_out, progress.update)
     problems: dict[str, ParseProblem] = {}
     kinds = {name: _kind_of(folder / name) for name in job.files}
-    run.company = {kind: folder / name for name, kind in reversed(kinds.items())}
+    run.first_of_kind = {kind: folder / name for name, kind in reversed(kinds.items())}
     # sorted is stable, so passes keep their order
     for name in sorted(job.files, key=lambda name: _ORDER[kinds[name]]):
         try:
@@ -242,7 +242,7 @@ def _add_memory_flow(run: RunBuilder, path: Path, _job: ParseJob) -> None:
 
 
 def _add_static_memory(run: RunBuilder, path: Path, job: ParseJob) -> None:
-    graph = run.company.get("graph")
+    graph = run.first_of_kind.get("graph")
     if path.suffix == _PACKED:
         path, graph = unpack(path, path.with_suffix(""), max_bytes=job.max_bytes)
     run.add_beside("static_memory", read_static_memory(path, graph))
@@ -250,11 +250,11 @@ def _add_static_memory(run: RunBuilder, path: Path, job: ParseJob) -> None:
 
 def _add_graph(run: RunBuilder, path: Path, _job: ParseJob) -> None:
     """Check the graph.json, which was read together with the plan; raises if it was unusable."""
-    if "static_memory" not in run.beside and "static_memory" in run.company:
+    if "static_memory" not in run.beside and "static_memory" in run.first_of_kind:
         raise ProfileFormatError("graph_alone", "The memory plan that it is of cannot be read.")
     if "static_memory" not in run.beside:
         raise ProfileFormatError("graph_alone", "It is the graph of a memory plan without plan.")
-    if path != run.company["graph"]:
+    if path != run.first_of_kind["graph"]:
         raise _second_of_kind()
     state = msgspec.json.decode(run.beside["static_memory"], type=StaticMemory).graph
     if state in ("graph_unreadable", "not_a_profile"):

@@ -4,15 +4,15 @@ from django import template
 from django.conf import settings
 
 from agent.protocol.parts import PARTS_FROM_BYTES
-from profiles import viewer
 from profiles.exports.originals import Original, originals_of
 from profiles.models import Profile
+from profiles.netron import viewer_address
 from profiles.presenters.formatting import isolated, visible
 
 register = template.Library()
 register.filter(isolated)
 register.filter(visible)
-register.simple_tag(viewer.viewer_address)
+register.simple_tag(viewer_address)
 
 
 @register.simple_tag

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_GET
 
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
+from profiles.netron import compressed, content, theme_of, viewer_files, viewer_page
 from profiles.perfetto import (
     perfetto_address,
     perfetto_compressed,
@@ -32,7 +33,6 @@ from profiles.perfetto import (
 )
 from profiles.presenters.graph_view import task_model_view
 from profiles.presenters.trace_file import is_trace, trace_file_view, trace_original
-from profiles.viewer import compressed, content, theme_of, viewer_files, viewer_page
 from profiles.views.common import page_of, profile_or_404, task_or_404
 from webprofile.origins import framing_origins
 

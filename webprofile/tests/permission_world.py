@@ -26,6 +26,7 @@ from accounts.models import AuditEntry
 from accounts.tokens.access import issue_token
 from accounts.webhooks.registration import add_webhook
 from profiles.models import Profile
+from profiles.netron import viewer_tag
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
@@ -34,7 +35,6 @@ from profiles.tests.pages import make_result
 from profiles.tests.static_plans import chunk, plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import around, operator, span, to_trace
-from profiles.viewer import viewer_tag
 from tasks.models import Artifact, SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile

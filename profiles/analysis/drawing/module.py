@@ -32,7 +32,7 @@ class NetronValues:
         """Return the index of a variable's value, which is created on first use."""
         if variable not in self._places:
             name = plain(self._variables.names[variable])
-            value = self._typed(variable)
+            value = self._tensor_type(variable)
             if self._is_constant[variable]:
                 # Netron draws a value with an initializer as a weight: without a box and without an
                 # edge
@@ -43,9 +43,11 @@ class NetronValues:
     def outside(self, variable: int) -> int:
         """Return the index of a new value for an input of the graph with this variable."""
         name = plain(self._variables.names[variable])
-        return self._add(f"{name} (fed)", self._variables.ids[variable], self._typed(variable))
+        return self._add(
+            f"{name} (fed)", self._variables.ids[variable], self._tensor_type(variable)
+        )
 
-    def _typed(self, variable: int) -> dict[str, Any]:
+    def _tensor_type(self, variable: int) -> dict[str, Any]:
         axes = dimensions(self._variables.shapes[variable])
         dtype = self._variables.dtypes[variable]
         if axes is None and dtype is None:
@@ -188,10 +190,10 @@ class Module:
                     self._inputs.setdefault(variable, (self._label([variable]), value))
                 inputs[variable] = {"name": self._argument(variable, len(inputs)), "value": [value]}
             if self._operators.types[self._row(position)] == _INPUT:
-                inputs |= self._fed(position)
+                inputs |= self._input_boxes(position)
         return list(inputs.values())
 
-    def _fed(self, position: int) -> dict[int, dict[str, Any]]:
+    def _input_boxes(self, position: int) -> dict[int, dict[str, Any]]:
         """Return the box in front of an operator that takes an input of the graph."""
         made = self._wiring.makes[position]
         if self._wiring.reads[position] or not made:
