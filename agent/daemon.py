@@ -14,7 +14,7 @@ from agent.device.facts import read_facts
 from agent.device.gpu import find_gpus
 from agent.device.quiet import QuietMode
 from agent.execution.attempt import Tools
-from agent.execution.manager import Attempts
+from agent.execution.manager import AttemptManager
 from agent.execution.process_pool import WarmPool
 from agent.execution.runner import adopt_orphans, choose_limits, drop_privileges
 from agent.execution.sandbox import Sandbox, find_sandbox
@@ -119,7 +119,7 @@ async def _find_sandbox(config: Config) -> Sandbox:
 
 
 async def _work(config: Config, tools: Tools, facts: Facts) -> None:
-    attempts = Attempts(tools)
+    attempts = AttemptManager(tools)
     tools.quiet_mode.held = attempts.held
     attempts.recover()
 

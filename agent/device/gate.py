@@ -39,7 +39,7 @@ class GateResult:
     counters: Counters | None = field(default=None, repr=False)
 
 
-async def wait_until_calm(
+async def wait_until_idle(
     limits: GateLimits,
     halted: asyncio.Event,
     since: Counters | None = None,
@@ -59,7 +59,7 @@ async def wait_until_calm(
         await _sleep(wait_s, halted)
         now = read_counters()
         snapshot = take_snapshot(start, now, gpus)
-        reasons = unrest(snapshot, other_cores(start, now), limits)
+        reasons = busy_reasons(snapshot, other_cores(start, now), limits)
         waited_s = time.monotonic() - begin
         if not reasons or halted.is_set() or waited_s >= limits.wait_s:
             return GateResult(waited_s, not reasons, reasons, snapshot, now)
@@ -77,7 +77,7 @@ async def cool_down(
     return time.monotonic() - begin
 
 
-def unrest(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[str, ...]:
+def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[str, ...]:
     """Return why the device is not idle; `others` is the load of other processes in cores."""
     reasons = []
     if others > limits.max_load:

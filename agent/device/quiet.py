@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.config import GateLimits
-from agent.device.gate import GateResult, cool_down, wait_until_calm
+from agent.device.gate import GateResult, cool_down, wait_until_idle
 from agent.device.gpu import GpuReader
 from agent.device.observe import Observation, Observer
 from agent.device.state import Counters
@@ -66,7 +66,7 @@ class QuietMode:
         `since` are counters that were read before, so that an idle device causes no delay.
         """
         rested_s = await cool_down(self._limits, self._ended_s, halted)
-        gate = await wait_until_calm(self._limits, halted, since, self._gpus)
+        gate = await wait_until_idle(self._limits, halted, since, self._gpus)
         observer = Observer(gpus=self._gpus, cores=self._cores)
         observer.begin(gate, since)
         self._measured += 1

@@ -73,12 +73,12 @@ def end_of_log(folder: Folder) -> str:
     return text[-LOG_END_CHARACTERS:]
 
 
-def keep_profile(folder: Folder, made: str, name: str) -> bool:
-    """Move the profile `made` to the results; return False if it is missing, empty or too large.
+def keep_profile(folder: Folder, source: str, name: str) -> bool:
+    """Move the profile `source` to the results; return False if it is missing, empty or too large.
 
     Links are rejected, since they would let the process upload any file of the device.
     """
-    path = folder.work / made
+    path = folder.work / source
     size = size_of_plain_file(path)
     if not size or size > (limit_of(name) or 0):
         return False
@@ -93,12 +93,12 @@ def keep_artifacts(folder: Folder, options: Iterable[str]) -> None:
     """
     total = sum(path.stat().st_size for path in folder.result.iterdir())
     for option in options:
-        made = folder.work / OPTIONS[option].file.removesuffix("/")
+        source = folder.work / OPTIONS[option].file.removesuffix("/")
         target = folder.result / artifact_of(option)
         if OPTIONS[option].file.endswith("/"):
-            _pack(option, made, target)
+            _pack(option, source, target)
         else:
-            _move(option, made, target)
+            _move(option, source, target)
         total += target.stat().st_size
         if total > TOTAL_LIMIT_BYTES:
             target.unlink()
@@ -106,22 +106,22 @@ def keep_artifacts(folder: Folder, options: Iterable[str]) -> None:
             raise ResultError(text, missing=False)
 
 
-def _move(option: str, made: Path, target: Path) -> None:
-    size = size_of_plain_file(made)
+def _move(option: str, source: Path, target: Path) -> None:
+    size = size_of_plain_file(source)
     if not size:
         raise ResultError(f"--{option} wrote no file", missing=True)
     _check_size(option, size, target.name)
-    made.rename(target)
+    source.rename(target)
 
 
-def _pack(option: str, made: Path, target: Path) -> None:
+def _pack(option: str, source: Path, target: Path) -> None:
     """Zip the plain files of a folder, with their names only. Folders are packed without links."""
-    files = list(_plain_files(made))
+    files = list(_plain_files(source))
     if not files:
         raise ResultError(f"--{option} wrote no files", missing=True)
     _check_size(option, sum(path.stat().st_size for path in files), target.name)
     # write to the process's folder: everything in the result folder is uploaded
-    packed = made.with_name(f"{target.name}.partial")
+    packed = source.with_name(f"{target.name}.partial")
     # level 1: dumps of random weights hardly shrink, those of activations do by half; boards
     # without a clock live in 1970, which zip does not know
     with zipfile.ZipFile(

@@ -18,7 +18,7 @@ from agent.device.quiet import QuietMode
 from agent.device.state import read_counters
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
-from agent.execution.measure import KnownInputs, Measuring, PassFailed
+from agent.execution.measure import KnownInputs, PassFailed, PassRunner
 from agent.execution.plan import PassBuilder
 from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
 from agent.execution.report import Report
@@ -74,7 +74,7 @@ class Tools:
     warm: WarmPool
     quiet_mode: QuietMode
     facts: Facts
-    known: KnownInputs = field(default_factory=KnownInputs)
+    known_inputs: KnownInputs = field(default_factory=KnownInputs)
     libraries: dict[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     sandbox: Sandbox = field(default_factory=Sandbox)
@@ -209,28 +209,28 @@ class Attempt:
         launcher = Launcher(folder, self.id, limits, box, tools.warm)
         launcher.offer(warm)
         progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
-        measuring: Measuring | ScriptRuns
+        pass_runner: PassRunner | ScriptRuns
         if builder is None:
-            measuring = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
+            pass_runner = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
         else:
             report.options = builder.options
-            measuring = Measuring(order, builder, folder, tools.known, runtime)
-            measuring.done.notes += oversubscription(builder.options, limits.cores)
-        report.passes = measuring.done
+            pass_runner = PassRunner(order, builder, folder, tools.known_inputs, runtime)
+            pass_runner.done.notes += oversubscription(builder.options, limits.cores)
+        report.passes = pass_runner.done
         preparer = InputPreparer(order, folder.work, runtime.info.kind, report)
         period = report.quiet_period = await tools.quiet_mode.begin(self._halted, since)
         try:
-            end = await self._measure(measuring, launcher, progress, preparer)
+            end = await self._measure(pass_runner, launcher, progress, preparer)
         finally:
             await tools.quiet_mode.end(period)
             progress.pause()
         self._is_measured = True
-        await progress.finish(measuring.done.kept)
-        return await asyncio.to_thread(self._keep, end, folder, report, measuring)
+        await progress.finish(pass_runner.done.kept)
+        return await asyncio.to_thread(self._keep, end, folder, report, pass_runner)
 
     async def _measure(
         self,
-        measuring: Measuring | ScriptRuns,
+        pass_runner: PassRunner | ScriptRuns,
         launcher: Launcher,
         progress: Progress,
         preparer: InputPreparer,
@@ -241,13 +241,13 @@ class Attempt:
         async def run(command: list[str]) -> RunResult:
             if self._halted.is_set():
                 raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "between passes")
-            progress.pass_ended(measuring.done.kept)
+            progress.pass_ended(pass_runner.done.kept)
             process = await launcher.start(command)
-            progress.begin(shlex.join(command), measuring.expected())
+            progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
             # the timeout covers all passes, but neither the wait for an idle device nor the
             # preparation of inputs
-            left_s = max(self._order.timeout_s - measuring.done.run_s, 0.0)
+            left_s = max(self._order.timeout_s - pass_runner.done.run_s, 0.0)
             # files that earlier passes added count towards the limit
             before = measure_folder(folder.work).bytes
             watch = Watchdog(
@@ -265,37 +265,37 @@ class Attempt:
             return result
 
         try:
-            await measuring.run(run, preparer.prepare)
+            await pass_runner.run(run, preparer.prepare)
         except PassFailed as failure:
-            return self._failed(failure, measuring.done.run_s)
+            return self._failed(failure, pass_runner.done.run_s)
         except InputError as error:
             end = self._finished(EndReason.INPUT_WRONG, detail=error.text)
             return end.model_copy(update={"cause": error.code})
         except Ending as end:
-            return self._finished(end.reason, detail=end.detail, run_s=measuring.done.run_s)
+            return self._finished(end.reason, detail=end.detail, run_s=pass_runner.done.run_s)
         except Stopped:
             raise
         except Exception as exc:
             # keep the log and the results of earlier passes
             return self._broke(exc)
-        return self._finished(EndReason.EXITED, exit_code=0, run_s=measuring.done.run_s)
+        return self._finished(EndReason.EXITED, exit_code=0, run_s=pass_runner.done.run_s)
 
     def _keep(
         self,
         end: AttemptFinished,
         folder: Folder,
         report: Report,
-        measuring: Measuring | ScriptRuns,
+        pass_runner: PassRunner | ScriptRuns,
     ) -> AttemptFinished:
         """Move the files to upload into the result folder. Blocks: call it in a thread."""
         report.write(folder.result)
         changes: dict[str, object] = {
             "received": report.received,
-            "command": "\n".join(measuring.done.distinct_commands())[:8000],
+            "command": "\n".join(pass_runner.done.distinct_commands())[:8000],
         }
         if end.reason is EndReason.EXITED and end.exit_code == 0:
             try:
-                keep_artifacts(folder, measuring.promised())
+                keep_artifacts(folder, pass_runner.promised())
             except ResultError as error:
                 reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
                 changes |= {"reason": reason, "detail": str(error)[:1000]}
@@ -321,7 +321,7 @@ class Attempt:
     async def _download(self, folder: Folder, report: Report) -> float:
         files, target = (self._order.model, *self._order.data), folder.work
         if self._order.script:
-            target = folder.given
+            target = folder.script_files
             target.mkdir(mode=0o700)
         try:
             report.begun_at, begin = time.time(), time.monotonic()

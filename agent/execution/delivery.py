@@ -96,28 +96,28 @@ class Delivery:
 
         Raises UploadFailed.
         """
-        left, problem = list(offers), ""
+        remaining, problem = list(offers), ""
         for delay in (*policies.upload.delays(), None):
-            if not left:
+            if not remaining:
                 return
-            problem = await self._upload_once(left, stored, policies.unanswered)
-            if left and delay is not None:
+            problem = await self._upload_once(remaining, stored, policies.unanswered)
+            if remaining and delay is not None:
                 attempt = self._folder.record.attempt
                 log.warning("upload_repeated attempt=%s cause=%r", attempt, problem)
                 await asyncio.sleep(delay)
-        if left:
+        if remaining:
             raise UploadFailed(problem)
 
     async def _upload_once(
-        self, left: list[FileOffer], stored: list[FileOffer], most_repeats: int
+        self, remaining: list[FileOffer], stored: list[FileOffer], most_repeats: int
     ) -> str:
         """Try to upload each file once, in batches whose URLs fit into one frame."""
-        problem, offers = "", list(left)
+        problem, offers = "", list(remaining)
         for begin in range(0, len(offers), MAX_FILES):
             batch = offers[begin : begin + MAX_FILES]
             answer = await self._ask(batch, most_repeats)
             targets = {target.name: target for target in answer.targets}
-            problem = await self._store(batch, targets, left, stored) or problem
+            problem = await self._store(batch, targets, remaining, stored) or problem
         return problem
 
     async def _ask(self, offers: Iterable[FileOffer], most_repeats: int) -> Uploads:
@@ -134,10 +134,10 @@ class Delivery:
         self,
         batch: list[FileOffer],
         targets: Mapping[str, UploadTarget],
-        left: list[FileOffer],
+        remaining: list[FileOffer],
         stored: list[FileOffer],
     ) -> str:
-        """Try to upload each file once, concurrently; stored and refused ones leave `left`.
+        """Try to upload each file once, concurrently; stored and refused ones leave `remaining`.
 
         Returns the last temporary problem. Raises UploadFailed for a permanent one, after all tries
         have ended.
@@ -147,20 +147,20 @@ class Delivery:
             target = targets.get(offer.name)
             if target is not None and target.refused:
                 self._refused[offer.name] = target.refused
-                left.remove(offer)
+                remaining.remove(offer)
                 return ""
             problem = await self._store_one(offer, target)
             if not problem:
-                left.remove(offer)
+                remaining.remove(offer)
                 stored.append(offer)
             return problem
 
         tries = await asyncio.gather(*map(try_to_store, batch), return_exceptions=True)
         problems = []
-        for tried in tries:
-            if isinstance(tried, BaseException):
-                raise tried
-            problems.append(tried)
+        for outcome in tries:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            problems.append(outcome)
         return next(filter(None, reversed(problems)), "")
 
     async def _store_one(self, offer: FileOffer, target: UploadTarget | None) -> str:

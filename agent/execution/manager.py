@@ -74,7 +74,7 @@ class InterruptedAttempt:
         return AttemptFinished(attempt=self.id, at=time.time(), reason=EndReason.AGENT_RESTARTED)
 
 
-class Attempts:
+class AttemptManager:
     """Creates, cancels and tracks attempts by the server's messages, across connections."""
 
     def __init__(self, tools: Tools) -> None:

@@ -44,7 +44,7 @@ _CANNOT_TELL = (
 #: runs a command until it ends
 Runner = Callable[[list[str]], Awaitable[RunResult]]
 #: prepares the files for load_and_run's `--input`, given the model's inputs
-Feeder = Callable[[tuple[TensorInfo, ...] | None], Mapping[str, str]]
+PrepareInputs = Callable[[tuple[TensorInfo, ...] | None], Mapping[str, str]]
 
 
 class PassFailed(Exception):
@@ -56,7 +56,7 @@ class PassFailed(Exception):
 
 
 @dataclass
-class Passes:
+class PassResults:
     """The passes that have been run so far."""
 
     records: list[PassRecord] = field(default_factory=list)
@@ -111,7 +111,7 @@ def _key(order: Start) -> tuple[str, int, str, bool]:
     return (order.model.md5, order.model.size_bytes, order.runtime, bool(order.options.get("lite")))
 
 
-class Measuring:
+class PassRunner:
     """Runs the passes of an attempt. `done` may be read at any time, also after a failure."""
 
     def __init__(
@@ -119,20 +119,20 @@ class Measuring:
         order: Start,
         builder: PassBuilder,
         folder: Folder,
-        known: KnownInputs,
+        known_inputs: KnownInputs,
         runtime: LocalRuntime,
     ) -> None:
-        self.done = Passes()
+        self.done = PassResults()
         self._order, self._builder, self._folder = order, builder, folder
-        self._known, self._runtime = known, runtime
+        self._known_inputs, self._runtime = known_inputs, runtime
 
-    async def run(self, run: Runner, feed: Feeder) -> None:
-        """Run all passes of the plan. Raises PassFailed, and the errors of `run` and `feed`."""
+    async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
+        """Run all passes of the plan. Raises PassFailed, and the callbacks' errors."""
         tensors, plan = await self._model_inputs(run), self._order.plan
         has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
         if tensors is None and self._order.fill and not has_inputs:
             raise InputError("shape", _CANNOT_TELL)
-        inputs = await asyncio.to_thread(feed, tensors)
+        inputs = await asyncio.to_thread(prepare_inputs, tensors)
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):
@@ -154,13 +154,13 @@ class Measuring:
 
         None if they are not needed or cannot be determined; missing inputs are then not filled.
         """
-        known = self._known.get(self._order)
-        if known is not None or not self._order.fill or not self._runtime.tells_inputs:
-            return known
+        tensors = self._known_inputs.get(self._order)
+        if tensors is not None or not self._order.fill or not self._runtime.tells_inputs:
+            return tensors
         run_log = await self._pass(run, self._builder.inspect())
         if not run_log.outputs:
             return None  # every model has an output, so the log could not be parsed
-        self._known.put(self._order, run_log.inputs)
+        self._known_inputs.put(self._order, run_log.inputs)
         return run_log.inputs
 
     def _is_first(self) -> bool:
@@ -208,9 +208,9 @@ class Measuring:
         result = await run(command)
         run_log = parse_log(_read(output, offset))
         self.done.run_s += result.run_s
-        kept = bool(profile) and _succeeded(result)
-        if kept:
-            kept = keep_profile(self._folder, step.profile, profile)
+        is_kept = bool(profile) and _succeeded(result)
+        if is_kept:
+            is_kept = keep_profile(self._folder, step.profile, profile)
         self.done.records.append(
             PassRecord(
                 number=number,
@@ -226,12 +226,12 @@ class Measuring:
                 warmup_ms=run_log.warmup_ms,
                 e2e_ms=run_log.e2e_ms,
                 host_ms=run_log.host_ms,
-                profile=profile if kept else "",
+                profile=profile if is_kept else "",
             )
         )
         if not _succeeded(result):
             raise PassFailed(result, result.reason)
-        if profile and not kept:
+        if profile and not is_kept:
             raise PassFailed(result, EndReason.NO_PROFILE, "load_and_run wrote no profile")
         if step.kind == "clean" and not run_log.e2e_ms and not run_log.trials:
             raise PassFailed(result, EndReason.NOTHING_TIMED, "load_and_run timed no iteration")

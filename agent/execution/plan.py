@@ -95,10 +95,10 @@ class PassBuilder:
         """Number of iterations of the first try of the clean pass."""
         return clean_iterations_of(self.options, self._order.plan)
 
-    def enough_iterations(self, tried: RunLog) -> int:
-        """Return the number of iterations of the next clean pass; 0 if `tried` was long enough."""
-        total_ms, wanted_ms = math.fsum(tried.e2e_ms), self._order.plan.clean_min_s * 1000
-        count, usual_ms = len(tried.e2e_ms), statistics.median(tried.e2e_ms or [0])
+    def enough_iterations(self, previous: RunLog) -> int:
+        """Return how many iterations the next clean pass needs; 0 if `previous` was long enough."""
+        total_ms, wanted_ms = math.fsum(previous.e2e_ms), self._order.plan.clean_min_s * 1000
+        count, usual_ms = len(previous.e2e_ms), statistics.median(previous.e2e_ms or [0])
         if total_ms >= wanted_ms or usual_ms <= 0:
             return 0
         # use the median, since one slow iteration of a short try would make the next try too short

@@ -141,11 +141,11 @@ class WarmPool:
     async def _warm(self) -> None:
         await asyncio.sleep(REST_S)
         for version, command in self._commands.items():
-            known = self._waiting.get(version)
-            if known is not None and known.alive:
+            process = self._waiting.get(version)
+            if process is not None and process.alive:
                 continue
-            if known is not None:
-                await _discard(known)
+            if process is not None:
+                await _discard(process)
             try:
                 self._waiting[version] = await self._start(command)
             except OSError as exc:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent import __version__
 from agent.device.quiet import QuietPeriod
-from agent.execution.measure import Passes
+from agent.execution.measure import PassResults
 from agent.execution.runner import Limits
 from agent.execution.sandbox import Sandbox
 from agent.execution.script_sandbox import ClosedSandbox
@@ -44,7 +44,7 @@ class Report:
     inputs: tuple[InputRecord, ...] = ()
     notes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    passes: Passes = field(default_factory=Passes)
+    passes: PassResults = field(default_factory=PassResults)
     quiet_period: QuietPeriod | None = None
     #: begin and duration of the download; the duration is None if it failed
     begun_at: float = 0.0
@@ -82,13 +82,13 @@ class Report:
 
     def measurement(self) -> Measurement:
         period = self.quiet_period
-        seen = period.observation if period else None
+        observation = period.observation if period else None
         return Measurement(
             plan=self.order.plan,
             passes=tuple(self.passes.records),
             gate=period.gate_json() if period else {},
-            device=seen.to_json() if seen else {},
-            contaminations=seen.contaminations if seen else (),
+            device=observation.to_json() if observation else {},
+            contaminations=observation.contaminations if observation else (),
             notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
         )
 

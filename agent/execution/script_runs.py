@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.device.disk_usage import measure_folder
 from agent.execution.artifacts import size_of_plain_file
-from agent.execution.measure import Feeder, Passes, PassFailed, Runner
+from agent.execution.measure import PassFailed, PassResults, PrepareInputs, Runner
 from agent.execution.runner import FILE_LIMIT_BYTES, RunResult
 from agent.execution.script_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbox, make_folders
 from agent.execution.spool import Folder, remove_tree
@@ -48,12 +48,12 @@ class ScriptRuns:
     def __init__(
         self, order: Start, folder: Folder, runtime: LocalRuntime, sandbox: ClosedSandbox
     ) -> None:
-        self.done = Passes()
+        self.done = PassResults()
         self._sandbox = sandbox
         self._order, self._script = order, order.script or Script()
         self._folder, self._runtime = folder, runtime
 
-    async def run(self, run: Runner, feed: Feeder) -> None:
+    async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
         """Execute all runs. Raises PassFailed, InputError, OSError, and the errors of `run`."""
         formats = self._script.formats
         for number, kind in enumerate(formats, start=1):
@@ -70,7 +70,7 @@ class ScriptRuns:
 
     def _lay_out(self, *, last: bool) -> str:
         folder = self._folder
-        program = lay_out(self._order, folder.given, folder.work, last=last)
+        program = lay_out(self._order, folder.script_files, folder.work, last=last)
         self._sandbox.hand_over(folder.work, folder.output)
         return program
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from agent.config import ConfigError, load_config
-from agent.execution.manager import Attempts
+from agent.execution.manager import AttemptManager
 from agent.execution.script_rules import ScriptRules
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class ScriptSwitch:
     def __init__(
         self,
         file: Path,
-        attempts: Attempts,
+        attempts: AttemptManager,
         *,
         determine: Callable[[], ScriptRules],
         greet_again: Callable[[], Awaitable[None]],

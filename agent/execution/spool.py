@@ -72,7 +72,7 @@ class Folder:
     def __init__(self, path: Path, record: Record) -> None:
         self.path, self.record = path, record
         self.work, self.result = path / "work", path / "result"
-        self.given = path / "given"
+        self.script_files = path / "given"
         self.output = path / "output"
 
     def write(self, *, durable: bool = True, **changes: object) -> None:
@@ -95,7 +95,7 @@ class Folder:
     def remove_work(self) -> None:
         """Delete model, data and all files of the process."""
         remove_tree(self.work)
-        remove_tree(self.given)
+        remove_tree(self.script_files)
 
     def remove(self) -> None:
         """Delete the attempt, its record first, so that the rest is removed at the next start."""
@@ -157,8 +157,8 @@ class Spool:
 
 def _make_folder(path: Path, name: UUID) -> Folder:
     folder = Folder(path, Record(attempt=name))
-    for made in (path, folder.work, folder.result):
-        made.mkdir(mode=0o700)
+    for directory in (path, folder.work, folder.result):
+        directory.mkdir(mode=0o700)
     return folder
 
 

@@ -18,7 +18,7 @@ from websockets.exceptions import (
 from agent import __version__
 from agent.config import Config
 from agent.execution.attempt import Tools
-from agent.execution.manager import Attempts
+from agent.execution.manager import AttemptManager
 from agent.protocol import (
     CloseCode,
     Heartbeat,
@@ -63,7 +63,7 @@ class Session:
         self,
         config: Config,
         greet: Callable[[], Hello],
-        attempts: Attempts,
+        attempts: AttemptManager,
         tools: Tools,
         *,
         welcomed: Callable[[Welcome], None],

@@ -28,9 +28,9 @@ _STATIC_MEM_NAME = re.compile(r"[0-9a-zA-Z]+(/+[0-9a-zA-Z]+)*/?\Z")
 def check(flags):
     """Raise FlagError unless all these flags take effect together in one run."""
     for name in COMPILED_ONLY:
-        if given(flags, name):
+        if is_set(flags, name):
             _refuse("--{} needs a compiled load_and_run; the wheel has no way to do it", name)
-    if given(flags, "batch_size"):
+    if is_set(flags, "batch_size"):
         _refuse("--batch_size: the agent makes inputs of that batch; give them by --input")
     for rule in (_values, _conflicts, _needs, _files, _recording, _wheel, _modes):
         rule(flags)
@@ -78,7 +78,7 @@ def check_operators(model, flags):
             )
 
 
-def given(flags, name):
+def is_set(flags, name):
     """Return whether the value of a flag differs from its default."""
     return flags[name] != FLAGS[name][1]
 
@@ -93,7 +93,7 @@ def _refuse(text, *names):
 
 
 def _set(flags, names):
-    return [name for name in names if given(flags, name)]
+    return [name for name in names if is_set(flags, name)]
 
 
 def _values(flags):
@@ -221,6 +221,6 @@ _ADVICE = (
 def explain(failure, flags):
     """Return the failure, with advice added if one of the flags is known to cause it."""
     for message, names, advice in _ADVICE:
-        if message in str(failure) and any(given(flags, name) for name in names):
+        if message in str(failure) and any(is_set(flags, name) for name in names):
             return Failure("{}\n({})".format(advice, failure), failure.kind)
     return failure

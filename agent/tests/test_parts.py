@@ -127,22 +127,22 @@ def test_homes_look_empty_but_for_the_runtime(tmp_path):
     (home / ".local" / "bin" / "python").write_text("")
     sandbox = Sandbox("/usr/bin/bwrap", "", homes=(home,), visible=(home / "cuda",))
 
-    def shown(program: Path) -> list[str]:
+    def visible_paths(program: Path) -> list[str]:
         command = sandbox.wrap([str(program)], Path("/srv/work"))
         assert ["--tmpfs", str(home)] == command[command.index(str(home)) - 1 :][:2]
         pairs = itertools.pairwise(command)
         return [path for option, path in pairs if option == "--ro-bind-try" and "ann" in path]
 
     cuda = str(home / "cuda")
-    assert shown(prefix / "bin" / "python") == [str(prefix), str(base), cuda]
+    assert visible_paths(prefix / "bin" / "python") == [str(prefix), str(base), cuda]
     # a program that lies loose in the home does not open the home
-    assert shown(home / "load_and_run") == [str(home / "load_and_run"), cuda]
+    assert visible_paths(home / "load_and_run") == [str(home / "load_and_run"), cuda]
     parts = [str(home / ".local" / part) for part in ("bin", "lib", "lib64", "libexec")]
-    assert shown(home / ".local" / "bin" / "python") == [*parts, cuda]
-    assert shown(Path("/usr/bin/python3")) == [cuda]
+    assert visible_paths(home / ".local" / "bin" / "python") == [*parts, cuda]
+    assert visible_paths(Path("/usr/bin/python3")) == [cuda]
     script = tmp_path / "script"
     script.write_text(f"#!{base}/bin/python -SE\n")
-    assert shown(script) == [str(base), cuda]
+    assert visible_paths(script) == [str(base), cuda]
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path, monkeypatch):

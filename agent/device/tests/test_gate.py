@@ -7,7 +7,7 @@ import pytest
 
 from agent.config import GateLimits
 from agent.device import gate
-from agent.device.gate import cool_down, unrest, wait_until_calm
+from agent.device.gate import busy_reasons, cool_down, wait_until_idle
 from agent.device.state import WINDOW_S, Counters, OtherProcess, read_counters
 from agent.device.tests.make import snapshot
 
@@ -41,13 +41,13 @@ def rests(monkeypatch):
 
 
 async def test_a_gate_that_is_off_costs_nothing_and_looks_at_nothing(rests):
-    result = await wait_until_calm(GateLimits(enabled=False), asyncio.Event())
+    result = await wait_until_idle(GateLimits(enabled=False), asyncio.Event())
     assert (result.passed, result.before, result.waited_s) == (True, None, 0.0)
     assert rests == []
 
 
 async def test_a_calm_device_costs_one_window(rests):
-    result = await wait_until_calm(CALM, asyncio.Event())
+    result = await wait_until_idle(CALM, asyncio.Event())
     assert result.passed
     assert rests == [pytest.approx(WINDOW_S, abs=0.02)]
     assert WINDOW_S - 0.01 <= result.before.window_s <= result.waited_s + 0.01
@@ -56,7 +56,7 @@ async def test_a_calm_device_costs_one_window(rests):
 async def test_with_counters_read_before_it_costs_nothing(rests):
     since = read_counters()
     await asyncio.sleep(0.15)
-    result = await wait_until_calm(CALM, asyncio.Event(), since)
+    result = await wait_until_idle(CALM, asyncio.Event(), since)
     assert result.passed
     assert rests == []
     assert result.before.window_s >= 0.15
@@ -64,20 +64,20 @@ async def test_with_counters_read_before_it_costs_nothing(rests):
 
 async def test_counters_of_long_ago_say_nothing():
     old = Counters(time.monotonic() - 60, (), 0.0, 0.0)
-    result = await wait_until_calm(CALM, asyncio.Event(), old)
+    result = await wait_until_idle(CALM, asyncio.Event(), old)
     assert result.before.window_s < 5
 
 
 async def test_a_busy_device_is_waited_for_until_it_is_calm(load):
     load[:] = [2.0, 2.0, 0.1]
-    result = await wait_until_calm(GateLimits(max_temperature_c=200.0), asyncio.Event())
+    result = await wait_until_idle(GateLimits(max_temperature_c=200.0), asyncio.Event())
     assert (result.passed, result.reasons) == (True, ())
     assert result.waited_s >= 0.2
 
 
 async def test_a_device_that_stays_busy_is_used_anyway_and_that_is_told(load):
     load[:] = [1.9]
-    result = await wait_until_calm(GateLimits(wait_s=0.5), asyncio.Event())
+    result = await wait_until_idle(GateLimits(wait_s=0.5), asyncio.Event())
     assert not result.passed
     assert "1.9 cores" in result.reasons[0]
     assert 0.4 < result.waited_s < 2
@@ -87,20 +87,20 @@ async def test_a_cancel_ends_the_waiting(load):
     load[:] = [1.9]
     halted = asyncio.Event()
     asyncio.get_running_loop().call_later(0.2, halted.set)
-    result = await wait_until_calm(GateLimits(wait_s=60), halted)
+    result = await wait_until_idle(GateLimits(wait_s=60), halted)
     assert result.waited_s < 2
 
 
 def test_each_reason_is_named():
     busy = OtherProcess(name="make", cpu_percent=99.0, memory_bytes=1)
     seen = snapshot(temperature_c=90.0, memory_available_bytes=5 << 20, processes=(busy,))
-    assert unrest(seen, 0.6, GateLimits()) == (
+    assert busy_reasons(seen, 0.6, GateLimits()) == (
         "other processes use 0.6 cores (make)",
         "the CPU has 90 degrees Celsius",
         "only 5 MiB of memory are free",
     )
     bare = snapshot(temperature_c=None, memory_available_bytes=None)
-    assert unrest(bare, 0.4, GateLimits()) == ()
+    assert busy_reasons(bare, 0.4, GateLimits()) == ()
 
 
 async def test_attempts_are_kept_apart_by_the_rest_of_the_pause(rests):

@@ -15,7 +15,7 @@ import pytest
 from agent.config import GateLimits
 from agent.device import gpu, sensors
 from agent.device.contamination import ContaminationCode
-from agent.device.gate import wait_until_calm
+from agent.device.gate import wait_until_idle
 from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
 from agent.device.process_table import descendants, read_stat, read_table, read_tree, task_count
@@ -71,7 +71,7 @@ async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
 
 async def test_a_spinning_stranger_is_named_by_the_gate(stranger):
     await asyncio.sleep(0.3)
-    result = await wait_until_calm(GateLimits(wait_s=0.3, max_load=0.2), asyncio.Event())
+    result = await wait_until_idle(GateLimits(wait_s=0.3, max_load=0.2), asyncio.Event())
     assert not result.passed
     assert stranger in result.reasons[0]
 

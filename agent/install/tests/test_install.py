@@ -87,8 +87,8 @@ def home(tmp_path: Path) -> Path:
 
 def run(site: BundleSite, home: Path, *words: str, code: str = "good") -> int:
     where = ["--server", site.url, "--home", str(home), "--no-service"]
-    given = ["--megengine", "find", "--no-measure", *(("--code", code) if code else ())]
-    return install.main([*where, *given, *words])
+    options = ["--megengine", "find", "--no-measure", *(("--code", code) if code else ())]
+    return install.main([*where, *options, *words])
 
 
 def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):

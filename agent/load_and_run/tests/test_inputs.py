@@ -24,9 +24,9 @@ from testdata import DATA
 )
 def test_layout_and_byte_order_do_not_change_the_numbers(array: np.ndarray, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", array)
-    (given,) = parse_input(f"x:{tmp_path}/a.npy")
-    values = given.read()
-    assert (given.name, given.shape, given.dtype) == ("x", array.shape, array.dtype.name)
+    (entry,) = parse_input(f"x:{tmp_path}/a.npy")
+    values = entry.read()
+    assert (entry.name, entry.shape, entry.dtype) == ("x", array.shape, array.dtype.name)
     assert values.dtype.isnative
     assert values.flags.c_contiguous
     np.testing.assert_array_equal(values, array)
@@ -35,9 +35,9 @@ def test_layout_and_byte_order_do_not_change_the_numbers(array: np.ndarray, tmp_
 def test_several_npy_files(tmp_path: Path) -> None:
     for name, number in (("a", 1), ("b", 2)):
         np.save(tmp_path / f"{name}.npy", np.full((2, 2), number, np.float32))
-    given = parse_input(f"x:{tmp_path}/a.npy;y:{tmp_path}/b.npy")
-    assert [item.name for item in given] == ["x", "y"]
-    assert [item.read()[0, 0] for item in given] == [1, 2]
+    entries = parse_input(f"x:{tmp_path}/a.npy;y:{tmp_path}/b.npy")
+    assert [item.name for item in entries] == ["x", "y"]
+    assert [item.read()[0, 0] for item in entries] == [1, 2]
     assert parse_input("") == []
 
 
@@ -101,7 +101,7 @@ def test_another_type_is_refused_and_both_are_named() -> None:
 
 def test_another_shape_a_missing_and_a_repeated_input_are_warned_of() -> None:
     pairs, warnings = match([of("data", 4, 3), of("data", 1)], MODEL)
-    assert [given.shape for given, _ in pairs] == [(4, 3)]
+    assert [entry.shape for entry, _ in pairs] == [(4, 3)]
     assert warnings == [
         'input "data" is {4,3}, the model was made for {2,3}',
         'input "data" is given twice; the first counts',

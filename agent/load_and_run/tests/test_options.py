@@ -114,15 +114,15 @@ def test_each_input_gets_its_own_file(run: Runner) -> None:
 
 @pytest.mark.parametrize("mode", [[], ["--mdl"]], ids=["lite", "mdl"])
 def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> None:
-    given = np.arange(-3.5, 4.5, dtype=np.float32)
-    values = eight(run, given)
+    data = np.arange(-3.5, 4.5, dtype=np.float32)
+    values = eight(run, data)
     done(run, model("tiny"), values, "--iter=2", "--bin_out_dump=new/o", *mode)
     files = sorted((run.folder / "new" / "o").iterdir())
     assert [file.name for file in files] == ["run0-var11", "run1-var11", "run2-var11"]
     for file in files:
         name, array = tensor(file)
         assert name == "RELU"
-        assert array.tolist() == [np.maximum(given * 2 + 1, 0).tolist()]
+        assert array.tolist() == [np.maximum(data * 2 + 1, 0).tolist()]
 
 
 def test_text_dumps_go_where_they_are_sent(run: Runner) -> None:

@@ -220,7 +220,7 @@ def test_what_a_program_printed_holds_nothing_that_a_database_cannot():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {"entry": "../main.py"},
         {"entry": "/etc/main.py"},
@@ -239,9 +239,9 @@ def test_what_a_program_printed_holds_nothing_that_a_database_cannot():
         {"sample_rate": -1},
     ],
 )
-def test_a_script_that_could_not_be_run_is_refused(given):
+def test_a_script_that_could_not_be_run_is_refused(fields):
     with pytest.raises(ValidationError):
-        Script.model_validate(given)
+        Script.model_validate(fields)
 
 
 def test_a_script_is_recorded_as_a_timeline_unless_told_otherwise():

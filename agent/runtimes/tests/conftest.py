@@ -33,13 +33,13 @@ def make_python(make_script: MakeScript) -> Callable[[Path, int], Path]:
     """
 
     def make(path: Path, minor: int) -> Path:
-        here, quoted = path.parent, shlex.quote(str(path))
+        base, quoted = path.parent, shlex.quote(str(path))
         inner = (
-            f'case "$*" in *pip*) echo "pip $*" >> {here}/calls.txt; '
-            f'[ "$5" = -r ] && cat "$6" > {here}/requirements.txt; '
-            f"if [ -e {here}/fail-pip ]; then cat {here}/fail-pip; exit 1; fi; "
-            f'if [ "$5" = -r ] && [ -e {here}/no-wheel ]; then cat {here}/no-wheel; exit 1; fi ;; '
-            f"*) version=1.13.0; [ -e {here}/version ] && version=$(cat {here}/version); "
+            f'case "$*" in *pip*) echo "pip $*" >> {base}/calls.txt; '
+            f'[ "$5" = -r ] && cat "$6" > {base}/requirements.txt; '
+            f"if [ -e {base}/fail-pip ]; then cat {base}/fail-pip; exit 1; fi; "
+            f'if [ "$5" = -r ] && [ -e {base}/no-wheel ]; then cat {base}/no-wheel; exit 1; fi ;; '
+            f"*) version=1.13.0; [ -e {base}/version ] && version=$(cat {base}/version); "
             f"""echo 'mgw-runtime:["'$version'", "3.{minor}.1"]' ;; esac"""
         )
         return make_script(

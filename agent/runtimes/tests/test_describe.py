@@ -149,7 +149,7 @@ def test_a_text_that_is_no_help_has_no_flags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("arguments", "expected"),
     [
         (["m.mge"], ["m.mge"]),
         (["m.mge", "--iter=3", "--cpu"], ["m.mge", "--iter", "3", "--cpu"]),
@@ -164,8 +164,8 @@ def test_a_text_that_is_no_help_has_no_flags() -> None:
         ),
     ],
 )
-def test_the_command_line_of_old_versions(given: list[str], expected: list[str]) -> None:
-    assert legacy_arguments(given) == expected
+def test_the_command_line_of_old_versions(arguments: list[str], expected: list[str]) -> None:
+    assert legacy_arguments(arguments) == expected
 
 
 @pytest.mark.parametrize(("machine", "target"), [("x86_64", "x86"), ("aarch64", "arm")])

@@ -103,9 +103,9 @@ def test_what_is_no_version_is_refused(version: str, base: Path) -> None:
 def test_a_given_python_is_installed_for_or_refused(
     base: Path, tmp_path: Path, make_python: MakePython
 ) -> None:
-    given = make_python(tmp_path / "mine" / "python", 8)
+    python = make_python(tmp_path / "mine" / "python", 8)
     assert "py3.10" in ensure_wheel_runtime()
-    assert "py3.8" in ensure_wheel_runtime(python=str(given))
+    assert "py3.8" in ensure_wheel_runtime(python=str(python))
     with pytest.raises(NoPython, match="no Python that MegEngine supports"):
         ensure_wheel_runtime(python=str(tmp_path / "none"))
 
