@@ -43,7 +43,7 @@ class Body(serializers.Serializer):
         return super().to_internal_value(data)
 
 
-class Query(serializers.Serializer):
+class QueryParameters(serializers.Serializer):
     """Query parameters; errors raise `QueryInvalid` (status 400 instead of 422)."""
 
     def to_internal_value(self, data: Any) -> Any:

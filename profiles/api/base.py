@@ -19,7 +19,7 @@ from tasks.selectors import visible_tasks
 from tasks.states import TaskState
 from webprofile.api.views import ApiView
 from webprofile.errors import DomainError
-from webprofile.fields import Query
+from webprofile.fields import QueryParameters
 
 #: error responses of every view that reads the data of a profile
 NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable", "operators_none"]}
@@ -40,7 +40,7 @@ class ResultView(ApiView):
         """Return the visible task with this number. Raises Http404."""
         return get_object_or_404(visible_tasks(self.request.user), pk=task_id)
 
-    def validated_query(self, query_class: type[Query]) -> dict[str, Any]:
+    def validated_query(self, query_class: type[QueryParameters]) -> dict[str, Any]:
         """Return the validated query parameters; unknown parameters are refused.
 
         Raises QueryInvalid; DomainError query_unknown.

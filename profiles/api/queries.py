@@ -81,7 +81,7 @@ def _duration(help_text: str) -> serializers.RegexField:
     return serializers.RegexField(_TIME, required=False, max_length=40, help_text=help_text)
 
 
-class TableQuery(fields.Query):
+class TableQuery(fields.QueryParameters):
     """Which operators, in which order: all options of `profile_analyze`, and the text filter of the
     pages.
     """
@@ -186,7 +186,7 @@ class TextQuery(PassesQuery):
         return declared
 
 
-class TimelineQuery(fields.Query):
+class TimelineQuery(fields.QueryParameters):
     """A range of the timeline; either both ends or none."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
@@ -201,7 +201,7 @@ class TimelineQuery(fields.Query):
         return declared
 
 
-class CutQuery(fields.Query):
+class CutQuery(fields.QueryParameters):
     """A range of a trace; without parameters the whole trace."""
 
     begin_s = serializers.FloatField(
@@ -219,19 +219,19 @@ class CutQuery(fields.Query):
     )
 
 
-class MemoryQuery(fields.Query):
+class MemoryQuery(fields.QueryParameters):
     """The device whose memory is returned."""
 
     device = _text("Such as `cpu0`; that with most if not given.", limit=100)
 
 
-class MemoryFlowQuery(fields.Query):
+class MemoryFlowQuery(fields.QueryParameters):
     """A filter of the tensors that are drawn."""
 
     tag = _text("Text that occurs in the tensor's name, whatever its case.", limit=300)
 
 
-class GraphViewQuery(fields.Query):
+class GraphViewQuery(fields.QueryParameters):
     """A view of the graph: one scope, or the view that shows an operator."""
 
     scope = _text("A scope of names or a block, as the document's `view.place` names it.")
@@ -250,7 +250,7 @@ class NetronQuery(GraphViewQuery):
     )
 
 
-class GraphQuery(fields.Query):
+class GraphQuery(fields.QueryParameters):
     """A window of the executed graph."""
 
     offset = _whole("Nodes to pass over, in order of execution.")
@@ -263,7 +263,7 @@ class GraphQuery(fields.Query):
     )
 
 
-class TasksQuery(fields.Query):
+class TasksQuery(fields.QueryParameters):
     """The tasks of a table, and its format."""
 
     task = fields.List(
@@ -275,7 +275,7 @@ class TasksQuery(fields.Query):
     format = _choice(("csv", "json"), "csv", "How the table is written.")
 
 
-class ChosenQuery(fields.Query):
+class ChosenQuery(fields.QueryParameters):
     """The profiles that are compared."""
 
     p = fields.List(

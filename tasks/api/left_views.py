@@ -40,7 +40,7 @@ class PlainText(BaseRenderer):
         return str(data).encode()
 
 
-class EventsQuery(fields.Query):
+class EventsQuery(fields.QueryParameters):
     """From where on."""
 
     after = fields.Whole(
@@ -55,7 +55,7 @@ class EventsQuery(fields.Query):
     )
 
 
-class AttemptQuery(fields.Query):
+class AttemptQuery(fields.QueryParameters):
     """Which attempt."""
 
     attempt = fields.Whole(

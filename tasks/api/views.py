@@ -51,7 +51,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-class SubmitQuery(fields.Query):
+class SubmitQuery(fields.QueryParameters):
     """What becomes of a task that cannot be submitted."""
 
     discard = serializers.BooleanField(

@@ -11,7 +11,7 @@ defaults of these libraries:
   needs. By default it is "read" for GET and "write" for other methods.
 - Serializers of request bodies derive from `fields.Body`, which rejects unknown fields, and use the
   strict types `fields.Integer`, `Text` and `Flag`: the string "1" is not accepted as a number.
-  Serializers of query parameters derive from `fields.Query`, whose errors return status 400.
+  Serializers of query parameters derive from `fields.QueryParameters`, whose errors return 400.
 - To report an error, raise `DomainError(code, field=..., status=...)` with a text in
   `webprofile/messages/errors.py`, or Http404 for a resource that does not exist or that the user
   may not access. `problems` converts both to RFC 9457 problem details.

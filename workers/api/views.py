@@ -40,7 +40,7 @@ from workers.selectors import visible_workers
 from workers.status import ONLINE
 
 
-class QueueQuery(fields.Query):
+class QueueQuery(fields.QueryParameters):
     """Version and priority of a task that could be submitted."""
 
     version = serializers.CharField(max_length=40, help_text="One of its MegEngines.")
