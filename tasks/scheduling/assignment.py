@@ -144,7 +144,7 @@ def queue_of(*workers: Worker) -> QuerySet[Task]:
     only; health checks need no permission.
     """
     return Task.objects.filter(
-        runnable(), state=TaskState.WAITING, worker__in=[each.pk for each in workers]
+        runnable(), state=TaskState.WAITING, worker__in=[worker.pk for worker in workers]
     )
 
 

@@ -321,15 +321,15 @@ def _shared(worker: Worker, other: Worker) -> tuple[str, str] | None:
 
 def _can_run(task: Task, worker: Worker) -> bool:
     """Whether a device has a version for a task and can do all that it asks for."""
-    found = None
+    candidate = None
     if task.target is not None:
-        found = match(target_of(task.target), worker, pools_of(worker))
-    if found is None and (runtime := _usable(worker, task.runtime_version, task.is_script)):
-        found = Candidate(worker, runtime)
-    return found is not None and fits(task, found)
+        candidate = match(target_of(task.target), worker, pools_of(worker))
+    if candidate is None and (runtime := _usable(worker, task.runtime_version, task.is_script)):
+        candidate = Candidate(worker, runtime)
+    return candidate is not None and fits(task, candidate)
 
 
 def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:
     """This version on this device, if it works, and for a script, if scripts may run with it."""
-    found = find_runtime(worker, version)
-    return found if found and can_run(worker, found, is_script=is_script) else None
+    runtime = find_runtime(worker, version)
+    return runtime if runtime and can_run(worker, runtime, is_script=is_script) else None

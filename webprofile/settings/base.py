@@ -371,7 +371,7 @@ BODY_LIMIT_BYTES = 8 * 1024**2
 
 #: networks of the operator's own that webhooks may reach too: 10.1.0.0/16,fd00::/8
 WEBHOOK_ALLOWED_NETWORKS = [
-    ipaddress.ip_network(each) for each in env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
+    ipaddress.ip_network(network) for network in env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
 ]
 #: certificates that such networks' receivers are signed with, beside those of the system
 WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")

@@ -13,17 +13,17 @@ _RULE = re.compile(r"(\w+)=(\d{1,5})d")
 
 def rules_of(text: str) -> dict[str, int]:
     """Days by kind; what is not named is kept for ever. Raises ImproperlyConfigured."""
-    found: dict[str, int] = {}
+    rules: dict[str, int] = {}
     for word in text.replace(",", " ").split():
         rule = _RULE.fullmatch(word)
-        if rule is None or rule[1] not in KINDS or rule[1] in found or int(rule[2]) < 1:
-            told = ", ".join(KINDS)
+        if rule is None or rule[1] not in KINDS or rule[1] in rules or int(rule[2]) < 1:
+            kinds = ", ".join(KINDS)
             raise ImproperlyConfigured(
                 f"{word!r} is no rule of RETENTION: write KIND=DAYSd, each kind once, with at "
-                f"least one day. Kinds are {told}; results are kept for ever."
+                f"least one day. Kinds are {kinds}; results are kept for ever."
             )
-        found[rule[1]] = int(rule[2])
-    return found
+        rules[rule[1]] = int(rule[2])
+    return rules
 
 
 RETENTION = rules_of(env.str("RETENTION", default=""))

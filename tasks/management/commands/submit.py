@@ -1,4 +1,4 @@
-"""`manage.py submit FILE --as E-MAIL`: many tasks at once, and whether all succeeded."""
+"""`manage.py submit FILE --as E-MAIL`: submit a batch of tasks and wait for their results."""
 
 import argparse
 import json
@@ -31,18 +31,18 @@ from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
 
 POLL_S = 1.0
-#: of tasks in a message
+#: most tasks that a message lists
 MOST_NAMED = 50
 
 
 @dataclass(frozen=True)
 class Made:
-    """A cell, and its task in the queue or why there is none."""
+    """A cell of the batch with its task, or with the reason why it has none."""
 
     planned: PlannedTask
     task: Task | None
     problem: str = ""
-    #: the owner has as many live tasks as allowed: later there is room
+    #: the owner has as many live tasks as allowed; the submission can be retried later
     is_full: bool = False
 
 
@@ -70,7 +70,7 @@ class Command(BaseCommand):
         with plain_errors():
             owner = user_named(options["owner"], for_work=True)
             cells = cells_of(blocks_asked(argparse.Namespace(**options)), devices_of(owner))
-            paths = {asked.path for cell in cells for asked in cell.files}
+            paths = {file.path for cell in cells for file in cell.files}
             with Progress(size_of(paths), "Reading", unit="bytes") as progress:
                 files = look_at(paths, progress.advance)
             try:
@@ -93,21 +93,21 @@ class Command(BaseCommand):
             self._tell(made, in_time=in_time, options=options)
 
     def _tell_room(self, owner: User, tasks: int, *, waits: bool) -> None:
-        """Whether the owner's limit leaves room. Raises CommandError if it does not."""
+        """Print how many more tasks the owner's limit allows. Raises CommandError if too few."""
         text, fits = room_words(tasks, **quota_of(owner)._asdict(), waits=waits)
         if not fits:
             raise CommandError(text)
         self.stderr.write(text, str)  # not in red
 
     def _tell(self, made: Sequence[Made], *, in_time: bool, options: dict[str, Any]) -> None:
-        tasks = [each.task.pk for each in made if each.task]
-        found = Task.objects.in_bulk(tasks)
+        tasks = [entry.task.pk for entry in made if entry.task]
+        tasks_by_id = Task.objects.in_bulk(tasks)
         if options["json"]:
-            self.stdout.write(json.dumps([_row(each, found) for each in made], indent=1))
+            self.stdout.write(json.dumps([_row(entry, tasks_by_id) for entry in made], indent=1))
         failed = len(made) - len(tasks)
         if options["wait"]:
-            live = sum(task.is_live for task in found.values())
-            succeeded = sum(task.status == Status.SUCCEEDED for task in found.values())
+            live = sum(task.is_live for task in tasks_by_id.values())
+            succeeded = sum(task.status == Status.SUCCEEDED for task in tasks_by_id.values())
             failed = len(made) - succeeded - live
             text = f"{succeeded} succeeded, {failed} failed, {live} under way"
             self.stderr.write(text, str)  # not in red
@@ -118,26 +118,27 @@ class Command(BaseCommand):
 
 
 def _submit(owner: User, planned: Sequence[PlannedTask], until: float, made: list[Made]) -> None:
-    """Each in its turn; where the owner's limit is reached, wait for room until then.
+    """Submit the tasks one after the other; at the owner's limit, wait for room until `until`.
 
-    made: gets each, so that whoever stops this knows how far it came
+    made: gets an entry for each task at once, so that the caller knows how far an interrupted
+        run came
     """
     store = FileStore()
     with Progress(len(planned), "Submitting", unit="tasks") as progress:
-        for each in planned:
-            found = _make(owner, each, store)
-            while found.is_full and time.monotonic() < until:
+        for planned_task in planned:
+            entry = _make(owner, planned_task, store)
+            while entry.is_full and time.monotonic() < until:
                 progress.note("waiting until one of the tasks ended")
                 time.sleep(POLL_S)
-                found = _make(owner, each, store)
-            name = f"#{found.task.pk}" if found.task else "refused"
-            progress.step(f"{name} {each.cell.name} {found.problem}".rstrip())
-            made.append(found)
+                entry = _make(owner, planned_task, store)
+            name = f"#{entry.task.pk}" if entry.task else "refused"
+            progress.step(f"{name} {planned_task.cell.name} {entry.problem}".rstrip())
+            made.append(entry)
 
 
 def _wait(made: Sequence[Made], until: float) -> bool:
-    """Whether all ended in time."""
-    names = {each.task.pk: each.planned.cell.name for each in made if each.task}
+    """Wait until all tasks have ended; return False if some are live at the deadline."""
+    names = {entry.task.pk: entry.planned.cell.name for entry in made if entry.task}
     waiting = set(names)
     with Progress(len(waiting), "Waiting", unit="tasks") as progress:
         while waiting:
@@ -154,21 +155,21 @@ def _wait(made: Sequence[Made], until: float) -> bool:
 
 
 def _going_on(made: Sequence[Made], planned: int) -> str:
-    live = sorted(_live({each.task.pk for each in made if each.task}))
+    live = sorted(_live({entry.task.pk for entry in made if entry.task}))
     numbers = " ".join(map(str, live[:MOST_NAMED])) + (" ..." if live[MOST_NAMED:] else "")
     return f"{len(made)} of {planned} were submitted; {len(live)} go on: {numbers}"
 
 
 def _make(owner: User, planned: PlannedTask, store: FileStore) -> Made:
-    """One task on its way into the queue; whatever fails, no half of it stays in the way."""
+    """Create a task, copy its files and queue it. If a step fails, the task is marked as failed."""
     try:
         task = create_task(owner=owner, worker=planned.worker, request=planned.request)
     except DomainError as error:
         is_full = error.code == "quota_reached" and bool(error.data["limit"])
         return Made(planned, None, word(error), is_full)
     try:
-        for row, asked in zip(task.files.all(), planned.cell.files, strict=True):
-            store.store(row, asked.path)
+        for row, file in zip(task.files.all(), planned.cell.files, strict=True):
+            store.store(row, file.path)
         confirm_task(task)
     except (DomainError, OSError, KeyboardInterrupt) as error:
         code = error.code if isinstance(error, DomainError) else ""
@@ -181,34 +182,34 @@ def _make(owner: User, planned: PlannedTask, store: FileStore) -> Made:
 
 
 def _live(tasks: set[int]) -> set[int]:
-    found = Task.objects.only("state").in_bulk(sorted(tasks))
-    return {pk for pk, task in found.items() if task.is_live}
+    tasks_by_id = Task.objects.only("state").in_bulk(sorted(tasks))
+    return {pk for pk, task in tasks_by_id.items() if task.is_live}
 
 
 def _mistakes(error: BatchRefusedError) -> BatchError:
     return BatchError(
         (cell.place_of(field), text)
         for cell, refusal in error.refusals
-        for field, text in _told(refusal)
+        for field, text in _field_errors(refusal)
     )
 
 
-def _told(refusal: Refusal) -> Iterator[tuple[str, str]]:
-    """The fields at fault, and what is wrong with them."""
+def _field_errors(refusal: Refusal) -> Iterator[tuple[str, str]]:
+    """Yield the invalid fields of a request, each with its message."""
     if isinstance(refusal, DomainError):
         yield refusal.field, word(refusal)
         return
-    for each in flattened(refusal.detail):
-        yield each["field"], each["detail"]
+    for error in flattened(refusal.detail):
+        yield error["field"], error["detail"]
 
 
 def _matrix(planned: Sequence[PlannedTask]) -> str:
-    rows = [each.cell.matrix_row for each in planned]
+    rows = [planned_task.cell.matrix_row for planned_task in planned]
     return f"{table(rows, list(MATRIX_HEADERS))}\n{len(rows)} tasks; nothing was created."
 
 
-def _row(made: Made, found: dict[int, Task]) -> dict[str, Any]:
-    task = found.get(made.task.pk) if made.task else None
+def _row(made: Made, tasks_by_id: dict[int, Task]) -> dict[str, Any]:
+    task = tasks_by_id.get(made.task.pk) if made.task else None
     return {
         "task": task.pk if task else None,
         **made.planned.cell.result_row,

@@ -105,27 +105,27 @@ def compare_tasks(args: argparse.Namespace) -> int:
                 raise ClientError(f"Task {task} has no result.")
             query.append(("p", profile["id"]))
         query += [("limit", max(1, args.rows)), ("side", "host" if args.host else "device")]
-        found = api.get("profiles/compare/", query)
+        comparison = api.get("profiles/compare/", query)
         address = f"{api.site}/profiles/compare/?" + "&".join(
             f"{name}={value}" for name, value in query if name == "p"
         )
-    gate = None if args.fail_above is None else _judged(found, args.tasks, args.fail_above)
+    gate = None if args.fail_above is None else _judged(comparison, args.tasks, args.fail_above)
     if args.json:
-        print_json(found if gate is None else found | {"gate": gate})
+        print_json(comparison if gate is None else comparison | {"gate": gate})
     else:
-        _print(found, args.tasks, address)
+        _print(comparison, args.tasks, address)
         if gate is not None:
             _print_gate(gate)
     return SUCCEEDED if gate is None else _RESULTS[gate["result"]]
 
 
-def _print(found: dict[str, Any], tasks: list[int], address: str) -> None:
+def _print(comparison: dict[str, Any], tasks: list[int], address: str) -> None:
     names = [
         (row["letter"], f"#{task}", row["name"], row["origin"], duration(row["total_s"]))
-        for row, task in zip(found["profiles"], tasks, strict=True)
+        for row, task in zip(comparison["profiles"], tasks, strict=True)
     ]
-    print_table(names, ("", "task", "model", "", found["side"]), right=1)
-    for warning in found["warnings"]:
+    print_table(names, ("", "task", "model", "", comparison["side"]), right=1)
+    for warning in comparison["warnings"]:
         print(plain(warning))
     print()
     totals = [
@@ -137,7 +137,7 @@ def _print(found: dict[str, Any], tasks: list[int], address: str) -> None:
             _change(total["baseline_s"], other["time_s"]),
             _VERDICTS.get(other["verdict"], other["verdict"]),
         )
-        for total in found["totals"]
+        for total in comparison["totals"]
         for other in total["others"]
     ]
     print_table(totals, ("total", "", "A", "time", "change", "verdict"))
@@ -149,11 +149,11 @@ def _print(found: dict[str, Any], tasks: list[int], address: str) -> None:
             duration(row["baseline"]["time_s"]),
             *(_cell(other) for other in row["others"]),
         )
-        for row in found["rows"]
+        for row in comparison["rows"]
     ]
-    letters = [profile["letter"] for profile in found["profiles"]]
+    letters = [profile["letter"] for profile in comparison["profiles"]]
     print_table(rows, ("operator", "type", *letters), right=len(letters))
-    print(f"{len(rows)} of {found['total']} rows that changed most\n{address}")
+    print(f"{len(rows)} of {comparison['total']} rows that changed most\n{address}")
 
 
 def _cell(other: dict[str, Any] | None) -> str:
@@ -173,13 +173,13 @@ def _change(baseline_s: float | None, time_s: float | None) -> str:
     return ("+" if ratio > 0 else "") + percent(ratio)
 
 
-def _judged(found: dict[str, Any], tasks: list[int], limit_percent: float) -> dict[str, Any]:
+def _judged(comparison: dict[str, Any], tasks: list[int], limit_percent: float) -> dict[str, Any]:
     """Judge a comparison for --fail-above; return the total, its values, verdicts and results.
 
     Times are in s, changes and their confidence interval in percent. Raises ClientError if no total
     is known for all results.
     """
-    totals = {total["key"]: total for total in found["totals"]}
+    totals = {total["key"]: total for total in comparison["totals"]}
     key = _judged_key(totals)
     baseline_s = totals[key]["baseline_s"]
     judged = [

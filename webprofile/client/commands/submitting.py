@@ -112,23 +112,23 @@ def submit_batch(args: argparse.Namespace) -> int:
         names = {
             row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
         }
-        found = wait_until_ended(api, list(names), run.deadline, names) if args.wait else {}
-    rows = [row | _result(found.get(row["task"])) for row in rows]
+        ended_tasks = wait_until_ended(api, list(names), run.deadline, names) if args.wait else {}
+    rows = [row | _result(ended_tasks.get(row["task"])) for row in rows]
     if args.json:
         print_json(rows)
     elif not args.wait:
         print(" ".join(map(str, names)))
     refused = len(rows) - len(names)
-    _tell_end(list(names), found, refused=refused, waited=args.wait)
-    return FAILED if refused else code_of(found.values())
+    _tell_end(list(names), ended_tasks, refused=refused, waited=args.wait)
+    return FAILED if refused else code_of(ended_tasks.values())
 
 
 def _tell_end(
-    tasks: Sequence[int], found: Mapping[int, dict[str, Any]], *, refused: int, waited: bool
+    tasks: Sequence[int], ended_tasks: Mapping[int, dict[str, Any]], *, refused: int, waited: bool
 ) -> None:
     """Print the summary to stderr, since programs read stdout."""
     if waited:
-        print(summary_of(found.values(), refused=refused), file=sys.stderr)
+        print(summary_of(ended_tasks.values(), refused=refused), file=sys.stderr)
     else:
         text = f"{len(tasks)} submitted" + (f", {refused} refused" if refused else "")
         print(text, file=sys.stderr)
