@@ -28,14 +28,14 @@ QUERY = """
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=200)
-    wanted = parser.parse_args().tasks
+    count = parser.parse_args().tasks
     with tempfile.TemporaryDirectory() as folder, running_site(Path(folder)) as site:
         with site.login() as visitor:
             worker = visitor.device()["id"]
             model, data = sample(Path(folder) / "sample")
-            for number in range(wanted + 1):  # the first one warms connections up
+            for number in range(count + 1):  # the first one warms connections up
                 wait_for_end(visitor, send(visitor, worker, model, data, iterations=1))
-                print(f"\r{number}/{wanted}", end="", flush=True)
+                print(f"\r{number}/{count}", end="", flush=True)
         rows = sqlite3.connect(f"file:{site.home / 'db.sqlite3'}?mode=ro", uri=True).execute(QUERY)
         times = [parts_ms(*row) for row in rows][1:]
     print("\n" + report(times))

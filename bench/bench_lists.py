@@ -144,11 +144,11 @@ def postgres_databases(address: str) -> Iterator[Database]:
             admin.execute(f"CREATE DATABASE {many} TEMPLATE {few}")
         copy = Database(settings | {"NAME": many}, tasks, DEVICES[1])
         add_devices(copy)
-        for each in (database, copy):
-            each.use()
+        for filled in (database, copy):
+            filled.use()
             with connections["default"].cursor() as cursor:
                 cursor.execute("VACUUM ANALYZE")
-            yield each
+            yield filled
 
 
 def fill(database: Database) -> None:
@@ -282,10 +282,10 @@ def report(name: str, databases: Sequence[Database], times: Times) -> bool:
         for reader in READERS:
             medians = [statistics.median(times[page, reader, n]) for n in range(len(databases))]
             by_devices = [medians[which :: len(DEVICES)] for which in range(len(DEVICES))]
-            ratios = [each[-1] / each[0] for each in by_devices]
+            ratios = [values_ms[-1] / values_ms[0] for values_ms in by_devices]
             is_met = max(medians) <= MOST_MS and max(ratios) <= MOST_RATIO
             met &= is_met
-            cells = [f"{value:.1f}" for each in by_devices for value in each]
+            cells = [f"{value:.1f}" for values_ms in by_devices for value in values_ms]
             cells += [f"{ratio:.2f}" for ratio in ratios]
             rows.append([page, reader, *cells, "met" if is_met else "MISSED"])
     sizes = [f"{size // 1000}k" for size in SIZES]

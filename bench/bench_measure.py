@@ -126,14 +126,14 @@ def through_site(
     log = wait_for_end(visitor, (task, begin))
     wall_s = time.perf_counter() - begin
     text = visitor.artifact(task, "measurement.json")
-    (kept,) = [each for each in Measurement.model_validate_json(text).passes if each.kept]
+    (kept,) = [record for record in Measurement.model_validate_json(text).passes if record.kept]
     return wall_s, mean_ms(log), kept.start_s or 0.0
 
 
 def mean_ms(log: str) -> float:
-    found = re.search(r"avg_time=([\d.]+)", log)
-    assert found, log
-    return float(found[1])
+    match = re.search(r"avg_time=([\d.]+)", log)
+    assert match, log
+    return float(match[1])
 
 
 if __name__ == "__main__":

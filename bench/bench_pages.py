@@ -132,14 +132,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operators", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=9)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running_site(Path(folder) / "site") as site:
-        profile = enlarged(Path(folder), asked.operators)
+        profile = enlarged(Path(folder), args.operators)
         with site.login() as visitor, chromium() as browser:
             page = open_profile(visitor, profile)
             log_in(browser, site.address, site.account)
-            found = look(browser, site.address + page, asked.rounds, asked.operators)
-    print(report(found))
+            measurements = look(browser, site.address + page, args.rounds, args.operators)
+    print(report(measurements))
 
 
 def enlarged(folder: Path, operators: int) -> Path:
@@ -170,7 +170,7 @@ def look(
     browser: webdriver.Chrome, page: str, rounds: int, operators: int
 ) -> dict[str, list[float]]:
     """All measurements, by name."""
-    found: dict[str, list[float]] = {name: [] for name in GOALS}
+    measurements: dict[str, list[float]] = {name: [] for name in GOALS}
     browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST_ROWS})
     browser.get(page)
@@ -179,49 +179,50 @@ def look(
         browser.get(page)
         times = measured(browser, _LOADED)
         for name, time_ms in zip(GOALS, times, strict=False):
-            found[name].append(time_ms)
-    found["JavaScript without charts, kB"].append(scripts_kb(browser))
+            measurements[name].append(time_ms)
+    measurements["JavaScript without charts, kB"].append(scripts_kb(browser))
     for number in range(rounds):
         key = ("mem", "flo", "bw", "op", "time")[number % 5]
-        found["sort, click to painted rows"].append(measured(browser, _SORT, key))
+        measurements["sort, click to painted rows"].append(measured(browser, _SORT, key))
     for number in range(rounds):
         text = ("conv", "batch", "r1", "r.*weight", "")[number % 5]
-        found["filter, key to painted rows"].append(measured(browser, _FILTER, text))
+        measurements["filter, key to painted rows"].append(measured(browser, _FILTER, text))
     browser.get(page)
     measured(browser, _LOADED)
     near = browser.execute_script(
         "return [...document.querySelectorAll('#tables tr[data-row]')].map((r) => +r.dataset.row)"
     )
     for row in near[1 : rounds + 1]:
-        found["select, row in the page"].append(measured(browser, _SELECT, row)[0])
+        measurements["select, row in the page"].append(measured(browser, _SELECT, row)[0])
     for number in range(rounds):
         row = (number + 1) * operators // (rounds + 2)
         time.sleep(REST_S)
         marked_ms, whole_ms = measured(browser, _SELECT, row)
-        found["select, row far away: marked"].append(marked_ms)
-        found["select, row far away: all figures"].append(whole_ms)
+        measurements["select, row far away: marked"].append(marked_ms)
+        measurements["select, row far away: all figures"].append(whole_ms)
     for step, steps in SCROLLING:
         frames = measured(browser, _SCROLL, step, steps)
-        found["frames over 50 ms while scrolling"].append(sum(frame > 50 for frame in frames))
+        slow = sum(frame > 50 for frame in frames)
+        measurements["frames over 50 ms while scrolling"].append(slow)
         print(f"{steps} frames, {step} px each: the longest {max(frames):.0f} ms")
     browser.get(page)
     measured(browser, _LOADED)
     measured(browser, _SEE_CHARTS)
-    found["JavaScript with charts, kB"].append(scripts_kb(browser))
-    return found
+    measurements["JavaScript with charts, kB"].append(scripts_kb(browser))
+    return measurements
 
 
 def scripts_kb(browser: webdriver.Chrome) -> float:
     """Size of the scripts that the page has loaded, gzipped as in production: here they are not."""
     paths = [name.partition("/static/")[2] for name in measured(browser, _SCRIPTS)]
-    found = [(ROOT / "static" / path).read_bytes() for path in dict.fromkeys(paths)]
-    return sum(len(gzip.compress(content, 9)) for content in found) / 1000
+    scripts = [(ROOT / "static" / path).read_bytes() for path in dict.fromkeys(paths)]
+    return sum(len(gzip.compress(content, 9)) for content in scripts) / 1000
 
 
-def report(found: dict[str, list[float]]) -> str:
+def report(measurements: dict[str, list[float]]) -> str:
     rows: Iterable[list[Any]] = [
         [name, statistics.median(values), min(values), max(values), GOALS[name], verdict]
-        for name, values in found.items()
+        for name, values in measurements.items()
         for verdict in ["met" if statistics.median(values) <= GOALS[name] else "MISSED"]
     ]
     headers = ["ms, unless said", "median", "min", "max", "goal", ""]

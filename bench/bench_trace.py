@@ -64,11 +64,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, nargs="+", default=[1, 50, 1074])
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     # what compiles leaves memory behind, in which a small trace then fits
     _run("import profiles.formats.chrome_trace.reading")
     with tempfile.TemporaryDirectory() as folder:
-        rows = [_row(Path(folder), size, asked.rounds) for size in asked.mb]
+        rows = [_row(Path(folder), size, args.rounds) for size in args.mb]
     headers = [
         "MB", "events", "ours, s", "json.load, s", "times as fast", "events/s", "ours, MB",
         "json.load, MB", "ours / file", "",
@@ -91,8 +91,8 @@ def _row(folder: Path, size_mb: int, rounds: int) -> list[Any]:
         ours.append(_measured(_OURS, path))
         plain.append(_measured(_JSON, path))
     path.unlink()
-    ours_s, plain_s = min(each[0] for each in ours), min(each[0] for each in plain)
-    ours_bytes, plain_bytes = min(each[1] for each in ours), min(each[1] for each in plain)
+    ours_s, plain_s = min(run[0] for run in ours), min(run[0] for run in plain)
+    ours_bytes, plain_bytes = min(run[1] for run in ours), min(run[1] for run in plain)
     missed = []
     if ours_bytes / size > GOAL_MEMORY:
         missed.append("memory")
@@ -125,16 +125,16 @@ def write_scaled_trace(source: Path, path: Path, size_bytes: int) -> int:
     Operators and tensors of each copy have numbers of their own. Returns how many events there are.
     """
     document = json.loads(source.read_bytes())
-    events = [each for each in document["traceEvents"] if each["ph"] != "M"]
-    named = [each for each in document["traceEvents"] if each["ph"] == "M"]
-    took = max(each["ts"] for each in events) + 100.0
+    events = [event for event in document["traceEvents"] if event["ph"] != "M"]
+    named = [event for event in document["traceEvents"] if event["ph"] == "M"]
+    took = max(event["ts"] for event in events) + 100.0
     written = 0
     with path.open("wb") as file:
         file.write(b'{"traceEvents":[')
         copy = 0
         while file.tell() < size_bytes:
-            for each in _shifted(events, copy * took, copy * _NUMBERS):
-                file.write(msgspec.json.encode(each) + b",")
+            for event in _shifted(events, copy * took, copy * _NUMBERS):
+                file.write(msgspec.json.encode(event) + b",")
                 written += 1
                 if file.tell() >= size_bytes and copy:
                     break
@@ -144,18 +144,18 @@ def write_scaled_trace(source: Path, path: Path, size_bytes: int) -> int:
 
 
 def _shifted(events: list[dict[str, Any]], by_us: float, by: int) -> Iterator[dict[str, Any]]:
-    for each in events:
-        found = each | {"ts": each["ts"] + by_us}
-        if "id" in each:
-            found["id"] = each["id"] + by
-        told = each.get("args", {})
-        numbers = {name: told[name] + by for name in ("id", "__id__") if name in told}
+    for event in events:
+        shifted = event | {"ts": event["ts"] + by_us}
+        if "id" in event:
+            shifted["id"] = event["id"] + by
+        arguments = event.get("args", {})
+        numbers = {name: arguments[name] + by for name in ("id", "__id__") if name in arguments}
         if numbers:
-            found["args"] = told | numbers
-        kind, _, number = each["name"].partition(" ")
+            shifted["args"] = arguments | numbers
+        kind, _, number = event["name"].partition(" ")
         if number.isdigit():
-            found["name"] = f"{kind} {int(number) + by}"
-        yield found
+            shifted["name"] = f"{kind} {int(number) + by}"
+        yield shifted
 
 
 if __name__ == "__main__":

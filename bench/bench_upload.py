@@ -142,15 +142,15 @@ def main() -> None:
     parser.add_argument("--mb", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--gbit", type=float, default=0.0, help="speed of the line (no limit)")
-    asked = parser.parse_args()
-    if asked.gbit and _MARK not in os.environ:
-        _on_a_line(asked.gbit)
+    args = parser.parse_args()
+    if args.gbit and _MARK not in os.environ:
+        _on_a_line(args.gbit)
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(_measure(Path(folder), asked.mb, asked.rounds))
+        rows = list(_measure(Path(folder), args.mb, args.rounds))
     headers = ["MB", "from", "plain PUT, MB/s", "upload, MB/s", "ratio", "lowest", "highest", ""]
     print(tabulate(rows, headers=headers, floatfmt=(".0f", "", ".0f", ".0f", ".2f", ".2f", ".2f")))
     lowest = min(row[4] for row in rows if row[-1])
-    line = f"{asked.gbit:g} Gbit/s" if asked.gbit else "no limit"
+    line = f"{args.gbit:g} Gbit/s" if args.gbit else "no limit"
     print(f"line={line} lowest_ratio={lowest:.2f} goal={GOAL}")
 
 
@@ -274,9 +274,9 @@ def _client_put(bench: Bench, file: Path) -> float:
 
 def _client_upload(bench: Bench, file: Path) -> float:
     begin = time.perf_counter()
-    found: LocalFile = look_at([file], unread_from_bytes=PARTS_FROM_BYTES)[file]
+    local_file: LocalFile = look_at([file], unread_from_bytes=PARTS_FROM_BYTES)[file]
     task = bench.announced(file, None)
-    send_in_parts(bench.api, task["id"], task["uploads"][0], found)
+    send_in_parts(bench.api, task["id"], task["uploads"][0], local_file)
     bench.api.post(f"tasks/{task['id']}/submit/", repeatable=True)
     time_s = time.perf_counter() - begin
     bench.end(task["id"])

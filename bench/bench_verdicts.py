@@ -114,7 +114,7 @@ def measure(home: Path, kept: Path, given: argparse.Namespace) -> None:
             # last: a folder without it is no run
             measured = visitor.artifact(sent[0], "measurement.json")
             (folder / "measurement.json").write_bytes(measured)
-            causes = [each["detail"] for each in json.loads(measured)["contaminations"]]
+            causes = [cause["detail"] for cause in json.loads(measured)["contaminations"]]
             state = f"disturbed: {'; '.join(causes)}" if causes else f"undisturbed, {calm + 1}"
             print(f"{folder.name}: {time.monotonic() - begin:.1f} s, {state}", flush=True)
 
@@ -129,9 +129,9 @@ def read_runs(folder: Path) -> list[Run]:
     for path in sorted(folder.glob("run-*/measurement.json")):
         measurement = Measurement.model_validate_json(path.read_bytes())
         clean_s = tuple(
-            float(np.median(each.e2e_ms)) / 1000
-            for each in measurement.passes
-            if each.kind == "clean" and each.kept and each.e2e_ms
+            float(np.median(record.e2e_ms)) / 1000
+            for record in measurement.passes
+            if record.kind == "clean" and record.kept and record.e2e_ms
         )
         if not measurement.contaminations:
             runs.append(Run(path.parent, clean_s))
@@ -150,22 +150,22 @@ def slower(columns: ProfileColumns, factor: float) -> ProfileColumns:
 def report(runs: list[Run], factor: float) -> str:
     """Verdicts on all pairs of equal runs, and on as many planted ones as there are runs."""
     equal = [run.data() for run in runs]
-    logs = [logarithms(np.array(totals_of_passes(each, "device"), float)) for each in equal]
+    logs = [logarithms(np.array(totals_of_passes(data, "device"), float)) for data in equal]
     scatter = scatter_of([logs])
     if scatter is None:
         return f"{len(runs)} undisturbed runs are too few to say how far equal runs differ."
     basis = Basis(scatter, scatter)
     totals, latency, operators = Counter[str](), Counter[str](), Counter[str]()
     for a, b in combinations(range(len(runs)), 2):
-        found = compare([equal[a], equal[b]], {"device": [basis]})
-        totals[found.device.totals[0].code(0)] += 1
+        comparison = compare([equal[a], equal[b]], {"device": [basis]})
+        totals[comparison.device.totals[0].code(0)] += 1
         latency[latency_verdict(runs[a], runs[b])] += 1
-        operators += operator_verdicts(found)
+        operators += operator_verdicts(comparison)
     planted = Counter[str]()
     for number, one in enumerate(equal):
         other = runs[(number + 1) % len(runs)].data(factor)
-        found = compare([one, other], {"device": [basis]})
-        planted[found.device.totals[0].code(0)] += 1
+        comparison = compare([one, other], {"device": [basis]})
+        planted[comparison.device.totals[0].code(0)] += 1
     rows = [
         row("totals of equal runs", totals, differing(totals) <= MOST_DIFFERING),
         row("latency of equal runs", latency, differing(latency) <= MOST_DIFFERING),
@@ -173,7 +173,7 @@ def report(runs: list[Run], factor: float) -> str:
         row(f"totals, times x {factor:g}", planted, planted["slower"] >= LEAST_FOUND * len(runs)),
     ]
     headers = ("", *SHOWN, "no verdict", "goal")
-    medians_ms = [1000 * float(np.exp(np.median(each))) for each in logs]
+    medians_ms = [1000 * float(np.exp(np.median(log_totals))) for log_totals in logs]
     return (
         f"{len(runs)} undisturbed runs, device total {min(medians_ms):.3f} to "
         f"{max(medians_ms):.3f} ms; standard deviation of a run {100 * scatter.sd:.2f} %, largest "
@@ -188,9 +188,9 @@ def latency_verdict(one: Run, other: Run) -> str:
     return judge_total(*samples, displayed=float("nan"), basis=Basis()).code(0)
 
 
-def operator_verdicts(found: Comparison) -> Counter[str]:
+def operator_verdicts(comparison: Comparison) -> Counter[str]:
     """Of the operators that make LEAST_SHARE of the total at least, how many have each verdict."""
-    numbers = found.device
+    numbers = comparison.device
     worth = np.nanmax(numbers.time_s, axis=0) >= LEAST_SHARE * np.nanmax(numbers.total_s)
     return Counter(VERDICTS[code] for code in numbers.judgements[0].verdict[worth].tolist())
 

@@ -34,9 +34,9 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    wanted = parser.add_mutually_exclusive_group()
+    actions = parser.add_mutually_exclusive_group()
     for name in ("large", "expected", "profiles"):
-        wanted.add_argument(f"--{name}", action="store_true")
+        actions.add_argument(f"--{name}", action="store_true")
     given = parser.parse_args()
     wheel = installed_wheel()
     python = os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (wheel.path if wheel else "")
@@ -64,7 +64,7 @@ def make_all(python: str, *, with_profiles: bool) -> None:
             if entry["name"] in SMALL:
                 model = (folder / entry["file"]).read_bytes()
                 entry["sha256"] = hashlib.sha256(model).hexdigest()
-                for file in (entry["file"], *(each["file"] for each in entry["inputs"])):
+                for file in (entry["file"], *(array["file"] for array in entry["inputs"])):
                     keep(file, (folder / file).read_bytes())
         keep("models/models.json", (json.dumps(entries, indent=1) + "\n").encode())
         if with_profiles:

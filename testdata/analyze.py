@@ -29,8 +29,8 @@ def run(profile, arguments):
         except Exception:
             status = 1
             traceback.print_exc()
-    said = err.getvalue().strip().split("\n")[-1] if status else ""
-    return {"arguments": arguments, "status": status, "error": said, "stdout": out.getvalue()}
+    error_line = err.getvalue().strip().split("\n")[-1] if status else ""
+    return {"arguments": arguments, "status": status, "error": error_line, "stdout": out.getvalue()}
 
 
 def main():

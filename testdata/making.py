@@ -63,7 +63,7 @@ def make_models(python: str, names: Iterable[str], folder: Path) -> list[Any]:
     text = _run([python, "-W", "ignore", SOURCE / "networks.py", folder, *names])
     entries: list[Any] = json.loads(text.splitlines()[-1])
     for entry in entries:
-        given = ";".join(f"{each['name']}:{folder / each['file']}" for each in entry["inputs"])
+        given = ";".join(f"{array['name']}:{folder / array['file']}" for array in entry["inputs"])
         _run([python, _RUNNER, folder / entry["file"], "--iter=1", f"--input={given}"])
     return entries
 
@@ -73,7 +73,7 @@ def make_profile(python: str, entry: dict[str, Any], folder: Path) -> bytes:
 
     One warm-up, three iterations. Raises MakingError.
     """
-    inputs = {each["name"]: np.load(folder / each["file"]) for each in entry["inputs"]}
+    inputs = {array["name"]: np.load(folder / array["file"]) for array in entry["inputs"]}
     with tempfile.TemporaryDirectory() as temporary:
         given, profile = Path(temporary) / "inputs.pkl", Path(temporary) / "profile.json"
         given.write_bytes(pickle.dumps(inputs, protocol=4))

@@ -41,7 +41,7 @@ def numbers(name, shape, low=-1.0, high=1.0):
 def fill(module):
     """Give a module its weights. Scales and shifts of normalizations stay one and zero."""
     norms = (M.BatchNorm2d, M.LayerNorm)
-    fixed = {name + "." for name, each in module.named_modules() if isinstance(each, norms)}
+    fixed = {name + "." for name, part in module.named_modules() if isinstance(part, norms)}
     for name, value in list(module.named_parameters()) + list(module.named_buffers()):
         folder, _, kind = name.rpartition(".")
         if kind == "running_var":
@@ -304,9 +304,9 @@ def make(name, folder):
             {"name": variable, "file": at, "shape": list(value.shape), "dtype": str(value.dtype)}
         )
     for value in results if isinstance(results, tuple) else (results,):
-        found = value.numpy()
-        assert np.isfinite(found).all(), name
-        entry["outputs"].append({"shape": list(found.shape), "dtype": str(found.dtype)})
+        array = value.numpy()
+        assert np.isfinite(array).all(), name
+        entry["outputs"].append({"shape": list(array.shape), "dtype": str(array.dtype)})
     entry["dump_options"] = options
     return entry
 

@@ -155,9 +155,9 @@ class Acts:
             os.kill(pid, signal.SIGCONT)
         return agent
 
-    async def _benchmark(self, wanted: str) -> tuple[str, int]:
+    async def _benchmark(self, preferred: str) -> tuple[str, int]:
         """A load_and_run that runs now, of this agent or the next one that has any."""
-        first = AGENTS.index(wanted)
+        first = AGENTS.index(preferred)
         deadline = time.monotonic() + UP_PATIENCE_S
         while time.monotonic() < deadline:
             for agent in (*AGENTS[first:], *AGENTS[:first]):
@@ -170,10 +170,10 @@ class Acts:
         spool = self._world.layout.home / "agents" / agent / "spool" / "attempts"
         for record in spool.glob("*/record.json"):
             with contextlib.suppress(OSError, ValueError):
-                found = json.loads(record.read_text(encoding="utf-8"))
-                if found["process"] and not found["ended"]:
+                state = json.loads(record.read_text(encoding="utf-8"))
+                if state["process"] and not state["ended"]:
                     # the innermost: around it is the sandbox
-                    inside = sorted(pid for pid, _ in family_of(found["process"]["pid"]))
+                    inside = sorted(pid for pid, _ in family_of(state["process"]["pid"]))
                     if inside:
                         return inside[-1]
         return None
@@ -192,10 +192,10 @@ def is_booted(part: str, pid: int) -> bool:
     True for one that the supervisor itself asks.
     """
     if part in ("dispatch", "actors"):
-        return any(_threads(each) >= _ACTORS_THREADS for each, _ in family_of(pid))
+        return any(_threads(member) >= _ACTORS_THREADS for member, _ in family_of(pid))
     if part in AGENTS:
         # started after the runtimes were looked at, just before the socket
-        return any(b"heartbeat_process.py" in _command(each) for each, _ in family_of(pid))
+        return any(b"heartbeat_process.py" in _command(member) for member, _ in family_of(pid))
     return True
 
 

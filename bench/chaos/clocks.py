@@ -16,11 +16,11 @@ class Clock:
 
     def __init__(self, file: Path) -> None:
         """Raises ClockError."""
-        found = glob.glob(_LIBRARY)
-        if not found:
+        libraries = glob.glob(_LIBRARY)
+        if not libraries:
             text = f"{_LIBRARY} is missing: install libfaketime (Debian: apt install libfaketime)."
             raise ClockError(text)
-        self._library, self._file = found[0], file
+        self._library, self._file = libraries[0], file
         self.step(0)
 
     def step(self, seconds: int) -> None:

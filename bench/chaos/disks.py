@@ -25,8 +25,8 @@ class Disk:
 
     @property
     def used_bytes(self) -> int:
-        found = os.statvfs(self.path)
-        return (found.f_blocks - found.f_bfree) * found.f_frsize
+        stats = os.statvfs(self.path)
+        return (stats.f_blocks - stats.f_bfree) * stats.f_frsize
 
     def fill(self) -> None:
         """No room from now on for what is written, but what is there stays."""

@@ -32,12 +32,12 @@ def drawn_fate(seed: int, *, lost: float, repeated: float) -> Fate:
 class Frames:
     """One direction of one connection: bytes in, bytes out, whole frames at a time."""
 
-    def __init__(self, wanted: bytes, fate: Callable[[], Fate]) -> None:
-        """`wanted`: how the head of a connection that becomes a websocket begins.
+    def __init__(self, websocket_head: bytes, fate: Callable[[], Fate]) -> None:
+        """`websocket_head`: how the head of a connection that becomes a websocket begins.
 
         `fate` is asked before each frame: who lets frames get lost changes from time to time.
         """
-        self._wanted, self._fate = wanted, fate
+        self._websocket_head, self._fate = websocket_head, fate
         self._buffer = b""
         self._is_framed: bool | None = None
 
@@ -51,16 +51,16 @@ class Frames:
         return self._whole_frames()
 
     def _head(self) -> bytes:
-        start = self._buffer[: len(self._wanted)]
-        if start != self._wanted[: len(start)]:
+        start = self._buffer[: len(self._websocket_head)]
+        if start != self._websocket_head[: len(start)]:
             self._is_framed = False
-            said, self._buffer = self._buffer, b""
-            return said
-        head, found, rest = self._buffer.partition(_HEAD_END)
-        if not found:
+            passed, self._buffer = self._buffer, b""
+            return passed
+        head, separator, rest = self._buffer.partition(_HEAD_END)
+        if not separator:
             return b""
         self._is_framed, self._buffer = True, rest
-        return head + found + self._whole_frames()
+        return head + separator + self._whole_frames()
 
     def _whole_frames(self) -> bytes:
         out = bytearray()

@@ -31,7 +31,7 @@ _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass
-class Asked:
+class RequestedTask:
     """A task and what its user wanted. `refused`: the site's word when it was submitted."""
 
     wish: str
@@ -60,7 +60,7 @@ class Load:
     world: World
     seed: int
     watch: Watch
-    asked: dict[int, Asked] = field(default_factory=dict)
+    requested: dict[int, RequestedTask] = field(default_factory=dict)
     again: int = 0
 
     def __post_init__(self) -> None:
@@ -101,31 +101,31 @@ class _Talk:
             # its device is away: a user chooses another one
             await asyncio.sleep(_AGAIN_S)
             return
-        found = answer.json()
-        asked = self._load.asked[found["id"]] = Asked(wish, found["id"])
-        await self._upload(asked, found["uploads"], contents)
-        if wish == "cancel" and asked.is_submitted:
+        task = answer.json()
+        requested = self._load.requested[task["id"]] = RequestedTask(wish, task["id"])
+        await self._upload(requested, task["uploads"], contents)
+        if wish == "cancel" and requested.is_submitted:
             await asyncio.sleep(pause_s)
-            await self._post(f"tasks/{asked.id}/cancel/", {})
-            asked.is_cancelled = True
-        await self._load.watch.ended(asked.id)
+            await self._post(f"tasks/{requested.id}/cancel/", {})
+            requested.is_cancelled = True
+        await self._load.watch.ended(requested.id)
 
     async def _upload(
-        self, asked: Asked, targets: list[dict[str, Any]], contents: list[bytes]
+        self, requested: RequestedTask, targets: list[dict[str, Any]], contents: list[bytes]
     ) -> None:
         """Put the files and submit, until the site has them or will not have them."""
         while True:
-            if all([await self._put(*each) for each in zip(targets, contents, strict=True)]):
-                code = await self._submit(asked.id)
+            if all([await self._put(*upload) for upload in zip(targets, contents, strict=True)]):
+                code = await self._submit(requested.id)
                 if not code:
-                    asked.is_submitted = True
+                    requested.is_submitted = True
                     return
                 if not code.startswith("upload_"):
-                    asked.refused = code
+                    requested.refused = code
                     return
-            renewed = await self._post(f"tasks/{asked.id}/uploads/", {})
+            renewed = await self._post(f"tasks/{requested.id}/uploads/", {})
             if not renewed.is_success:
-                asked.refused = renewed.json().get("code", "")
+                requested.refused = renewed.json().get("code", "")
                 return
             targets = renewed.json()["uploads"]
             self._load.again += 1

@@ -32,7 +32,7 @@ class Verdict:
 
     @property
     def slowest_settle_s(self) -> float:
-        return max((each.settle_s for each in self.done), default=0.0)
+        return max((done.settle_s for done in self.done), default=0.0)
 
     @property
     def holds(self) -> bool:
@@ -60,19 +60,19 @@ def show(verdict: Verdict) -> None:
     """Print it. The last line is `faults=N lost=N double=N slowest_settle_s=X`."""
     tell(f"\n{'fault':<14}{'count':>7}{'slowest settle (s)':>20}{'lost':>7}{'double':>8}")
     for kind in WEIGHTS:
-        of_kind = [each for each in verdict.done if each.fault.kind == kind]
+        of_kind = [done for done in verdict.done if done.fault.kind == kind]
         if of_kind:
-            met: set[int] = set().union(*(each.tasks for each in of_kind))
-            slowest = max(each.settle_s for each in of_kind)
+            met: set[int] = set().union(*(done.tasks for done in of_kind))
+            slowest = max(done.settle_s for done in of_kind)
             lost, double = len(met & verdict.lost.keys()), len(met & verdict.double.keys())
             tell(f"{kind:<14}{len(of_kind):>7}{slowest:>20.1f}{lost:>7}{double:>8}")
     _list("Lost", (f"task {task}: {what}" for task, what in verdict.lost.items()))
     _list("Double", (f"task {task}: {what}" for task, what in verdict.double.items()))
     _list("Broken", verdict.broken)
-    slow = sorted(verdict.done, key=lambda each: -each.settle_s)
+    slow = sorted(verdict.done, key=lambda done: -done.settle_s)
     _list(
         f"Slower than {GOAL_S:.0f} s",
-        (f"{_named(each)}: {each.settle_s:.1f} s" for each in slow if each.settle_s > GOAL_S),
+        (f"{_named(done)}: {done.settle_s:.1f} s" for done in slow if done.settle_s > GOAL_S),
     )
     figures = f"faults={len(verdict.done)} lost={len(verdict.lost)} double={len(verdict.double)}"
     tell(f"{figures} slowest_settle_s={verdict.slowest_settle_s:.1f}")

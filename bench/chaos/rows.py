@@ -66,17 +66,17 @@ class Rows:
 
     def doubles(self) -> dict[int, str]:
         """Tasks with more than one result, or two attempts at once, and what is wrong."""
-        found: dict[int, str] = {}
+        doubles: dict[int, str] = {}
         with self._open() as database:
             for task, kind, count in database.execute(_MOVED_TWICE):
-                found[task] = f"{kind} came {count} times"
+                doubles[task] = f"{kind} came {count} times"
             for task, count in database.execute(_PROFILES):
-                found[task] = f"{count} profiles"
+                doubles[task] = f"{count} profiles"
             for task, count in database.execute(_WELL_TWICE):
-                found[task] = f"{count} attempts ended well"
+                doubles[task] = f"{count} attempts ended well"
             for (task,) in database.execute(_TOGETHER):
-                found[task] = "two attempts lived at the same time"
-        return found
+                doubles[task] = "two attempts lived at the same time"
+        return doubles
 
     def attempts(self) -> tuple[int, dict[str, int]]:
         """How many there were, and how they ended."""
@@ -87,5 +87,5 @@ class Rows:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with contextlib.closing(sqlite3.connect(self._address, uri=True, timeout=30)) as found:
-            yield found
+        with contextlib.closing(sqlite3.connect(self._address, uri=True, timeout=30)) as database:
+            yield database

@@ -75,7 +75,7 @@ class _Run:
             await self._let_loose()
             self._world.heal()
             self._load.ending.set()
-            tell(f"{self._at()} all faults are over; {len(self._load.asked)} tasks so far")
+            tell(f"{self._at()} all faults are over; {len(self._load.requested)} tasks so far")
             await asyncio.wait({loading}, timeout=END_WITHIN_S)
             await asyncio.gather(*self._settling)
             if loading.done():
@@ -105,8 +105,8 @@ class _Run:
 
     async def _one(self, fault: Fault) -> None:
         done = Done(fault, fault.target, set(self._watch.live))
-        told = f"fault {fault.number}: {fault.kind} {fault.target}"
-        tell(f"{self._at()} {told}{f' for {fault.lasts_s:.1f} s' if fault.lasts_s else ''}")
+        title = f"fault {fault.number}: {fault.kind} {fault.target}"
+        tell(f"{self._at()} {title}{f' for {fault.lasts_s:.1f} s' if fault.lasts_s else ''}")
         try:
             done.whom = await self._acts.do(fault)
         except (ActError, DiskError, OSError) as error:
@@ -125,13 +125,13 @@ class _Run:
     async def _judge(self) -> Verdict:
         rows = self._rows.tasks()
         lost = {}
-        for asked in self._load.asked.values():
-            row = rows[asked.id]
+        for requested in self._load.requested.values():
+            row = rows[requested.id]
             if row.is_live:
-                lost[row.id] = f"asked for as {asked.wish}, is still {row.state}"
-            elif not asked.deserves(row):
+                lost[row.id] = f"asked for as {requested.wish}, is still {row.state}"
+            elif not requested.deserves(row):
                 end = f"{row.outcome} {row.reason} {row.detail!r}"
-                lost[row.id] = f"asked for as {asked.wish}, ended as {end}"
+                lost[row.id] = f"asked for as {requested.wish}, ended as {end}"
         for part in (*SERVERS, *AGENTS):
             if self._world.supervisor.pid(part) is None:
                 self._broken.append(f"{part} does not run")
@@ -143,17 +143,17 @@ class _Run:
         """The promises of docs/architecture/integrity.md, by the site's own program."""
         await asyncio.sleep(FOLDERS_KEPT_S + 1)  # then storage lists what is there
         try:
-            told = await self._world.manage("verify", "--patience-s", "60", "--grace-hours", "0")
+            output = await self._world.manage("verify", "--patience-s", "60", "--grace-hours", "0")
         except PartError as error:
             self._broken.append(f"verify: {error}")
         else:
-            tell(f"verify: {told.strip()}")
+            tell(f"verify: {output.strip()}")
 
     def _sum_up(self, tasks: int) -> None:
         attempts, ends = self._rows.attempts()
-        told = ", ".join(f"{reason or 'live'} {count}" for reason, count in sorted(ends.items()))
+        counts = ", ".join(f"{reason or 'live'} {count}" for reason, count in sorted(ends.items()))
         seconds = time.monotonic() - self._begin
-        tell(f"{tasks} tasks and {attempts} attempts in {seconds:.0f} s: {told}")
+        tell(f"{tasks} tasks and {attempts} attempts in {seconds:.0f} s: {counts}")
 
     def _note(self, text: str) -> None:
         self._broken.append(text)

@@ -96,8 +96,8 @@ class World:
         await self.supervisor.run("prepare", [*command, "--worker", "unused"])
         code = "from bench.chaos.people import make; make()"
         made = await self.manage("shell", "--no-imports", "-c", code)
-        found: dict[str, Any] = json.loads(made.splitlines()[-1])
-        return found
+        people: dict[str, Any] = json.loads(made.splitlines()[-1])
+        return people
 
     async def _linked(self, part: Part) -> Part:
         """A server's part that reaches Redis and storage by links of its own."""

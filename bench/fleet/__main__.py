@@ -26,7 +26,7 @@ FILES_EACH, FILES_MORE = 1, 1_000
 
 def main() -> None:
     wishes = _arguments()
-    sizes = [int(each) for each in wishes.sizes.split(",")]
+    sizes = [int(size) for size in wishes.sizes.split(",")]
     raise_limit(max(sizes) * FILES_EACH + FILES_MORE)
     # the database then ends as it does otherwise
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -69,11 +69,11 @@ def main() -> None:
                 flush=True,
             )
             nobody, empty = bench.without_agents()
-            found = []
-            for each in bench.run():
-                found.append(each)
-                print(f"{each.connected:,} agents: {each.per_s:.1f} tasks/s", flush=True)
-            text = report(nobody, empty, found)
+            results = []
+            for result in bench.run():
+                results.append(result)
+                print(f"{result.connected:,} agents: {result.per_s:.1f} tasks/s", flush=True)
+            text = report(nobody, empty, results)
         finally:
             bench.close()
         print("\n" + text)
@@ -96,17 +96,17 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def raise_limit(wanted: int) -> None:
+def raise_limit(needed: int) -> None:
     """Allow this process and what it starts so many open files. Raises SystemExit if it may not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft >= wanted:
+    if soft >= needed:
         return
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
     except (ValueError, OSError) as error:
         raise SystemExit(
-            f"{wanted} open files are needed and {hard} are the most allowed here: "
-            f"raise it (`ulimit -n {wanted}` as root), or ask for fewer agents"
+            f"{needed} open files are needed and {hard} are the most allowed here: "
+            f"raise it (`ulimit -n {needed}` as root), or ask for fewer agents"
         ) from error
 
 

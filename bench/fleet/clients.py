@@ -40,8 +40,8 @@ def requests_of(tasks: Sequence[int], users: int, together: int) -> list[list[in
     """What each request submits: tasks of one user, the users in turn."""
     own = [tasks[user::users] for user in range(users)]
     longest = max(map(len, own))
-    cut = [each[at : at + together] for at in range(0, longest, together) for each in own]
-    return [list(each) for each in cut if each]
+    cut = [own_tasks[at : at + together] for at in range(0, longest, together) for own_tasks in own]
+    return [list(group) for group in cut if group]
 
 
 class Users:
@@ -95,13 +95,13 @@ def main() -> None:
         users.answers_ms, users.sent, users.failed = [], {}, 0
         begin = time.monotonic()
         users.submit(order["tasks"], order["per_s"], order["together"])
-        found = {
+        answer = {
             "failed": users.failed,
             "seconds": time.monotonic() - begin,
             "answer_ms": statistics.median(users.answers_ms),
             "sent": users.sent,
         }
-        print(json.dumps(found), flush=True)
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

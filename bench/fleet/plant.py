@@ -71,14 +71,14 @@ def running_plant(
         subprocess.run(
             parts.manage("migrate", "-v", "0"), cwd=REPOSITORY, env=environment, check=True
         )
-        wanted = [parts.redis(site), parts.storage(site)]
-        wanted += [
+        parts_to_run = [parts.redis(site), parts.storage(site)]
+        parts_to_run += [
             replace(parts.web(replace(site, port=port)), name="web")
             for port in ports[: webs + sockets]
         ]
-        wanted += [parts.dispatch(), parts.actors(), parts.sweep()] if webs else []
+        parts_to_run += [parts.dispatch(), parts.actors(), parts.sweep()] if webs else []
         pids: dict[str, list[int]] = {"postgres": [_postmaster(folder / "postgres")]}
-        for number, part in enumerate(wanted):
+        for number, part in enumerate(parts_to_run):
             log = stack.enter_context((folder / f"{number}-{part.name}.log").open("wb"))
             process = stack.enter_context(_running(part, environment, log))
             pids.setdefault(part.name, []).append(process.pid)

@@ -12,15 +12,15 @@ GOAL_PER_S = 20.0
 GOAL_P99_MS = 350.0
 
 
-def report(nobody: Taken, empty: dict[str, int], found: list[Found]) -> str:
+def report(nobody: Taken, empty: dict[str, int], results: list[Found]) -> str:
     """All tables; `nobody` and `empty`: time and memory without agents."""
     parts = [
-        _table("agents", _agents(nobody, empty, found)),
-        _table("heartbeats only: % of a core", _heartbeats(nobody, found)),
-        _table("tasks", _tasks(found)),
-        _table("processor time of a task, ms", _task_cpu(found)),
-        _growth(found),
-        *_verdicts(found),
+        _table("agents", _agents(nobody, empty, results)),
+        _table("heartbeats only: % of a core", _heartbeats(nobody, results)),
+        _table("tasks", _tasks(results)),
+        _table("processor time of a task, ms", _task_cpu(results)),
+        _growth(results),
+        *_verdicts(results),
     ]
     return "\n\n".join(parts)
 
@@ -30,52 +30,53 @@ def _table(title: str, columns: dict[str, list[str]]) -> str:
     return f"{title}\n" + tabulate(rows, headers=list(columns), disable_numparse=True)
 
 
-def _agents(nobody: Taken, empty: dict[str, int], found: list[Found]) -> dict[str, list[str]]:
-    def kib(part: str, each: Found) -> str:
-        return f"{(each.memory[part] - empty[part]) / 1024 / each.connected:.0f}"
+def _agents(nobody: Taken, empty: dict[str, int], results: list[Found]) -> dict[str, list[str]]:
+    def kib(part: str, row: Found) -> str:
+        return f"{(row.memory[part] - empty[part]) / 1024 / row.connected:.0f}"
 
     return {
-        "agents": [f"{each.agents:,}" for each in found],
-        "connected": [f"{each.connected:,}" for each in found],
-        "joined in s": [f"{each.connect_s:.1f}" for each in found],
-        "web, KiB each": [kib("web", each) for each in found],
-        "PostgreSQL, KiB each": [kib("postgres", each) for each in found],
-        "Redis, KiB each": [kib("redis", each) for each in found],
-        "beats/s": [f"{each.beats / each.idle.wall_s:.0f}" for each in found],
-        "load of the machine": [f"{each.load:.1f}" for each in found],
+        "agents": [f"{row.agents:,}" for row in results],
+        "connected": [f"{row.connected:,}" for row in results],
+        "joined in s": [f"{row.connect_s:.1f}" for row in results],
+        "web, KiB each": [kib("web", row) for row in results],
+        "PostgreSQL, KiB each": [kib("postgres", row) for row in results],
+        "Redis, KiB each": [kib("redis", row) for row in results],
+        "beats/s": [f"{row.beats / row.idle.wall_s:.0f}" for row in results],
+        "load of the machine": [f"{row.load:.1f}" for row in results],
     }
 
 
-def beat_ms(nobody: Taken, each: Found, part: str) -> float:
+def beat_ms(nobody: Taken, row: Found, part: str) -> float:
     """Processor time of one heartbeat in a part, beyond what the idle site takes."""
-    idle_s = nobody.cpu_s[part] / nobody.wall_s * each.idle.wall_s
-    return 1000 * (each.idle.cpu_s[part] - idle_s) / max(each.beats, 1)
+    idle_s = nobody.cpu_s[part] / nobody.wall_s * row.idle.wall_s
+    return 1000 * (row.idle.cpu_s[part] - idle_s) / max(row.beats, 1)
 
 
-def _heartbeats(nobody: Taken, found: list[Found]) -> dict[str, list[str]]:
-    columns = {"agents": ["0", *(f"{each.agents:,}" for each in found)]}
+def _heartbeats(nobody: Taken, results: list[Found]) -> dict[str, list[str]]:
+    columns = {"agents": ["0", *(f"{row.agents:,}" for row in results)]}
     for part in (*SERVER, "agents"):
         name = "simulated agents" if part == "agents" else part
-        columns[name] = [f"{taken.percent(part):.1f}" for taken in (nobody, *_idles(found))]
+        columns[name] = [f"{taken.percent(part):.1f}" for taken in (nobody, *_idles(results))]
     for part in ("web", "postgres", "redis"):
-        columns[f"{part}, ms/beat"] = ["", *(f"{beat_ms(nobody, e, part):.3f}" for e in found)]
+        times_ms = [f"{beat_ms(nobody, row, part):.3f}" for row in results]
+        columns[f"{part}, ms/beat"] = ["", *times_ms]
     return columns
 
 
-def _idles(found: list[Found]) -> list[Taken]:
-    return [each.idle for each in found]
+def _idles(results: list[Found]) -> list[Taken]:
+    return [row.idle for row in results]
 
 
-def _tasks(found: list[Found]) -> dict[str, list[str]]:
+def _tasks(results: list[Found]) -> dict[str, list[str]]:
     return {
-        "agents": [f"{each.agents:,}" for each in found],
-        "tasks/s": [f"{each.per_s:.1f}" for each in found],
-        "all cores, %": [f"{sum(map(each.burst.percent, each.burst.cpu_s)):.0f}" for each in found],
-        "half load, tasks/s": [f"{each.half_per_s:.1f}" for each in found],
-        "submit -> start p50, ms": [f"{percentile(each.starts_ms, 50):.0f}" for each in found],
-        "p99, ms": [f"{percentile(each.starts_ms, 99):.0f}" for each in found],
-        "ends": [_words(each.ends) for each in found],
-        "agents' count": [_words(each.counted) for each in found],
+        "agents": [f"{row.agents:,}" for row in results],
+        "tasks/s": [f"{row.per_s:.1f}" for row in results],
+        "all cores, %": [f"{sum(map(row.burst.percent, row.burst.cpu_s)):.0f}" for row in results],
+        "half load, tasks/s": [f"{row.half_per_s:.1f}" for row in results],
+        "submit -> start p50, ms": [f"{percentile(row.starts_ms, 50):.0f}" for row in results],
+        "p99, ms": [f"{percentile(row.starts_ms, 99):.0f}" for row in results],
+        "ends": [_words(row.ends) for row in results],
+        "agents' count": [_words(row.counted) for row in results],
     }
 
 
@@ -83,26 +84,26 @@ def _words(counted: dict[str, int]) -> str:
     return ", ".join(f"{name}: {number}" for name, number in sorted(counted.items()))
 
 
-def _task_cpu(found: list[Found]) -> dict[str, list[str]]:
-    columns = {"agents": [f"{each.agents:,}" for each in found]}
+def _task_cpu(results: list[Found]) -> dict[str, list[str]]:
+    columns = {"agents": [f"{row.agents:,}" for row in results]}
     for part in (*SERVER, *OURS):
         name = {"agents": "simulated agents", "clients": "simulated users"}.get(part, part)
-        columns[name] = [f"{_per_task_ms(each, part):.1f}" for each in found]
+        columns[name] = [f"{_per_task_ms(row, part):.1f}" for row in results]
     columns["server, sum"] = [
-        f"{sum(_per_task_ms(each, part) for part in SERVER):.1f}" for each in found
+        f"{sum(_per_task_ms(row, part) for part in SERVER):.1f}" for row in results
     ]
     return columns
 
 
-def _per_task_ms(each: Found, part: str) -> float:
+def _per_task_ms(row: Found, part: str) -> float:
     """Within the burst, heartbeats included: what the part took, by task."""
-    return 1000 * each.burst.cpu_s[part] / each.tasks
+    return 1000 * row.burst.cpu_s[part] / row.tasks
 
 
-def _growth(found: list[Found]) -> str:
-    first, last = found[0], found[-1]
-    web = [each.memory["web"] for each in (first, last)]
-    p99 = [percentile(each.starts_ms, 99) for each in (first, last)]
+def _growth(results: list[Found]) -> str:
+    first, last = results[0], results[-1]
+    web = [row.memory["web"] for row in (first, last)]
+    p99 = [percentile(row.starts_ms, 99) for row in (first, last)]
     return (
         f"from {first.agents:,} to {last.agents:,} agents: "
         f"tasks/s x {last.per_s / first.per_s:.2f}, p99 x {p99[1] / p99[0]:.2f}, "
@@ -110,14 +111,14 @@ def _growth(found: list[Found]) -> str:
     )
 
 
-def _verdicts(found: list[Found]) -> list[str]:
-    last = found[-1]
+def _verdicts(results: list[Found]) -> list[str]:
+    last = results[-1]
     p99 = percentile(last.starts_ms, 99)
 
     def met(is_met: bool) -> str:
         return "met" if is_met else "MISSED"
 
-    most = max(each.connected for each in found)
+    most = max(row.connected for row in results)
     return [
         f"connected agents: {most:,}, goal {GOAL_AGENTS:,}, {met(most >= GOAL_AGENTS)}",
         f"tasks/s with {last.agents:,} agents: {last.per_s:.1f}, goal {GOAL_PER_S:.0f}, "

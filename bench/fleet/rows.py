@@ -87,24 +87,24 @@ def where_they_hang(tasks: list[int]) -> str:
     live = Attempt.objects.filter(task__in=tasks, ended_at=None).order_by("created_at")
     columns = ("task_id", "worker_id", "created_at", "accepted_at", "started_at")
     columns += ("lease_expires_at", "artifacts__name", "artifacts__is_stored")
-    found = live.values_list(*columns)[:20]
-    return "\n".join(" ".join(str(value) for value in row) for row in found)
+    rows = live.values_list(*columns)[:20]
+    return "\n".join(" ".join(str(value) for value in row) for row in rows)
 
 
 def ends(tasks: list[int]) -> dict[str, int]:
     """How many tasks ended with which outcome and reason."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     rows = Task.objects.filter(pk__in=tasks).values_list("state", "outcome", "reason")
     for row in rows:
         name = " ".join(filter(None, row))
-        found[name] = found.get(name, 0) + 1
-    return found
+        counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def span_s(tasks: list[int]) -> float:
     """From the first submission to the last end, s."""
-    found = Task.objects.filter(pk__in=tasks).aggregate(Min("submitted_at"), Max("finished_at"))
-    return (found["finished_at__max"] - found["submitted_at__min"]).total_seconds()
+    times = Task.objects.filter(pk__in=tasks).aggregate(Min("submitted_at"), Max("finished_at"))
+    return (times["finished_at__max"] - times["submitted_at__min"]).total_seconds()
 
 
 def starts_ms(sent: dict[int, float]) -> list[float]:
