@@ -132,7 +132,7 @@ def last_seen(at: datetime.datetime | None, *keys: int) -> None:
     LastHeartbeat.objects.filter(worker__in=workers).delete()
     if at is not None:
         LastHeartbeat.objects.bulk_create(
-            LastHeartbeat(worker=each, last_seen_at=at) for each in workers
+            LastHeartbeat(worker=worker, last_seen_at=at) for worker in workers
         )
 
 
@@ -198,7 +198,7 @@ TASKS = "/api/v1/tasks/"
 FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
 
 
-def asked(**changes):
+def task_request(**changes):
     """A request for a task."""
 
     def file(kind, name, **more):

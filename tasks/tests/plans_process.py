@@ -133,13 +133,13 @@ def fill() -> None:
     users = User.objects.bulk_create(User(email=f"user-{n}@example.org") for n in range(USERS))
     workers = Worker.objects.bulk_create(Worker(name=f"device-{n}") for n in range(WORKERS))
     LastHeartbeat.objects.bulk_create(
-        LastHeartbeat(worker=each, last_seen_at=now) for each in workers
+        LastHeartbeat(worker=worker, last_seen_at=now) for worker in workers
     )
     Runtime.objects.bulk_create(
-        Runtime(worker=each, version="1.13.0", kind="wheel") for each in workers
+        Runtime(worker=worker, version="1.13.0", kind="wheel") for worker in workers
     )
     WorkerSecret.objects.bulk_create(
-        WorkerSecret(worker=each, kind="token", sha256=f"{each.pk:064x}") for each in workers
+        WorkerSecret(worker=worker, kind="token", sha256=f"{worker.pk:064x}") for worker in workers
     )
     ends = [("succeeded", "")] * 8 + [("failed", "crashed"), ("cancelled", "cancelled_by_user")]
     tasks = Task.objects.bulk_create(

@@ -35,8 +35,8 @@ def make_script_task(
 ) -> Task:
     """A waiting task of a script, or one in state initiated."""
     worker = worker or Worker.objects.filter(allows_scripts=True).first() or make_script_worker()
-    asked = {"script": Script(arguments=("--steps", "3")), "files": [program_file()]} | changes
-    return (make_waiting_task if waits else make_task)(owner, worker, **asked)
+    request = {"script": Script(arguments=("--steps", "3")), "files": [program_file()]} | changes
+    return (make_waiting_task if waits else make_task)(owner, worker, **request)
 
 
 def zip_of(**files: str) -> bytes:

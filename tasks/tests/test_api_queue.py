@@ -31,18 +31,18 @@ def test_a_waiting_task_has_a_place_and_a_cause(client, alice):
 
 def test_a_request_is_judged_without_making_a_task(client):
     worker = make_worker()
-    asked = {"worker": worker.pk, "runtime_version": "1.13.0", "files": [MODEL]}
-    judged = client.post(f"{TASKS}judge/", asked | {"options": {"iter": 7}}).json()
+    body = {"worker": worker.pk, "runtime_version": "1.13.0", "files": [MODEL]}
+    judged = client.post(f"{TASKS}judge/", body | {"options": {"iter": 7}}).json()
     assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
     kinds = {command["kind"]: command for command in judged["commands"]}
     assert list(kinds) == ["clean", "profiled"]
     assert "--iter=7" in kinds["profiled"]["line"]
     assert judged["queue"]["position"] == 1
     assert judged["quota"]["live"] == 0
-    away = client.post(f"{TASKS}judge/", asked | {"runtime_version": "9"}).json()
+    away = client.post(f"{TASKS}judge/", body | {"runtime_version": "9"}).json()
     assert (away["refusal"]["code"], away["queue"]) == ("runtime_missing", None)
     hidden = make_worker(is_public=False)
-    none = client.post(f"{TASKS}judge/", asked | {"worker": hidden.pk}).json()
+    none = client.post(f"{TASKS}judge/", body | {"worker": hidden.pk}).json()
     assert none["refusal"]["code"] == "worker_unknown"
     assert none["queue"] is None
     assert not Task.objects.exists()

@@ -20,11 +20,11 @@ def client(alice):
     return caller(alice)
 
 
-def asked(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
-    found = {"runtime_version": "1.13.0", "script": {}, "files": [announced(content, name)]}
+def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
+    body = {"runtime_version": "1.13.0", "script": {}, "files": [announced(content, name)]}
     if "worker" not in changes and "target" not in changes:
-        found["worker"] = make_script_worker().pk
-    return found | changes
+        body["worker"] = make_script_worker().pk
+    return body | changes
 
 
 def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
@@ -35,7 +35,7 @@ def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
         "profile_device": False,
         "time_limit_s": 45,
     }
-    made = client.post(TASKS, asked(script=script)).json()
+    made = client.post(TASKS, script_body(script=script)).json()
     assert made["kind"] == "script"
     assert made["script"] == script | {"entry": None}
     assert made["timeout_s"] == 45
@@ -52,8 +52,8 @@ def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
 
 def test_a_model_has_no_script(client, alice):
     task = make_waiting_task(alice, make_worker())
-    found = client.get(f"{TASKS}{task.pk}/").json()
-    assert (found["kind"], found["script"]) == ("model", None)
+    task_json = client.get(f"{TASKS}{task.pk}/").json()
+    assert (task_json["kind"], task_json["script"]) == ("model", None)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_model_has_no_script(client, alice):
 )
 def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
     make_worker()
-    answer = client.post(TASKS, asked(**changes))
+    answer = client.post(TASKS, script_body(**changes))
     refused(answer, 422, code)
     assert answer.json()["field"] == field
     assert not Task.objects.exists()
@@ -100,36 +100,36 @@ def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
     ],
 )
 def test_a_script_of_another_shape_is_no_request(client, script):
-    refused(client.post(TASKS, asked(script=script)), 422, "invalid")
+    refused(client.post(TASKS, script_body(script=script)), 422, "invalid")
 
 
 def test_a_device_that_runs_none_refuses(client):
-    refused(client.post(TASKS, asked(worker=make_worker().pk)), 422, "scripts_not_allowed")
+    refused(client.post(TASKS, script_body(worker=make_worker().pk)), 422, "scripts_not_allowed")
     box = make_worker(allows_scripts=True)
-    refused(client.post(TASKS, asked(worker=box.pk)), 422, "scripts_not_offered")
-    found = client.get(f"/api/v1/workers/{box.name}/").json()
-    assert (found["allows_scripts"], found["takes_scripts"]) == (True, False)
+    refused(client.post(TASKS, script_body(worker=box.pk)), 422, "scripts_not_offered")
+    device = client.get(f"/api/v1/workers/{box.name}/").json()
+    assert (device["allows_scripts"], device["takes_scripts"]) == (True, False)
 
 
 def test_a_file_that_is_no_program_ends_the_task(client, storage):
     content = zip_of(other="1")
-    made = client.post(TASKS, asked(content, "a.zip", script={"entry": "main.py"})).json()
+    made = client.post(TASKS, script_body(content, "a.zip", script={"entry": "main.py"})).json()
     for target in made["uploads"]:
         httpx2.put(target["url"], content=content, headers=target["headers"])
     refused(client.post(f"{TASKS}{made['id']}/submit/"), 422, "script_entry_not_there")
-    found = client.get(f"{TASKS}{made['id']}/").json()
-    assert (found["status"], found["reason"]["code"]) == ("failed", "script_unreadable")
+    task_json = client.get(f"{TASKS}{made['id']}/").json()
+    assert (task_json["status"], task_json["reason"]["code"]) == ("failed", "script_unreadable")
 
 
 def test_a_request_is_judged_with_what_would_run(client):
-    body = asked(script={"arguments": ["--steps", "3"]})
-    found = client.post("/api/v1/tasks/judge/", body).json()
-    assert (found["refusal"], found["queue"]["position"]) == (None, 1)
-    (command,) = found["commands"]
+    body = script_body(script={"arguments": ["--steps", "3"]})
+    judgement = client.post("/api/v1/tasks/judge/", body).json()
+    assert (judgement["refusal"], judgement["queue"]["position"]) == (None, 1)
+    (command,) = judgement["commands"]
     assert (command["kind"], command["line"]) == ("timeline", "python train.py --steps 3")
     body["worker"] = make_worker().pk
-    found = client.post("/api/v1/tasks/judge/", body).json()
-    assert found["refusal"]["code"] == "scripts_not_allowed"
+    judgement = client.post("/api/v1/tasks/judge/", body).json()
+    assert judgement["refusal"]["code"] == "scripts_not_allowed"
 
 
 def test_a_list_is_narrowed_to_scripts(client, alice):
@@ -142,7 +142,7 @@ def test_a_list_is_narrowed_to_scripts(client, alice):
 
 
 def test_a_script_of_before_scripts_had_time_limits_is_read_and_repeated(client, storage):
-    made = client.post(TASKS, asked()).json()
+    made = client.post(TASKS, script_body()).json()
     task = Task.objects.get()
     Task.objects.update(script={k: v for k, v in task.script.items() if k != "time_limit_s"})
     assert client.get(f"{TASKS}{made['id']}/").json()["script"]["time_limit_s"] == 0

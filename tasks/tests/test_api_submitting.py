@@ -8,7 +8,16 @@ from tasks.models import Task, TaskEvent
 from tasks.scheduling.assignment import assign_waiting
 from tasks.submission import uploads
 from tasks.submission.submit import submit_task
-from tasks.tests.make import FILES, TASKS, asked, make_task, make_user, make_worker, stored, upload
+from tasks.tests.make import (
+    FILES,
+    TASKS,
+    make_task,
+    make_user,
+    make_worker,
+    stored,
+    task_request,
+    upload,
+)
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
@@ -22,16 +31,16 @@ def client():
 def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_none_up(
     client, storage
 ):
-    made = [client.post(TASKS, asked()).json() for _ in range(3)]
-    first, empty, last = (each["id"] for each in made)
-    for each in (made[0], made[2]):
-        upload(each)
+    made = [client.post(TASKS, task_request()).json() for _ in range(3)]
+    first, empty, last = (task["id"] for task in made)
+    for task in (made[0], made[2]):
+        upload(task)
     theirs = make_task(make_user("bob")).pk
     body = {"tasks": [last, empty, theirs, first, last, 2**40]}
     answer = client.post(f"{TASKS}submit/", body).json()
-    found = [(row["id"], row["status"], row["refusal"]) for row in answer["tasks"]]
-    refusal = found[1][2]
-    assert found == [
+    outcomes = [(row["id"], row["status"], row["refusal"]) for row in answer["tasks"]]
+    refusal = outcomes[1][2]
+    assert outcomes == [
         (last, "waiting", None),
         (empty, "initiated", refusal),
         (first, "waiting", None),
@@ -40,7 +49,7 @@ def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_non
     assert "net.mge, data.npy" in refusal["detail"]
     assert answer["unknown"] == [theirs, 2**40]
     states = dict(Task.objects.values_list("pk", "state"))
-    assert [states[each] for each in (empty, theirs)] == ["initiated"] * 2
+    assert [states[pk] for pk in (empty, theirs)] == ["initiated"] * 2
     again = client.post(f"{TASKS}submit/", {"tasks": [first, last]}).json()
     assert [row["refusal"] for row in again["tasks"]] == [None, None]
     files = client.get(f"{TASKS}{first}/").json()["files"]
@@ -48,35 +57,40 @@ def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_non
 
 
 def test_what_can_never_run_ends_where_several_are_submitted(client, storage):
-    good = client.post(TASKS, asked()).json()
+    good = client.post(TASKS, task_request()).json()
     upload(good)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FILES, "data.npy", b"x" * len(FILES["data.npy"]))
-        bad = client.post(TASKS, asked()).json()
+        bad = client.post(TASKS, task_request()).json()
         upload(bad)
     answer = client.post(f"{TASKS}submit/", {"tasks": [bad["id"], good["id"]]}).json()
-    found = [(row["status"], row["refusal"] and row["refusal"]["code"]) for row in answer["tasks"]]
-    assert found[1] == ("waiting", None)
-    assert found[0][1].startswith("input_")
+    outcomes = [
+        (row["status"], row["refusal"] and row["refusal"]["code"]) for row in answer["tasks"]
+    ]
+    assert outcomes[1] == ("waiting", None)
+    assert outcomes[0][1].startswith("input_")
     ended = Task.objects.get(pk=bad["id"])
     assert (ended.state, ended.outcome, ended.reason) == ("finished", "failed", "input_unreadable")
-    assert found[0][0] == "failed"
+    assert outcomes[0][0] == "failed"
 
 
 def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(client, storage):
     devices = {make_worker().pk for _ in range(3)}
-    made = [client.post(TASKS, asked(worker=None, runtime_version="", target={})) for _ in devices]
-    for each in made:
-        assert each.status_code == 201, each.json()
-        upload(each.json())
-    client.post(f"{TASKS}submit/", {"tasks": [each.json()["id"] for each in made]})
+    made = [
+        client.post(TASKS, task_request(worker=None, runtime_version="", target={}))
+        for _ in devices
+    ]
+    for response in made:
+        assert response.status_code == 201, response.json()
+        upload(response.json())
+    client.post(f"{TASKS}submit/", {"tasks": [response.json()["id"] for response in made]})
     assert set(Task.objects.values_list("worker", flat=True)) == devices
 
 
 def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, storage, monkeypatch):
-    made = [client.post(TASKS, asked()).json() for _ in range(2)]
-    for each in made:
-        upload(each)
+    made = [client.post(TASKS, task_request()).json() for _ in range(2)]
+    for task in made:
+        upload(task)
     gone = Task.objects.get(pk=made[0]["id"])
     submit = uploads.submit_task
 
@@ -85,7 +99,7 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
         return submit(*arrived)
 
     monkeypatch.setattr(uploads, "submit_task", deleted_first)
-    answer = client.post(f"{TASKS}submit/", {"tasks": [each["id"] for each in made]})
+    answer = client.post(f"{TASKS}submit/", {"tasks": [task["id"] for task in made]})
     assert answer.status_code == 200
     assert answer.json()["tasks"][1]["status"] == "waiting"
 
@@ -98,7 +112,7 @@ def test_how_many_are_submitted_at_once_is_bounded(client, numbers):
 def test_the_answer_shows_what_another_request_started_meanwhile(client, storage, monkeypatch):
     """Two requests submit the same task; the device takes it before the slower one is answered."""
     make_worker("board")
-    made = client.post(TASKS, asked(worker="board")).json()
+    made = client.post(TASKS, task_request(worker="board")).json()
     upload(made)
     confirm = rest_views.confirm_task
 
@@ -115,12 +129,12 @@ def test_the_answer_shows_what_another_request_started_meanwhile(client, storage
 
 def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_num_queries):
     make_worker("board")
-    made = client.post(TASKS, asked(worker="board")).json()
+    made = client.post(TASKS, task_request(worker="board")).json()
     upload(made)
     with django_assert_max_num_queries(20) as captured:
         answer = client.post(f"{TASKS}{made['id']}/submit/").json()
     assert (answer["state"], answer["attempts"]) == ("waiting", [])
-    assert not [each for each in captured if 'FROM "tasks_attempt"' in each["sql"]]
+    assert not [query for query in captured if 'FROM "tasks_attempt"' in query["sql"]]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -132,10 +146,10 @@ def test_the_same_task_twice_at_once_is_submitted_once():
 
     at_once(submit, submit)
 
-    def found():
+    def state_now():
         moves = list(TaskEvent.objects.values_list("task", "kind"))
         return moves, Task.objects.get().state, Task.objects.get().files.filter(stored_at=None)
 
-    ((moves, state, missing),) = at_once(found)
+    ((moves, state, missing),) = at_once(state_now)
     assert moves == [(task.pk, "task.waiting")]
     assert (state, list(missing)) == ("waiting", [])

@@ -12,12 +12,12 @@ from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
 from tasks.tests.make import (
     FILES,
     TASKS,
-    asked,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
+    task_request,
     upload,
 )
 from webprofile.storage import storage as object_store
@@ -32,7 +32,9 @@ def client(alice):
 
 
 def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
-    body = asked(title="night", options={"iter": 3}, plan={"preset": "standard"}, seed=2**63 - 1)
+    body = task_request(
+        title="night", options={"iter": 3}, plan={"preset": "standard"}, seed=2**63 - 1
+    )
     answer = client.post(TASKS, body)
     made = answer.json()
     assert answer.status_code == 201, made
@@ -52,7 +54,7 @@ def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
 
 
 def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, storage):
-    body = asked(plan={"preset": "quick"})
+    body = task_request(plan={"preset": "quick"})
     most = client.post(TASKS, body).json()["timeout_s"]
     refused_ = refused(client.post(TASKS, body | {"time_limit_s": most + 1}), 422, "time_limit")
     assert (refused_["field"], str(most) in refused_["detail"]) == ("time_limit_s", True)
@@ -68,7 +70,7 @@ def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, s
 
 
 def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
-    made = client.post(TASKS, asked()).json()
+    made = client.post(TASKS, task_request()).json()
     model, data = made["uploads"]
     httpx2.put(model["url"], content=b"b model", headers=model["headers"])
     httpx2.put(data["url"], content=FILES["data.npy"], headers=data["headers"])
@@ -82,32 +84,36 @@ def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
 
 def test_the_rules_of_the_page_hold_with_the_same_codes(client):
     private = make_worker(is_public=False)
-    assert refused(client.post(TASKS, asked(worker=private.pk)), 422, "worker_unknown") == refused(
-        client.post(TASKS, asked(worker=2**63 - 1)), 422, "worker_unknown"
-    )
+    assert refused(
+        client.post(TASKS, task_request(worker=private.pk)), 422, "worker_unknown"
+    ) == refused(client.post(TASKS, task_request(worker=2**63 - 1)), 422, "worker_unknown")
     away = make_worker(online=False)
-    found = refused(client.post(TASKS, asked(worker=away.pk)), 422, "worker_is_offline")
-    assert found["field"] == "worker"
-    refused(client.post(TASKS, asked(runtime_version="0.1")), 422, "runtime_missing")
-    refused(client.post(TASKS, asked(files=[])), 422, "one_model_wanted")
-    refused(client.post(TASKS, asked(plan={"preset": "custom", "profiled": 0})), 422, "plan_empty")
+    problem = refused(client.post(TASKS, task_request(worker=away.pk)), 422, "worker_is_offline")
+    assert problem["field"] == "worker"
+    refused(client.post(TASKS, task_request(runtime_version="0.1")), 422, "runtime_missing")
+    refused(client.post(TASKS, task_request(files=[])), 422, "one_model_wanted")
+    refused(
+        client.post(TASKS, task_request(plan={"preset": "custom", "profiled": 0})),
+        422,
+        "plan_empty",
+    )
     for plan in (
         {"preset": "best"}, {"preset": None}, {"preset": ["quick"]}, {"more": 1}, {"clean": 1},
         {"profiled": 51}, {"profiled": -1}, {"profiled": "3"}, {"profiled": 1.5},
         {"profiled": True},
     ):  # fmt: skip
-        refused(client.post(TASKS, asked(plan=plan)), 422, "invalid")
+        refused(client.post(TASKS, task_request(plan=plan)), 422, "invalid")
     for seed in (-1, 2**63):
-        found = refused(client.post(TASKS, asked(seed=seed)), 422, "invalid")
-        assert str(2**63 - 1) in found["errors"][0]["detail"]
-    refused(client.post(TASKS, asked(copied_from=1)), 422, "source_unknown")
-    refused(client.post(TASKS, asked(options={"no_such": 1})), 422, "option_unknown")
-    refused(client.post(TASKS, asked(options={"iter": [1]})), 422, "invalid")
+        problem = refused(client.post(TASKS, task_request(seed=seed)), 422, "invalid")
+        assert str(2**63 - 1) in problem["errors"][0]["detail"]
+    refused(client.post(TASKS, task_request(copied_from=1)), 422, "source_unknown")
+    refused(client.post(TASKS, task_request(options={"no_such": 1})), 422, "option_unknown")
+    refused(client.post(TASKS, task_request(options={"iter": [1]})), 422, "invalid")
     assert not Task.objects.exists()
 
 
 def test_a_repeated_request_with_a_key_is_one_task_with_fresh_addresses(client):
-    body, key = asked(), {"HTTP_IDEMPOTENCY_KEY": "night-1"}
+    body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "night-1"}
     first = client.post(TASKS, body, **key)
     again = client.post(TASKS, body, **key)
     assert (first.status_code, again.status_code) == (201, 201)
@@ -120,7 +126,7 @@ def test_a_repeated_request_with_a_key_is_one_task_with_fresh_addresses(client):
 
 
 def test_a_key_whose_request_is_under_way_waits_until_that_is_given_up(client, alice):
-    body, key = asked(), {"HTTP_IDEMPOTENCY_KEY": "k"}
+    body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "k"}
     client.post(TASKS, body, **key)
     IdempotencyKey.objects.update(task=None)
     refused(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
@@ -131,28 +137,28 @@ def test_a_key_whose_request_is_under_way_waits_until_that_is_given_up(client, a
 def test_a_key_of_a_refused_request_may_be_used_again(client):
     worker = make_worker(online=False)
     key = {"HTTP_IDEMPOTENCY_KEY": "k"}
-    refused(client.post(TASKS, asked(worker=worker.pk), **key), 422, "worker_is_offline")
-    assert client.post(TASKS, asked(), **key).status_code == 201
+    refused(client.post(TASKS, task_request(worker=worker.pk), **key), 422, "worker_is_offline")
+    assert client.post(TASKS, task_request(), **key).status_code == 201
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "schlüssel"])
 def test_a_key_that_is_none_is_refused(client, key):
-    answer = client.post(TASKS, asked(), HTTP_IDEMPOTENCY_KEY=key)
+    answer = client.post(TASKS, task_request(), HTTP_IDEMPOTENCY_KEY=key)
     refused(answer, 422, "idempotency_key_bad")
 
 
 def test_files_of_an_earlier_task_are_taken_over_without_an_upload(client, alice, storage):
-    made = client.post(TASKS, asked()).json()
+    made = client.post(TASKS, task_request()).json()
     upload(made)
     client.post(f"{TASKS}{made['id']}/submit/")
     files = [{"kind": file["kind"], "from_file": file["id"]} for file in made["files"]]
     files[1]["input"] = "other"
-    again = client.post(TASKS, asked(files=files, copied_from=made["id"])).json()
+    again = client.post(TASKS, task_request(files=files, copied_from=made["id"])).json()
     assert (again["uploads"], again["copied_from"]) == ([], made["id"])
     assert [file["input"] for file in again["files"]] == ["", "other"]
     assert client.post(f"{TASKS}{again['id']}/submit/").json()["status"] == "waiting"
     stranger = caller(make_user("bob"))
-    refused(stranger.post(TASKS, asked(files=files)), 422, "file_unknown")
+    refused(stranger.post(TASKS, task_request(files=files)), 422, "file_unknown")
 
 
 def test_one_some_or_all_of_ones_own_tasks_are_cancelled(client, alice):
@@ -269,24 +275,24 @@ def test_a_list_is_narrowed_by_what_all_filters_say(client, alice):
     second = make_task(owner=alice, worker=pi, runtime_version="1.12.0", title="day run")
     cancel_task(second)
 
-    def found(query):
+    def ids(query):
         return [row["id"] for row in client.get(f"{TASKS}?{query}").json()["results"]]
 
-    assert found("") == [second.pk, first.pk]
-    assert found("status=cancelled") == [second.pk]
-    assert found("status=cancelled&status=initiated") == [second.pk, first.pk]
-    assert found(f"worker={x86.pk}") == found("worker_name=x86") == [first.pk]
-    assert found("version=1.12.0") == [second.pk]
-    assert found("title=NIGHT") == [first.pk]
+    assert ids("") == [second.pk, first.pk]
+    assert ids("status=cancelled") == [second.pk]
+    assert ids("status=cancelled&status=initiated") == [second.pk, first.pk]
+    assert ids(f"worker={x86.pk}") == ids("worker_name=x86") == [first.pk]
+    assert ids("version=1.12.0") == [second.pk]
+    assert ids("title=NIGHT") == [first.pk]
     # as written: "night" is in the title, "night " is before "run"
-    assert found("title=night%20") == [first.pk]
-    assert found("title=run%20") == []
-    assert found("title=run&status=running") == []
-    assert found("model_name=NET") == found("search=NET") == [second.pk, first.pk]
-    assert found("search=night") == [first.pk]
-    assert found("created_after=2999-01-01T00:00:00Z") == []
-    assert found("created_before=2999-01-01") == [second.pk, first.pk]
-    assert found(f"owner={alice.email.upper()}") == [second.pk, first.pk]
+    assert ids("title=night%20") == [first.pk]
+    assert ids("title=run%20") == []
+    assert ids("title=run&status=running") == []
+    assert ids("model_name=NET") == ids("search=NET") == [second.pk, first.pk]
+    assert ids("search=night") == [first.pk]
+    assert ids("created_after=2999-01-01T00:00:00Z") == []
+    assert ids("created_before=2999-01-01") == [second.pk, first.pk]
+    assert ids(f"owner={alice.email.upper()}") == [second.pk, first.pk]
     for odd in ("0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00", "x", ""):
         refused(client.get(f"{TASKS}?created_after={odd}"), 400, "query_invalid")
 
@@ -304,7 +310,7 @@ def test_a_page_of_tasks_takes_as_many_queries_as_a_row(client, alice, django_as
 
 @pytest.mark.usefixtures("transactional_db")
 def test_of_the_same_request_twice_at_once_comes_one_task():
-    user, body = at_once(lambda: make_user("alice"), asked)
+    user, body = at_once(lambda: make_user("alice"), task_request)
 
     def ask():
         answer = caller(user).post(TASKS, body, HTTP_IDEMPOTENCY_KEY="k")

@@ -22,7 +22,7 @@ def client(alice):
     return client
 
 
-def asked(**more):
+def task_body(**more):
     return {"runtime_version": "1.13.0", "files": [MODEL]} | more
 
 
@@ -32,9 +32,9 @@ def post(client, address, body, **more):
 
 def test_a_task_asks_for_a_device_by_number_or_by_name(client):
     worker, other = make_worker("x86-1"), make_worker("1")
-    for named, found in (("x86-1", worker), (worker.pk, worker), ("1", other)):
-        assert post(client, TASKS, asked(worker=named)).json()["worker"] == found.pk
-    judged = post(client, f"{TASKS}judge/", asked(worker="x86-1")).json()
+    for named, expected in (("x86-1", worker), (worker.pk, worker), ("1", other)):
+        assert post(client, TASKS, task_body(worker=named)).json()["worker"] == expected.pk
+    judged = post(client, f"{TASKS}judge/", task_body(worker="x86-1")).json()
     assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
 
 
@@ -47,39 +47,39 @@ def test_a_waiting_task_moves_to_a_device_by_its_name(client, alice):
 def test_a_hidden_device_is_told_by_name_as_one_that_does_not_exist(client, alice):
     hidden = make_worker("hidden", is_public=False)
     for address in (TASKS, f"{TASKS}{make_waiting_task(alice, make_worker('x86-1')).pk}/move/"):
-        body = {} if "move" in address else asked()
+        body = {} if "move" in address else task_body()
         answers = [post(client, address, body | {"worker": name}) for name in ("hidden", "nobody")]
         assert [answer.status_code for answer in answers] == [422, 422]
         assert answers[0].json() == answers[1].json()
         assert answers[0].json()["code"] == "worker_unknown"
         assert "no such device" in answers[0].json()["detail"]
     Grant.objects.create(worker=hidden, user=alice)
-    assert post(client, TASKS, asked(worker="hidden")).status_code == 201
+    assert post(client, TASKS, task_body(worker="hidden")).status_code == 201
 
 
 @pytest.mark.parametrize(
     ("address", "body", "field"),
     [
-        (TASKS, asked(worker=[1]), "worker"),
-        (TASKS, asked(worker=True), "worker"),
-        (TASKS, asked(worker=1, copied_from="12"), "copied_from"),
-        (TASKS, asked(worker=1, seed="7"), "seed"),
-        (TASKS, asked(worker=1, seed=1.5), "seed"),
-        (TASKS, asked(worker=1, extra=1), "extra"),
-        (TASKS, asked(worker=1, files=None), "files"),
-        (TASKS, asked(worker=1, inputs=[{"shape": [1]}]), "inputs.0.name"),
-        (TASKS, asked(worker=1, inputs=[{"name": "x", "shape": "a"}]), "inputs.0.shape"),
-        (TASKS, asked(worker=1, title=7), "title"),
-        (TASKS, asked(worker=1, files={}), "files"),
-        (TASKS, asked(worker=1, files=["net.mge"]), "files.0"),
-        (TASKS, asked(worker=1, files=[MODEL | {"kind": "weights"}]), "files.0.kind"),
-        (TASKS, asked(worker=1, files=[MODEL | {"from_file": "net.mge"}]), "files.0.from_file"),
-        (TASKS, asked(worker=1, options=["iter"]), "options"),
-        (TASKS, asked(worker=1, options={"iter": [1]}), "options.iter"),
-        (TASKS, asked(worker=1, plan="quick"), "plan"),
-        (TASKS, asked(worker=1, plan={"preset": "custom", "clean": "yes"}), "plan.clean"),
-        (TASKS, asked(worker=1, plan={"clean_min_s": "1"}), "plan.clean_min_s"),
-        (TASKS, asked(target={"labels": "chip=fast"}), "target.labels"),
+        (TASKS, task_body(worker=[1]), "worker"),
+        (TASKS, task_body(worker=True), "worker"),
+        (TASKS, task_body(worker=1, copied_from="12"), "copied_from"),
+        (TASKS, task_body(worker=1, seed="7"), "seed"),
+        (TASKS, task_body(worker=1, seed=1.5), "seed"),
+        (TASKS, task_body(worker=1, extra=1), "extra"),
+        (TASKS, task_body(worker=1, files=None), "files"),
+        (TASKS, task_body(worker=1, inputs=[{"shape": [1]}]), "inputs.0.name"),
+        (TASKS, task_body(worker=1, inputs=[{"name": "x", "shape": "a"}]), "inputs.0.shape"),
+        (TASKS, task_body(worker=1, title=7), "title"),
+        (TASKS, task_body(worker=1, files={}), "files"),
+        (TASKS, task_body(worker=1, files=["net.mge"]), "files.0"),
+        (TASKS, task_body(worker=1, files=[MODEL | {"kind": "weights"}]), "files.0.kind"),
+        (TASKS, task_body(worker=1, files=[MODEL | {"from_file": "net.mge"}]), "files.0.from_file"),
+        (TASKS, task_body(worker=1, options=["iter"]), "options"),
+        (TASKS, task_body(worker=1, options={"iter": [1]}), "options.iter"),
+        (TASKS, task_body(worker=1, plan="quick"), "plan"),
+        (TASKS, task_body(worker=1, plan={"preset": "custom", "clean": "yes"}), "plan.clean"),
+        (TASKS, task_body(worker=1, plan={"clean_min_s": "1"}), "plan.clean_min_s"),
+        (TASKS, task_body(target={"labels": "chip=fast"}), "target.labels"),
         (f"{TASKS}cancel/", {"tasks": "12"}, "tasks"),
         (f"{TASKS}cancel/", {"tasks": ["twelve"]}, "tasks.0"),
         ("/api/v1/access-tokens/", {"name": "a", "days": 1, "scopes": ["all"]}, "scopes.0"),
@@ -91,18 +91,18 @@ def test_what_is_wrong_with_a_value_is_told_in_words_of_json(
 ):
     answer = post(client, address, body, HTTP_ACCEPT_LANGUAGE=language)
     assert answer.status_code == 422, answer.json()
-    (told,) = answer.json()["errors"]
-    assert told["field"] == field
-    words = set(told["detail"].replace('"', " ").replace(".", " ").split())
-    assert not words & set(FOREIGN), told["detail"]
-    assert (language == "en") == told["detail"].replace("“", "").replace("”", "").isascii()
+    (error,) = answer.json()["errors"]
+    assert error["field"] == field
+    words = set(error["detail"].replace('"', " ").replace(".", " ").split())
+    assert not words & set(FOREIGN), error["detail"]
+    assert (language == "en") == error["detail"].replace("“", "").replace("”", "").isascii()
     assert not Task.objects.exists()
 
 
 def test_a_word_that_is_none_of_some_is_told_with_those_that_are(client):
-    answer = post(client, TASKS, asked(worker=1, plan={"preset": "fast"}))
-    (told,) = answer.json()["errors"]
-    assert told["detail"] == "“fast” is none of: quick, standard, thorough, custom."
+    answer = post(client, TASKS, task_body(worker=1, plan={"preset": "fast"}))
+    (error,) = answer.json()["errors"]
+    assert error["detail"] == "“fast” is none of: quick, standard, thorough, custom."
 
 
 def test_a_number_that_is_too_large_is_told_as_it_was_sent(client):

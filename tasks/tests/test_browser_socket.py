@@ -72,19 +72,19 @@ async def test_a_page_hears_when_a_pass_of_its_task_ends():
     alice = await in_thread(make_user)()
     attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
 
-    def told(**passes) -> None:
+    def report_passes(**passes) -> None:
         reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, **passes))
 
-    await in_thread(told)(passes=7)
+    await in_thread(report_passes)(passes=7)
     path = f"/ws/tasks/{attempt.task_id}/"
     socket = await browser(path, alice)
     await socket.send_json_to({"after": 3})
     assert await events(socket, 1) == [{"type": "progress"}]
-    await in_thread(told)(passes=7, passes_done=2)
+    await in_thread(report_passes)(passes=7, passes_done=2)
     assert await events(socket, 1) == [{"type": "progress"}]
-    await in_thread(told)(passes=7, passes_done=2)
+    await in_thread(report_passes)(passes=7, passes_done=2)
     assert await socket.receive_nothing(0.2)
-    await in_thread(told)(passes=7, passes_done=7)
+    await in_thread(report_passes)(passes=7, passes_done=7)
     assert await events(socket, 1) == [{"type": "progress"}]
     await socket.disconnect()
 

@@ -63,19 +63,19 @@ def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice
     monkeypatch.setattr(bulk_actions, "MOST_IDS", 2)
     monkeypatch.setattr(task_list, "MOST_IDS", 2)
     first, *_others = (make_waiting_task(alice) for _ in range(3))
-    asked = act(client, "cancel-waiting").content.decode()
-    assert "Cancel 2 tasks that wait?" in asked
-    assert "if more wait" in asked
+    page = act(client, "cancel-waiting").content.decode()
+    assert "Cancel 2 tasks that wait?" in page
+    assert "if more wait" in page
     act(client, "cancel-waiting", sure="1")
     assert list(Task.objects.filter(state="waiting")) == [first]
     assert "if more wait" not in act(client, "cancel-waiting").content.decode()
 
 
-@pytest.mark.parametrize("wanted", ["cancel", "retry", "delete"])
-def test_others_tasks_cannot_be_acted_on(client, alice, wanted):
+@pytest.mark.parametrize("action", ["cancel", "retry", "delete"])
+def test_others_tasks_cannot_be_acted_on(client, alice, action):
     theirs = make_waiting_task(make_user("bob"))
     cancel_task(theirs)
-    answer = act(client, wanted, theirs, sure="1")
+    answer = act(client, action, theirs, sure="1")
     assert f"#{theirs.pk}: There is no such task of yours." in answer.content.decode()
     assert list(Task.objects.all()) == [theirs]
 

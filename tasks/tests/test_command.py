@@ -116,9 +116,9 @@ def test_what_cannot_be_read_is_named_at_its_field_in_the_words_of_its_rule(clie
     }
     answer = post(client, "/api/v1/tasks/judge/", draft)
     assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
-    told = {each["field"]: each["detail"] for each in answer.json()["problems"]}
-    assert set(told) == set(texts)
-    assert [field for field, text in texts.items() if text not in told[field]] == []
+    details = {problem["field"]: problem["detail"] for problem in answer.json()["problems"]}
+    assert set(details) == set(texts)
+    assert [field for field, text in texts.items() if text not in details[field]] == []
 
 
 def test_a_file_for_a_cache_takes_the_place_of_choosing(client, alice):
@@ -223,12 +223,12 @@ def test_commands_name_files_that_are_taken_over_and_what_cannot_be_is_told(clie
     files = [{"kind": file.kind, "from_file": file.pk} for file in old.files.all()]
     answer = ask(client, plan={"preset": "quick"}, files=files)
     assert answer["problems"] == []
-    (told,) = answer["commands"]
+    (command,) = answer["commands"]
     (data,) = old.files.filter(kind="data")
-    assert f"--input={data.input}:input-0.npy" in told["line"]
+    assert f"--input={data.input}:input-0.npy" in command["line"]
     files[0]["from_file"] = 10**6
     answer = ask(client, files=files)
-    assert [each["code"] for each in answer["problems"]] == ["file_unknown"]
+    assert [problem["code"] for problem in answer["problems"]] == ["file_unknown"]
     assert answer["commands"] == []
 
 

@@ -55,10 +55,10 @@ def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_re
     for case in cases:
         path = testdata / case["file"]
         try:
-            (found,) = look(path.name, path.read_bytes())
+            (head,) = look(path.name, path.read_bytes())
             verdicts[path.name] = ""
             expected = np.load(path, mmap_mode="r")
-            assert (found["dtype"], found["shape"]) == (expected.dtype.name, list(expected.shape))
+            assert (head["dtype"], head["shape"]) == (expected.dtype.name, list(expected.shape))
         except DomainError as error:
             verdicts[path.name] = error.code
             assert path.name in word(error)
@@ -89,8 +89,8 @@ def test_the_header_of_a_newer_format_and_of_another_byte_order_is_read():
     array = npy_bytes((2, 3), ">f4")
     version_3 = array[:6] + b"\x03\x00" + array[8:10] + b"\x00\x00" + array[10:]
     for data in (array, version_3):
-        (found,) = look("x.npy", data)
-        assert found == {"name": "", "dtype": "float32", "shape": [2, 3]}
+        (head,) = look("x.npy", data)
+        assert head == {"name": "", "dtype": "float32", "shape": [2, 3]}
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_the_header_of_a_newer_format_and_of_another_byte_order_is_read():
     ],
 )
 def test_a_picture_is_read_as_load_and_run_feeds_it(data, shape):
-    (found,) = look("x.PPM", data)
-    assert found == {"name": "", "dtype": "uint8", "shape": list(shape)}
+    (head,) = look("x.PPM", data)
+    assert head == {"name": "", "dtype": "uint8", "shape": list(shape)}
 
 
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ def test_a_variable_that_json_and_something_else_give_is_refused(other):
         heads.append(second)
     task = make_task(files=files, **extra)
     data = task.files.filter(kind="data")
-    found = {file.pk: head for file, head in zip(data, heads, strict=True)}
+    heads_by_file = {file.pk: head for file, head in zip(data, heads, strict=True)}
     with pytest.raises(DomainError, match="input_given_twice") as caught:
-        submit.submit_task(task, stored(task), found)
+        submit.submit_task(task, stored(task), heads_by_file)
     assert "all.json" in word(caught.value)
     task.refresh_from_db()
     assert task.state == "initiated"

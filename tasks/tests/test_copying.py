@@ -122,9 +122,9 @@ def test_a_file_that_storage_lost_or_changed_is_named_and_no_task_is_made(
     object_store.delete(key) if left is None else object_store.write(key, left)
     for address, body in ways_to_repeat(done):
         answer = client.post(address, body, content_type="application/json")
-        told = answer.json()
-        assert (answer.status_code, told["code"]) == (422, code), address
-        words = told["detail"]
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (422, code), address
+        words = problem["detail"]
         assert (text in words, "choose the file again" in words) == (True, True)
         assert list(Task.objects.all()) == [done]
 
@@ -132,8 +132,8 @@ def test_a_file_that_storage_lost_or_changed_is_named_and_no_task_is_made(
 def test_a_file_that_never_came_is_told_from_one_that_is_gone(client, done):
     TaskFile.objects.filter(task=done, kind="data").update(stored_at=None)
     for address, body in ways_to_repeat(done):
-        told = client.post(address, body, content_type="application/json").json()
-        assert told["code"] == "file_not_uploaded", address
+        problem = client.post(address, body, content_type="application/json").json()
+        assert problem["code"] == "file_not_uploaded", address
         assert list(Task.objects.all()) == [done]
 
 

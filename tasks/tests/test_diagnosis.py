@@ -182,8 +182,8 @@ def test_a_real_binarys_errors_are_understood(testdata, case, code):
     folder = testdata / "load_and_run" / case
     exit_code = json.loads((folder / "run.json").read_text())["exit_code"]
     log = (folder / "stdout.txt").read_text() + (folder / "stderr.txt").read_text()
-    found, detail = diagnose(ended(exit_code), log)
-    assert found == code
+    reason, detail = diagnose(ended(exit_code), log)
+    assert reason == code
     assert detail
 
 
@@ -213,8 +213,8 @@ def test_what_the_library_says_of_bad_files_is_understood(testdata, file, code):
     observed = json.loads((testdata / "bad" / "observed.json").read_text())
     cases = {Path(case["file"]).name: case for kind in observed.values() for case in kind}
     case = cases[file]
-    said = "\n".join(case.get("run", case)["said"]).replace("RuntimeError: ", "  what():  ")
-    assert diagnose(ended(), said)[0] == code
+    output = "\n".join(case.get("run", case)["said"]).replace("RuntimeError: ", "  what():  ")
+    assert diagnose(ended(), output)[0] == code
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_what_the_library_says_of_bad_files_is_understood(testdata, file, code):
     ],
 )
 def test_an_input_that_the_agent_refuses_has_its_own_reason(detail, code):
-    found, shown = diagnose(ended(None, EndReason.INPUT_WRONG, detail), "")
-    assert (found, shown) == (code, detail)
+    reason, shown = diagnose(ended(None, EndReason.INPUT_WRONG, detail), "")
+    assert (reason, shown) == (code, detail)
 
 
 RUNNER = [
@@ -263,8 +263,8 @@ def test_the_wheels_own_failures_are_understood(testdata, megengine_python, mode
         check=False,
     )
     code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
-    found, detail = diagnose(ended(code_of_run), run.stdout + run.stderr)
-    assert (found, bool(detail)) == (code, True), run.stderr
+    reason, detail = diagnose(ended(code_of_run), run.stdout + run.stderr)
+    assert (reason, bool(detail)) == (code, True), run.stderr
 
 
 #: splits the output of a convolution; MegEngine 1.13 does not know that in the layout NCHW44
@@ -304,16 +304,16 @@ def test_a_layout_that_fails_on_a_model_that_runs_without_it(megengine_python, t
     )
     assert (run.returncode == 0) == (not flags), run.stderr
     if flags:
-        found, detail = diagnose(ended(), run.stderr)
-        assert found == "optimization_failed"
+        reason, detail = diagnose(ended(), run.stderr)
+        assert reason == "optimization_failed"
         assert "conv_format_nchw44" in detail
 
 
 def test_what_ended_a_script_is_told_though_its_log_goes_on_for_long():
-    told = "RuntimeError: assertion failed; extra message: no such kernel"
+    detail = "RuntimeError: assertion failed; extra message: no such kernel"
     log = "step 1\n" + "lib.so(_ZN6megdnn) [0x7f50e33cd7eb]\n" * 100
-    assert diagnose_script(ended(1, detail=told), log) == ("run_failed", told)
-    assert diagnose_script(ended(134, detail=told), log) == ("crashed", told)
+    assert diagnose_script(ended(1, detail=detail), log) == ("run_failed", detail)
+    assert diagnose_script(ended(134, detail=detail), log) == ("crashed", detail)
 
 
 def test_what_a_script_printed_last_is_told_where_the_agent_says_nothing_of_it():

@@ -39,24 +39,24 @@ def broker():
     broker.flush_all()
 
 
-def asked(broker) -> list[int]:
+def dispatched_devices(broker) -> list[int]:
     """The devices that the dispatcher was asked to look at; takes the messages away."""
-    found, queue = [], broker.queues[QUEUE]
+    devices, queue = [], broker.queues[QUEUE]
     while not queue.empty():
         message = dramatiq.Message.decode(queue.get_nowait())
         queue.task_done()
         assert message.actor_name == "dispatch"
-        found += message.args[0]
-    return found
+        devices += message.args[0]
+    return devices
 
 
 @pytest.mark.django_db
 def test_a_device_is_given_its_next_task_and_woken_once(
     django_capture_on_commit_callbacks, monkeypatch
 ):
-    told = []
+    messages = []
     monkeypatch.setattr(
-        "tasks.lifecycle.wakeups._send", lambda groups, kind: told.append((kind, groups))
+        "tasks.lifecycle.wakeups._send", lambda groups, kind: messages.append((kind, groups))
     )
     worker = make_worker()
     task = make_waiting_task(make_user(), worker)
@@ -64,36 +64,36 @@ def test_a_device_is_given_its_next_task_and_woken_once(
         dispatch([worker.pk])
         dispatch([worker.pk])
     assert Attempt.objects.get().task == task
-    assert told[0] == ("worker.poke", {f"worker.{worker.pk}"})
-    assert [kind for kind, _ in told].count("worker.poke") == 1
+    assert messages[0] == ("worker.poke", {f"worker.{worker.pk}"})
+    assert [kind for kind, _ in messages].count("worker.poke") == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_submission_a_freed_slot_and_a_hello_ask_for_the_device(broker):
     worker = make_worker()
     task = make_waiting_task(make_user(), worker)
-    assert asked(broker) == [worker.pk]
+    assert dispatched_devices(broker) == [worker.pk]
     attempt = make_attempt(task)
     reported(attempt, started(attempt))
-    assert asked(broker) == []
+    assert dispatched_devices(broker) == []
     reported(attempt, finished(attempt, exit_code=1))
-    assert asked(broker) == [worker.pk]
+    assert dispatched_devices(broker) == [worker.pk]
     gateway.handle(worker, Hello(agent_version="1", facts=FACTS, runtimes=()))
-    assert asked(broker) == [worker.pk]
+    assert dispatched_devices(broker) == [worker.pk]
 
 
 @pytest.mark.django_db
 def test_the_dispatcher_is_asked_before_pages_are_told(
     django_capture_on_commit_callbacks, monkeypatch
 ):
-    told = []
-    monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda groups, kind: told.append(kind))
-    monkeypatch.setattr(dispatch.broker, "enqueue", lambda message: told.append(*message.args))
+    messages = []
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda groups, kind: messages.append(kind))
+    monkeypatch.setattr(dispatch.broker, "enqueue", lambda message: messages.append(*message.args))
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()
     with django_capture_on_commit_callbacks(execute=True):
         submit_task(task, stored(task))
-    assert told == ["task.changed", [task.worker_id], "task.changed"]
+    assert messages == ["task.changed", [task.worker_id], "task.changed"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -107,9 +107,9 @@ def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_asks_again(mo
         task = make_waiting_task(make_user(), make_worker())
         sweep()
     assert Task.objects.get().state == "waiting"
-    assert asked(broker) == []
+    assert dispatched_devices(broker) == []
     sweep()
-    assert asked(broker) == [task.worker_id]
+    assert dispatched_devices(broker) == [task.worker_id]
 
 
 def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):

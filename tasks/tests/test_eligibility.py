@@ -45,31 +45,31 @@ def make_world() -> None:
     # far from the moment that parts online and offline, which moves while the test runs
     hour = datetime.timedelta(hours=1)
     LastHeartbeat.objects.bulk_create(
-        LastHeartbeat(worker=each, last_seen_at=draw.choice([now + hour] * 4 + [now - hour]))
-        for each in workers
+        LastHeartbeat(worker=worker, last_seen_at=draw.choice([now + hour] * 4 + [now - hour]))
+        for worker in workers
         if draw.random() < 0.9
     )
     WorkerSecret.objects.bulk_create(
         WorkerSecret(
-            worker=each,
+            worker=worker,
             kind=draw.choice(["token", "token", "token", "code"]),
-            sha256=f"{each.pk}-{number}",
+            sha256=f"{worker.pk}-{number}",
             revoked_at=draw.choice([None, now]),
         )
-        for each in workers
+        for worker in workers
         for number in range(draw.randrange(3))
     )
     Grant.objects.bulk_create(
-        Grant(worker=each, user=draw.choice(users)) for each in workers if draw.random() < 0.5
+        Grant(worker=worker, user=draw.choice(users)) for worker in workers if draw.random() < 0.5
     )
     Runtime.objects.bulk_create(
         Runtime(
-            worker=each,
+            worker=worker,
             version=version,
             kind=draw.choice(["wheel", "wheel", "binary"]),
             problem=draw.choice(["", "", "", "no libc"]),
         )
-        for each in workers
+        for worker in workers
         for version in ("1.12.4", "1.13.0")
         if draw.random() < 0.9
     )
@@ -126,19 +126,21 @@ def test_predicates_and_queries_agree_on_500_devices_and_tasks():
 def test_what_is_asked_of_devices_alone_agrees_with_their_status():
     make_world()
     workers = list(with_shut_out_at(Worker.objects.all()))
-    takers = {each.pk for each in workers if status_of(each) == DeviceStatus.FREE}
+    takers = {worker.pk for worker in workers if status_of(worker) == DeviceStatus.FREE}
     assert takers == keys(Worker.objects.filter(eligibility.takes_tasks()))
-    checked = {each.pk for each in workers if eligibility.starts_checks(each)}
+    checked = {worker.pk for worker in workers if eligibility.starts_checks(worker)}
     assert checked == keys(Worker.objects.filter(eligibility.takes_tasks(checks=True)))
     assert takers < checked
     for rule in (rule for rule in DEVICE if rule is not HELD):
-        held = {each.pk for each in workers if rule.holds(eligibility.Placement(each))}
+        held = {worker.pk for worker in workers if rule.holds(eligibility.Placement(worker))}
         assert held == keys(Worker.objects.filter(rule.rows(""))), rule.code
-    assert {status_of(each, is_busy=each.pk % 2 == 0) for each in workers} == set(DeviceStatus)
+    assert {status_of(worker, is_busy=worker.pk % 2 == 0) for worker in workers} == set(
+        DeviceStatus
+    )
     # read with the row or by a query of its own
-    alone = {each.pk: each.shut_out_at for each in Worker.objects.all()}
-    assert alone == {each.pk: each.shut_out_at for each in workers}
-    scripts = {each.pk for each in workers if each.takes_scripts}
+    alone = {worker.pk: worker.shut_out_at for worker in Worker.objects.all()}
+    assert alone == {worker.pk: worker.shut_out_at for worker in workers}
+    scripts = {worker.pk for worker in workers if worker.takes_scripts}
     assert scripts == keys(eligibility.scripts_takers())
 
 
@@ -192,6 +194,6 @@ def test_the_form_names_the_status_of_devices_that_start_nothing(client, shut_ou
     make_worker("old", is_enabled=False)
     client.force_login(make_user())
     page = client.get("/tasks/new/").content.decode()
-    for told in (" disabled>desk (shut out)<", " disabled>old (drained)<", ">other (free)<"):
-        assert told in page
+    for option in (" disabled>desk (shut out)<", " disabled>old (drained)<", ">other (free)<"):
+        assert option in page
     assert " disabled>other" not in page

@@ -41,7 +41,7 @@ class Play:
             for attempt in assign_waiting():
                 self.begun.append(attempt)
                 length = datetime.timedelta(seconds=self.lasts_s.get(attempt.task_id, 10))
-                self.agenda.append((self.now + length, lambda each=attempt: self._end(each)))
+                self.agenda.append((self.now + length, lambda attempt=attempt: self._end(attempt)))
             if not self.agenda:
                 return
             self.agenda.sort(key=lambda event: event[0])
@@ -61,7 +61,7 @@ class Play:
         return task
 
     def began_s(self, task: Task) -> float:
-        (attempt,) = (each for each in self.begun if each.task_id == task.pk)
+        (attempt,) = (attempt for attempt in self.begun if attempt.task_id == task.pk)
         return (attempt.created_at - BEGIN).total_seconds()
 
 
@@ -95,7 +95,7 @@ def test_two_users_with_many_tasks_take_turns_until_all_have_run(play):
         begun = Counter(owners[:length])
         assert abs(begun[alice.pk] - begun[bob.pk]) <= 1
     for pk, tasks in own.items():
-        assert [each.task_id for each in play.begun if each.task.owner_id == pk] == tasks
+        assert [attempt.task_id for attempt in play.begun if attempt.task.owner_id == pk] == tasks
 
 
 def test_one_with_long_tasks_and_one_with_short_ones_get_the_same_time(play):
@@ -170,21 +170,21 @@ def test_the_wait_that_is_told_is_the_wait_that_comes(play):
     alice, bob = make_user("alice"), make_user("bob")
     for _ in range(3):
         play.send(bob, worker, lasts_s=60)
-    told = dict[int, tuple[int, float]]()
+    estimates = dict[int, tuple[int, float]]()
 
     def ask() -> None:
         here = Worker.objects.get()
         tasks = [play.send(user, here, lasts_s=60) for user in (bob, bob, alice, bob, alice)]
         for task in tasks:
             facts = facts_of(task, reader=alice)
-            told[task.pk] = (facts.position, facts.wait.p50_s)
+            estimates[task.pk] = (facts.position, facts.wait.p50_s)
 
     # the fourth of bob's runs then, for 20 s of 60
     play.at(0, lambda: play.send(bob, Worker.objects.get(), lasts_s=60))
     play.at(200, ask)
     play.to_the_end()
-    came = [each.task_id for each in play.begun][-5:]
-    assert [told[pk][0] for pk in came] == [1, 2, 3, 4, 5]
+    came = [attempt.task_id for attempt in play.begun][-5:]
+    assert [estimates[pk][0] for pk in came] == [1, 2, 3, 4, 5]
     waits = [play.began_s(Task.objects.get(pk=pk)) - 200 for pk in came]
-    assert [told[pk][1] for pk in came] == pytest.approx(waits, abs=0.1)
+    assert [estimates[pk][1] for pk in came] == pytest.approx(waits, abs=0.1)
     assert waits == [40, 100, 160, 220, 280]

@@ -15,7 +15,6 @@ from tasks.models import Attempt, Task
 from tasks.submission import submit
 from tasks.tests.make import (
     FILES,
-    asked,
     data_file,
     make_attempt,
     make_task,
@@ -24,6 +23,7 @@ from tasks.tests.make import (
     model_file,
     reported,
     stored,
+    task_request,
 )
 from webprofile.storage import storage as object_store
 
@@ -47,16 +47,16 @@ def put(target, content):
 
 
 def test_storage_refuses_more_than_was_announced_and_other_places(client, alice, storage):
-    first, second = post(client, "/api/v1/tasks/", asked()).json()["uploads"]
+    first, second = post(client, "/api/v1/tasks/", task_request()).json()["uploads"]
     assert put(first, b"a longer model").status_code == 403
     other = first["url"].replace(f"/{first['file']}?", f"/{second['file']}?")
     assert httpx2.put(other, content=b"a model", headers=first["headers"]).status_code == 403
 
 
 def test_a_download_keeps_the_name_it_was_uploaded_with(client, alice, storage):
-    files = asked()["files"]
+    files = task_request()["files"]
     files[0]["name"] = '模型 "quo" 😀.mge'
-    made = post(client, "/api/v1/tasks/", asked(files=files)).json()
+    made = post(client, "/api/v1/tasks/", task_request(files=files)).json()
     for target, content in zip(made["uploads"], FILES.values(), strict=True):
         put(target, content)
     post(client, f"/api/v1/tasks/{made['id']}/submit/")
@@ -67,14 +67,14 @@ def test_a_download_keeps_the_name_it_was_uploaded_with(client, alice, storage):
 
 
 def test_a_broken_upload_can_be_abandoned(client, alice, storage):
-    made = post(client, "/api/v1/tasks/", asked()).json()
+    made = post(client, "/api/v1/tasks/", task_request()).json()
     assert post(client, f"/api/v1/tasks/{made['id']}/cancel/").json()["status"] == "cancelled"
     assert post(client, f"/api/v1/tasks/{made['id']}/submit/").json()["code"] == "not_initiated"
     assert post(client, f"/api/v1/tasks/{made['id']}/uploads/").json()["code"] == "not_initiated"
 
 
 def test_what_an_abandoned_upload_left_in_storage_is_deleted(client, alice, storage):
-    made = post(client, "/api/v1/tasks/", asked()).json()
+    made = post(client, "/api/v1/tasks/", task_request()).json()
     put(made["uploads"][0], FILES["net.mge"])
     key = Task.objects.get(pk=made["id"]).files.first().object_key
     assert object_store.head(key)
@@ -86,18 +86,21 @@ def test_what_an_abandoned_upload_left_in_storage_is_deleted(client, alice, stor
 
 def test_storage_that_does_not_answer_is_named(client, alice, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
-    made = post(client, "/api/v1/tasks/", asked()).json()
+    made = post(client, "/api/v1/tasks/", task_request()).json()
     answer = post(client, f"/api/v1/tasks/{made['id']}/submit/")
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
 
 
 def test_a_refused_request_names_field_and_cause(client, alice):
-    answer = post(client, "/api/v1/tasks/", asked(options={"iter": 0}))
+    answer = post(client, "/api/v1/tasks/", task_request(options={"iter": 0}))
     assert answer.status_code == 422
-    told = answer.json()
-    assert (told["code"], told["field"]) == ("option_too_small", "iter")
-    assert told["detail"] == "iter must be at least 1."
-    assert post(client, "/api/v1/tasks/", asked(worker=10**6)).json()["code"] == "worker_unknown"
+    problem = answer.json()
+    assert (problem["code"], problem["field"]) == ("option_too_small", "iter")
+    assert problem["detail"] == "iter must be at least 1."
+    assert (
+        post(client, "/api/v1/tasks/", task_request(worker=10**6)).json()["code"]
+        == "worker_unknown"
+    )
 
 
 def test_the_list_shows_the_columns_of_the_guide(client, alice):
@@ -159,8 +162,8 @@ def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
     assert ">Pass 3 of 7<" in page
     assert ">3 min 12 s<" in page
     answer = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()
-    (told,) = answer["attempts"]
-    assert (told["passes"], told["passes_done"]) == (7, 2)
+    (attempt_json,) = answer["attempts"]
+    assert (attempt_json["passes"], attempt_json["passes_done"]) == (7, 2)
 
 
 def test_an_agent_that_counts_no_passes_leaves_the_page_without_their_number(client, alice):

@@ -160,10 +160,10 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
         model_file(kind="option", name="cache.bin", option=name)
         for name in ("fast_run_algo_policy",)
     ]
-    each = len(json.dumps(mark, ensure_ascii=False).encode()) - 2
+    character_bytes = len(json.dumps(mark, ensure_ascii=False).encode()) - 2
     most = settings.DATA_FILES_LIMIT
-    count = min(most - 1, TEXT_LIMIT_BYTES // (each * LONGEST_NAME + 4))
-    left = TEXT_LIMIT_BYTES - count * (each * (LONGEST_NAME - 2) + 4)
+    count = min(most - 1, TEXT_LIMIT_BYTES // (character_bytes * LONGEST_NAME + 4))
+    left = TEXT_LIMIT_BYTES - count * (character_bytes * (LONGEST_NAME - 2) + 4)
     rest = [f"r{number}" for number in range(most - count)]
     inputs = [InputRequest(name, shape=(2**20,) + (1,) * 6, dtype="float32") for name in rest]
     left -= sum(len(name) + 2 + 2 for name in rest)
@@ -180,7 +180,9 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
     task.files.update(sha256="a" * 64, size_bytes=2**40)
     submit.submit_task(task, stored(task))
     attempt = make_attempt(task)
-    (order,) = [each for each in gateway.desired_state(attempt.worker_id) if each.type == "start"]
+    (order,) = [
+        message for message in gateway.desired_state(attempt.worker_id) if message.type == "start"
+    ]
     frame = encode(order).encode()
     assert len(frame) < MAX_FRAME_BYTES
     # far enough from nothing: the limits are used up

@@ -184,8 +184,8 @@ def test_a_run_that_somebody_or_the_agent_itself_stopped_is_tried_again_at_once(
 
 def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
     attempt = make_attempt()
-    said = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
-    report = finished(attempt, exit_code=134, detail="SIGABRT", log_end=said)
+    output = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
+    report = finished(attempt, exit_code=134, detail="SIGABRT", log_end=output)
     reported(attempt, report)
     attempt.task.refresh_from_db()
     assert (attempt.task.reason, attempt.task.detail) == ("model_invalid", "no model")

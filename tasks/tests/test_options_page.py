@@ -148,8 +148,10 @@ def test_the_form_is_told_in_words_what_the_chosen_runtime_cannot_do(client, abl
 
 
 def test_the_runtimes_of_the_test_differ():
-    found = {frozenset(n for n, o in OPTIONS.items() if unavailable(o, able)) for able in RUNTIMES}
-    assert len(found) == len(RUNTIMES)
+    unavailable_sets = {
+        frozenset(n for n, o in OPTIONS.items() if unavailable(o, able)) for able in RUNTIMES
+    }
+    assert len(unavailable_sets) == len(RUNTIMES)
     codes = {unavailable(o, able) for o in OPTIONS.values() for able in RUNTIMES}
     assert codes == {"", "never", "wheel", "flag", "cuda", "tensorrt", "opencl", "amd", "library"}
 

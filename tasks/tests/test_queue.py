@@ -198,14 +198,14 @@ def test_the_form_tells_of_the_queue_of_the_chosen_device(client, alice, bob):
     start(make_waiting_task(bob, worker))
     make_waiting_task(bob, worker)
     client.force_login(alice)
-    asked = {"worker": worker.pk, "runtime": "1.13.0", "priority": "0"}
-    text = client.get("/tasks/outlook/", asked).content.decode()
+    query = {"worker": worker.pk, "runtime": "1.13.0", "priority": "0"}
+    text = client.get("/tasks/outlook/", query).content.decode()
     assert "desk is busy; this task is the next." in text
     assert "another user’s task" in text or "another user&#x27;s task" in text
     assert "Expected start: in about " in text
     client.force_login(bob)
     assert (
-        "task goes before this one on desk" in client.get("/tasks/outlook/", asked).content.decode()
+        "task goes before this one on desk" in client.get("/tasks/outlook/", query).content.decode()
     )
 
 
@@ -231,7 +231,7 @@ def test_the_form_tells_that_the_limit_is_reached(client):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "query",
     [
         {},
         {"worker": "x"},
@@ -241,10 +241,10 @@ def test_the_form_tells_that_the_limit_is_reached(client):
         {"any": "1", "versions": ">=" * 500, "pool": "x" * 5000},
     ],
 )
-def test_nonsense_makes_no_error(client, alice, asked):
+def test_nonsense_makes_no_error(client, alice, query):
     make_worker()
     client.force_login(alice)
-    assert client.get("/tasks/outlook/", asked).status_code == 200
+    assert client.get("/tasks/outlook/", query).status_code == 200
 
 
 def test_the_form_tells_that_a_version_cannot_be_used_there(client, alice):

@@ -68,7 +68,7 @@ def test_each_reason_why_a_task_waits_has_its_sentence(alice):
     assert causes(task) == ["retired", "version_gone"]
 
 
-def told(task: Task, reader) -> list[str]:
+def cause_texts(task: Task, reader) -> list[str]:
     return [cause_words(cause) for cause in facts_of(task, reader=reader).causes]
 
 
@@ -81,8 +81,8 @@ def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
     revoke_worker(worker, by=root)
     # its last heartbeat is a moment old: it still counts as online
     assert causes(task) == ["shut_out"]
-    assert "shut out since" in told(task, alice)[0]
-    assert "its token was revoked" in told(task, alice)[0]
+    assert "shut out since" in cause_texts(task, alice)[0]
+    assert "its token was revoked" in cause_texts(task, alice)[0]
     assert facts_of(task, reader=alice).wait is None
     assert assign_waiting() == []
     with pytest.raises(DomainError, match="target_away"):
@@ -99,7 +99,7 @@ def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
     make_worker("secret", labels={"chip": "A"}, online=False, is_public=False)
     go_offline(task.worker)
     assert causes(task) == ["offline", "matches_away"]
-    text = told(task, alice)[1]
+    text = cause_texts(task, alice)[1]
     assert "No device that matches takes tasks at the moment" in text
     assert "big (offline), small (never connected)" in text
     assert "secret" not in text
@@ -110,7 +110,7 @@ def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
     Task.objects.update(options={"cuda": True})
     task.refresh_from_db()
     assert causes(task) == ["offline", "no_fit"]
-    assert "cannot do all" in told(task, alice)[1]
+    assert "cannot do all" in cause_texts(task, alice)[1]
     # labels were changed since
     Worker.objects.update(labels={})
     assert causes(task) == ["offline", "no_match"]
@@ -120,9 +120,9 @@ def test_an_administrator_is_told_that_the_owner_may_not_use_a_device(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
     change(worker, is_public=False)
-    assert told(task, alice) == ["You may not use desk any more."]
+    assert cause_texts(task, alice) == ["You may not use desk any more."]
     root = make_user("root", is_staff=True)
-    assert told(task, root) == ["The task’s owner may not use desk any more."]
+    assert cause_texts(task, root) == ["The task’s owner may not use desk any more."]
 
 
 def test_a_health_check_is_not_told_to_wait_for_the_end_of_what_it_is_to_end(alice):
@@ -140,7 +140,7 @@ def test_why_a_device_is_held_back_is_told_in_the_readers_language(alice):
         worker=worker, runtime_version="1.13.0", cause="schedule", result="failed", reason="crashed"
     )
     with translation.override("zh-hans"):
-        (words,) = told(task, alice)
+        (words,) = cause_texts(task, alice)
         assert "It is ill." not in words
         assert str(wording_of("crashed").title) in words
         with pytest.raises(DomainError) as refused:

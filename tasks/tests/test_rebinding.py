@@ -88,7 +88,7 @@ def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
     private = make_worker("private", is_public=False, labels={"chip": "B"})
     assert assign_waiting([private.pk]) == []
     Grant.objects.create(worker=private, user=alice)
-    assert [each.task_id for each in assign_waiting([private.pk])] == [granted.pk]
+    assert [attempt.task_id for attempt in assign_waiting([private.pk])] == [granted.pk]
 
 
 @pytest.mark.parametrize(
@@ -290,11 +290,11 @@ def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair
     looked, looks = assignment._with_free_slots, []
 
     def slow_look(workers):
-        found = looked(workers)
-        looks.append(found)
+        free = looked(workers)
+        looks.append(free)
         if len(looks) == 2:  # the one before taking over
             occupy(there.worker, task.owner)
-        return found
+        return free
 
     monkeypatch.setattr(assignment, "_with_free_slots", slow_look)
     assert assignment.assign_waiting([there.worker.pk]) == []

@@ -57,7 +57,7 @@ def test_what_another_attempt_has_taken_stays_given_up():
     (second,) = assign_waiting()
     come_back(attempt)
     assert attempt.end_reason == "lease_expired"
-    assert [each.pk for each in attempt.task.attempts.filter(ended_at=None)] == [second.pk]
+    assert [live.pk for live in attempt.task.attempts.filter(ended_at=None)] == [second.pk]
     attempts.lose_attempt(second, reason="lease_expired")
     come_back(attempt)
     assert attempt.end_reason == "lease_expired"
@@ -74,7 +74,7 @@ def test_a_device_that_has_begun_another_task_does_not_get_the_former_one_back()
     attempt = lost_attempt()
     cancel_task(attempt.task)
     other = make_waiting_task(worker=attempt.worker)
-    assert [each.task_id for each in assign_waiting()] == [other.pk]
+    assert [assigned.task_id for assigned in assign_waiting()] == [other.pk]
     come_back(attempt)
     assert attempt.end_reason == "lease_expired"
 

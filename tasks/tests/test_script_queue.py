@@ -87,7 +87,7 @@ def test_a_script_does_not_start_where_it_was_forbidden_meanwhile_and_its_page_s
     worker = make_script_worker("lab")
     task, model = make_script_task(alice, worker), make_waiting_task(alice, worker)
     Worker.objects.update(**columns)
-    assert [each.task_id for each in assign_waiting()] == [model.pk]
+    assert [attempt.task_id for attempt in assign_waiting()] == [model.pk]
     assert causes(task) == [code]
     facts = facts_of(task, reader=alice)
     assert queue_rows(facts)["is_stuck"]
@@ -96,7 +96,7 @@ def test_a_script_does_not_start_where_it_was_forbidden_meanwhile_and_its_page_s
     with translation.override("zh-hans"):
         assert "lab" in cause_words(facts.causes[0])
     Worker.objects.update(allows_scripts=True, offers_scripts=True, slots=2)
-    assert [each.task_id for each in assign_waiting()] == [task.pk]
+    assert [attempt.task_id for attempt in assign_waiting()] == [task.pk]
 
 
 def test_a_script_waits_for_a_version_that_is_a_python_package(alice):
@@ -166,15 +166,15 @@ def test_any_device_means_one_that_runs_scripts(alice):
 
 def test_without_such_a_device_the_refusal_says_so(alice):
     make_worker("box", labels={"chip": "A"})
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         any_script(alice, labels={"chip": "A"})
-    assert told.value.code == "target_no_scripts"
-    assert "runs scripts" in word(told.value)
+    assert excinfo.value.code == "target_no_scripts"
+    assert "runs scripts" in word(excinfo.value)
     make_script_worker("lab", labels={"chip": "B"})
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         any_script(alice, labels={"chip": "A"})
-    assert told.value.code == "target_label_unmet"
-    assert "box" not in word(told.value)
+    assert excinfo.value.code == "target_label_unmet"
+    assert "box" not in word(excinfo.value)
 
 
 def test_a_script_for_any_device_leaves_one_that_forbids_it(alice):
@@ -204,9 +204,9 @@ def test_a_free_device_takes_over_only_what_it_may_run(alice):
 
 def test_a_waiting_script_is_moved_to_where_it_may_run_alone(alice):
     task = make_script_task(alice, make_script_worker("a"))
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         move_task(task, to=make_worker("b"))
-    assert told.value.code == "scripts_not_allowed"
+    assert excinfo.value.code == "scripts_not_allowed"
     move_task(task, to=make_script_worker("c"))
     task.refresh_from_db()
     assert task.worker.name == "c"

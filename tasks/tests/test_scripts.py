@@ -53,10 +53,10 @@ def alice(client):
 
 
 def refusal(**changes) -> DomainError:
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         make_script_task(waits=False, **changes)
-    assert str(word(told.value))
-    return told.value
+    assert str(word(excinfo.value))
+    return excinfo.value
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_what_a_script_cannot_come_with_is_refused_by_name(changes, code, field)
     ],
 )
 def test_how_a_script_cannot_be_called_is_told_at_its_field(given, code, field):
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         read_script({"entry": "", **given})
-    assert (told.value.code, told.value.field) == (code, field)
+    assert (excinfo.value.code, excinfo.value.field) == (code, field)
     with translation.override("zh-hans"):
-        assert str(word(told.value))
+        assert str(word(excinfo.value))
 
 
 def test_arguments_are_split_as_a_shell_does_and_nothing_is_expanded():
@@ -116,10 +116,10 @@ def test_arguments_are_split_as_a_shell_does_and_nothing_is_expanded():
 
 @pytest.mark.parametrize("name", ["train.py", "TRAIN.PY", "all.zip"])
 def test_a_program_is_not_taken_for_a_model(name):
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         make_task(files=[model_file(name=name)])
-    assert (told.value.code, told.value.field) == ("model_is_script", "model")
-    assert "“Script”" in word(told.value)
+    assert (excinfo.value.code, excinfo.value.field) == ("model_is_script", "model")
+    assert "“Script”" in word(excinfo.value)
 
 
 def test_a_device_runs_scripts_if_administrator_and_owner_let_it():
@@ -131,10 +131,10 @@ def test_a_device_runs_scripts_if_administrator_and_owner_let_it():
     }
     Runtime.objects.filter(worker=places["script_needs_wheel"]).update(kind="binary")
     for code, worker in places.items():
-        with pytest.raises(DomainError) as told:
+        with pytest.raises(DomainError) as excinfo:
             make_script_task(owner, worker, waits=False)
-        assert told.value.code == code
-        assert worker.name in word(told.value)
+        assert excinfo.value.code == code
+        assert worker.name in word(excinfo.value)
     assert not Task.objects.exists()
     task = make_script_task(owner, make_script_worker("lab"))
     assert (task.kind, task.worker.name, task.model_name) == ("script", "lab", "train.py")
@@ -189,17 +189,17 @@ def test_a_program_keeps_its_name_on_the_device_if_it_is_plain(name, on_device):
     ids=lambda value: "" if isinstance(value, bytes) else value,
 )
 def test_a_file_that_is_no_program_is_told_by_its_first_bytes(name, content, code):
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         check_program(name, content, len(content), entry="main.py")
-    assert told.value.code == code
-    assert name in word(told.value)
+    assert excinfo.value.code == code
+    assert name in word(excinfo.value)
 
 
 def test_a_zip_is_told_which_programs_it_has():
     content = zip_of(**{f"p{number}": "1" for number in range(9)})
-    with pytest.raises(DomainError) as told:
+    with pytest.raises(DomainError) as excinfo:
         check_program("a.zip", content, len(content), entry="main.py")
-    assert "p0.py, p1.py, p2.py, p3.py, p4.py, p5.py, p6.py, p7.py, …" in word(told.value)
+    assert "p0.py, p1.py, p2.py, p3.py, p4.py, p5.py, p6.py, p7.py, …" in word(excinfo.value)
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_zip_beyond_what_is_read_is_left_to_the_device():
 
 def test_a_model_that_reads_as_a_program_is_refused_and_others_are_not():
     for content in (b"#!/usr/bin/env python3\n", PROGRAM, zip_of(main="1")):
-        with pytest.raises(DomainError) as told:
+        with pytest.raises(DomainError) as excinfo:
             check_model("net", content)
-        assert told.value.code == "model_is_script"
+        assert excinfo.value.code == "model_is_script"
     for content in (MODEL, b"hello world", b"packed_model import x", bytes(range(256))):
         check_model("net", content)
 
@@ -236,7 +236,7 @@ def post(client, url, data=None):
     return client.post(url, json.dumps(data or {}), content_type="application/json")
 
 
-def asked(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
+def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
     return {
         "worker": make_script_worker().pk,
         "runtime_version": "1.13.0",
@@ -258,7 +258,7 @@ def sent(client, body, contents) -> dict:
 
 def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage):
     table = announced(b"\x93NUMPY", "table.npy", "data")
-    body = asked()
+    body = script_body()
     body["files"].append(table)
     made = sent(client, body, {"train.py": PROGRAM, "table.npy": b"\x93NUMPY"})
     assert made["answer"].json()["status"] == "waiting", made["answer"].content
@@ -283,7 +283,7 @@ def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage
 def test_a_file_that_is_not_what_it_was_sent_as_is_refused_and_leaves_no_task(
     client, alice, storage, content, name, script, code
 ):
-    made = sent(client, asked(content, name, script=script), {name: content})
+    made = sent(client, script_body(content, name, script=script), {name: content})
     assert made["answer"].json()["code"] == code
     assert f"“{name}”" in made["answer"].json()["detail"]
     assert not Task.objects.exists()
@@ -308,8 +308,10 @@ def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
     draft["worker"] = make_script_worker().pk
     answer = post(client, "/api/v1/tasks/judge/", draft).json()
     assert answer["problems"] == []
-    assert [each["line"] for each in answer["commands"]] == ["python train.py --steps '3 4'"] * 2
-    assert [each["kind"] for each in answer["commands"]] == ["timeline", "memory"]
+    assert [command["line"] for command in answer["commands"]] == [
+        "python train.py --steps '3 4'"
+    ] * 2
+    assert [command["kind"] for command in answer["commands"]] == ["timeline", "memory"]
 
 
 def test_the_form_names_the_limits_that_a_device_has_unless_its_owner_sets_others(client, alice):
@@ -347,9 +349,9 @@ def test_a_script_is_repeated_as_it_was_and_fills_the_form():
     copy, request = rerun_task(task, owner=task.owner)
     assert (copy.script, copy.kind) == (task.script, "script")
     assert request.script == Script(arguments=("--name", "two words"))
-    found = form_data(task)
-    assert found["kind"] == "script"
-    assert found["script"]["arguments"] == "--name 'two words'"
+    form = form_data(task)
+    assert form["kind"] == "script"
+    assert form["script"]["arguments"] == "--name 'two words'"
 
 
 def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():

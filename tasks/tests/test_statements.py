@@ -32,7 +32,7 @@ from agent.protocol import (
 )
 from tasks.dispatch import gateway
 from tasks.models import Task, artifact_key
-from tasks.tests.make import TASKS, asked, make_user, make_worker, upload
+from tasks.tests.make import TASKS, make_user, make_worker, task_request, upload
 from webprofile.storage import storage as object_storage
 from webprofile.tests.documented_api import DocumentedClient
 from workers import tokens
@@ -80,7 +80,7 @@ def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(st
     scopes = AccessToken.Scope.values[:2]
     _, secret = issue_token(make_user(), name="script", scopes=scopes, days=1)
     client = DocumentedClient(headers={"Authorization": f"Bearer {secret}"})
-    body = asked(worker=worker.pk)
+    body = task_request(worker=worker.pk)
     made = client.post(TASKS, body | {"files": body["files"][:1]}, format="json").json()
     upload(made)
     content = (testdata / "profiles" / "tiny.json").read_bytes()
@@ -90,7 +90,7 @@ def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(st
     # what earlier tests left there
     dramatiq.get_broker().flush_all()
 
-    def said(message: Any) -> None:
+    def receive(message: Any) -> None:
         with statements.of(message.type):
             gateway.handle(worker, message, token)
 
@@ -101,13 +101,13 @@ def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(st
         worked_off("dispatch")
     with statements.of("order"):
         (start,) = gateway.desired_state(worker.pk)
-    said(AttemptAccepted(attempt=start.attempt))
-    said(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run"))
-    said(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=7, text="a line\n"))
-    said(AttemptUploads(attempt=start.attempt, files=(offer,)))
+    receive(AttemptAccepted(attempt=start.attempt))
+    receive(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run"))
+    receive(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=7, text="a line\n"))
+    receive(AttemptUploads(attempt=start.attempt, files=(offer,)))
     object_storage.write(artifact_key(str(start.attempt), offer.name), content)
     facts = {"reason": EndReason.EXITED, "exit_code": 0, "files": (offer,)}
-    said(AttemptFinished(attempt=start.attempt, at=0, **facts))
+    receive(AttemptFinished(attempt=start.attempt, at=0, **facts))
     with statements.of("dispatch, nothing waits"):
         worked_off("dispatch")
     with statements.of("result"):

@@ -44,10 +44,10 @@ def submit(*arguments: str, **options) -> str:
 
 
 def refused(*arguments: str, **options) -> CommandError:
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         submit(*arguments, **options)
     assert not Task.objects.exists()
-    return told.value
+    return excinfo.value
 
 
 def test_every_cell_of_the_matrix_waits_with_its_files_in_storage(alice, folder, capsys):
@@ -137,9 +137,9 @@ def test_an_owner_who_is_not_there_or_shut_out_submits_nothing(alice, folder):
 
 def test_storage_that_is_away_stops_the_run_and_leaves_no_half_task(alice, folder, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         submit("-m", "net.mge", "-w", "x86-1", "-r", "3")
-    assert told.value.returncode == 1
+    assert excinfo.value.returncode == 1
     (task,) = Task.objects.all()
     assert task.status == Status.FAILED
 
@@ -175,9 +175,9 @@ def test_it_waits_for_all_and_its_exit_code_tells_whether_all_succeeded(
 
 def test_who_waits_too_long_is_told_so_by_the_exit_code(alice, folder):
     arguments = ("-m", "net.mge", "-w", "x86-1", "--as", alice.email, "--timeout", "0.01")
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         call_command("submit", *arguments)
-    assert told.value.returncode == 4
+    assert excinfo.value.returncode == 4
     assert Task.objects.get().is_live
 
 
@@ -187,9 +187,9 @@ def test_who_stops_waiting_is_told_which_tasks_go_on(alice, folder, monkeypatch,
 
     monkeypatch.setattr(submitting.time, "sleep", stop)
     arguments = ("-m", "net.mge", "-w", "x86-1", "-r", "2", "--as", alice.email)
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         call_command("submit", *arguments)
-    assert told.value.returncode == 130
+    assert excinfo.value.returncode == 130
     first, second = Task.objects.order_by("pk")
     assert (first.is_live, second.is_live) == (True, True)
     shown = capsys.readouterr().err
@@ -208,9 +208,9 @@ def test_who_stops_in_the_middle_of_an_upload_leaves_no_half_task(
         really(key, file)
 
     monkeypatch.setattr(ObjectStorage, "write_from", staticmethod(stop))
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         submit("-m", "net.mge", "-m", "other.mge", "-w", "x86-1")
-    assert told.value.returncode == 130
+    assert excinfo.value.returncode == 130
     first, half = Task.objects.order_by("pk")
     assert (first.is_live, half.status) == (True, Status.FAILED)
     assert f"1 of 2 were submitted; 1 go on: {first.pk}" in capsys.readouterr().err

@@ -90,9 +90,9 @@ def test_a_script_is_submitted_by_arguments(alice, folder):
 def test_what_cannot_be_is_told_at_its_key_before_anything_is_made(
     alice, folder, arguments, message
 ):
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         submit(*arguments)
-    assert message in str(told.value)
+    assert message in str(excinfo.value)
     assert not Task.objects.exists()
 
 
@@ -109,9 +109,9 @@ def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, messa
     (folder / "batch.toml").write_text(f'{text}\nworkers = "lab"\n')
     parser = argparse.ArgumentParser()
     add_batch_arguments(parser)
-    with pytest.raises(BatchError) as told:
+    with pytest.raises(BatchError) as excinfo:
         blocks_asked(parser.parse_args(["batch.toml"]))
-    assert message in dict(told.value.mistakes)[place]
+    assert message in dict(excinfo.value.mistakes)[place]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, messa
 )
 def test_how_a_script_cannot_be_called_is_told_at_its_key(alice, folder, text, message):
     (folder / "batch.toml").write_text(f'scripts = "train.py"\nworkers = "lab"\n{text}\n')
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         submit("batch.toml")
-    assert str(told.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
     assert not Task.objects.exists()
 
 

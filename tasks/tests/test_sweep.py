@@ -144,16 +144,16 @@ def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkey
         reported(attempt, report)
     make_waiting_task()
     Task.objects.update(hinted_at=LONG_AGO)
-    broker, asked = dramatiq.get_broker(), []
+    broker, actors = dramatiq.get_broker(), []
 
     def away(message, **_):
-        asked.append(message.actor_name)
+        actors.append(message.actor_name)
         raise ConnectionError("no broker")
 
     with monkeypatch.context() as patch:
         patch.setattr(broker, "enqueue", away)
         sweep()
-        assert asked == ["dispatch", "build_profile"]
+        assert actors == ["dispatch", "build_profile"]
     broker.flush_all()
     sweep()  # it is back: none of them was forgotten, none has to be waited for
     assert broker.queues[build_profile.queue_name].qsize() == 3

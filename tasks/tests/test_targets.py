@@ -64,7 +64,7 @@ def test_a_private_device_is_chosen_only_for_those_who_may_use_it(alice):
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "parts"),
     [
         ({"labels": {"gpu": "T4"}}, ["no device", "label gpu", "chip"]),
         ({"labels": {"chip": "Z"}}, ["chip=Z", "one (A)", "two (B)"]),
@@ -74,13 +74,13 @@ def test_a_private_device_is_chosen_only_for_those_who_may_use_it(alice):
         ({"versions": ">=2"}, [">=2", "one (1.13.0)", "two (1.13.0)"]),
     ],
 )
-def test_a_refusal_says_what_is_missing_and_who_has_it(alice, target, told):
+def test_a_refusal_says_what_is_missing_and_who_has_it(alice, target, parts):
     one = make_worker("one", labels={"chip": "A"})
     make_worker("two", labels={"chip": "B", "memory": "8"})
     make_worker("hidden", labels={"chip": "Z", "gpu": "T4"}, is_public=False, version="2.0")
     Pool.objects.create(name="lab").workers.add(one)
     text = refused(alice, **target)
-    for part in told:
+    for part in parts:
         assert part.lower() in text.lower()
     assert "hidden" not in text
 
@@ -91,8 +91,8 @@ def test_matching_devices_that_are_away_are_named_with_the_reason(alice):
     make_worker("two", is_enabled=False)
     make_worker("three", held_at=timezone.now())
     text = refused(alice)
-    told = ("one (offline)", "new (never connected)", "two (drained)", "three (held back)")
-    assert all(part in text for part in told)
+    expected = ("one (offline)", "new (never connected)", "two (drained)", "three (held back)")
+    assert all(part in text for part in expected)
 
 
 @pytest.mark.parametrize(

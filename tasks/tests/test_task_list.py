@@ -40,8 +40,8 @@ def shown(client, query="", **params):
 
 def address_of(client, element, address="/tasks/"):
     page = client.get(address).content.decode()
-    found = re.search(rf'id="{element}" href="([^"]+)"', page)
-    return found and found[1].replace("&amp;", "&")
+    match = re.search(rf'id="{element}" href="([^"]+)"', page)
+    return match and match[1].replace("&amp;", "&")
 
 
 FAILED = {"state": "finished", "outcome": "failed"}
@@ -72,9 +72,9 @@ def test_each_word_for_a_status_finds_the_tasks_that_bear_it(client, alice, stat
     ]  # fmt: skip
     for state, outcome in states:
         many(alice, 1, worker=worker, state=state, outcome=outcome)
-    wanted = [task.pk for task in Task.objects.order_by("-pk") if task.status == status]
-    assert wanted
-    assert shown(client, status=status) == wanted
+    expected = [task.pk for task in Task.objects.order_by("-pk") if task.status == status]
+    assert expected
+    assert shown(client, status=status) == expected
 
 
 def test_a_search_looks_into_model_names_and_titles(client, alice):
@@ -166,13 +166,13 @@ def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
 
 def test_several_statuses_come_in_one_order(client, alice):
     worker = make_worker()
-    for each in range(2 * pagination.PAGE_SIZE):
-        many(alice, 1, worker=worker, **(FAILED if each % 3 else DONE))
-    wanted = list(Task.objects.order_by("-pk").values_list("pk", flat=True))
+    for number in range(2 * pagination.PAGE_SIZE):
+        many(alice, 1, worker=worker, **(FAILED if number % 3 else DONE))
+    expected = list(Task.objects.order_by("-pk").values_list("pk", flat=True))
     query = "status=failed&status=succeeded"
-    assert shown(client, query) == wanted[: pagination.PAGE_SIZE]
+    assert shown(client, query) == expected[: pagination.PAGE_SIZE]
     older = address_of(client, "page-next", f"/tasks/?{query}")
-    assert shown(client, older.partition("?")[2]) == wanted[pagination.PAGE_SIZE :]
+    assert shown(client, older.partition("?")[2]) == expected[pagination.PAGE_SIZE :]
 
 
 def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, monkeypatch):
@@ -262,13 +262,13 @@ def test_a_view_of_the_same_name_is_replaced(client, alice):
 
 
 def test_saving_a_view_says_whether_one_of_the_name_was_there(client, alice):
-    def told(query):
+    def message_after(query):
         page = client.post("/tasks/views/", {"name": "mine", "query": query}, follow=True)
         return re.search(r'notice--success" role="status">([^<]+)<', page.content.decode())[1]
 
-    assert told("status=failed") == "The filters were saved as “mine”."
-    assert told("q=net") == "The saved view “mine” was replaced: it has these filters now."
-    assert told("q=net") == "The saved view “mine” has these filters already."
+    assert message_after("status=failed") == "The filters were saved as “mine”."
+    assert message_after("q=net") == "The saved view “mine” was replaced: it has these filters now."
+    assert message_after("q=net") == "The saved view “mine” has these filters already."
 
 
 @pytest.mark.parametrize(

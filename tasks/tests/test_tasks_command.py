@@ -56,9 +56,9 @@ def test_tasks_are_listed_newest_first_by_any_filter(some):
 
 
 def test_a_filter_that_cannot_be_is_told(some):
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as excinfo:
         tasks("list", "--created-after", "yesterday")
-    assert told.value.returncode == 2
+    assert excinfo.value.returncode == 2
 
 
 def test_tasks_are_cancelled_by_numbers_or_filters(some):
@@ -135,10 +135,10 @@ def test_what_cannot_be_repeated_is_named_with_the_reason_and_leaves_no_task(som
     count = Task.objects.count()
     with pytest.raises(CommandError, match="2 of 2"):
         tasks("retry", first.pk, gone.pk, "--yes")
-    told = capsys.readouterr().err
-    assert f"#{first.pk} “net.mge” is not in storage any more" in told  # though its row says so
-    assert f"#{gone.pk} “net.mge” was never uploaded whole" in told
-    assert "choose the file again" in told
+    errors = capsys.readouterr().err
+    assert f"#{first.pk} “net.mge” is not in storage any more" in errors  # though its row says so
+    assert f"#{gone.pk} “net.mge” was never uploaded whole" in errors
+    assert "choose the file again" in errors
     assert Task.objects.count() == count
 
 
@@ -151,11 +151,11 @@ def test_a_repetition_that_breaks_in_any_way_leaves_no_task_behind(
     transition_if(some[0], TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
     some[0].attempts.update(ended_at=some[0].created_at)
 
-    good, asked = object_store.head, []
+    good, keys = object_store.head, []
 
     def break_then(key):
-        asked.append(key)
-        if len(asked) > answers:
+        keys.append(key)
+        if len(keys) > answers:
             raise ValueError("not what the client of storage promises")
         return good(key)
 

@@ -86,7 +86,7 @@ def test_two_free_slots_go_to_two_users():
     first = make_waiting_task(alice, worker)
     make_waiting_task(alice, worker)
     second = make_waiting_task(bob, worker)
-    assert [each.task_id for each in assign_waiting([worker.pk])] == [first.pk, second.pk]
+    assert [attempt.task_id for attempt in assign_waiting([worker.pk])] == [first.pk, second.pk]
 
 
 def test_a_device_that_is_held_back_starts_health_checks_only():
@@ -97,7 +97,7 @@ def test_a_device_that_is_held_back_starts_health_checks_only():
     worker.save()
     assert assign_waiting([worker.pk]) == []
     check = make_waiting_task(owner, worker, purpose=Purpose.HEALTH)
-    assert [each.task_id for each in assign_waiting([worker.pk])] == [check.pk]
+    assert [attempt.task_id for attempt in assign_waiting([worker.pk])] == [check.pk]
 
 
 def test_a_user_whose_grant_was_taken_away_gets_no_slot():
@@ -119,7 +119,7 @@ def test_a_task_that_cannot_be_assigned_keeps_no_other_waiting(monkeypatch):
         return assign_attempt(task, slot=slot)
 
     monkeypatch.setattr("tasks.scheduling.assignment.assign_attempt", assign)
-    assert {each.task_id for each in assign_waiting()} == {next_one.pk, elsewhere.pk}
+    assert {attempt.task_id for attempt in assign_waiting()} == {next_one.pk, elsewhere.pk}
 
 
 def test_the_position_that_is_shown_is_the_order_in_which_tasks_start():
@@ -151,15 +151,15 @@ groups = st.lists(
 @hypothesis_settings(max_examples=150, deadline=None)
 @given(groups, st.lists(st.sampled_from([0.0, 3.0, 10.0, 25.5]), min_size=4, max_size=4))
 def test_counting_the_turns_before_a_task_is_the_same_as_dealing_them(rows, held):
-    found = [
+    queues = [
         UserQueue(tier, owner, number, DAY + datetime.timedelta(hours=hour))
         for tier, owner, number, hour in rows
     ]
     used = {owner: held[owner - 1] for owner in range(1, 5)}
     seen: dict[Turn, int] = {}
-    for place, turn in enumerate(next_turns(found, used, 10.0)):
+    for place, turn in enumerate(next_turns(queues, used, 10.0)):
         own = seen.get(turn, 0)
-        assert count_before(found, used, 10.0, turn=turn, own=own) == place
+        assert count_before(queues, used, 10.0, turn=turn, own=own) == place
         seen[turn] = own + 1
 
 
@@ -206,7 +206,7 @@ def test_the_priority_of_a_waiting_task_can_be_changed_by_its_owner(client):
     for _ in range(2):  # twice is once
         assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 302
     assert task.events.filter(kind="task.prioritized").count() == 1
-    assert [each.task_id for each in assign_waiting()] == [task.pk]
+    assert [attempt.task_id for attempt in assign_waiting()] == [task.pk]
     assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "6"}).status_code == 409
     for nonsense in ("", "1.5", "x", "9" * 40, "100"):
         answer = client.post(f"/tasks/{task.pk}/priority/", {"priority": nonsense})
@@ -244,9 +244,9 @@ def test_the_page_offers_only_priorities_that_the_reader_may_set(client, priorit
     Task.objects.update(priority=priority)
     client.force_login(owner)
     page = client.get(f"/tasks/{task.pk}/").content.decode()
-    found = re.findall(r'name="priority" value="(-?\d+)"', page)
-    assert {int(number) for number in found} == offered
-    for number in found:
+    values = re.findall(r'name="priority" value="(-?\d+)"', page)
+    assert {int(number) for number in values} == offered
+    for number in values:
         assert client.post(f"/tasks/{task.pk}/priority/", {"priority": number}).status_code == 302
     client.force_login(make_user("root", is_staff=True))
     Task.objects.update(priority=priority)

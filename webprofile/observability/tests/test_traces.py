@@ -20,12 +20,12 @@ from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
     TASKS,
-    asked,
     finished,
     make_task,
     make_user,
     make_worker,
     started,
+    task_request,
     upload,
 )
 from webprofile.observability import request_traces, trace_context, tracing
@@ -79,7 +79,7 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
     client.force_login(make_user("alice"))
     now_ms = int(time.time() * 1000)
     made = client.post(
-        TASKS, json.dumps(asked()), content_type="application/json", headers=PARENT
+        TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT
     ).json()
     upload(made)
     phases = f"hash;{now_ms - 5000};{now_ms - 4000},upload;{now_ms - 4000};{now_ms}"
@@ -120,7 +120,7 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
 @pytest.mark.django_db
 def test_a_script_that_names_no_trace_begins_one_with_its_request(client, storage, collected):
     client.force_login(make_user("alice"))
-    made = client.post(TASKS, asked(), content_type="application/json").json()
+    made = client.post(TASKS, task_request(), content_type="application/json").json()
     spans = collected()
     (root,) = spans
     assert (root.name, root.parent) == ("POST /api/v1/tasks/", "")
@@ -132,15 +132,15 @@ def test_a_script_that_names_no_trace_begins_one_with_its_request(client, storag
 def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
     client.force_login(make_user("alice"))
     made = client.post(
-        TASKS, json.dumps(asked()), content_type="application/json", headers=PARENT
+        TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT
     ).json()
     upload(made)
     client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT)
     assign_waiting()
     attempt = Attempt.objects.get()
     gateway.handle(attempt.worker, finished(attempt, exit_code=134))
-    (told,) = (span for span in collected() if span.name == "attempt")
-    assert told.failed
+    (span,) = (span for span in collected() if span.name == "attempt")
+    assert span.failed
 
 
 @pytest.mark.django_db
@@ -210,7 +210,7 @@ def test_reading_a_page_is_no_trace_of_its_own(client, collected):
 @pytest.mark.django_db
 def test_without_traces_what_a_page_says_of_them_is_not_kept(client, storage):
     client.force_login(make_user("alice"))
-    client.post(TASKS, json.dumps(asked()), content_type="application/json", headers=PARENT)
+    client.post(TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT)
     assert Task.objects.get().traceparent == ""
 
 
@@ -264,8 +264,8 @@ def test_nothing_that_sends_traces_is_loaded_unless_it_is_asked_for():
 def test_traces_that_nothing_can_send_are_explained(settings, monkeypatch):
     settings.TRACING = True
     monkeypatch.setattr(trace_context, "is_installed", lambda: False)
-    (told,) = (each for each in run_checks() if each.id == "webprofile.W006")
-    assert "requirements/tracing.txt" in told.hint
+    (warning,) = (check for check in run_checks() if check.id == "webprofile.W006")
+    assert "requirements/tracing.txt" in warning.hint
     trace_context._is_usable.cache_clear()
     assert trace_context.current() == ""  # is no error
     trace_context._is_usable.cache_clear()
