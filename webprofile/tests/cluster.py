@@ -119,8 +119,8 @@ class Cluster:
 
     def state_of(self, task: int) -> str:
         with psycopg.connect(self.environment["DATABASE_URL"]) as database:
-            found = database.execute("SELECT state FROM tasks_task WHERE id = %s", [task])
-            return str(found.fetchone()[0])
+            cursor = database.execute("SELECT state FROM tasks_task WHERE id = %s", [task])
+            return str(cursor.fetchone()[0])
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")

@@ -54,7 +54,9 @@ def check_answer(method: str, path: str, answer: Any) -> None:
     if kind == PROBLEM:
         code = answer.json()["code"]
         named = re.findall("`([^`]+)`", documented["description"])
-        assert any(fnmatchcase(code, each) for each in named), f"{place} {code} not in {named}"
+        assert any(fnmatchcase(code, pattern) for pattern in named), (
+            f"{place} {code} not in {named}"
+        )
 
 
 def operation_of(method: str, path: str) -> Any:

@@ -29,7 +29,7 @@ def _programs(*names: str) -> Callable[[], bool]:
 def find_chromium() -> str | None:
     """The browser's program; distributions disagree about its name."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def _has_chromium() -> bool:
@@ -72,7 +72,7 @@ def missing() -> list[str]:
 
 def packages_of(names: Iterable[str]) -> list[str]:
     """The packages that bring these parts, each once."""
-    return list(dict.fromkeys(each for name in names for each in PARTS[name].packages))
+    return list(dict.fromkeys(package for name in names for package in PARTS[name].packages))
 
 
 def install_command(packages: Iterable[str]) -> str:

@@ -71,8 +71,8 @@ def summary(skipped: Counter[str]) -> list[str]:
     kinds: Counter[str] = Counter()
     for name, number in skipped.items():
         kinds["of MegEngine" if name == MEGENGINE else PARTS[name].tests] += number
-    told = ", ".join(f"{kind} ({number})" for kind, number in kinds.most_common())
-    lines = [f"Tests that did not run: {told}."]
+    kinds_text = ", ".join(f"{kind} ({number})" for kind, number in kinds.most_common())
+    lines = [f"Tests that did not run: {kinds_text}."]
     parts = [name for name in PARTS if name in skipped]
     if parts:
         lines.append(f"For those that need packages of the distribution: {_command(parts)}")

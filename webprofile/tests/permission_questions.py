@@ -30,7 +30,7 @@ class Question:
     def __str__(self) -> str:
         return f"{self.address} {self.body}".strip()
 
-    def asked(self, world: World, person: str, value: Any) -> tuple[str, str, Any]:
+    def request(self, world: World, person: str, value: Any) -> tuple[str, str, Any]:
         """Method, address and body."""
         names = {name: str(key) for name, key in world.own[person].items()}
         names["value"] = str(value)

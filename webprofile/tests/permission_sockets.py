@@ -41,15 +41,17 @@ def heard(
     """What a socket answers to its opening and to what is said then: texts, or the code with which
     it closed. Frames on lines of one text get one answer.
     """
-    asker = world.asked[person]
+    credentials = world.credentials[person]
     headers = [(b"host", b"testserver")]
     # who asks for an agent's socket is a program: pages are refused before anything is looked at
     if origin and address != AGENTS:
         headers.append((b"origin", origin.encode()))
-    if asker.session:
-        headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={asker.session}".encode()))
-    if asker.token:
-        headers.append((b"authorization", f"Bearer {asker.token}".encode()))
+    if credentials.session:
+        headers.append(
+            (b"cookie", f"{settings.SESSION_COOKIE_NAME}={credentials.session}".encode())
+        )
+    if credentials.token:
+        headers.append((b"authorization", f"Bearer {credentials.token}".encode()))
     with override_settings(AGENT_THREADS=0):
         return async_to_sync(_visit)(address, headers, [_opening(address), *says])
 
@@ -68,8 +70,8 @@ def reports(attempt: Any) -> list[str]:
         Heartbeat(sent_at=0, running=frozenset({attempt})),
         end,
     ]
-    first, *more = [encode(each) for each in answered]
-    return ["\n".join([*(encode(each) for each in silent), first]), *more]
+    first, *more = [encode(message) for message in answered]
+    return ["\n".join([*(encode(message) for message in silent), first]), *more]
 
 
 def word_of(answers: list[Any], address: str) -> str:

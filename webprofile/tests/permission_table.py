@@ -76,30 +76,30 @@ def socket_routes() -> list[Route]:
 
 
 def _names(name: str, route: Route, method: str) -> bool:
-    wanted, _, rest = name.rpartition(" ")
-    return wanted in ("", method) and fnmatchcase(route.name, rest)
+    method_name, _, rest = name.rpartition(" ")
+    return method_name in ("", method) and fnmatchcase(route.name, rest)
 
 
 def _value_of(name: str, part: str, values: dict[str, Any]) -> Any:
     for key, value in values.items():
-        pattern, dot, wanted = key.rpartition(".")
-        if dot and wanted == part and fnmatchcase(name, pattern):
+        pattern, dot, key_part = key.rpartition(".")
+        if dot and key_part == part and fnmatchcase(name, pattern):
             return value
     return values[part]
 
 
 def _walk(resolver: Any, prefix: str, spaces: tuple[str, ...]) -> Iterator[Route]:
-    for each in resolver.url_patterns:
-        pattern = prefix + str(each.pattern)
-        if isinstance(each, URLPattern):
-            name = ":".join([*spaces, each.name]) if each.name else pattern
-            view = each.callback
+    for entry in resolver.url_patterns:
+        pattern = prefix + str(entry.pattern)
+        if isinstance(entry, URLPattern):
+            name = ":".join([*spaces, entry.name]) if entry.name else pattern
+            view = entry.callback
             yield Route(
                 name, pattern.replace("/^", "/"), _methods_of(view), not hasattr(view, "cls")
             )
         else:
-            inner = (*spaces, each.namespace) if each.namespace else spaces
-            yield from _walk(each, pattern, inner)
+            inner = (*spaces, entry.namespace) if entry.namespace else spaces
+            yield from _walk(entry, pattern, inner)
 
 
 def _methods_of(view: Any) -> tuple[str, ...]:
@@ -113,10 +113,10 @@ def _methods_of(view: Any) -> tuple[str, ...]:
 
 
 def _sockets(router: Any) -> Iterator[str]:
-    for each in _inside(router, "routes").routes:
-        leaf = _inside(each.callback, "routes", "consumer_class")
+    for route in _inside(router, "routes").routes:
+        leaf = _inside(route.callback, "routes", "consumer_class")
         if hasattr(leaf, "consumer_class"):
-            yield f"/{each.pattern}"
+            yield f"/{route.pattern}"
         else:
             yield from _sockets(leaf)
 

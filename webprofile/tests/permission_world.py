@@ -90,7 +90,7 @@ def secrets_for(person: str, route: str) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Asker:
+class Credentials:
     """`session` is a cookie's value, `token` that of an agent or a script."""
 
     session: str = ""
@@ -116,18 +116,20 @@ class World:
         public = make_worker("commonbox")
         bobs = _make_result(bob)
         self.box: Worker = box
-        self.asked = {
-            "anonymous": Asker(),
-            "owner": Asker(session=_session_of(alice)),
-            "other user": Asker(session=_session_of(bob)),
-            "granted user": Asker(session=_session_of(gina)),
-            "administrator": Asker(session=_session_of(root)),
-            "agent": Asker(token=token),
-            "other agent": Asker(token=other_token),
+        self.credentials = {
+            "anonymous": Credentials(),
+            "owner": Credentials(session=_session_of(alice)),
+            "other user": Credentials(session=_session_of(bob)),
+            "granted user": Credentials(session=_session_of(gina)),
+            "administrator": Credentials(session=_session_of(root)),
+            "agent": Credentials(token=token),
+            "other agent": Credentials(token=other_token),
             # none of the seven: a script of an administrator that may read as a user does
-            "script": Asker(token=issue_token(root, name="reads", scopes=["read"], days=1)[1]),
+            "script": Credentials(
+                token=issue_token(root, name="reads", scopes=["read"], days=1)[1]
+            ),
         }
-        self._clients = {person: Client() for person in self.asked}
+        self._clients = {person: Client() for person in self.credentials}
         self._strict = Client(enforce_csrf_checks=True)
         self.values = _values(alice, box, profile, other) | {"agent-file.name": _release(folder)}
         #: what each has, for questions about something else
@@ -158,12 +160,12 @@ class World:
 
         body: text is a form, anything else JSON; strict: without the page's CSRF token
         """
-        asker = self.asked[person]
+        credentials = self.credentials[person]
         client = self._strict if strict else self._clients[person]
         client.cookies.clear()
-        headers = {"Authorization": f"Bearer {asker.token}"} if asker.token else {}
-        if asker.session:
-            client.cookies[settings.SESSION_COOKIE_NAME] = asker.session
+        headers = {"Authorization": f"Bearer {credentials.token}"} if credentials.token else {}
+        if credentials.session:
+            client.cookies[settings.SESSION_COOKIE_NAME] = credentials.session
         is_form = isinstance(body, str) or (body is None and not address.startswith("/api/"))
         kind = "application/x-www-form-urlencoded" if is_form else "application/json"
         data = (body or "") if is_form else json.dumps(body or {})

@@ -69,8 +69,8 @@ class Site:
     @property
     def account(self) -> dict[str, str]:
         for path in self.home.rglob("demo*.json"):
-            found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-            return found
+            account: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+            return account
         raise AssertionError(self.text)
 
     @property
@@ -97,8 +97,8 @@ class Site:
     def _wait_for(self, pattern: str) -> str:
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline:
-            if found := re.search(pattern, self.text):
-                return found[1].rstrip(",")
+            if match := re.search(pattern, self.text):
+                return match[1].rstrip(",")
             assert self.process.poll() is None, self.text
             time.sleep(0.1)
         raise AssertionError(f"no {pattern!r} in:\n{self.text}")

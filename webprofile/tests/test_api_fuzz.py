@@ -127,15 +127,15 @@ def aim(case, things):
 def _aim_body(body, things):
     for key, value in body.items():
         if key in LISTS and isinstance(value, list):
-            body[key] = [things[LISTS[key]] for each in value if isinstance(each, int)]
+            body[key] = [things[LISTS[key]] for number in value if isinstance(number, int)]
         elif key in KEYS and isinstance(value, int):
             body[key] = things[KEYS[key]]
         elif key == "runtime_version":
             body[key] = "1.13.0"
         elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, dict):
-                    _aim_body(each, things)
+            for item in value:
+                if isinstance(item, dict):
+                    _aim_body(item, things)
 
 
 def has_a_documented_code(context, response, case):
@@ -147,7 +147,7 @@ def has_a_documented_code(context, response, case):
         return  # another check's finding
     code = response.json()["code"]
     named = re.findall("`([^`]+)`", answers[str(response.status_code)]["description"])
-    assert any(fnmatchcase(code, each) for each in named), f"{code} is none of {named}"
+    assert any(fnmatchcase(code, pattern) for pattern in named), f"{code} is none of {named}"
 
 
 @schema.parametrize()

@@ -76,9 +76,11 @@ def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
     first, second, _ = AccessToken.objects.order_by("id")
     AccessToken.objects.filter(pk=first.pk).update(expires_at=timezone.now())
     revoke_token(second, by=second.user)
-    bodies = [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (expired, revoked)]
+    bodies = [
+        problem(bearer(token).get(TASKS), 401, "token_invalid") for token in (expired, revoked)
+    ]
     type(user).objects.filter(pk=user.pk).update(is_active=False)
-    bodies += [problem(bearer(each).get(TASKS), 401, "token_invalid") for each in (live, jwt)]
+    bodies += [problem(bearer(token).get(TASKS), 401, "token_invalid") for token in (live, jwt)]
     assert all(body == bodies[0] for body in bodies)
 
 
@@ -95,8 +97,8 @@ def test_a_scope_is_what_a_token_may_do():
     task = make_task(owner=user)
     reading = bearer(issued(user, "read"))
     assert reading.get(TASKS).status_code == 200
-    told = problem(reading.post(f"{TASKS}{task.pk}/cancel/"), 403, "scope_missing")
-    assert "“write”" in told["detail"]
+    refusal = problem(reading.post(f"{TASKS}{task.pk}/cancel/"), 403, "scope_missing")
+    assert "“write”" in refusal["detail"]
     writing = bearer(issued(user, "write"))
     problem(writing.get(TASKS), 403, "scope_missing")
     assert writing.post(f"{TASKS}{task.pk}/cancel/").status_code == 200
@@ -178,7 +180,7 @@ def test_a_wrong_field_is_named_with_its_place():
     client.force_login(make_user())
     body = {"worker": [1], "files": [{"kind": "model"}, {"kind": "odd", "size_bytes": True}]}
     errors = problem(client.post(TASKS, body), 422, "invalid")["errors"]
-    assert {(each["field"], each["code"]) for each in errors} == {
+    assert {(error["field"], error["code"]) for error in errors} == {
         ("worker", "invalid"),
         ("files.1.kind", "invalid_choice"),
         ("files.1.size_bytes", "invalid"),
@@ -195,21 +197,21 @@ def test_errors_speak_the_readers_language_and_keep_their_code():
 
 def test_a_code_is_explained_at_the_address_that_an_error_names():
     address = APIClient().get(TASKS).json()["type"]
-    found = APIClient().get(address[address.index("/api/") :])
-    assert found.json()["code"] == "not_authenticated"
+    answer = APIClient().get(address[address.index("/api/") :])
+    assert answer.json()["code"] == "not_authenticated"
     listed = APIClient().get("/api/v1/problems/").json()
-    assert found.json() in listed
+    assert answer.json() in listed
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_texts_of_codes_name_what_is_filled_in_and_say_what_it_is(language):
     listed = APIClient().get("/api/v1/problems/", HTTP_ACCEPT_LANGUAGE=language).json()
-    for each in listed:
-        assert "%" not in each["text"], each
-        named = list(dict.fromkeys(re.findall(r"\{(\w+)\}", each["text"])))
-        assert sorted(named) == sorted(value["name"] for value in each["values"]), each
-        assert all(value["meaning"] for value in each["values"]), each
-    by_code = {each["code"]: each for each in listed}
+    for entry in listed:
+        assert "%" not in entry["text"], entry
+        named = list(dict.fromkeys(re.findall(r"\{(\w+)\}", entry["text"])))
+        assert sorted(named) == sorted(value["name"] for value in entry["values"]), entry
+        assert all(value["meaning"] for value in entry["values"]), entry
+    by_code = {entry["code"]: entry for entry in listed}
     assert "{limit_kib} KiB" in by_code["body_too_large"]["text"]
     meant = {
         code: by_code[code]["values"][-1]["meaning"] for code in ("option_excluded", "throttled")
@@ -299,9 +301,9 @@ def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settin
 
         with ThreadPoolExecutor(60) as pool:
             answers = list(pool.map(ask, range(60)))
-        waits = [each for each in answers if each is not True]
+        waits = [wait for wait in answers if wait is not True]
         assert len(waits) == 20
-        assert all(50 < each <= 60 for each in waits)
+        assert all(50 < wait <= 60 for wait in waits)
 
 
 def test_a_window_that_is_over_counts_no_more(settings, monkeypatch):

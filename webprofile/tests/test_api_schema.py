@@ -48,14 +48,14 @@ def operations_of(schema):
 
 def properties_of(schema, path):
     """(where, property) of all objects, however deep."""
-    for name, each in (schema.get("properties") or {}).items():
-        yield f"{path}.{name}", each
-        yield from properties_of(each, f"{path}.{name}")
+    for name, prop in (schema.get("properties") or {}).items():
+        yield f"{path}.{name}", prop
+        yield from properties_of(prop, f"{path}.{name}")
     inner = [schema[key] for key in ("items", "additionalProperties") if schema.get(key)]
-    inner += [each for key in ("oneOf", "anyOf", "allOf") for each in schema.get(key, [])]
-    for each in inner:
-        if isinstance(each, dict):
-            yield from properties_of(each, path)
+    inner += [subschema for key in ("oneOf", "anyOf", "allOf") for subschema in schema.get(key, [])]
+    for subschema in inner:
+        if isinstance(subschema, dict):
+            yield from properties_of(subschema, path)
 
 
 def codes_in(text):
@@ -64,14 +64,14 @@ def codes_in(text):
 
 def test_the_schema_is_valid_and_made_without_a_warning(capsys):
     call_command("spectacular", validate=True, fail_on_warn=True, stdout=io.StringIO())
-    told = capsys.readouterr().err
-    assert "Warning" not in told
-    assert "Error" not in told
+    stderr = capsys.readouterr().err
+    assert "Warning" not in stderr
+    assert "Error" not in stderr
 
 
 def test_the_schema_is_valid_openapi(schema):
     """Also its defaults and examples, which a generated client would send as they are."""
-    assert [str(each) for each in OpenAPIV31SpecValidator(schema).iter_errors()] == []
+    assert [str(error) for error in OpenAPIV31SpecValidator(schema).iter_errors()] == []
 
 
 def test_every_field_parameter_and_answer_is_described(schema):
@@ -79,11 +79,13 @@ def test_every_field_parameter_and_answer_is_described(schema):
     bare = [
         where
         for name, component in components.items()
-        for where, each in properties_of(component, name)
-        if not each.get("description")
+        for where, prop in properties_of(component, name)
+        if not prop.get("description")
     ]
     bare += [
-        name for name, each in components.items() if "enum" not in each and not each["description"]
+        name
+        for name, component in components.items()
+        if "enum" not in component and not component["description"]
     ]
     for method, path, operation in operations_of(schema):
         place = f"{method} {path}"
@@ -97,15 +99,15 @@ def test_numbers_of_time_and_size_say_their_unit(schema):
     # a number whose name is of a quantity carries the unit in its name or in its description
     units = re.compile(r"_(s|ms|us|bytes)$")
     quantity = re.compile(r"(^|_)(time|duration|size|age|latency|memory|timeout|wait|bandwidth)$")
-    told = re.compile(r"\b(bytes|s|ms|µs|of 1|0 to 1)\b|%")
+    described_unit = re.compile(r"\b(bytes|s|ms|µs|of 1|0 to 1)\b|%")
     silent = [
         where
         for name, component in schema["components"]["schemas"].items()
-        for where, each in properties_of(component, name)
-        if each.get("type") in ("number", "integer", ["number", "null"], ["integer", "null"])
+        for where, prop in properties_of(component, name)
+        if prop.get("type") in ("number", "integer", ["number", "null"], ["integer", "null"])
         and quantity.search(where.rpartition(".")[2])
         and not units.search(where)
-        and not told.search(each["description"])
+        and not described_unit.search(prop["description"])
     ]
     assert silent == []
 
@@ -115,10 +117,10 @@ def test_every_operation_names_its_errors_and_each_code_is_explained(schema):
         place = f"{method} {path}"
         answers = operation["responses"]
         is_public = operation.get("security", [{}]) in ([], [{}])
-        wanted = {"400", "404", "406", "429"} | (set() if is_public else {"401", "403"})
+        expected = {"400", "404", "406", "429"} | (set() if is_public else {"401", "403"})
         if "requestBody" in operation:
-            wanted |= {"413", "415", "422"}
-        assert wanted <= answers.keys(), place
+            expected |= {"413", "415", "422"}
+        assert expected <= answers.keys(), place
         for status, answer in answers.items():
             if status < "400":
                 continue
@@ -135,21 +137,21 @@ def test_a_token_does_what_its_scope_says_and_nothing_else(schema):
     root = make_user("root", is_staff=True, is_superuser=True)
     for method, path, operation in operations_of(schema):
         place = f"{method} {path}"
-        said = FOR_PROGRAMS.search(operation["description"])
+        match = FOR_PROGRAMS.search(operation["description"])
         if path.startswith(FOR_ALL):
-            assert said is None, place
+            assert match is None, place
             continue
         if path in OF_PEOPLE:
-            assert said is None, place
+            assert match is None, place
             assert code_of(root, SCOPES, method, path) == "token_not_here", place
             continue
         is_reading = method in SAFE or (method, path) in READING | OF_ITS_OWN
-        wanted = "read" if is_reading else "write"
-        assert said is not None, place
-        assert said[1] == wanted, place
-        others = [scope for scope in SCOPES if scope != wanted]
+        expected_scope = "read" if is_reading else "write"
+        assert match is not None, place
+        assert match[1] == expected_scope, place
+        others = [scope for scope in SCOPES if scope != expected_scope]
         assert code_of(root, others, method, path) == "scope_missing", place
-        allowed = code_of(root, [wanted], method, path)
+        allowed = code_of(root, [expected_scope], method, path)
         assert allowed not in ("scope_missing", "token_not_here"), place
 
 
@@ -159,10 +161,10 @@ def test_every_address_refuses_methods_that_it_does_not_have(schema):
     client.force_login(make_user("root", is_staff=True, is_superuser=True))
     for path, operations in schema["paths"].items():
         for method in {"get", "post", "put", "patch", "delete"} - operations.keys():
-            answer = asked(client, method, path)
+            answer = call_operation(client, method, path)
             place = f"{method} {path}: {answer.status_code}"
             assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed"), place
-            assert {each.upper() for each in operations} <= set(answer["Allow"].split(", ")), place
+            assert {name.upper() for name in operations} <= set(answer["Allow"].split(", ")), place
 
 
 def bearer(text):
@@ -171,7 +173,7 @@ def bearer(text):
     return client
 
 
-def asked(client, method, path):
+def call_operation(client, method, path):
     address = re.sub(r"{(\w+_id|row|number)}", "987654321", path)
     return getattr(client, method)(re.sub(r"{\w+}", "nothing", address), {}, format="json")
 
@@ -180,6 +182,6 @@ def code_of(user, scopes, method, path):
     """The code of the error, or None."""
     AccessToken.objects.all().delete()  # a user may have so many
     secret = issue_token(user, name="script", scopes=scopes, days=1)[1]
-    answer = asked(bearer(secret), method, path)
+    answer = call_operation(bearer(secret), method, path)
     is_problem = answer.headers.get("Content-Type") == "application/problem+json"
     return answer.json()["code"] if is_problem else None

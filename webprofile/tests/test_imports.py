@@ -130,7 +130,9 @@ def test_no_file_imports_itself_by_a_detour():
         return name
 
     graph = {
-        name: {found for each in imports_of(path) if (found := module_of(each)) not in ("", name)}
+        name: {
+            target for module in imports_of(path) if (target := module_of(module)) not in ("", name)
+        }
         for name, path in files.items()
     }
     try:

@@ -33,8 +33,10 @@ def test_every_text_has_its_translation_and_no_placeholder_is_lost():
 
 def texts() -> list[str]:
     """Every Chinese text of the catalogue."""
-    found = [message.string for message in read(ROOT / CATALOGUE) if message.id]
-    return [text for each in found for text in (each if isinstance(each, tuple) else (each,))]
+    strings = [message.string for message in read(ROOT / CATALOGUE) if message.id]
+    return [
+        text for string in strings for text in (string if isinstance(string, tuple) else (string,))
+    ]
 
 
 def test_chinese_sentences_have_no_half_width_marks():
@@ -68,6 +70,6 @@ def test_the_catalogue_holds_exactly_the_texts_of_the_sources(tmp_path):
         check=True,
         capture_output=True,
     )
-    wanted = {(m.context, m.id) for m in read(tmp_path / CATALOGUE) if m.id}
+    expected = {(m.context, m.id) for m in read(tmp_path / CATALOGUE) if m.id}
     there = {(m.context, m.id) for m in read(ROOT / CATALOGUE) if m.id}
-    assert (wanted - there, there - wanted) == (set(), set())
+    assert (expected - there, there - expected) == (set(), set())

@@ -58,8 +58,8 @@ def test_the_end_of_the_output_says_what_did_not_run_and_how_to_get_what_it_need
         "Tests that did not run: in a browser (3), of the sandbox and of scripts (1),"
         " of MegEngine (1)."
     )
-    wanted = "chromium chromium-driver fontconfig fonts-noto-cjk fonts-dejavu-core bubblewrap"
-    assert packages.endswith(f"apt-get install --no-install-recommends {wanted}")
+    names = "chromium chromium-driver fontconfig fonts-noto-cjk fonts-dejavu-core bubblewrap"
+    assert packages.endswith(f"apt-get install --no-install-recommends {names}")
     assert "make runtime" in megengine
 
 

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.django_db
 
 ROUTES = web_routes()
 SOCKETS = socket_routes()
-SOCKETS_OF_BROWSERS = [each for each in SOCKETS if each.name != sockets.AGENTS]
+SOCKETS_OF_BROWSERS = [route for route in SOCKETS if route.name != sockets.AGENTS]
 READ = read_table()
 TABLE = READ.rows
-OF_RESULTS = [each for each in ROUTES if each.parts[:1] in (["task_id"], ["profile_id"])]
+OF_RESULTS = [route for route in ROUTES if route.parts[:1] in (["task_id"], ["profile_id"])]
 #: through the gate: what comes then is about the request itself
 OK = {400, 409, 410, 413, 415, 422, 429}
 SAYS_NOTHING = 405
@@ -71,7 +71,7 @@ def text_of(answer, address):
     return text.replace(unquote(address), "").replace(unquote(address.partition("?")[0]), "")
 
 
-def asked_of(world, route, absent=frozenset()):
+def address_of(world, route, absent=frozenset()):
     query = world.queries.get(route.name, "")
     return f"{route.address(world.values, absent)}?{query}".rstrip("?")
 
@@ -80,22 +80,24 @@ def of_nothing(world, route):
     """Pairs of addresses: of a thing and of one that does not exist, otherwise the same."""
     thing, *others = route.parts or [""]
     for also in {frozenset(), frozenset(others)} if thing else ():
-        yield asked_of(world, route, also), asked_of(world, route, also | {thing})
+        yield address_of(world, route, also), address_of(world, route, also | {thing})
 
 
 def faults(world, route, method, person):
     """What is wrong with the answer to this person, in words; None if there is no such method."""
-    address = asked_of(world, route)
+    address = address_of(world, route)
     answer = world.ask(person, method, address, world.forms.get(route.name))
     if answer.status_code == SAYS_NOTHING:
         return None
     row = row_of(route, method, TABLE)
     assert row, f"{method} {route} is in no row of the table"
     word = word_of(answer, address)
-    found = [f"answers {word} ({answer.status_code})"] if word != row.cells[person] else []
+    problems = [f"answers {word} ({answer.status_code})"] if word != row.cells[person] else []
     text = text_of(answer, address)
-    found += [f"tells of {secret}" for secret in secrets_for(person, route.name) if secret in text]
-    return [f"{method} {person}: {fault}" for fault in found]
+    problems += [
+        f"tells of {secret}" for secret in secrets_for(person, route.name) if secret in text
+    ]
+    return [f"{method} {person}: {fault}" for fault in problems]
 
 
 def betrayals(world, route, method, person):
@@ -103,13 +105,13 @@ def betrayals(world, route, method, person):
     form = world.forms.get(route.name)
     if row_of(route, method, TABLE).cells[person] not in SHUT:
         return []
-    found = []
+    differences = []
     for pair in of_nothing(world, route):
-        answers = [world.ask(person, method, each, form) for each in pair]
-        told = [text_of(*each) for each in zip(answers, pair, strict=True)]
-        if answers[0].status_code != answers[1].status_code or told[0] != told[1]:
-            found.append(f"{method} {person}: tells that there is no {pair[1]}")
-    return found
+        answers = [world.ask(person, method, address, form) for address in pair]
+        texts = [text_of(*arguments) for arguments in zip(answers, pair, strict=True)]
+        if answers[0].status_code != answers[1].status_code or texts[0] != texts[1]:
+            differences.append(f"{method} {person}: tells that there is no {pair[1]}")
+    return differences
 
 
 @pytest.mark.sample
@@ -117,10 +119,10 @@ def betrayals(world, route, method, person):
 def test_a_route_answers_each_person_as_the_table_says(world, route):
     """One request for each person, with the first method that the route has."""
     for method in route.methods:
-        found = [faults(world, route, method, person) for person in PEOPLE]
-        wrong = [fault for each in found for fault in each or []]
+        faults_by_person = [faults(world, route, method, person) for person in PEOPLE]
+        wrong = [fault for person_faults in faults_by_person for fault in person_faults or []]
         assert not wrong, "\n".join(wrong)
-        if any(each is not None for each in found):
+        if any(person_faults is not None for person_faults in faults_by_person):
             return
     pytest.fail("no method says anything")
 
@@ -128,21 +130,21 @@ def test_a_route_answers_each_person_as_the_table_says(world, route):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("route", ROUTES, ids=str)
 def test_every_method_of_a_route_answers_each_person_as_the_table_says(world, route):
-    wrong, said = [], 0
+    wrong, answer_count = [], 0
     for method in route.methods:
         for person in PEOPLE:
-            found = faults(world, route, method, person)
-            if found is not None:
-                said += 1
-                wrong += found + betrayals(world, route, method, person)
-    assert said, "no method says anything"
+            person_faults = faults(world, route, method, person)
+            if person_faults is not None:
+                answer_count += 1
+                wrong += person_faults + betrayals(world, route, method, person)
+    assert answer_count, "no method says anything"
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("route", [each for each in ROUTES if each.is_page], ids=str)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_page], ids=str)
 def test_a_page_answers_no_method_but_those_of_pages(world, route):
-    address, form = asked_of(world, route), world.forms.get(route.name)
+    address, form = address_of(world, route), world.forms.get(route.name)
     for person in PEOPLE:
         statuses = {
             method: world.ask(person, method, address, form).status_code
@@ -157,8 +159,8 @@ def test_a_page_answers_no_method_but_those_of_pages(world, route):
 
 @pytest.mark.parametrize("name", READ_ONLY)
 def test_a_page_without_a_form_takes_none(world, name):
-    (route,) = (each for each in ROUTES if each.name == name)
-    address = asked_of(world, route)
+    (route,) = (route for route in ROUTES if route.name == name)
+    address = address_of(world, route)
     assert world.ask("administrator", "GET", address).status_code in (200, 302)
     assert world.ask("administrator", "POST", address).status_code == SAYS_NOTHING
 
@@ -181,13 +183,13 @@ def heard(world, *args, **more):
 def test_a_socket_answers_each_person_as_the_table_says(world, route):
     row = row_of(route, "", TABLE)
     assert row, f"{route} is in no row of the table"
-    address = asked_of(world, route)
+    address = address_of(world, route)
     for person in PEOPLE:
         answers = heard(world, person, address)
         word = sockets.word_of(answers, address)
         assert (person, word) == (person, row.cells[person])
-        told = [each for each in secrets_for(person, route.name) if each in str(answers)]
-        assert (person, told) == (person, [])
+        leaks = [secret for secret in secrets_for(person, route.name) if secret in str(answers)]
+        assert (person, leaks) == (person, [])
         for _, nothing in of_nothing(world, route) if word in SHUT else ():
             assert answers == heard(world, person, nothing)
 
@@ -195,7 +197,7 @@ def test_a_socket_answers_each_person_as_the_table_says(world, route):
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver.evil.example", ""])
 @pytest.mark.parametrize("route", SOCKETS_OF_BROWSERS, ids=str)
 def test_another_sites_page_gets_no_socket_of_anybody(world, route, origin):
-    address = asked_of(world, route)
+    address = address_of(world, route)
     closed = [heard(world, person, address, origin=origin) for person in PEOPLE]
     assert closed == [[1000]] * len(PEOPLE)
 
@@ -211,14 +213,14 @@ def test_reports_of_anothers_attempt_are_answered_as_of_none_and_change_nothing(
             answers = sockets.heard(world, person, sockets.AGENTS, says=sockets.reports(attempt))
             beat = {"sent_at": 0, "running": [str(attempt)]}
             status = world.ask(person, "POST", "/api/agent/heartbeat/", beat).status_code
-            told = status, [answer.replace(str(attempt), "#") for answer in answers[1:]]
+            reply = status, [answer.replace(str(attempt), "#") for answer in answers[1:]]
             logs = LogChunk.objects.filter(attempt=world.live).count()
-            return told, [*attempt_rows.values_list(), *attempt_rows.values("task__state"), logs]
+            return reply, [*attempt_rows.values_list(), *attempt_rows.values("task__state"), logs]
 
     before = [*attempt_rows.values_list(), *attempt_rows.values("task__state"), 0]
-    told, rows = after("other agent", world.live.pk)
+    reply, rows = after("other agent", world.live.pk)
     assert rows == before
-    assert after("other agent", uuid.uuid4()) == (told, rows)
+    assert after("other agent", uuid.uuid4()) == (reply, rows)
     _, changed = after("agent", world.live.pk)
     assert [was != now for was, now in zip(before, changed, strict=True)] == [True] * 3
 
@@ -229,8 +231,8 @@ def test_a_users_own_results_tell_nothing_of_others(world, route):
     address = f"{route.address(world.others)}?{query}".rstrip("?")
     answer = world.ask("other user", "GET", address)
     text = answer.getvalue().decode(errors="replace")  # some answers are streams
-    told = [each for each in secrets_for("other user", route.name) if each in text]
-    assert told == []
+    leaks = [secret for secret in secrets_for("other user", route.name) if secret in text]
+    assert leaks == []
     assert word_of(answer, address) in ("ok", str(SAYS_NOTHING))
 
 
@@ -240,24 +242,24 @@ def test_a_hidden_thing_is_answered_as_one_that_does_not_exist(world, question):
 
     named = "|".join(re.escape(str(value)) for value in (hidden, absent(hidden)))
 
-    def told(person):
+    def answers_for(person):
         for value in (hidden, absent(hidden)):
-            method, address, body = question.asked(world, person, value)
+            method, address, body = question.request(world, person, value)
             answer = world.ask(person, method, address, body)
             text = re.sub(rf"(?<!\w)({named})(?!\w)", "#", text_of(answer, address))
             yield answer.status_code, text
 
-    of_hidden, of_absent = told("other user")
+    of_hidden, of_absent = answers_for("other user")
     assert of_hidden == of_absent
-    of_seen, of_absent = told(question.sees)
+    of_seen, of_absent = answers_for(question.sees)
     assert of_seen != of_absent
 
 
 @pytest.mark.parametrize(
-    "route", [each for each in ROUTES if each.name.startswith("api:")], ids=str
+    "route", [route for route in ROUTES if route.name.startswith("api:")], ids=str
 )
 def test_a_script_with_the_right_to_read_reads_as_a_user_and_changes_nothing(world, route):
-    address = asked_of(world, route)
+    address = address_of(world, route)
     for method in route.methods:
         cells = row_of(route, method, TABLE).cells
         answer = world.ask("script", method, address)
@@ -268,9 +270,9 @@ def test_a_script_with_the_right_to_read_reads_as_a_user_and_changes_nothing(wor
         assert word in allowed or route.name in FOR_ANY_SCRIPT, (method, word)
 
 
-@pytest.mark.parametrize("route", [each for each in ROUTES if "POST" in each.methods], ids=str)
+@pytest.mark.parametrize("route", [route for route in ROUTES if "POST" in route.methods], ids=str)
 def test_another_sites_page_changes_nothing_with_the_session_of_its_reader(world, route):
-    address = asked_of(world, route)
+    address = address_of(world, route)
     for method in set(route.methods) - {"GET"}:
         answer = world.ask("administrator", method, address, strict=True)
         assert answer.status_code == 403 or route.name in NO_SESSION, (method, answer.status_code)

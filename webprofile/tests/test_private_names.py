@@ -120,7 +120,7 @@ def foreign_private_names(path: str, tree: ast.Module, ours: set[str]) -> Iterat
 
 
 @cache
-def found() -> frozenset[tuple[str, str]]:
+def private_uses() -> frozenset[tuple[str, str]]:
     read = trees()
     ours = {name for tree in read.values() for name in defined(tree)}
     return frozenset(
@@ -131,14 +131,14 @@ def found() -> frozenset[tuple[str, str]]:
 
 
 def test_private_names_of_other_packages_are_used_only_where_a_reason_is_given():
-    used = {(path, name) for path, name in found() if name not in DOCUMENTED}
+    used = {(path, name) for path, name in private_uses() if name not in DOCUMENTED}
     assert sorted(used - set(ALLOWED)) == []
     assert all(ALLOWED.values())
 
 
 def test_no_exception_outlives_its_use():
-    assert sorted(set(ALLOWED) - found()) == []
-    assert sorted(set(DOCUMENTED) - {name for _, name in found()}) == []
+    assert sorted(set(ALLOWED) - private_uses()) == []
+    assert sorted(set(DOCUMENTED) - {name for _, name in private_uses()}) == []
 
 
 @pytest.mark.parametrize(

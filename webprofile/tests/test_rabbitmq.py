@@ -47,9 +47,9 @@ def test_a_task_goes_over_rabbitmq_to_its_profile(rabbit, cluster, visitor):
     assert states[-1] == "succeeded", log
     with redis.Redis(unix_socket_path=str(cluster.site.redis_socket)) as client:
         assert client.keys("*dramatiq*") == [], "Redis carried it"
-    told = cluster.try_manage("doctor").stdout
-    assert "RabbitMQ takes messages and hands them out." in told
-    assert "They listen to the queue and answer." in told
+    output = cluster.try_manage("doctor").stdout
+    assert "RabbitMQ takes messages and hands them out." in output
+    assert "They listen to the queue and answer." in output
 
 
 def test_what_is_sent_while_rabbitmq_is_dead_is_made_up_for_by_the_sweep(rabbit, cluster, visitor):
@@ -59,8 +59,8 @@ def test_what_is_sent_while_rabbitmq_is_dead_is_made_up_for_by_the_sweep(rabbit,
     rabbit.start()
     states, log = watch(visitor, task)
     assert states[-1] == "succeeded", log
-    told = cluster.manage("verify", "--grace-hours", "0").stdout
-    assert told.strip() == "Every promise holds."
+    output = cluster.manage("verify", "--grace-hours", "0").stdout
+    assert output.strip() == "Every promise holds."
 
 
 def test_many_threads_that_send_share_one_connection(rabbit):

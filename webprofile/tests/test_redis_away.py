@@ -127,15 +127,15 @@ async def test_a_thread_tells_many_groups_at_once_and_what_was_closed_is_opened_
         channel = await layer.new_channel()
         await layer.group_add(group, channel)
         hearing.append(asyncio.create_task(layer.receive(channel)))
-    told = {"type": "poke"}
-    await asyncio.to_thread(layer.tell, {"worker.1", "worker.2", "worker.3"}, told)
-    assert await asyncio.wait_for(asyncio.gather(*hearing), 10) == [told, told]
+    message = {"type": "poke"}
+    await asyncio.to_thread(layer.tell, {"worker.1", "worker.2", "worker.3"}, message)
+    assert await asyncio.wait_for(asyncio.gather(*hearing), 10) == [message, message]
     # its connection is gone, and nothing is lost by that alone
     with Redis.from_url(f"redis://127.0.0.1:{redis.port}/0") as other:
         assert other.client_kill_filter(_type="normal", skipme=True)
     again = asyncio.create_task(layer.receive(channel))
-    await asyncio.to_thread(layer.tell, {group}, told)
-    assert await asyncio.wait_for(again, 10) == told
+    await asyncio.to_thread(layer.tell, {group}, message)
+    assert await asyncio.wait_for(again, 10) == message
 
 
 async def test_a_thread_is_not_held_up_by_a_redis_that_is_gone_or_says_nothing(redis, layer):

@@ -30,9 +30,9 @@ def look_in_browser(files: list[tuple[Path, str]]) -> dict[str, dict]:
     script = LOOK % {
         "module": (ROOT / "static" / "js" / "tasks" / "new" / "file_heads.js").as_uri()
     }
-    asked = json.dumps([[str(path), what] for path, what in files])
+    pairs_json = json.dumps([[str(path), what] for path, what in files])
     done = node(
-        ["--input-type=module", "-e", script, asked],
+        ["--input-type=module", "-e", script, pairs_json],
         return_completed_process=True,
         capture_output=True,
         text=True,
@@ -81,20 +81,20 @@ def test_the_form_refuses_the_same_data_files_as_the_server(testdata, tmp_path):
     pictures = ("a.ppm", "deep.ppm", "cut.pgm", "comments.pgm")
     paths += [tmp_path / name for name in ("fortran.npy", *texts, *pictures)]
     for kind in ("wheel", "binary"):
-        found = look_in_browser([(path, kind) for path in paths])
+        heads = look_in_browser([(path, kind) for path in paths])
         for path in paths:
-            seen, known = found[str(path)], on_the_server(path, kind)
+            seen, known = heads[str(path)], on_the_server(path, kind)
             assert {key: seen.get(key) for key in known} == known, path.name
-    assert found[str(tmp_path / "fortran.npy")]["isFortran"] is True
+    assert heads[str(tmp_path / "fortran.npy")]["isFortran"] is True
 
 
 def test_the_form_takes_every_model_and_refuses_what_is_none_for_sure(testdata):
     models = sorted((testdata / "models").glob("*.mge"))
     others = [testdata / case["file"] for case in _bad_models(testdata)]
-    found = look_in_browser([(path, "model") for path in (*models, *others)])
+    problems = look_in_browser([(path, "model") for path in (*models, *others)])
     assert models
-    assert {path.name: found[str(path)] for path in models if found[str(path)]} == {}
-    refused = {path.name for path in others if found[str(path)]}
+    assert {path.name: problems[str(path)] for path in models if problems[str(path)]} == {}
+    refused = {path.name for path in others if problems[str(path)]}
     assert "png.mge" in refused
     for path in others:
         if path.name not in refused and path.stat().st_size:

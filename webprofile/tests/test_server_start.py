@@ -24,9 +24,9 @@ def test_nobody_waits_for_clients_of_storage_or_for_a_walk_through_all_that_is_l
         [sys.executable, "-c", _LOOK], env=environment, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["clients"] == 2
-    assert found["spared"] > 100 * found["walked"]
+    figures = json.loads(done.stdout)
+    assert figures["clients"] == 2
+    assert figures["spared"] > 100 * figures["walked"]
 
 
 _HEAVY = ("boto3", "drf_spectacular.views", "numpy", "prometheus_client", "redis", "requests")

@@ -26,7 +26,7 @@ def test_the_settings_as_they_are_go_together():
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "check_id"),
     [
         ({"S3_SECRET_ACCESS_KEY": ""}, "webprofile.E001"),
         ({"ACCOUNT_EMAIL_VERIFICATION": "mandatory"}, "webprofile.W001"),
@@ -40,10 +40,10 @@ def test_the_settings_as_they_are_go_together():
         ({"BROKER_URL": "kafka://mq.example.org"}, "webprofile.E011"),
     ],
 )
-def test_a_wrong_combination_is_named(settings, changes, found):
+def test_a_wrong_combination_is_named(settings, changes, check_id):
     for name, value in changes.items():
         setattr(settings, name, value)
-    assert [message.id for message in check_settings()] == [found]
+    assert [message.id for message in check_settings()] == [check_id]
 
 
 def test_a_sqlite_that_cannot_move_tasks_is_named_and_postgresql_needs_none(settings, monkeypatch):
@@ -88,7 +88,7 @@ def test_settings_of_production_go_together(production):
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "check_id"),
     [
         ({"HAS_MAIL_SERVER": False}, "webprofile.W004"),
         ({"S3_PUBLIC_ENDPOINT_URL": "https://127.0.0.1:9000"}, "webprofile.E012"),
@@ -96,10 +96,10 @@ def test_settings_of_production_go_together(production):
         ({"S3_PUBLIC_ENDPOINT_URL": "http://s3.example.org"}, "webprofile.E013"),
     ],
 )
-def test_what_production_may_not_do_without_is_named(production, changes, found):
+def test_what_production_may_not_do_without_is_named(production, changes, check_id):
     for name, value in changes.items():
         setattr(production, name, value)
-    assert [message.id for message in check_production()] == [found]
+    assert [message.id for message in check_production()] == [check_id]
 
 
 def test_a_database_for_one_machine_is_named(production, monkeypatch):

@@ -76,7 +76,7 @@ async def refused(address, path, headers, origin):
         return error.response.status_code
 
 
-async def said(address, path, headers, frames, **more):
+async def close_code(address, path, headers, frames, **more):
     """The code with which the socket was closed; None if it was not."""
     async with connect(f"ws://{address}{path}", additional_headers=headers, **more) as socket:
         try:
@@ -123,23 +123,23 @@ async def test_what_is_too_much_closes_the_socket_and_is_no_error(server):
                       "memory_bytes": 1},
         }
     )  # fmt: skip
-    assert await said(address, "/ws/agent/", agent, [hello, *[beat] * 40]) == 4429
-    assert await said(address, "/ws/agent/", agent, ["x" * 70_000]) == 1009
-    assert await said(address, "/ws/agent/", agent, [b"\x00binary"]) == 4400
-    assert await said(address, "/ws/agent/", agent, ["[" * 60_000]) == 4400
-    assert await said(address, "/ws/tasks/", browser, ["{}"] * 30, **own) == 4429
-    assert await said(address, "/ws/tasks/", browser, ["x" * 2_000], **own) == 4400
-    assert await said(address, "/ws/tasks/", browser, [b"\x00binary"], **own) == 4400
+    assert await close_code(address, "/ws/agent/", agent, [hello, *[beat] * 40]) == 4429
+    assert await close_code(address, "/ws/agent/", agent, ["x" * 70_000]) == 1009
+    assert await close_code(address, "/ws/agent/", agent, [b"\x00binary"]) == 4400
+    assert await close_code(address, "/ws/agent/", agent, ["[" * 60_000]) == 4400
+    assert await close_code(address, "/ws/tasks/", browser, ["{}"] * 30, **own) == 4429
+    assert await close_code(address, "/ws/tasks/", browser, ["x" * 2_000], **own) == 4400
+    assert await close_code(address, "/ws/tasks/", browser, [b"\x00binary"], **own) == 4400
     odd = ["no json", "[" * 900, '{"after": 1e999}', '{"after": 99999999999999999999}']
-    assert await said(address, "/ws/tasks/", browser, odd, **own) is None
+    assert await close_code(address, "/ws/tasks/", browser, odd, **own) is None
     open_ones = [
         await connect(f"ws://{address}/ws/tasks/", additional_headers=browser, **own)
         for _ in range(3)
     ]
-    assert await said(address, "/ws/tasks/", browser, [], **own) == 4429
-    for each in open_ones:
-        await each.close()
-    assert await said(address, "/ws/tasks/", browser, [], **own) is None
+    assert await close_code(address, "/ws/tasks/", browser, [], **own) == 4429
+    for socket in open_ones:
+        await socket.close()
+    assert await close_code(address, "/ws/tasks/", browser, [], **own) is None
     words = log.read_text()
     assert "Traceback" not in words, words[words.find("Traceback") - 500 :][:4000]
 

@@ -39,7 +39,7 @@ def test_no_file_names_the_data_that_once_lay_beside_the_repository() -> None:
     naming = []
     for path in tracked():
         text = path.read_bytes().decode("utf-8", "ignore")
-        naming += [f"{path.relative_to(ROOT)}: {found[0]}" for found in OUTSIDE.finditer(text)]
+        naming += [f"{path.relative_to(ROOT)}: {match[0]}" for match in OUTSIDE.finditer(text)]
     assert naming == []
 
 
@@ -71,7 +71,7 @@ def test_what_is_written_is_compressed_only_where_that_helps(tmp_path, monkeypat
 def test_models_of_the_repository_come_from_their_seeds(megengine_python, tmp_path) -> None:
     names = ("tiny", "tiny_fbs1", "no_op", "two_inputs", "dynamic_shape", "hostile_names")
     for entry in making.make_models(megengine_python, names, tmp_path):
-        for file in (entry["file"], *(each["file"] for each in entry["inputs"])):
+        for file in (entry["file"], *(array["file"] for array in entry["inputs"])):
             assert (tmp_path / file).read_bytes() == making.read(file), file
 
 

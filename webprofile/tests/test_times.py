@@ -21,13 +21,13 @@ LOCAL = ("date:", "time:")
 
 def printed_moments(text: str) -> list[str]:
     """The places that print a moment without the tag `moment`, and with no filter for dates."""
-    found = []
+    places = []
     for printed in re.findall(r"\{\{\s*(.*?)\s*\}\}", text):
         path, *filters = (part.strip() for part in printed.split("|"))
-        is_told = any(each.startswith(LOCAL) for each in filters)
+        is_told = any(name.startswith(LOCAL) for name in filters)
         if path.rpartition(".")[2] in MOMENTS and not is_told:
-            found.append(printed)
-    return found
+            places.append(printed)
+    return places
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)

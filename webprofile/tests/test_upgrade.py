@@ -85,19 +85,23 @@ def recorded_database(folder: Path) -> Iterator[None]:
 
 def schema() -> dict[str, tuple[set, set]]:
     """Columns and constraints of each table; names of constraints may differ."""
-    found = {}
+    tables = {}
     with connection.cursor() as cursor:
         for table in connection.introspection.get_table_list(cursor):
             columns = connection.introspection.get_table_description(cursor, table.name)
             constraints = connection.introspection.get_constraints(cursor, table.name)
-            found[table.name] = (
+            tables[table.name] = (
                 {(column.name, column.type_code, column.null_ok) for column in columns},
                 {
-                    (tuple(sorted(each["columns"] or ())), each["unique"], each["foreign_key"])
-                    for each in constraints.values()
+                    (
+                        tuple(sorted(constraint["columns"] or ())),
+                        constraint["unique"],
+                        constraint["foreign_key"],
+                    )
+                    for constraint in constraints.values()
                 },
             )
-    return found
+    return tables
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +184,8 @@ def test_tasks_keep_their_states_attempts_and_files() -> None:
 
 
 def test_profiles_keep_their_figures() -> None:
-    found = Profile.objects.order_by("pk").values_list("pk", "operators", "device_total_s")
-    assert [list(row) for row in found] == ROWS["profiles"]
+    rows = Profile.objects.order_by("pk").values_list("pk", "operators", "device_total_s")
+    assert [list(row) for row in rows] == ROWS["profiles"]
 
 
 def test_people_may_do_what_they_might_before() -> None:
@@ -203,9 +207,9 @@ def test_permissions_follow_a_model_to_its_new_app() -> None:
 
 def test_entries_of_the_administration_name_what_was_changed() -> None:
     entries = LogEntry.objects.order_by("pk")
-    found = [[each.content_type.model, each.object_id, each.object_repr] for each in entries]
-    assert found == ROWS["log_entries"]
-    assert [str(each.get_edited_object()) for each in entries] == [row[2] for row in found]
+    rows = [[entry.content_type.model, entry.object_id, entry.object_repr] for entry in entries]
+    assert rows == ROWS["log_entries"]
+    assert [str(entry.get_edited_object()) for entry in entries] == [row[2] for row in rows]
 
 
 def test_its_owner_finds_everything() -> None:
@@ -221,10 +225,10 @@ def test_its_owner_finds_everything() -> None:
         reverse("workers:detail", args=["board"]),
         reverse("accounts:webhook", args=[owner.webhooks.get().pk]),
         *(reverse("tasks:detail", args=[task.pk]) for task in tasks),
-        *(reverse("tasks:result", args=[each.attempt.task_id]) for each in of_tasks),
-        *(reverse("profiles:operators", args=[each.pk]) for each in of_tasks),
-        *(reverse("profiles:detail", args=[each.pk]) for each in opened),
-        *(reverse("profiles:operators", args=[each.pk]) for each in opened),
+        *(reverse("tasks:result", args=[profile.attempt.task_id]) for profile in of_tasks),
+        *(reverse("profiles:operators", args=[profile.pk]) for profile in of_tasks),
+        *(reverse("profiles:detail", args=[profile.pk]) for profile in opened),
+        *(reverse("profiles:operators", args=[profile.pk]) for profile in opened),
     ]
     assert failing(logged_in(OWNER), *addresses) == {}
 
@@ -239,7 +243,7 @@ def test_a_result_still_has_its_figures_and_its_profile() -> None:
 
 
 def test_staff_and_administrators_keep_their_pages() -> None:
-    changed = [each.get_admin_url() for each in LogEntry.objects.all()]
+    changed = [entry.get_admin_url() for entry in LogEntry.objects.all()]
     pages = [reverse("admin:index"), *(address for address in changed if address)]
     assert failing(logged_in(ADMINISTRATOR), *pages) == {}
     workers = MODELS["Worker"]._meta

@@ -71,7 +71,7 @@ class Proxy:
     plan: Callable[[str, str], str] = lambda method, path: ""
     seen: list[tuple[str, str]] = field(default_factory=list)
     #: of what was posted to the list of tasks
-    asked: list[dict] = field(default_factory=list)
+    posted_tasks: list[dict] = field(default_factory=list)
     #: of all bodies
     received_bytes: int = 0
 
@@ -85,11 +85,11 @@ def proxy(live_server) -> Iterator[Proxy]:
 
         def handle_one(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            found.seen.append((self.command, self.path))
-            found.received_bytes += len(body)
+            state.seen.append((self.command, self.path))
+            state.received_bytes += len(body)
             if (self.command, self.path) == ("POST", "/api/v1/tasks/"):
-                found.asked.append(json.loads(body))
-            fate = found.plan(self.command, self.path)
+                state.posted_tasks.append(json.loads(body))
+            fate = state.plan(self.command, self.path)
             if fate.isdecimal():
                 self.send_response(int(fate))
                 self.send_header("Retry-After", "0")
@@ -121,9 +121,9 @@ def proxy(live_server) -> Iterator[Proxy]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *args: None  # type: ignore[method-assign]
-    found = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
+    state = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
     with serving(server):
-        yield found
+        yield state
 
 
 @pytest.fixture

@@ -37,16 +37,16 @@ def test_tasks_are_listed_by_filters_under_both_names(client, alice):
 
 def test_cancel_says_of_each_task_what_became_of_it(client, alice, ended):
     going, over, theirs = make_waiting_task(alice), ended(), make_waiting_task(make_user("bob"))
-    told = lines(client.run("cancel", going.pk, over.pk, theirs.pk, 99999, code=1))
+    output = lines(client.run("cancel", going.pk, over.pk, theirs.pk, 99999, code=1))
     nothing = "left There is no such task that you may see."
-    assert told == [
+    assert output == [
         f"#{going.pk} cancelled",
         f"#{over.pk} ended The run had ended already.",
         f"#{theirs.pk} {nothing}",
         f"#99999 {nothing}",
     ]
-    found = client.json("cancel", going.pk, over.pk)
-    assert [(each["task"], each["result"]) for each in found] == [
+    rows = client.json("cancel", going.pk, over.pk)
+    assert [(row["task"], row["result"]) for row in rows] == [
         (going.pk, "cancelled"), (over.pk, "ended"),
     ]  # fmt: skip
 
@@ -76,31 +76,31 @@ def test_cancel_takes_filters_or_all_of_ones_own_but_never_nothing(client, alice
 def test_retry_names_the_new_tasks_and_why_others_were_left_out(client, alice, ended):
     good, gone, live = ended(), ended(), make_waiting_task(alice)
     object_store.delete(gone.files.get().object_key)
-    found = client.json("retry", good.pk, gone.pk, live.pk, 99999, code=1)
+    rows = client.json("retry", good.pk, gone.pk, live.pk, 99999, code=1)
     copy = Task.objects.get(copied_from=good)
     assert copy.is_live
-    assert [(each["task"], each["result"], each["code"], each["again_as"]) for each in found] == [
+    assert [(row["task"], row["result"], row["code"], row["again_as"]) for row in rows] == [
         (good.pk, "repeated", "", copy.pk),
         (gone.pk, "left", "file_gone", None),
         (live.pk, "left", "not_ended", None),
         (99999, "left", "not_found", None),
     ]
-    assert "“net.mge” is not in storage any more" in found[1]["detail"]
+    assert "“net.mge” is not in storage any more" in rows[1]["detail"]
     assert Task.objects.count() == 4
 
 
 def test_retry_by_filters_repeats_what_has_ended(client, alice, ended):
     task, _ = ended(title="nightly 1"), make_waiting_task(alice, title="nightly 2")
-    told = lines(client.run("retry", "--title", "nightly", "--yes"))
-    assert told == [f"#{task.pk} repeated as #{Task.objects.get(copied_from=task).pk}"]
+    output = lines(client.run("retry", "--title", "nightly", "--yes"))
+    assert output == [f"#{task.pk} repeated as #{Task.objects.get(copied_from=task).pk}"]
 
 
 def test_delete_asks_first_and_says_what_was_left(client, alice, ended):
     gone, live = ended(), make_waiting_task(alice)
     assert f"Delete #{gone.pk} with files" in client.run("delete", gone.pk, code=2).stderr
     assert Task.objects.filter(pk=gone.pk).exists()
-    told = lines(client.run("delete", gone.pk, live.pk, "--yes", code=1))
-    assert told == [
+    output = lines(client.run("delete", gone.pk, live.pk, "--yes", code=1))
+    assert output == [
         f"#{gone.pk} deleted",
         f"#{live.pk} left This task has not ended. Cancel it first.",
     ]
@@ -131,6 +131,6 @@ def test_an_answer_that_was_lost_does_it_once_and_is_told_as_done(
 
     proxy.plan = plan
     client.environment["WEBPROFILE_SITE"] = proxy.address
-    (found,) = client.json(verb, task.pk, "--yes")
-    assert found["result"] == {"retry": "repeated", "delete": "deleted"}[verb]
+    (row,) = client.json(verb, task.pk, "--yes")
+    assert row["result"] == {"retry": "repeated", "delete": "deleted"}[verb]
     assert Task.objects.exclude(pk=task.pk).count() == (1 if verb == "retry" else 0)

@@ -6,7 +6,7 @@ from webprofile.client.api import accept_language
 
 
 @pytest.mark.parametrize(
-    ("environment", "wanted"),
+    ("environment", "language"),
     [
         ({}, "en"),
         ({"LANG": "zh_CN.UTF-8"}, "zh-CN, zh"),
@@ -20,14 +20,14 @@ from webprofile.client.api import accept_language
         ({"LANG": "zh_CN\r\nX-Evil: 1"}, "en"),
     ],
 )
-def test_the_language_of_the_terminal_is_asked_for(environment, wanted):
-    assert accept_language(environment) == wanted
+def test_the_language_of_the_terminal_is_asked_for(environment, language):
+    assert accept_language(environment) == language
 
 
 def test_what_the_site_says_comes_in_that_language(client, alice):
     client.environment["LANG"] = "zh_CN.UTF-8"
-    told = client.run("list", "--created-after", "yesterday", code=2).stderr
-    assert "地址中的部分值有误" in told
+    stderr = client.run("list", "--created-after", "yesterday", code=2).stderr
+    assert "地址中的部分值有误" in stderr
     client.environment["LANG"] = "en_US.UTF-8"
-    told = client.run("list", "--created-after", "yesterday", code=2).stderr
-    assert "Some values in the address are wrong" in told
+    stderr = client.run("list", "--created-after", "yesterday", code=2).stderr
+    assert "Some values in the address are wrong" in stderr

@@ -42,10 +42,10 @@ def cuts(settings, client):
 def check_stored(content, *, files=1):
     checksum = Checksum(PART_BYTES)
     checksum.update(content)
-    found = list(TaskFile.objects.filter(kind="model"))
-    assert {(file.md5, file.size_bytes) for file in found} == {(checksum.hexdigest(), SIZE)}
-    assert len(found) == files
-    for file in found:
+    stored_files = list(TaskFile.objects.filter(kind="model"))
+    assert {(file.md5, file.size_bytes) for file in stored_files} == {(checksum.hexdigest(), SIZE)}
+    assert len(stored_files) == files
+    for file in stored_files:
         assert object_store.read(file.object_key, limit_bytes=SIZE) == content
     assert not PartedUpload.objects.exists()
 
@@ -117,7 +117,7 @@ class Storage:
 
     def __init__(self, etag, then=lambda: None):
         self.etag, self.then = etag, then
-        self.joined, self.asked = None, []
+        self.joined, self.requested_numbers = None, []
 
     def put(self, url, headers, data):
         self.then()
@@ -125,8 +125,12 @@ class Storage:
 
     def post(self, path, body=None, *, repeatable):
         if path.endswith("/parts/"):
-            self.asked += [part["number"] for part in body["parts"]]
-            return {"parts": [address(number) for number in self.asked[-len(body["parts"]) :]]}
+            self.requested_numbers += [part["number"] for part in body["parts"]]
+            return {
+                "parts": [
+                    address(number) for number in self.requested_numbers[-len(body["parts"]) :]
+                ]
+            }
         self.joined = body["md5s"]
         return {"md5": "whole"}
 
@@ -137,11 +141,11 @@ def address(number):
 
 def send(path, storage, known=()):
     count = -(-SIZE // PART_BYTES)
-    told = {"upload": 1, "part_bytes": PART_BYTES, "count": count, "done": {}}
+    parts = {"upload": 1, "part_bytes": PART_BYTES, "count": count, "done": {}}
     if known:
-        told["addresses"] = [address(number) for number in known]
+        parts["addresses"] = [address(number) for number in known]
     file = LocalFile(path, SIZE, "")
-    return send_in_parts(storage, 1, {"file": 1, "parts": told}, file)
+    return send_in_parts(storage, 1, {"file": 1, "parts": parts}, file)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -164,7 +168,7 @@ def test_addresses_that_came_with_the_parts_are_not_asked_for_again(home, conten
     assert send(home / "big.mge", storage, known) == "whole"
     sums = [parts._md5(content[at : at + PART_BYTES]) for at in range(0, SIZE, PART_BYTES)]
     assert storage.joined == sums
-    assert storage.asked == [n for n in range(1, len(sums) + 1) if n not in known]
+    assert storage.requested_numbers == [n for n in range(1, len(sums) + 1) if n not in known]
 
 
 def _touched(path):
@@ -192,8 +196,8 @@ def test_a_file_that_changes_while_it_is_sent_is_not_joined(home, content, chang
 def _arrived():
     """Sizes of the parts that storage has."""
     row = PartedUpload.objects.first()
-    found = object_store.parts_stored(row.object_key, row.upload_id) if row else None
-    return [size for size, _ in (found or {}).values()]
+    stored_parts = object_store.parts_stored(row.object_key, row.upload_id) if row else None
+    return [size for size, _ in (stored_parts or {}).values()]
 
 
 def test_a_file_that_became_shorter_is_not_sent(home, content):

@@ -78,8 +78,8 @@ def test_what_is_no_site_is_told(site):
 
 def test_a_token_that_is_none_is_told_with_what_to_do(live_server, alice, stranger):
     stranger.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": "mwp_x"}
-    told = stranger.run("list", code=3).stderr
-    assert (told.count("\n"), "webprofile login" in told) == (2, True)
+    stderr = stranger.run("list", code=3).stderr
+    assert (stderr.count("\n"), "webprofile login" in stderr) == (2, True)
 
 
 def test_a_page_that_is_no_such_site_is_told(live_server, proxy, alice, stranger):
@@ -106,10 +106,10 @@ def test_a_kept_token_is_sent_to_no_other_site(live_server, alice, stranger, kep
 
 def test_a_second_factor_is_asked_for(live_server, alice, stranger, kept):
     totp.TOTP.activate(make_user("bob"), totp.generate_totp_secret())
-    told = stranger.run(
+    process = stranger.run(
         "login", live_server.url, "--email", "bob@example.com", stdin=PASSWORD + "\n", code=2
     )
-    assert "--token-stdin" in told.stderr  # nobody can type a code into a pipe
+    assert "--token-stdin" in process.stderr  # nobody can type a code into a pipe
     assert not kept.exists()
 
 
@@ -155,7 +155,7 @@ def at_terminal(client, arguments: tuple[str, ...], answers: dict[str, str]) -> 
         except OSError:  # the other end is closed
             break
         shown += piece.decode()
-        if question := next((each for each in left if shown.endswith(each)), None):
+        if question := next((prompt for prompt in left if shown.endswith(prompt)), None):
             os.write(terminal, left.pop(question).encode() + b"\n")
     os.close(terminal)
     return shown, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -172,6 +172,6 @@ def test_a_site_without_encryption_is_warned_of(site, is_open):
 def test_a_damaged_file_is_told_and_no_traceback(stranger, kept):
     kept.parent.mkdir(parents=True)
     kept.write_text("{")
-    told = stranger.run("list", code=2).stderr
-    assert "cannot be read" in told
-    assert "Traceback" not in told
+    stderr = stranger.run("list", code=2).stderr
+    assert "cannot be read" in stderr
+    assert "Traceback" not in stderr

@@ -8,13 +8,13 @@ ROOT = Path(__file__).parents[3]
 
 def test_every_package_of_the_client_is_installed_and_nothing_of_the_server():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    found = {
+    packages = {
         ".".join(path.parent.relative_to(ROOT).parts)
         for part in ("client", "terminal")
         for path in (ROOT / "webprofile" / part).rglob("__init__.py")
         if "tests" not in path.parts
     }
-    assert set(project["tool"]["setuptools"]["packages"]) == found
+    assert set(project["tool"]["setuptools"]["packages"]) == packages
 
 
 def test_the_server_has_all_that_the_client_needs():

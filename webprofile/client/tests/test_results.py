@@ -54,8 +54,8 @@ def test_a_result_is_shown_with_latency_operators_and_its_address(client, result
     assert ("500 ms" in first, "66.7 %" in first, "250 ms" in second) == (True, True, True)
     assert "conv" in second
     assert "Elemwise" in client.run("show", task, "--by-type").stdout
-    found = client.json("show", task, "-n", "1")
-    assert [row["device"]["time_s"] for row in found["operators"]["operators"]] == [0.5]
+    summary = client.json("show", task, "-n", "1")
+    assert [row["device"]["time_s"] for row in summary["operators"]["operators"]] == [0.5]
 
 
 def test_the_exit_code_of_show_is_that_of_its_task(client, alice):
@@ -105,13 +105,13 @@ def gate_of(shown):
 
 def test_a_slower_task_fails_a_ci_and_the_gate_says_what_it_judged(client, steady):
     before, after = steady(0.25), steady(0.30)
-    said = gate_of(client.run("compare", before, after, "--fail-above", "5", code=1))
+    gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=1))
     number = "sum of the operators' times on the device"
-    assert said[0] == f"5: {number}, #{before} 250.3 ms"
-    assert said[1].startswith(
+    assert gate_lines[0] == f"5: {number}, #{before} 250.3 ms"
+    assert gate_lines[1].startswith(
         f"  #{after} 300.4 ms: failed; slower; estimated change +20.0 % (95 %: "
     )
-    assert "equal runs may differ by" in said[1]
+    assert "equal runs may differ by" in gate_lines[1]
     assert gate_of(client.run("compare", before, after, "--fail-above", "25"))[1].startswith(
         f"  #{after} 300.4 ms: passed; slower"
     )
@@ -139,9 +139,12 @@ def test_quick_results_of_one_sample_are_not_enough_evidence(client, result):
     shown = client.run("compare", before, after).stdout
     assert "one sample" in shown
     assert "conv" in shown
-    said = gate_of(client.run("compare", before, after, "--fail-above", "5", code=5))
-    assert "not enough evidence; one sample of a result; run it with the plan “standard”" in said[1]
-    assert "estimated change +46.7 %" in said[1]
+    gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=5))
+    assert (
+        "not enough evidence; one sample of a result; run it with the plan “standard”"
+        in gate_lines[1]
+    )
+    assert "estimated change +46.7 %" in gate_lines[1]
     gate = client.json("compare", before, after, "--fail-above", "5", code=5)["gate"]
     assert (gate["result"], gate["number"]) == ("not enough evidence", "device")
     assert len(client.json("compare", before, after)["profiles"]) == 2
@@ -200,8 +203,8 @@ def test_several_results_become_one_table_or_a_folder_of_files(client, result, h
     client.run("export", "--status", "succeeded", "--format", "json", "-o", "files")
     assert {path.name for path in (home / "files").iterdir()} == {f"task-{t}.json" for t in tasks}
     # one without a result keeps the others from nothing
-    told = client.run("export", tasks[0], make_task(alice).pk, "-o", "some.csv", code=1)
-    assert "no result" in told.stderr
+    process = client.run("export", tasks[0], make_task(alice).pk, "-o", "some.csv", code=1)
+    assert "no result" in process.stderr
     assert len((home / "some.csv").read_text().splitlines()) == 3
     client.run("export", tasks[0], "-o", "none/a.csv", code=2)
     client.run("export", code=2)
@@ -210,8 +213,8 @@ def test_several_results_become_one_table_or_a_folder_of_files(client, result, h
 def test_a_full_disk_is_told_and_leaves_what_was_there(client, result, home):
     task = result(0.25)
     (home / "full.csv").symlink_to("/dev/full")
-    told = client.run("export", task, "-o", "full.csv", code=1).stderr
-    assert "No space left on device; nothing was written" in told
+    stderr = client.run("export", task, "-o", "full.csv", code=1).stderr
+    assert "No space left on device; nothing was written" in stderr
     with open("/dev/full", "w") as full:
         process = client.start("export", task, stdout=full)
         _, err = process.communicate(timeout=60)
@@ -237,7 +240,7 @@ def test_a_matrix_is_exported_as_one_table(client, result, home, alice):
     (row,) = json.loads((home / "matrix.json").read_text())
     assert (row["task"], row["title"], row["median_ms"]) == (waiting.pk, "nightly", None)
     theirs = make_task(make_user("bob")).pk
-    told = client.run("export", "--table", done, theirs, code=1)
-    assert f"no task {theirs}" in told.stderr
-    assert len(told.stdout.splitlines()) == 2
+    process = client.run("export", "--table", done, theirs, code=1)
+    assert f"no task {theirs}" in process.stderr
+    assert len(process.stdout.splitlines()) == 2
     client.run("export", "--table", done, "-o", "a.txt", code=2)

@@ -84,7 +84,7 @@ def test_a_matrix_is_submitted_with_its_files(client, alice, matrix):
 def test_each_content_goes_over_the_wire_once(client, matrix, proxy):
     client.environment["WEBPROFILE_SITE"] = proxy.address
     client.run("submit", matrix, "--no-wait")
-    announced = [file for body in proxy.asked for file in body["files"] if "md5" in file]
+    announced = [file for body in proxy.posted_tasks for file in body["files"] if "md5" in file]
     assert [file["name"] for file in announced] == ["net.mge", "cat.npy", "other.mge"]
     assert TaskFile.objects.exclude(stored_at=None).count() == 16
 
@@ -106,8 +106,8 @@ def test_nothing_is_made_when_anything_in_the_file_is_wrong(client, home):
         "[[tasks]]\n[tasks.options]\nno_such_option = 1\n[[tasks]]\npriority = 50\n"
         '[[tasks]]\n[tasks.data]\ndata = "net.mge"\n[[tasks]]\nworkers = [{pool = "none"}]\n'
     )
-    told = client.run("submit", "batch.toml", code=2).stderr
-    places = [line.removeprefix("webprofile: ").split(": ")[0] for line in told.splitlines()]
+    stderr = client.run("submit", "batch.toml", code=2).stderr
+    places = [line.removeprefix("webprofile: ").split(": ")[0] for line in stderr.splitlines()]
     assert places == [
         "tasks[1].plan", "tasks[2].options.no_such_option", "tasks[3].priority", "tasks[4].data",
         "tasks[5].workers",
@@ -129,8 +129,8 @@ def test_a_dry_run_makes_nothing(client, matrix):
 
 def test_a_private_device_does_not_exist_for_others(client):
     make_worker("secret", is_public=False)
-    told = client.run("submit", "-m", "net.mge", "-w", "secret", code=2).stderr
-    assert "there is no device" in told
+    stderr = client.run("submit", "-m", "net.mge", "-w", "secret", code=2).stderr
+    assert "there is no device" in stderr
 
 
 def test_a_read_only_token_submits_nothing(client, alice, live_server):
@@ -171,9 +171,9 @@ def test_a_site_that_is_busy_is_asked_again(client, proxy):
 def test_a_site_that_never_answers_ends_with_its_own_code(client, proxy):
     client.environment["WEBPROFILE_SITE"] = proxy.address
     proxy.plan = lambda method, path: "503"
-    told = client.run("workers", code=3).stderr
-    assert "503" in told
-    assert "Traceback" not in told
+    stderr = client.run("workers", code=3).stderr
+    assert "503" in stderr
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.exhaustive
@@ -234,11 +234,11 @@ def test_a_site_that_goes_away_in_the_middle_is_told_and_the_run_goes_on_later(
         return "503" if len(submits) > 5 else ""
 
     proxy.plan = plan
-    told = client.run("submit", matrix, "--no-wait", code=3).stderr
-    assert "5 of 8 tasks are submitted and go on" in told
-    assert "answered 503" in told
+    stderr = client.run("submit", matrix, "--no-wait", code=3).stderr
+    assert "5 of 8 tasks are submitted and go on" in stderr
+    assert "answered 503" in stderr
     proxy.plan = lambda method, path: ""
-    again = client.run("submit", matrix, "--no-wait", "--key", told.split("--key ")[1].split()[0])
+    again = client.run("submit", matrix, "--no-wait", "--key", stderr.split("--key ")[1].split()[0])
     assert again.stdout.split() == [str(task.pk) for task in Task.objects.order_by("pk")]
     assert Task.objects.count() == 8
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
@@ -286,20 +286,20 @@ def test_a_task_that_brought_its_files_itself_is_found_again_under_its_name(clie
 
 def test_a_name_that_is_no_name_is_told_and_does_nothing_to_the_terminal(client, home):
     (home / "a\x1b[2Jb.mge").write_bytes(b"x")
-    told = client.run("submit", "-m", "a*.mge", "-w", "x86-1", code=2).stderr
-    assert told.startswith("webprofile: models")
-    assert "\x1b" not in told
+    stderr = client.run("submit", "-m", "a*.mge", "-w", "x86-1", code=2).stderr
+    assert stderr.startswith("webprofile: models")
+    assert "\x1b" not in stderr
     (home / os.fsdecode(b"\xff.mge")).write_bytes(b"x")
     assert "no UTF-8" in client.run("submit", "-m", "*.mge", "-w", "x86-1", code=2).stderr
     bad = os.fsdecode(b"\xff")
-    told = client.run("submit", "-m", "net.mge", "-w", "x86-1", "--title", bad, code=2).stderr
-    assert told == "webprofile: the arguments are no UTF-8\n"
+    stderr = client.run("submit", "-m", "net.mge", "-w", "x86-1", "--title", bad, code=2).stderr
+    assert stderr == "webprofile: the arguments are no UTF-8\n"
 
 
 def test_a_token_that_expired_is_told_with_what_to_do(client, alice):
     AccessToken.objects.update(expires_at=timezone.now())
-    told = client.run("submit", "-m", "net.mge", "-w", "x86-1", code=3).stderr
-    assert "webprofile login" in told
+    stderr = client.run("submit", "-m", "net.mge", "-w", "x86-1", code=3).stderr
+    assert "webprofile login" in stderr
 
 
 @pytest.mark.exhaustive
@@ -323,8 +323,8 @@ def test_many_are_waited_for_with_few_requests(client, alice, device, proxy):
     worker = make_worker("other")
     tasks = [make_waiting_task(alice, worker) for _ in range(12)]
     device += [*["succeeded"] * 11, "failed"]
-    told = client.run("wait", *(task.pk for task in tasks), code=1).stderr
-    lines = told.splitlines()
+    stderr = client.run("wait", *(task.pk for task in tasks), code=1).stderr
+    lines = stderr.splitlines()
     assert sum(f"{n}/12 #" in line for n, line in enumerate(lines, 1)) == 12
     assert lines[-1] == "11 succeeded, 1 failed"
     # a look at the list now and then, and each ended task once
@@ -340,32 +340,36 @@ def test_another_ones_task_is_not_there_to_wait_for(client):
 def test_beyond_the_owners_limit_it_waits_for_room(client, alice):
     alice.task_limit = 1
     alice.save()
-    told = client.run("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2", "--no-wait", code=1)
-    assert "refused" in told.stderr
-    assert told.stderr.splitlines()[-1] == "1 submitted, 1 refused"
+    process = client.run("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2", "--no-wait", code=1)
+    assert "refused" in process.stderr
+    assert process.stderr.splitlines()[-1] == "1 submitted, 1 refused"
     assert Task.objects.count() == 1
     # known before anything is made
-    asked = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--dry-run")
-    told = client.run(*asked, "--no-wait", code=1).stderr
-    assert "1 of your at most 1 tasks wait or run now: 3 of these would be refused." in told
-    assert "0 of these are submitted at once, the rest as others end." in client.run(*asked).stderr
+    arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--dry-run")
+    stderr = client.run(*arguments, "--no-wait", code=1).stderr
+    assert "1 of your at most 1 tasks wait or run now: 3 of these would be refused." in stderr
+    assert (
+        "0 of these are submitted at once, the rest as others end." in client.run(*arguments).stderr
+    )
     alice.task_limit = 4
     alice.save()
-    assert "all of these fit" in client.run(*asked, "--no-wait").stderr
+    assert "all of these fit" in client.run(*arguments, "--no-wait").stderr
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("arguments", "words"),
     [
         ([], "Name the program within “all.zip” to start. Programs in it: train/main.py, net.py."),
         (["--entry", "main.py"], "has no “main.py”. Programs in it: train/main.py, net.py."),
     ],
 )
-def test_a_program_that_is_not_in_a_zip_is_told_before_anything_is_sent(client, home, asked, words):
+def test_a_program_that_is_not_in_a_zip_is_told_before_anything_is_sent(
+    client, home, arguments, words
+):
     (home / "all.zip").write_bytes(zip_of(train__main="1", net="2"))
     make_script_worker("lab")
-    told = client.run("submit", "-s", "all.zip", "-w", "lab", *asked, "--no-wait", code=2)
-    assert words in told.stderr
+    process = client.run("submit", "-s", "all.zip", "-w", "lab", *arguments, "--no-wait", code=2)
+    assert words in process.stderr
     assert not Task.objects.exists()
     client.run("submit", "-s", "all.zip", "-w", "lab", "--entry", "net.py", "--no-wait")
     assert Task.objects.get().script["entry"] == "net.py"

@@ -14,9 +14,9 @@ COMMANDS = {
 def parsers(name: str) -> dict[str, argparse.ArgumentParser]:
     """Those of a command and of its verbs."""
     parser = load_command_class(COMMANDS[name], name).create_parser("manage.py", name)
-    verbs = [each.choices for each in parser._actions if each.dest == "verb"]
+    verbs = [action.choices for action in parser._actions if action.dest == "verb"]
     return {name: parser} | {
-        f"{name} {verb}": found for choices in verbs for verb, found in choices.items()
+        f"{name} {verb}": subparser for choices in verbs for verb, subparser in choices.items()
     }
 
 

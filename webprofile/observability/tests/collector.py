@@ -62,7 +62,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
     for resource in request.resource_spans:
-        facts = {each.key: each.value.string_value for each in resource.resource.attributes}
+        facts = {
+            attribute.key: attribute.value.string_value
+            for attribute in resource.resource.attributes
+        }
         for scope in resource.scope_spans:
             for span in scope.spans:
                 yield Span(
@@ -74,7 +77,7 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
                     span.start_time_unix_nano,
                     span.end_time_unix_nano,
                     span.status.code == 2,
-                    {each.key: each.value.string_value for each in span.attributes},
+                    {attribute.key: attribute.value.string_value for attribute in span.attributes},
                     len(span.events),
                 )
 

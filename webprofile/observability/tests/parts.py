@@ -37,12 +37,12 @@ def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 def samples(text: str) -> dict[str, float]:
     """Values by name and labels, as in the text: `mgw_workers{beat="lost"}`."""
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
-            found[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value
-    return found
+            values[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value
+    return values
 
 
 class Lines(logging.Handler):

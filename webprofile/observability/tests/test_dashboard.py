@@ -47,19 +47,19 @@ def shown(db, settings, tmp_path):
     settings.HOME = tmp_path
     Mark.objects.create(name="attempts_counted", at=timezone.now())
     rows.forget()
-    found = {"up": set()}
+    labels_by_metric = {"up": set()}
     for metric in REGISTRY._collector_to_names:
         for name in REGISTRY._collector_to_names[metric]:
-            found[name] = set(getattr(metric, "_labelnames", ()))
+            labels_by_metric[name] = set(getattr(metric, "_labelnames", ()))
     for registry in (rows_registry, exposition.build_registry()):
         for family in registry.collect():
             labels = {name for sample in family.samples for name in sample.labels}
             ending = {"counter": "_total", "info": "_info"}.get(family.type, "")
-            found[family.name + ending] = labels
-    found["mgw_attempts_ended_total"] = {"outcome", "reason"}
-    found["mgw_database_pool"] = {"state"}  # PostgreSQL alone has one
+            labels_by_metric[family.name + ending] = labels
+    labels_by_metric["mgw_attempts_ended_total"] = {"outcome", "reason"}
+    labels_by_metric["mgw_database_pool"] = {"state"}  # PostgreSQL alone has one
     rows.forget()
-    return found
+    return labels_by_metric
 
 
 def words_of(expression):
@@ -80,8 +80,8 @@ def test_an_expression_names_what_the_site_shows(shown, title, expression):
     assert metrics, expression
     labels = set().union(*(shown[name] for name in metrics)) | OF_PROMETHEUS
     assert set(words) - metrics - FUNCTIONS - labels == set()
-    for name, asked in selected:
-        assert asked <= shown[name] | OF_PROMETHEUS
+    for name, label_names in selected:
+        assert label_names <= shown[name] | OF_PROMETHEUS
 
 
 def test_every_metric_of_ours_is_on_the_dashboard(shown):

@@ -50,14 +50,14 @@ def test_every_line_about_a_task_has_its_fields():
     with json_lines() as lines:
         attempt = walk(task)
         build_profile.fn(str(attempt.pk))
-    told = [line for line in lines.facts if line.get("task") == task.pk]
-    assert all(line.keys() >= FOR_PROGRAMS for line in told)
-    moves = [line for line in told if line["event"] == "task_moved"]
+    task_lines = [line for line in lines.facts if line.get("task") == task.pk]
+    assert all(line.keys() >= FOR_PROGRAMS for line in task_lines)
+    moves = [line for line in task_lines if line["event"] == "task_moved"]
     assert [m["state"] for m in moves] == [
         "waiting", "assigned", "running", "processing", "finished",
     ]  # fmt: skip
     # from the moment that there is an attempt, each line names it and its device
-    for line in told[1:]:
+    for line in task_lines[1:]:
         assert (line["attempt"], line["worker"]) == (str(attempt.pk), "box")
     # nothing is said of it without its number
     assert [

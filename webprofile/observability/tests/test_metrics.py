@@ -97,13 +97,15 @@ def test_the_queue_is_told_by_tier_with_the_age_of_its_oldest(read):
     Task.objects.filter(pk=old.pk).update(
         submitted_at=timezone.now() - datetime.timedelta(seconds=90), priority=50
     )
-    found = read()
-    assert found['mgw_queue_tasks{tier="usual"}'] == found['mgw_queue_tasks{tier="raised"}'] == 1
-    assert found['mgw_queue_tasks{tier="health"}'] == 0
-    assert 90 <= found['mgw_queue_oldest_age_seconds{tier="raised"}'] < 120
-    assert found['mgw_queue_oldest_age_seconds{tier="usual"}'] < 30
-    assert found['mgw_tasks_live{state="waiting"}'] == 2
-    assert found['mgw_tasks_live{state="initiated"}'] == 1
+    metrics = read()
+    assert (
+        metrics['mgw_queue_tasks{tier="usual"}'] == metrics['mgw_queue_tasks{tier="raised"}'] == 1
+    )
+    assert metrics['mgw_queue_tasks{tier="health"}'] == 0
+    assert 90 <= metrics['mgw_queue_oldest_age_seconds{tier="raised"}'] < 120
+    assert metrics['mgw_queue_oldest_age_seconds{tier="usual"}'] < 30
+    assert metrics['mgw_tasks_live{state="waiting"}'] == 2
+    assert metrics['mgw_tasks_live{state="initiated"}'] == 1
 
 
 def test_devices_are_told_by_their_last_heartbeat(read):
@@ -111,10 +113,12 @@ def test_devices_are_told_by_their_last_heartbeat(read):
     go_offline(make_worker("b"))
     make_worker("c", online=False)
     make_worker("d", is_enabled=False)
-    found = read()
-    beats = {beat: found[f'mgw_workers{{beat="{beat}"}}'] for beat in ("on_time", "lost", "never")}
+    metrics = read()
+    beats = {
+        beat: metrics[f'mgw_workers{{beat="{beat}"}}'] for beat in ("on_time", "lost", "never")
+    }
     assert beats == {"on_time": 1, "lost": 1, "never": 1}
-    assert found['mgw_workers_out{why="drained"}'] == 1
+    assert metrics['mgw_workers_out{why="drained"}'] == 1
 
 
 def end_some(settle=True):
@@ -132,11 +136,11 @@ def test_ends_of_attempts_are_counted_once_and_outlive_their_rows(read):
     assert count_outcomes() == 3
     assert count_outcomes() == 0
     Task.objects.all().delete()
-    found = read()
+    metrics = read()
     name = "mgw_attempts_ended_total"
-    assert found[f'{name}{{outcome="succeeded",reason="exited"}}'] == 1
-    assert found[f'{name}{{outcome="failed",reason="exited"}}'] == 1
-    assert found[f'{name}{{outcome="lost",reason="lease_expired"}}'] == 1
+    assert metrics[f'{name}{{outcome="succeeded",reason="exited"}}'] == 1
+    assert metrics[f'{name}{{outcome="failed",reason="exited"}}'] == 1
+    assert metrics[f'{name}{{outcome="lost",reason="lease_expired"}}'] == 1
 
 
 def test_an_end_that_may_not_be_committed_yet_is_counted_later():

@@ -111,12 +111,12 @@ def test_a_part_that_hangs_costs_one_thread_and_little_time_however_often_it_is_
         tried.append(1)
         release.wait()
 
-    found = Readiness({"slow": hang, "good": lambda: None})
+    readiness = Readiness({"slow": hang, "good": lambda: None})
     began = time.monotonic()
-    assert found.missing() == ["slow"]
+    assert readiness.missing() == ["slow"]
     assert time.monotonic() - began < PATIENCE_S + 1
-    found._found_at = float("-inf")  # what was found is old
-    assert found.missing() == ["slow"]
+    readiness._found_at = float("-inf")  # what was found is old
+    assert readiness.missing() == ["slow"]
     assert tried == [1]
     release.set()
 
@@ -128,8 +128,8 @@ def test_many_probes_at_once_are_one_look():
         looks.append(1)
         time.sleep(0.05)
 
-    found = Readiness({"part": look})
-    asking = [threading.Thread(target=found.missing) for _ in range(20)]
+    readiness = Readiness({"part": look})
+    asking = [threading.Thread(target=readiness.missing) for _ in range(20)]
     for thread in asking:
         thread.start()
     for thread in asking:

@@ -31,12 +31,12 @@ async def ask(path, query="", **headers):
         + [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
         "client": ("127.0.0.1", 1),
     }
-    asked = ApplicationCommunicator(application, scope)
-    await asked.send_input({"type": "http.request", "body": b""})
-    start = await asked.receive_output(10)
-    while (await asked.receive_output(10)).get("more_body"):
+    communicator = ApplicationCommunicator(application, scope)
+    await communicator.send_input({"type": "http.request", "body": b""})
+    start = await communicator.receive_output(10)
+    while (await communicator.receive_output(10)).get("more_body"):
         pass
-    await asked.wait(10)
+    await communicator.wait(10)
     return start["status"], dict(start["headers"])
 
 

@@ -61,13 +61,13 @@ def test_processes_that_share_a_folder_are_shown_together(tmp_path):
     for _ in range(2):
         ended(run(COUNT, **shared))
     text, _ = ended(run(READ, **shared))
-    found = samples(text)
-    assert found['mgw_log_pieces_total{fate="kept"}'] == 6
-    assert found['mgw_dispatch_seconds_count{stage="started"}'] == 2
-    assert found["mgw_sweep_last_round_timestamp_seconds"] == 1000
+    values = samples(text)
+    assert values['mgw_log_pieces_total{fate="kept"}'] == 6
+    assert values['mgw_dispatch_seconds_count{stage="started"}'] == 2
+    assert values["mgw_sweep_last_round_timestamp_seconds"] == 1000
     # both have ended, and their sockets with them
-    assert found.get('mgw_sockets_open{kind="agent"}', 0) == 0
-    assert any(name.startswith("mgw_build_info") for name in found)
+    assert values.get('mgw_sockets_open{kind="agent"}', 0) == 0
+    assert any(name.startswith("mgw_build_info") for name in values)
 
 
 def test_a_process_without_pages_shows_its_metrics_at_a_port_of_its_own():
@@ -76,8 +76,8 @@ def test_a_process_without_pages_shows_its_metrics_at_a_port_of_its_own():
     try:
         assert process.stdout.readline() == "up\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            found = samples(answer.read().decode())
+            values = samples(answer.read().decode())
     finally:
         _, errors = process.communicate("\n", timeout=60)
-    assert found['mgw_log_pieces_total{fate="kept"}'] == 5
+    assert values['mgw_log_pieces_total{fate="kept"}'] == 5
     assert "metrics_not_served" in errors

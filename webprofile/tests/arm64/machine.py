@@ -102,8 +102,8 @@ class Machine:
     def _check(self) -> None:
         missing = [name for name in ("debootstrap", "nsenter", "unshare") if not shutil.which(name)]
         if missing or not QEMU.exists():
-            wanted = ", ".join([*missing, *([] if QEMU.exists() else [str(QEMU)])])
-            raise SystemExit(f"missing: {wanted} (apt install debootstrap qemu-user-static)")
+            absent = ", ".join([*missing, *([] if QEMU.exists() else [str(QEMU)])])
+            raise SystemExit(f"missing: {absent} (apt install debootstrap qemu-user-static)")
 
     def _download(self) -> None:
         say("fetching Debian for arm64 (once)")

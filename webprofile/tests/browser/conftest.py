@@ -126,8 +126,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
         return running[-1]
 
     yield get
-    for each in running:
-        each.quit()
+    for browser in running:
+        browser.quit()
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ class PageObject:
         try:
             return wait.until(look)
         except TimeoutException as error:
-            shown = [each.text for each in self.all("[role=alert]") if each.text]
+            shown = [alert.text for alert in self.all("[role=alert]") if alert.text]
             raise AssertionError(f"never saw {what}; the page says {shown}") from error
 
     def look(self) -> None:

@@ -47,6 +47,9 @@ ERRORS = {
     "/errors/500/": views.server_error,
 }
 urlpatterns = [
-    *(path(each.removeprefix("/"), view) for each, view in {**ERRORS, **OTHER_LOGINS}.items()),
+    *(
+        path(address.removeprefix("/"), view)
+        for address, view in {**ERRORS, **OTHER_LOGINS}.items()
+    ),
     path("", include(urls)),
 ]

@@ -66,22 +66,22 @@ class Answer:
 
 def pages_of(world: World) -> list[Page]:
     """Of each route that answers with a whole page, as the first of the readers who gets one."""
-    found = dict[str, Page]()
+    pages = dict[str, Page]()
     for person in READERS:
         for route in web_routes():
             query = world.queries.get(route.name, "")
             address = f"{route.address(world.values)}?{query}".rstrip("?")
-            if address in found or _NOT_OURS.match(address):
+            if address in pages or _NOT_OURS.match(address):
                 continue
             if _is_page(world.ask(person, "GET", address)):
-                found[address] = Page(address, world.asked[person].session)
-    return list(found.values())
+                pages[address] = Page(address, world.credentials[person].session)
+    return list(pages.values())
 
 
 def states_of(world: World) -> list[Page]:
     """What these pages show in other states, and where something is wrong."""
     root = User.objects.get(email="root@example.com")
-    session = world.asked["administrator"].session
+    session = world.credentials["administrator"].session
     measured = Task.objects.get(title=MEASURED)
     addresses = [f"/tasks/{measured.pk}/", f"/tasks/{measured.pk}/result/"]
     addresses += [f"/tasks/{task.pk}/" for task in _tasks_in_each_state(root)]
@@ -101,16 +101,16 @@ def states_of(world: World) -> list[Page]:
     visitor.set_unusable_password()
     visitor.save()
     lists = ("/tasks/", "/tasks/new/", "/workers/", "/profiles/", "/profiles/compare/")
-    found = [Page(address, session) for address in addresses]
-    found += [Page(address, newcomer) for address in lists]
-    found.append(Page("/accounts/password/set/", _session_of(visitor)))
+    pages = [Page(address, session) for address in addresses]
+    pages += [Page(address, newcomer) for address in lists]
+    pages.append(Page("/accounts/password/set/", _session_of(visitor)))
     strangers = (_new_password_address(root), "/accounts/3rdparty/login/error/")
-    return [*found, *(Page(address) for address in strangers)]
+    return [*pages, *(Page(address) for address in strangers)]
 
 
 def answers_of(world: World) -> list[Answer]:
     """Pages that a form is answered with."""
-    root = world.asked["administrator"].session
+    root = world.credentials["administrator"].session
     device = f"/admin/workers/worker/{world.box.pk}/"
     user = f"/admin/accounts/user/{world.values['*accounts_user*.pk']}/"
     login = Page("/accounts/login/")

@@ -152,27 +152,29 @@ def cut_off(browser) -> int:
     return browser.execute_script(f"return {page}.scrollWidth - {page}.clientWidth")
 
 
-def inspect(browser, axe, title, found) -> None:
+def inspect(browser, axe, title, faults) -> None:
     """Add what is wrong with the page that is open: in both colours, and in all widths."""
     resize(browser, DESK)
-    found += [f"{title}: {each}" for each in barriers(browser, axe)]
+    faults += [f"{title}: {barrier}" for barrier in barriers(browser, axe)]
     colours(browser, dark=True)
-    found += [f"{title} dark: {each}" for each in barriers(browser, axe, rules=["color-contrast"])]
+    faults += [
+        f"{title} dark: {barrier}" for barrier in barriers(browser, axe, rules=["color-contrast"])
+    ]
     colours(browser, dark=False)
-    measure_width(browser, WIDE, title, found)
-    measure_width(browser, PHONE, title, found)
+    measure_width(browser, WIDE, title, faults)
+    measure_width(browser, PHONE, title, faults)
     on_phone = barriers(browser, axe, rules=["target-size", "scrollable-region-focusable"])
-    found += [f"{title} phone: {each}" for each in on_phone]
+    faults += [f"{title} phone: {barrier}" for barrier in on_phone]
 
 
-def measure_width(browser, size, title, found) -> None:
+def measure_width(browser, size, title, faults) -> None:
     """Pictures follow the window's size a moment later."""
     resize(browser, size)
     for _ in range(20):
         if (pixels := cut_off(browser)) <= 0:
             return
         time.sleep(0.1)
-    found.append(f"{title}: {pixels} px beside {size[0]} px")
+    faults.append(f"{title}: {pixels} px beside {size[0]} px")
 
 
 def send(browser, address, fields) -> None:
@@ -239,44 +241,44 @@ def client_of(page: Page) -> Client:
 
 def look_at(browser, axe, visit, page: Page) -> list[str]:
     """What is wrong with a page, in all colours, widths and languages."""
-    found: list[str] = []
+    faults: list[str] = []
     resize(browser, DESK)
     visit(page)
-    inspect(browser, axe, page.address, found)
+    inspect(browser, axe, page.address, faults)
     visit(page, language="zh-hans")
-    measure_width(browser, PHONE, f"{page.address} zh", found)
-    return found
+    measure_width(browser, PHONE, f"{page.address} zh", faults)
+    return faults
 
 
 @pytest.mark.sample
 def test_the_pages_of_every_day_have_no_barrier(browser, axe, visit, world):
-    session = world.asked["administrator"].session
+    session = world.credentials["administrator"].session
     result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/result/"
     pages = [Page(address, session) for address in (result, "/tasks/", "/tasks/new/", "/workers/")]
     pages.append(Page("/accounts/login/"))
-    found = [fault for page in pages for fault in look_at(browser, axe, visit, page)]
-    assert found == [], "\n".join(found)
+    faults = [fault for page in pages for fault in look_at(browser, axe, visit, page)]
+    assert faults == [], "\n".join(faults)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_page_has_a_barrier(browser, axe, visit, pages, part):
     """Each of the parts makes what the pages show once more, so that they run side by side."""
-    found: list[str] = []
+    faults: list[str] = []
     for page in pages[part::PARTS]:
-        found += look_at(browser, axe, visit, page)
-    assert found == [], "\n".join(sorted(set(found)))
+        faults += look_at(browser, axe, visit, page)
+    assert faults == [], "\n".join(sorted(set(faults)))
 
 
 @pytest.mark.exhaustive
 def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, world):
-    found: list[str] = []
+    faults: list[str] = []
     for answer in answers_of(world):
         resize(browser, DESK)
         visit(answer.asked_on)
         send(browser, answer.address, answer.fields)
-        inspect(browser, axe, f"POST {answer.address}", found)
-    assert found == [], "\n".join(sorted(set(found)))
+        inspect(browser, axe, f"POST {answer.address}", faults)
+    assert faults == [], "\n".join(sorted(set(faults)))
 
 
 @pytest.mark.exhaustive
@@ -288,9 +290,9 @@ def test_the_apis_page_has_the_readers_colours_also_with_operations_open(browser
     for tag in ("tasks", "access-tokens", "profiles"):
         browser.find_element(By.ID, f"operations-tag-{tag}").click()
     for method in ("get", "post", "patch", "delete"):
-        found = f".opblock-{method} .opblock-summary-control"
+        selector = f".opblock-{method} .opblock-summary-control"
         WebDriverWait(browser, 20).until(
-            lambda driver, found=found: driver.find_elements(By.CSS_SELECTOR, found)
+            lambda driver, selector=selector: driver.find_elements(By.CSS_SELECTOR, selector)
         )[0].click()
     wrong = []
     choose = "document.documentElement.toggleAttribute('data-theme', arguments[0] !== '');"
@@ -299,8 +301,10 @@ def test_the_apis_page_has_the_readers_colours_also_with_operations_open(browser
     for theme, system in (("", "light"), ("", "dark"), ("dark", "light"), ("light", "dark")):
         browser.execute_script(choose, theme)
         colours(browser, dark=system == "dark")
-        wanted = "#fff" if (theme or system) == "light" else "#1c2022"
-        WebDriverWait(browser, 10).until(lambda driver, wanted=wanted: ground_of(driver) == wanted)
+        background = "#fff" if (theme or system) == "light" else "#1c2022"
+        WebDriverWait(browser, 10).until(
+            lambda driver, background=background: ground_of(driver) == background
+        )
         wrong += barriers(browser, axe, rules=["color-contrast"])
     assert wrong == [], "\n" + "\n".join(sorted(set(wrong)))
 
@@ -390,8 +394,8 @@ def test_a_result_prints_with_its_words_tables_and_pictures_but_without_controls
     )
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     text = browser.find_element(By.TAG_NAME, "body").text
-    for wanted in ("net.mge", "Statistics", "Operators"):
-        assert wanted in text
+    for part in ("net.mge", "Statistics", "Operators"):
+        assert part in text
     for control in ("Log out", "Export", "中文", "Skip to the content"):
         assert control not in text, text[:2000]
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})

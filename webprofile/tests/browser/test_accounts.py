@@ -40,7 +40,7 @@ class Account(PageObject):
 
     def complaints(self):
         # this server speaks HTTP alone
-        return [each for each in super().complaints() if "/ws/" not in each]
+        return [complaint for complaint in super().complaints() if "/ws/" not in complaint]
 
 
 @pytest.fixture

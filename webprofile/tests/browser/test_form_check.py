@@ -60,10 +60,10 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
 @pytest.mark.parametrize(("later_s", "questions"), [(0, 1), (90, 2)])
 def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, later_s, questions):
     form.open()
-    asked = []
+    bodies = []
 
     def counted(body, reader):
-        asked.append(body)
+        bodies.append(body)
         return draft_of(body, reader)
 
     monkeypatch.setattr("tasks.api.views.draft_of", counted)
@@ -73,15 +73,15 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
     form.browser.execute_script(later, later_s)
     form.click("#submit")
     form.until(lambda: form.text("#model-error"), "that there is no model")
-    assert len(asked) == questions
+    assert len(bodies) == questions
 
 
 def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch):
     form.open()
-    asked, held = [], threading.Event()
+    bodies, held = [], threading.Event()
 
     def slow(body, reader):
-        asked.append(body)
+        bodies.append(body)
         held.wait(30)
         return draft_of(body, reader)
 
@@ -90,7 +90,7 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
     monkeypatch.setattr("tasks.api.views.draft_of", slow)
     # without a file: the request itself stays what the server found right
     form.find("[name=data-input]").send_keys("data")
-    form.until(lambda: asked, "the question")
+    form.until(lambda: bodies, "the question")
     form.click("#submit")
     form.until(lambda: form.text(".data-row__error"), "what is missing")
     answers = (

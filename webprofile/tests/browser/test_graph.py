@@ -79,14 +79,14 @@ def show(browser, storage, live_server, settings, log_in):
 
     def shown(profile: bytes, model: str = "") -> Graph:
         owner = make_user("alice")
-        found = make_result(profile, owner=owner)
+        result = make_result(profile, owner=owner)
         if model:
             content = (DATA / "models" / f"{model}.mge").read_bytes()
-            file = found.attempt.task.files.get(kind="model")
+            file = result.attempt.task.files.get(kind="model")
             object_store.write(file.object_key, content)
             TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content))
         log_in(owner)
-        return Graph(browser, live_server.url, found)
+        return Graph(browser, live_server.url, result)
 
     return shown
 
@@ -201,10 +201,10 @@ def test_the_uploaded_model_opens_and_nothing_is_called_but_this_site(show, mege
     assert len(titles) == 77
     # an origin of its own: neither this site's cookies nor its storage
     assert graph.js("return self.origin") == "null"
-    asked = graph.requests()
-    assert any("python.js" in each for each in asked)
-    assert [each for each in asked if not each.startswith((graph.address, "blob:null/"))] == []
-    assert not any("onnx" in each for each in asked)
+    urls = graph.requests()
+    assert any("python.js" in url for url in urls)
+    assert [url for url in urls if not url.startswith((graph.address, "blob:null/"))] == []
+    assert not any("onnx" in url for url in urls)
     graph.js("new Image().src = 'http://127.0.0.1:1/out.png'")
     assert "stopped: img-src http://127.0.0.1:1/out.png" in graph.requests()
     graph.outside()

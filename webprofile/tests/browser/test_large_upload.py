@@ -107,8 +107,8 @@ def upload_under_way() -> PartedUpload | None:
 def arrived() -> list[int]:
     """Sizes of the parts that storage has."""
     row = upload_under_way()
-    found = object_store.parts_stored(row.object_key, row.upload_id) if row else None
-    return [size for size, _ in (found or {}).values()]
+    parts = object_store.parts_stored(row.object_key, row.upload_id) if row else None
+    return [size for size, _ in (parts or {}).values()]
 
 
 def test_a_network_that_breaks_costs_only_the_parts_on_their_way(page, cuts, file):

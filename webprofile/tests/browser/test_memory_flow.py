@@ -31,7 +31,7 @@ class Flow(PageObject):
         self.part("stage").send_keys(*keys)
 
     @property
-    def said(self) -> str:
+    def announcement(self) -> str:
         return self.part("live").get_attribute("textContent")
 
     @property
@@ -60,10 +60,10 @@ def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow):
     flow.draw()
     assert flow.part("sentence").text.startswith("At most 1.6 MiB are held")
     flow.keys(Keys.ARROW_RIGHT)
-    assert "(1 / 589)" in flow.said
+    assert "(1 / 589)" in flow.announcement
     flow.keys(Keys.END)
-    assert "step[152].ADD:0" in flow.said or "(589 / 589)" in flow.said
-    assert "45." in flow.said and "at 0x7f65" in flow.said
+    assert "step[152].ADD:0" in flow.announcement or "(589 / 589)" in flow.announcement
+    assert "45." in flow.announcement and "at 0x7f65" in flow.announcement
     tip = flow.part("tip")
     assert tip.is_displayed() and "256 B, 1 × 64 × 1 × 1 Float32" in tip.text
     flow.keys("+", "+", Keys.ARROW_LEFT, "0", Keys.ESCAPE)
@@ -79,7 +79,7 @@ def test_a_search_changes_table_picture_and_address_without_a_new_page(open_flow
     Select(flow.find("#flow-every")).select_by_value("all")
     flow.until(lambda: "tensors=all" in flow.query and len(flow.rows) == 50, "all tensors")
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
-    flow.until(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
+    flow.until(lambda: flow.rows and all("fc1" in row for row in flow.rows), "tensors of fc1")
     assert flow.query == "?tag=fc1&tensors=all"
     flow.until(lambda: "fc1" in flow.part("notes").text, "the picture's note")
     assert flow.find("#memory-flow-status").get_attribute("textContent").strip()
@@ -111,10 +111,10 @@ def test_without_javascript_the_address_alone_searches(open_flow):
     flow = open_flow(MLP.read_bytes(), "?tag=fc2&tensors=all")
     flow.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     flow.browser.refresh()
-    assert flow.rows and all("fc2" in each for each in flow.rows)
+    assert flow.rows and all("fc2" in row for row in flow.rows)
     flow.find("#flow-tag").clear()
     # a key does not wait for the page that it asks for
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
-    flow.until(lambda: flow.rows and all("fc1" in each for each in flow.rows), "tensors of fc1")
+    flow.until(lambda: flow.rows and all("fc1" in row for row in flow.rows), "tensors of fc1")
     instead = "Pictures need JavaScript"
     flow.until(lambda: instead in flow.find("#memory-flow-picture").text, "the sentence instead")

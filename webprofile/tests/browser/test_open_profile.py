@@ -32,7 +32,7 @@ class Page(PageObject):
 
     def complaints(self) -> list[str]:
         # the server of these tests has no sockets
-        return [each for each in super().complaints() if "WebSocket" not in each]
+        return [complaint for complaint in super().complaints() if "WebSocket" not in complaint]
 
 
 @pytest.fixture

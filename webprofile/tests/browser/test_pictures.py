@@ -40,7 +40,7 @@ class Pictures(PageObject):
         self.js("arguments[0].focus()", self.part(kind, "stage"))
         self.part(kind, "stage").send_keys(*keys)
 
-    def said(self, kind: str) -> str:
+    def announcement(self, kind: str) -> str:
         return self.part(kind, "live").get_attribute("textContent")
 
     def marks(self, kind: str) -> int:
@@ -65,7 +65,7 @@ def test_pictures_are_drawn_when_they_are_seen_and_show_one_selection(open_pictu
     assert page.js("return typeof window.echarts") == "undefined"
     page.draw_all()
     page.keys("cumulative", Keys.ARROW_RIGHT)
-    assert "ConvolutionForward" in page.said("cumulative")
+    assert "ConvolutionForward" in page.announcement("cumulative")
     assert page.query == ""
     page.keys("cumulative", Keys.ENTER)
     page.until(lambda: page.query.startswith("?op="), "the selection in the address")
@@ -164,7 +164,7 @@ def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):
 
 def _bars(page: Pictures) -> str:
     page.keys("timeline", Keys.HOME)
-    return page.said("timeline").rpartition("/")[2]
+    return page.announcement("timeline").rpartition("/")[2]
 
 
 def test_on_a_dark_phone_all_is_drawn_within_its_width(open_pictures, browser):

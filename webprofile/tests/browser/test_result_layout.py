@@ -47,9 +47,9 @@ def make_measured(owner, *contaminations: Contamination) -> str:
 
 
 def make_disturbed(owner) -> str:
-    found = make_measured(owner, Contamination(code="other_load", detail="cc1plus 80 %"))
+    address = make_measured(owner, Contamination(code="other_load", detail="cc1plus 80 %"))
     Profile.objects.update(warnings=["weights were not preprocessed", "a layout is unknown"])
-    return found
+    return address
 
 
 def make_imported(owner) -> str:

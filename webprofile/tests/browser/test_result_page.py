@@ -44,7 +44,7 @@ class ResultPage(PageObject):
         return self.texts("#tables .operator__type")
 
     @property
-    def said(self) -> str:
+    def announcement(self) -> str:
         return self.texts("#tables [data-said]")[0]
 
     def press(self, *keys: str) -> None:
@@ -88,7 +88,7 @@ def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it
     assert page.count("#tables tbody [role=cell]") == 0
 
     page.browser.back()
-    page.until(lambda: page.query == "?order=memory" and "173 rows" in page.said)
+    page.until(lambda: page.query == "?order=memory" and "173 rows" in page.announcement)
     assert page.find("#filter-text").get_attribute("value") == ""
     page.browser.back()
     page.until(lambda: page.query == "" and page.types()[0] == "ConvolutionForward")

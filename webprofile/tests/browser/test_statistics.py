@@ -41,5 +41,7 @@ def test_a_figure_explains_itself_beside_its_mark_and_escape_closes_it(browser, 
     bars = browser.find_elements(By.CSS_SELECTOR, ".histogram__bar")
     assert len(bars) >= 5
     assert {bar.value_of_css_property("fill") for bar in bars} != {"rgb(0, 0, 0)"}
-    refused = [each for each in browser.get_log("browser") if "Content Security" in each["message"]]
+    refused = [
+        entry for entry in browser.get_log("browser") if "Content Security" in entry["message"]
+    ]
     assert refused == []

@@ -61,11 +61,15 @@ class Timeline(PageObject):
 
     def _text_with(self, expected: tuple[str, ...]) -> str:
         text = self.find("body").text
-        return text if all(each in text for each in expected) else ""
+        return text if all(part in text for part in expected) else ""
 
     def complaints(self) -> list[str]:
         # of a header of the site, whatever the page, where it is asked for by plain HTTP
-        return [each for each in super().complaints() if "Cross-Origin-Opener" not in each]
+        return [
+            complaint
+            for complaint in super().complaints()
+            if "Cross-Origin-Opener" not in complaint
+        ]
 
 
 @pytest.fixture(params=["localhost", NAMED])
@@ -87,10 +91,10 @@ def test_perfetto_shows_the_threads_and_calls_nobody(timeline):
     assert timeline.all(".pf-modal-dialog") == []
     # an origin of its own: neither this site's cookies nor its storage
     assert timeline.browser.execute_script("return self.origin") == "null"
-    asked = timeline.browser.execute_async_script(ASKED_FOR)
-    assert any("frontend_bundle" in each for each in asked)
+    urls = timeline.browser.execute_async_script(ASKED_FOR)
+    assert any("frontend_bundle" in url for url in urls)
     ours = (timeline.address, "blob:", "data:")
-    assert [each for each in asked if not each.startswith(ours)] == []
+    assert [url for url in urls if not url.startswith(ours)] == []
     timeline.browser.switch_to.default_content()
     assert timeline.complaints() == []
 
@@ -114,9 +118,9 @@ class TestCuts:
         """A trace of several times as much as is drawn at once."""
         settings.TRACE_CUT_LIMIT_BYTES = 1_500_000
         upload = make_opened(timeline.upload.owner, repeated(RESNET, 4), name="large")
-        found = Timeline(timeline.browser, timeline.address, upload)
-        found.open("drawn")
-        return found
+        large_timeline = Timeline(timeline.browser, timeline.address, upload)
+        large_timeline.open("drawn")
+        return large_timeline
 
     def test_a_large_trace_begins_with_its_first_part(self, large):
         assert large.status.startswith("Shown: 0 s to 0.0")

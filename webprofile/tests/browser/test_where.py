@@ -48,7 +48,7 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     form, alice, storage
 ):
     make_worker("plain", labels={"chip": "A"})
-    wanted = make_worker("wanted", labels={"chip": "B"})
+    expected = make_worker("wanted", labels={"chip": "B"})
     old = create_task(
         owner=alice,
         request=TaskRequest(
@@ -68,8 +68,10 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     form.find("#versions").clear()
     form.find("#versions").send_keys("soon")
     form.until(lambda: "no range of versions" in form.error("versions"), "what is wrong")
-    told = form.find("#outlook")
-    form.until(lambda: "no range" in told.get_attribute("textContent"), "the queue's answer")
+    outlook_panel = form.find("#outlook")
+    form.until(
+        lambda: "no range" in outlook_panel.get_attribute("textContent"), "the queue's answer"
+    )
     assert "no range" not in outlook(form)  # the field says it
     form.find("#versions").clear()
     form.find("#versions").send_keys("==1.13.*")
@@ -79,7 +81,7 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     made = Task.objects.exclude(pk=old.pk).get()
     assert (made.target, made.worker) == (
         {"labels": {"chip": "B"}, "versions": "==1.13.*"},
-        wanted,
+        expected,
     )
     assert (made.priority, made.title, made.copied_from) == (4, "nightly", old)
 

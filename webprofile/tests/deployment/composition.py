@@ -12,23 +12,23 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?:(:[-+?])((?:[^{}]|\$\{[^}]*\})*))?\}")
 
 def composition(path: Path, variables: Mapping[str, str]) -> dict[str, Any]:
     """Raises KeyError, with what the file says of it, for a variable that has to be given."""
-    found: dict[str, Any] = _filled(yaml.safe_load(path.read_text(encoding="utf-8")), variables)
-    return found
+    document: dict[str, Any] = _filled(yaml.safe_load(path.read_text(encoding="utf-8")), variables)
+    return document
 
 
 def _filled(part: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(part, dict):
         return {key: _filled(value, variables) for key, value in part.items()}
     if isinstance(part, list):
-        return [_filled(each, variables) for each in part]
+        return [_filled(item, variables) for item in part]
     return filled(part, variables) if isinstance(part, str) else part
 
 
 def filled(text: str, variables: Mapping[str, str]) -> str:
     """`${NAME}`, `${NAME:-else}`, `${NAME:+then}` and `${NAME:?what is missing}`."""
 
-    def value(found: re.Match[str]) -> str:
-        name, how, rest = found.groups()
+    def value(match: re.Match[str]) -> str:
+        name, how, rest = match.groups()
         given = variables.get(name, "")
         if how == ":+":
             return filled(rest, variables) if given else ""

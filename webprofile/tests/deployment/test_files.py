@@ -26,12 +26,12 @@ SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY|_CODE|DATABASE_URL|EMAIL_
 
 
 def names_in(*files: Path) -> set[str]:
-    found = set()
+    names = set()
     for file in files:
         for groups in OWN_NAME.findall(file.read_text(encoding="utf-8")):
             name = next(filter(None, groups))
-            found |= {name, f"{name}_FILE"}
-    return found
+            names |= {name, f"{name}_FILE"}
+    return names
 
 
 def dockerfile_of(service: dict) -> Path | None:
@@ -46,7 +46,7 @@ def test_a_service_has_no_rights_that_it_does_not_need(name):
     assert "no-new-privileges:true" in service["security_opt"]
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", service["user"])
     assert not {"privileged", "network_mode", "pid", "ipc", "devices"} & service.keys()
-    loose = [each for each in service["security_opt"] if "unconfined" in each]
+    loose = [option for option in service["security_opt"] if "unconfined" in option]
     assert not loose or name == "agent"  # whose sandbox makes namespaces
 
 
@@ -146,24 +146,26 @@ def test_a_part_waits_for_what_it_needs_and_nothing_waits_in_a_circle():
     def reached(name: str, seen: tuple[str, ...] = ()) -> set[str]:
         assert name not in seen, f"{name} waits for itself"
         needs = SERVICES[name].get("depends_on", {})
-        found = set(needs)
-        for each in needs:
-            found |= reached(each, (*seen, name))
-        return found
+        reachable = set(needs)
+        for need in needs:
+            reachable |= reached(need, (*seen, name))
+        return reachable
 
     for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
         assert {"migrate", "storage", "postgres", "redis", "minio"} <= reached(name)
     for service in SERVICES.values():
         for need, how in service.get("depends_on", {}).items():
             once = need in ONCE
-            wanted = "service_completed_successfully" if once else "service_healthy"
+            condition = "service_completed_successfully" if once else "service_healthy"
             # a part of a profile is waited for where the profile is chosen
             optional = {"required": False} if "profiles" in SERVICES[need] else {}
-            assert how == {"condition": wanted, **optional}
+            assert how == {"condition": condition, **optional}
 
 
 def test_models_of_strangers_run_where_neither_rows_nor_files_can_be_reached():
-    assert [name for name, each in SERVICES.items() if "devices" in each["networks"]] == ["agent"]
+    assert [name for name, service in SERVICES.items() if "devices" in service["networks"]] == [
+        "agent"
+    ]
     assert SERVICES["agent"]["networks"] == ["devices"]
     assert COMPOSE["networks"]["inside"] == {"internal": True}
     for name in ("postgres", "redis", "rabbitmq", "minio"):
@@ -223,7 +225,7 @@ def test_prometheus_reaches_every_part_by_its_name():
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("${A}b", "1b"),
         ("${NONE:-else}", "else"),
@@ -235,8 +237,8 @@ def test_prometheus_reaches_every_part_by_its_name():
         ("$HOME {}", "$HOME {}"),
     ],
 )
-def test_variables_are_replaced_as_compose_does(text, found):
-    assert filled(text, {"A": "1"}) == found
+def test_variables_are_replaced_as_compose_does(text, expected):
+    assert filled(text, {"A": "1"}) == expected
 
 
 def test_a_variable_that_has_to_be_given_is_asked_for():
@@ -246,8 +248,8 @@ def test_a_variable_that_has_to_be_given_is_asked_for():
 
 def test_every_image_that_the_file_builds_is_built():
     described = composition(DOCKER / "compose.yaml", HOSTS)["services"]
-    wanted = {service["image"] for service in described.values() if "build" in service}
-    assert {described[name]["image"] for name in BUILT} == wanted
+    images = {service["image"] for service in described.values() if "build" in service}
+    assert {described[name]["image"] for name in BUILT} == images
 
 
 def test_an_image_gets_no_secret_no_history_and_no_test():

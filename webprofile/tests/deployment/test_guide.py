@@ -36,7 +36,7 @@ def test_every_script_and_file_that_it_names_is_there():
         "docker/site.env",
     }
     for name in named:
-        if not any(name.startswith(each) for each in made_by_the_operator):
+        if not any(name.startswith(prefix) for prefix in made_by_the_operator):
             assert (ROOT / name).exists(), name
 
 
@@ -49,7 +49,7 @@ def test_every_test_that_it_names_is_one():
 
 def test_every_link_inside_leads_somewhere():
     headings = {
-        re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-")
-        for each in re.findall(r"^#+ (.*)$", GUIDE, re.MULTILINE)
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", GUIDE, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]*)\)", GUIDE)) <= headings

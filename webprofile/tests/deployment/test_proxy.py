@@ -25,8 +25,8 @@ PATIENCE_S = 60
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
     """Its hosts, a client that trusts it, and its log; nobody is behind it."""
-    with running(tmp_path_factory.mktemp("proxy")) as found:
-        yield found
+    with running(tmp_path_factory.mktemp("proxy")) as running_proxy:
+        yield running_proxy
 
 
 @contextmanager
@@ -155,5 +155,5 @@ def test_sockets_of_agents_go_to_servers_of_their_own_if_there_are_some(tmp_path
             upstreams["AGENT_UPSTREAMS"] = apart and agents
         hosts, client, _ = stack.enter_context(running(tmp_path, **upstreams))
         places = ("/ws/agent/", "/ws/tasks/1/", "/ws/agents", "/api/v1/agent/beat/", "/")
-        found = [client.get(f"https://{hosts['SITE_HOST']}{place}").text for place in places]
-    assert found == ["agents" if apart else "web", *["web"] * 4]
+        servers = [client.get(f"https://{hosts['SITE_HOST']}{place}").text for place in places]
+    assert servers == ["agents" if apart else "web", *["web"] * 4]

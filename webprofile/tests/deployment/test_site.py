@@ -68,8 +68,8 @@ def stand(tmp_path_factory) -> Iterator[Stand]:
 @pytest.fixture(scope="module")
 def given(stand) -> dict[str, str]:
     """The token of a user, and a code for a device."""
-    found: dict[str, str] = json.loads(stand.manage("shell", "-v", "0", "-c", _PREPARE))
-    return found
+    secrets: dict[str, str] = json.loads(stand.manage("shell", "-v", "0", "-c", _PREPARE))
+    return secrets
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +129,8 @@ def submit(stand: Stand, given: dict[str, str], testdata: Path, *more: str) -> s
 def result(ask: Callable[[str], httpx2.Response]) -> dict:
     """The newest result, as the API tells it."""
     newest = ask("/api/v1/profiles/").json()["results"][0]
-    found: dict = ask(f"/api/v1/profiles/{newest['id']}/operators/").json()
-    return found
+    operators: dict = ask(f"/api/v1/profiles/{newest['id']}/operators/").json()
+    return operators
 
 
 def test_a_task_goes_through_the_proxy_two_web_servers_and_the_agents_container(
@@ -143,8 +143,8 @@ def test_a_task_goes_through_the_proxy_two_web_servers_and_the_agents_container(
         assert page.headers["strict-transport-security"]
         assert http.get("/metrics").status_code == 404
         # the proxy writes anew what it was told of the client
-        told = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "http"}
-        assert http.get("/accounts/login/", headers=told).status_code == 200
+        headers = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "http"}
+        assert http.get("/accounts/login/", headers=headers).status_code == 200
         # cut off by the proxy; before its version 2.7 it called that a bad gateway
         http.headers["Authorization"] = f"Bearer {given['token']}"
         assert http.post("/api/v1/tasks/", content=b"x" * 10_000_000).status_code in {413, 502}
@@ -174,11 +174,11 @@ def test_an_agent_without_a_sandbox_says_what_its_container_lacks(device, tmp_pa
         text=True,
     )
     assert agent.stderr is not None
-    said = agent.stderr.readline() + agent.stderr.readline()
+    output = agent.stderr.readline() + agent.stderr.readline()
     agent.terminate()
     agent.communicate()
-    assert "bubblewrap is not installed" in said
-    assert 'docs/deploy.md, "The sandbox in a container"' in said
+    assert "bubblewrap is not installed" in output
+    assert 'docs/deploy.md, "The sandbox in a container"' in output
 
 
 def serve_engine(stand: Stand, address: Path, heard: list[str], done: threading.Event) -> None:
@@ -189,17 +189,17 @@ def serve_engine(stand: Stand, address: Path, heard: list[str], done: threading.
         listener.settimeout(0.5)
         while not done.is_set():
             try:
-                asked, _ = listener.accept()
+                connection, _ = listener.accept()
             except TimeoutError:
                 continue
-            with asked:
-                words = asked.makefile().readline().split()
+            with connection:
+                words = connection.makefile().readline().split()
                 heard.append(" ".join(words))
                 if words[1:3] == ["up", "-d"] and words[-1] in stand.parts:
                     stand.replace(words[-1])
                 elif words[1] == "run":
                     stand.once(words[-1])
-                asked.sendall(b"0\n")
+                connection.sendall(b"0\n")
 
 
 def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, testdata, tmp_path):

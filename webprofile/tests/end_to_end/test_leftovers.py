@@ -29,7 +29,7 @@ def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testda
     assert 'id="overhead"' in result
     kept = visitor._client.get(f"/tasks/{first}/artifacts/measurement.json")
     passes = json.loads(httpx2.get(kept.headers["Location"]).text)["passes"]
-    assert {each["kind"] for each in passes} >= {"clean", "profiled", "dump"}
+    assert {record["kind"] for record in passes} >= {"clean", "profiled", "dump"}
 
     second = int(visitor.post(f"/api/v1/tasks/{first}/retry/", {})["id"])
     assert watch(visitor, second)[0][-1] == "succeeded", page(visitor, second)

@@ -76,7 +76,7 @@ class Pasted:
 
     home: Path
     line: str
-    said: str
+    output: str
     python: str
 
     @property
@@ -106,7 +106,7 @@ def pasted(site: Site, megengine_python: str, tmp_path_factory) -> Iterator[Past
 
 
 def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted, testdata):
-    assert "This device is now 'pasted'." in pasted.said
+    assert "This device is now 'pasted'." in pasted.output
     worker = visitor.device("pasted")
     assert [runtime["problem"] for runtime in worker["runtimes"]] == [""]
     assert (pasted.home / "agent.token").stat().st_mode & 0o777 == 0o600

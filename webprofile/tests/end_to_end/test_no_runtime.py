@@ -26,5 +26,5 @@ def test_the_site_starts_all_the_same_and_explains_itself(tmp_path: Path, monkey
         assert "3.10" in runtime["problem"]
         page = visitor.get("/workers/").text
         assert runtime["problem"].split(":")[0] in page
-        said = [line for line in site.text.splitlines() if re.search(r"Python|install", line)]
-        assert len(said) == 2, site.text
+        lines = [line for line in site.text.splitlines() if re.search(r"Python|install", line)]
+        assert len(lines) == 2, site.text

@@ -29,68 +29,71 @@ def api(visitor, method, path, body=None, token=""):
 
 def secrets_used(site, visitor, testdata):
     """Do all that has a secret; what was secret, by name."""
-    found = {"password": site.account["password"], "session": visitor._client.cookies["sessionid"]}
+    secrets = {
+        "password": site.account["password"],
+        "session": visitor._client.cookies["sessionid"],
+    }
     model = testdata / "models" / "two_inputs.mge"
     folder = testdata / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
     task = send(visitor, model, data)
     assert watch(visitor, task)[0][-1] == "succeeded"
     where = visitor._client.get(f"/tasks/{task}/artifacts/log.txt").headers["Location"]
-    found["presigned"] = SIGNATURE.search(where)[1]
+    secrets["presigned"] = SIGNATURE.search(where)[1]
 
     credentials = {"email": site.account["email"], "password": site.account["password"]}
     pair = api(visitor, "POST", "auth/token/", credentials)
-    found |= {"access": pair["access"], "refresh": pair["refresh"]}
+    secrets |= {"access": pair["access"], "refresh": pair["refresh"]}
     renewed = api(visitor, "POST", "auth/token/refresh/", {"refresh": pair["refresh"]})
-    found["renewed"] = renewed["access"]
+    secrets["renewed"] = renewed["access"]
     body = {"name": "x", "scopes": ["read"], "days": 1}
     made = api(visitor, "POST", "access-tokens/", body, renewed["access"])
-    found["access token"] = made["secret"]
+    secrets["access token"] = made["secret"]
     api(visitor, "GET", "tasks/", token=made["secret"])
     hook = {"url": "https://127.0.0.1/secret-path", "events": ["task.finished"]}
     made = api(visitor, "POST", "me/webhooks/", hook, renewed["access"])
-    found["webhook secret"] = made["secret"]
+    secrets["webhook secret"] = made["secret"]
     api(visitor, "POST", f"me/webhooks/{made['id']}/deliveries/", token=renewed["access"])
 
     page = form(visitor, "/accounts/reauthenticate/", password=site.account["password"])
     page = visitor.get("/accounts/2fa/totp/activate/").text
     if seed := re.search(r'value="([A-Z2-7]{32})"', page):
-        found["seed of codes"] = seed[1]
+        secrets["seed of codes"] = seed[1]
     form(visitor, "/accounts/2fa/totp/activate/", code="000000")
     form(visitor, "/accounts/login/", login="alice@example.com", password="a wrong password 1")
-    found["wrong password"] = "a wrong password 1"
+    secrets["wrong password"] = "a wrong password 1"
     code = re.search(r"mge_[\w-]+", site.manage("workers", "enrol", "this-machine"))
     if code:
-        found["enrolment code"] = code[0]
+        secrets["enrolment code"] = code[0]
     # a body that cannot be read, and an address that breaks
-    found["broken"] = "mwp_" + "brokenbroken" * 3 + "brok"
-    api(visitor, "GET", "tasks/", token=found["broken"])
-    return found
+    secrets["broken"] = "mwp_" + "brokenbroken" * 3 + "brok"
+    api(visitor, "GET", "tasks/", token=secrets["broken"])
+    return secrets
 
 
 def kept_secrets(site):
     """What the parts of the site keep for themselves."""
-    found = {}
+    secrets = {}
     for path in site.home.rglob("*"):
         if path.is_file() and path.stat().st_size < 100_000 and "secret" in path.name:
-            for number, each in enumerate(re.findall(r"[A-Za-z0-9_-]{24,}", path.read_text())):
-                found[f"{path.name} {number}"] = each
+            for number, secret in enumerate(re.findall(r"[A-Za-z0-9_-]{24,}", path.read_text())):
+                secrets[f"{path.name} {number}"] = secret
     for path in site.home.rglob("*"):
         is_small = path.is_file() and path.stat().st_size < 10_000 and path.suffix != ".log"
         if is_small and (token := re.search(r"mgw_[\w-]{30,}", path.read_text(errors="replace"))):
-            found["token of the agent"] = token[0]
-    return found
+            secrets["token of the agent"] = token[0]
+    return secrets
 
 
 def test_no_log_holds_a_secret(site, testdata):
     with site.login() as visitor:
-        found = secrets_used(site, visitor, testdata) | kept_secrets(site)
-    assert "token of the agent" in found
+        secrets = secrets_used(site, visitor, testdata) | kept_secrets(site)
+    assert "token of the agent" in secrets
     logs = {"terminal": site.text}
     for path in site.home.rglob("*.log"):
         logs[str(path.relative_to(site.home))] = path.read_text(errors="replace")
     assert "task_moved" in "".join(logs.values())
-    leaks = [(name, log) for name, each in found.items() for log in logs if each in logs[log]]
+    leaks = [(name, log) for name, secret in secrets.items() for log in logs if secret in logs[log]]
     # the site tells the passwords that it made, once, to who started it
     leaks = [leak for leak in leaks if leak[0] != "password"]
     assert leaks == []
@@ -99,4 +102,4 @@ def test_no_log_holds_a_secret(site, testdata):
     with sqlite3.connect(next(site.home.rglob("db.sqlite3"))) as rows:
         dump = "\n".join(rows.iterdump())
     plain = {"access token", "webhook secret", "token of the agent", "enrolment code", "password"}
-    assert [name for name in plain & found.keys() if found[name] in dump] == []
+    assert [name for name in plain & secrets.keys() if secrets[name] in dump] == []

@@ -176,7 +176,7 @@ class AgentMachine(RuleBasedStateMachine):
         try:
             self._leave()
             if hasattr(self, "before"):
-                broken = [str(each) for each in broken_rows()]
+                broken = [str(row) for row in broken_rows()]
                 assert not broken, broken
                 assert self._of_other() == self.before, "another's attempt changed"
         finally:
@@ -198,14 +198,14 @@ class AgentMachine(RuleBasedStateMachine):
         if who == "other":
             return self.other.pk
         mine = Attempt.objects.filter(worker=self.worker)
-        found = mine.filter(ended_at=None) if who == "own" else mine.exclude(ended_at=None)
-        attempt = found.order_by("pk").first() if who != "unknown" else None
+        attempts = mine.filter(ended_at=None) if who == "own" else mine.exclude(ended_at=None)
+        attempt = attempts.order_by("pk").first() if who != "unknown" else None
         return attempt.pk if attempt else uuid.UUID("5f0c1d2e-3b4a-4e8e-8e6f-7a8b9c0d1e2f")
 
     def _message(self, who: str, kind: int, number: int) -> Any:
         attempt = self._attempt_of(who)
         running = frozenset({attempt}) if number % 2 else frozenset()
-        files = tuple(_file(number + each) for each in range(number % 4))
+        files = tuple(_file(number + index) for index in range(number % 4))
         if kind == 0:
             return wire.Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, running=running)
         if kind == 1:

@@ -49,7 +49,7 @@ def _fuzz(seconds: int, seed: int) -> int:
     call_command("migrate", verbosity=0)
     from webprofile.tests.fuzz.agent_machine import SEEN, AgentMachine
 
-    wanted = settings(
+    fuzz_settings = settings(
         max_examples=10,
         stateful_step_count=40,
         deadline=None,
@@ -61,7 +61,7 @@ def _fuzz(seconds: int, seed: int) -> int:
     while time.monotonic() < end:
         machine = seeded(seed + rounds)(type("Machine", (AgentMachine,), {}))
         try:
-            run_state_machine_as_test(machine, settings=wanted)
+            run_state_machine_as_test(machine, settings=fuzz_settings)
         except Exception:
             traceback.print_exc()
             print(f"seed={seed} rounds={rounds} {dict(SEEN)} findings=1", flush=True)

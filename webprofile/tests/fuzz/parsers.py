@@ -40,19 +40,19 @@ def main() -> int:
     chosen = {name: targets[name] for name in given.only or targets}
     print(f"seed={given.seed} seconds={given.seconds} folder={folder}", flush=True)
     each_s = max(given.seconds // len(chosen), 1)
-    total = found = idle = 0
+    total = finding_count = idle = 0
     for name, seeds in chosen.items():
         write_seeds(name, tuple(seeds), folder / "corpus" / name)
         executed, words = _fuzz(name, folder, seconds=each_s, seed=given.seed)
         findings = sorted((folder / "findings").glob(f"{name}-*"))
         inputs = [path.name for path in findings if path.suffix != ".txt"]
         print(f"{name}: {executed} inputs, {words}, findings: {inputs or 'none'}", flush=True)
-        total, found = total + executed, found + len(inputs)
+        total, finding_count = total + executed, finding_count + len(inputs)
         if not executed:
             idle += 1
             print((folder / f"{name}.log").read_text(errors="replace")[-2000:], flush=True)
-    print(f"seed={given.seed} inputs={total} findings={found}")
-    return 1 if found or idle else 0
+    print(f"seed={given.seed} inputs={total} findings={finding_count}")
+    return 1 if finding_count or idle else 0
 
 
 def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str]:

@@ -68,8 +68,8 @@ MADE: dict[str, tuple[bytes | str | dict, ...]] = {
 def write_seeds(target: str, patterns: tuple[str, ...], folder: Path) -> int:
     """Put the seeds of a target into `folder` and return how many there are."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = [path for pattern in patterns for root in (DATA, ROOT) for path in root.glob(pattern)]
-    small = [path for path in found if path.is_file() and path.stat().st_size <= LARGEST]
+    paths = [path for pattern in patterns for root in (DATA, ROOT) for path in root.glob(pattern)]
+    small = [path for path in paths if path.is_file() and path.stat().st_size <= LARGEST]
     for number, path in enumerate(small):
         shutil.copyfile(path, folder / f"{number:04}")
     made = [*MADE.get(target, ())]

@@ -85,22 +85,22 @@ def feed_profile(data: bytes) -> None:
 
 def feed_trace(data: bytes) -> None:
     try:
-        found = read_dynamic(_written("trace.json", data))
+        trace = read_dynamic(_written("trace.json", data))
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
         return
-    kept = msgspec.json.encode(found.summary)
-    if msgspec.json.decode(kept, type=TraceSummary) != found.summary:
+    kept = msgspec.json.encode(trace.summary)
+    if msgspec.json.decode(kept, type=TraceSummary) != trace.summary:
         raise BrokenPromiseError("the summary is not the same after a round")
 
 
 def feed_static_memory(data: bytes) -> None:
     try:
-        found = read_static_memory(_written("plan.json", data), None)
+        plan = read_static_memory(_written("plan.json", data), None)
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
         return
-    _is_same_after_a_round(found)
+    _is_same_after_a_round(plan)
 
 
 def feed_static_graph(data: bytes) -> None:
@@ -121,18 +121,18 @@ def feed_static_zip(data: bytes) -> None:
         shutil.rmtree(folder)
 
 
-def _is_same_after_a_round(found: bytes) -> None:
-    if msgspec.json.encode(msgspec.json.decode(found, type=StaticMemory)) != found:
+def _is_same_after_a_round(plan: bytes) -> None:
+    if msgspec.json.encode(msgspec.json.decode(plan, type=StaticMemory)) != plan:
         raise BrokenPromiseError("the plan is not the same after a round")
 
 
 def feed_memory_flow(data: bytes) -> None:
     try:
-        found = read_memory_flow(_written("memory_flow.svg", data))
+        summary = read_memory_flow(_written("memory_flow.svg", data))
     except ProfileFormatError as error:
         _is_told(error.code, error.detail)
         return
-    if msgspec.json.decode(found, type=MemoryFlowSummary).peak_bytes < 0:
+    if msgspec.json.decode(summary, type=MemoryFlowSummary).peak_bytes < 0:
         raise BrokenPromiseError("less than nothing is held")
 
 

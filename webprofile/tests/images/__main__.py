@@ -36,15 +36,15 @@ def main() -> int:
     parser.add_argument("--podman", default="podman", help="the program, or what wraps it")
     parser.add_argument("--no-build", action="store_true", help="use the images that are there")
     parser.add_argument("--build-options", default="", help="of podman build, such as mirrors")
-    wanted = parser.parse_args()
+    args = parser.parse_args()
     if os.geteuid():
         raise SystemExit("root is needed: containers have memory limits and networks of their own")
-    if shutil.which(wanted.podman) is None:
-        raise SystemExit(f"there is no {wanted.podman}: install podman, or name it by --podman")
+    if shutil.which(args.podman) is None:
+        raise SystemExit(f"there is no {args.podman}: install podman, or name it by --podman")
     # containers end with the block below, also when this is told to end
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        run(wanted)
+        run(args)
     except Failed as failed:
         print(failed, file=sys.stderr)
         return 1
@@ -52,12 +52,12 @@ def main() -> int:
     return 0
 
 
-def run(wanted: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Raises Failed with what was found instead."""
     temporary = tempfile.TemporaryDirectory(prefix="mgw-images-")
-    with temporary as folder, trial(wanted.podman, Path(folder)) as (engine, place):
-        if not wanted.no_build:
-            build(engine, shlex.split(wanted.build_options))
+    with temporary as folder, trial(args.podman, Path(folder)) as (engine, place):
+        if not args.no_build:
+            build(engine, shlex.split(args.build_options))
         serve(engine)
         profile(engine, place, trust(engine, place))
         saved = back_up(engine)

@@ -95,14 +95,14 @@ class Engine:
             ("network", "ls", "-q"): ("network", "rm"),
         }
         for listing, removal in removals.items():
-            for each in self._said(*listing).split():
-                if each.startswith(PREFIX):
-                    self._call(*removal, "-f", each)
+            for name in self._said(*listing).split():
+                if name.startswith(PREFIX):
+                    self._call(*removal, "-f", name)
 
     def _options(self, service: dict[str, Any], networks: Sequence[str] = ()) -> list[str]:
         chosen = networks or service["networks"]
         options = ["--user", service["user"], "--read-only", "--read-only-tmpfs=false"]
-        options += ["--network", ",".join(f"{PREFIX}-{each}" for each in chosen)]
+        options += ["--network", ",".join(f"{PREFIX}-{network}" for network in chosen)]
         options += ["--memory", service["mem_limit"]]
         for right in service["cap_drop"]:
             options += ["--cap-drop", right.lower()]

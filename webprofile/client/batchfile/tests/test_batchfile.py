@@ -70,12 +70,12 @@ def cells(folder: Path, text: str, name: str = "batch.toml"):
 
 
 def mistakes(folder: Path, text: str, name: str = "batch.toml") -> dict[str, str]:
-    with pytest.raises(BatchError) as told:
+    with pytest.raises(BatchError) as excinfo:
         cells(folder, text, name)
-    return dict(told.value.mistakes)
+    return dict(excinfo.value.mistakes)
 
 
-def asked(*arguments: str):
+def parsed_blocks(*arguments: str):
     parser = argparse.ArgumentParser()
     add_batch_arguments(parser)
     return blocks_asked(parser.parse_args(arguments))
@@ -147,7 +147,7 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "told"),
+    ("text", "place", "message"),
     [
         ("", "models", "missing"),
         ('models = "net-a.mge"', "workers", "missing"),
@@ -178,13 +178,13 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(folder, text, place, told):
-    found = mistakes(folder, text)
-    assert told in found[place], found
+def test_a_mistake_is_told_with_its_place(folder, text, place, message):
+    by_place = mistakes(folder, text)
+    assert message in by_place[place], by_place
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
+    ("name", "data", "message"),
     [
         ("b.toml", b"models = }\n", "line 1"),
         ("b.toml", b"a = 1\na = 2\n", "line 2"),
@@ -202,14 +202,14 @@ def test_a_mistake_is_told_with_its_place(folder, text, place, told):
         ("b.ini", b"", ".toml"),
     ],
 )
-def test_what_is_no_toml_or_yaml_is_told_with_line_and_column(folder, name, data, told):
+def test_what_is_no_toml_or_yaml_is_told_with_line_and_column(folder, name, data, message):
     path = folder / name
     path.write_bytes(data)
     with pytest.raises(BatchError) as error:
         read_batch(path)
     ((place, text),) = error.value.mistakes
     assert place == str(path)
-    assert told in text
+    assert message in text
 
 
 def test_what_the_site_judges_goes_into_the_request_as_it_was_written(folder):
@@ -234,23 +234,23 @@ def test_a_file_that_is_not_there_is_told(folder):
 
 
 def test_a_version_that_yaml_reads_as_a_number_wants_quotes(folder):
-    found = mistakes(folder, "models: net-a.mge\nworkers: x86-1\nversions: [1.10]", "b.yml")
-    assert "quotes" in found["versions[0]"]
+    by_place = mistakes(folder, "models: net-a.mge\nworkers: x86-1\nversions: [1.10]", "b.yml")
+    assert "quotes" in by_place["versions[0]"]
 
 
 @pytest.mark.parametrize("blocks", [11, 1001])
 def test_a_slip_of_the_pen_does_not_make_a_million_tasks(folder, blocks):
     text = 'models = "net-a.mge"\nworkers = "pi-4"\n' + "[[tasks]]\nrepeats = 1000\n" * blocks
-    found = mistakes(folder, text)["tasks[0]"]
-    assert f"{blocks * 1000:,} tasks in all; at most 10,000" in found
+    message = mistakes(folder, text)["tasks[0]"]
+    assert f"{blocks * 1000:,} tasks in all; at most 10,000" in message
 
 
 def test_factors_that_make_a_million_are_named_and_no_time_is_lost(folder):
     sets = "".join(f"[option_sets.s{number}]\n" for number in range(500))
     text = 'models = "net-*.mge"\nworkers = "pi-4"\nrepeats = 1000\n' + sets
-    found = mistakes(folder, text)["the file"]
-    assert "1,000,000 tasks" in found
-    assert "2 models x 1 devices and versions x 500 option sets x 1000 repeats" in found
+    message = mistakes(folder, text)["the file"]
+    assert "1,000,000 tasks" in message
+    assert "2 models x 1 devices and versions x 500 option sets x 1000 repeats" in message
 
 
 def test_what_is_no_file_or_has_no_name_that_can_be_sent_is_told(folder):
@@ -264,7 +264,7 @@ def test_what_is_no_file_or_has_no_name_that_can_be_sent_is_told(folder):
 
 def test_arguments_alone_are_enough(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    (block,) = asked(
+    (block,) = parsed_blocks(
         "-m", "net-*.mge", "-w", "pi-4", "-o", "fast_run=true", "-o", "iter=7", "-d",
         "data=cat.npy", "-i", "x=[1, 2]", "-p", "quick", "-r", "3",
     )  # fmt: skip
@@ -278,7 +278,9 @@ def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_fact
     (folder / "batch.toml").write_text(TOML)
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     Path("here.npy").write_bytes(b"x")
-    blocks = asked(str(folder / "batch.toml"), "-w", "pi-4", "-r", "1", "-d", "data=here.npy")
+    blocks = parsed_blocks(
+        str(folder / "batch.toml"), "-w", "pi-4", "-r", "1", "-d", "data=here.npy"
+    )
     made = cells_of(blocks[:1], DEVICES)
     assert {cell.worker for cell in made} == {"pi-4"}
     assert len(made) == 2 * 2
@@ -288,7 +290,7 @@ def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_fact
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "name a file of tasks"),
         (("-m", "x.mge", "-o", "iter"), "“iter” is not NAME=VALUE"),
@@ -296,15 +298,15 @@ def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_fact
         (("-m", "x.mge", "-d", "a=1.npy", "-d", "b.json"), "“b.json” is not"),
     ],
 )
-def test_arguments_that_say_nothing_are_told(arguments, told):
-    with pytest.raises(BatchError, match=told):
-        asked(*arguments)
+def test_arguments_that_say_nothing_are_told(arguments, message):
+    with pytest.raises(BatchError, match=message):
+        parsed_blocks(*arguments)
 
 
 def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monkeypatch):
     monkeypatch.chdir(folder)
     arguments = "-m net-a.mge -w x86-1 -p clean=true,clean_min_s=2.5,profiled=0 --time-limit 30"
-    (block,) = asked(*arguments.split())
+    (block,) = parsed_blocks(*arguments.split())
     assert block.plan == {"clean": True, "clean_min_s": 2.5, "profiled": 0}
     assert (block.values, block.script) == ({"time_limit_s": 30}, None)
 

@@ -58,12 +58,12 @@ def command_of(pid: int) -> bytes:
 
 def carriers_of(home: Path) -> list[str]:
     """The processes that still have this home in their environment."""
-    found = []
+    command_lines = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             if f"MGW_HOME={home}".encode() in file.read_bytes().split(b"\0"):
-                found.append((file.parent / "cmdline").read_text())
-    return found
+                command_lines.append((file.parent / "cmdline").read_text())
+    return command_lines
 
 
 def wait_until_gone(pids: set[int], seconds: float) -> set[int]:

@@ -74,10 +74,10 @@ def test_free_ports_differ_and_are_free() -> None:
     ids=["narrowed", "widened", "not Linux"],
 )
 def test_free_ports_are_not_those_of_connections(tmp_path, monkeypatch, given, first) -> None:
-    told = tmp_path / "ip_local_port_range"
+    file = tmp_path / "ip_local_port_range"
     if given:
-        told.write_text(given)
-    monkeypatch.setattr(layouts, "_PORTS_OF_CONNECTIONS", told)
+        file.write_text(given)
+    monkeypatch.setattr(layouts, "_PORTS_OF_CONNECTIONS", file)
     assert [port for port in free_ports(50) if not 12_000 <= port < first] == []
 
 
@@ -120,8 +120,8 @@ def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
     assert ours == {"version": "1.13.0", "kind": "wheel", "path": "", "problem": "No Python."}
     assert other["path"] == "/opt/mge"
     update_config(file, "http://127.0.0.1:9", Runtime(python="/new/bin/python"))
-    found = tomllib.loads(file.read_text())["runtime"][0]
-    assert found == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
+    runtime = tomllib.loads(file.read_text())["runtime"][0]
+    assert runtime == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
 
 
 def test_every_actor_of_ours_has_its_queue_consumed() -> None:

@@ -31,15 +31,15 @@ async def supervisor(layout: Layout) -> AsyncIterator[Supervisor]:
     lock.release()
 
 
-async def lines_until(capsys: pytest.CaptureFixture[str], wanted: str) -> str:
-    said = ""
+async def lines_until(capsys: pytest.CaptureFixture[str], expected: str) -> str:
+    printed = ""
     for _ in range(400):
         output = capsys.readouterr()
-        said += output.out + output.err
-        if wanted in said:
-            return said
+        printed += output.out + output.err
+        if expected in printed:
+            return printed
         await asyncio.sleep(0.02)
-    raise AssertionError(f"{wanted!r} was not said: {said}")
+    raise AssertionError(f"{expected!r} was not said: {printed}")
 
 
 async def test_a_dying_part_is_named_with_its_reason_and_started_again(
@@ -49,10 +49,10 @@ async def test_a_dying_part_is_named_with_its_reason_and_started_again(
     mark = tmp_path / "mark"
     script = f"echo cannot go on; test -e {mark} && exec sleep 99; touch {mark}; sleep 1; exit 7"
     await supervisor.start(Part("weak", ["sh", "-c", script]))
-    said = await lines_until(capsys, "weak starts again.")
-    assert "weak exited with code 7." in said
-    assert "    cannot go on" in said
-    assert str(layout.log("weak")) in said
+    printed = await lines_until(capsys, "weak starts again.")
+    assert "weak exited with code 7." in printed
+    assert "    cannot go on" in printed
+    assert str(layout.log("weak")) in printed
     assert not supervisor.failure.done()
 
 

@@ -28,14 +28,14 @@ def embedded(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def left_of(home: Path) -> list[str]:
     """The command lines that still name this home."""
-    found = []
+    command_lines = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         try:
             if f"MGW_HOME={home}".encode() in file.read_bytes().split(b"\0"):
-                found.append((file.parent / "cmdline").read_text())
+                command_lines.append((file.parent / "cmdline").read_text())
         except OSError:
             continue
-    return found
+    return command_lines
 
 
 def test_a_stranger_at_our_port_is_not_taken_for_our_server() -> None:

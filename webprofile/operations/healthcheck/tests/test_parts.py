@@ -56,7 +56,7 @@ def http():
         yield server
 
 
-def said(finding):
+def as_text(finding):
     return f"{finding.state} {finding.text} {finding.next_step}"
 
 
@@ -71,17 +71,17 @@ def test_a_part_that_hangs_is_left_behind_and_the_others_are_told():
         return good("too late")
 
     parts = [Part("slow", hang, "Wake it."), Part("quick", lambda: good("here"), "")]
-    found = dict(examine(parts, time_limit_s=0.2))
+    findings = dict(examine(parts, time_limit_s=0.2))
     forever.set()
-    assert said(found["slow"]) == "broken No answer in 0.2 s. Wake it."
-    assert said(found["quick"]) == "ok here "
+    assert as_text(findings["slow"]) == "broken No answer in 0.2 s. Wake it."
+    assert as_text(findings["quick"]) == "ok here "
 
 
 def test_whatever_a_library_raises_is_a_finding_with_a_next_step():
     def fail():
         raise ValueError("what it says\nand goes on about")
 
-    assert said(dict(examine([Part("odd", fail, "Do this.")]))["odd"]) == (
+    assert as_text(dict(examine([Part("odd", fail, "Do this.")]))["odd"]) == (
         "broken what it says Do this."
     )
 
@@ -98,23 +98,25 @@ def test_passwords_in_what_libraries_say_are_struck_out(settings):
 
 @pytest.mark.exhaustive
 def test_a_database_that_cannot_be_opened_is_named(db, monkeypatch, tmp_path):
-    told = connections["default"].settings_dict
-    key = "NAME" if "sqlite" in told["ENGINE"] else "HOST"
-    elsewhere = SimpleNamespace(settings_dict=told | {key: str(tmp_path / "nowhere" / "rows")})
+    settings_dict = connections["default"].settings_dict
+    key = "NAME" if "sqlite" in settings_dict["ENGINE"] else "HOST"
+    elsewhere = SimpleNamespace(
+        settings_dict=settings_dict | {key: str(tmp_path / "nowhere" / "rows")}
+    )
     monkeypatch.setattr(rows, "connections", {"default": elsewhere})
-    found = rows.database()
-    assert found.state == "broken"
-    assert "DATABASE_URL" in found.next_step or "right to write" in found.next_step
+    finding = rows.database()
+    assert finding.state == "broken"
+    assert "DATABASE_URL" in finding.next_step or "right to write" in finding.next_step
 
 
 def test_a_migration_that_was_not_applied_is_named(transactional_db):
     call_command("migrate", "token_blacklist", "zero", verbosity=0)
     try:
-        found = rows.migrations()
+        finding = rows.migrations()
     finally:
         call_command("migrate", verbosity=0)
-    assert "Not applied: token_blacklist." in found.text
-    assert found.next_step.startswith("Run `manage.py migrate`")
+    assert "Not applied: token_blacklist." in finding.text
+    assert finding.next_step.startswith("Run `manage.py migrate`")
     assert rows.migrations().state == "ok"
 
 
@@ -137,22 +139,22 @@ def test_a_layer_of_production_works_and_one_whose_redis_ends_is_named(settings,
         assert messages.channel_layer().state == "ok"
         server.kill()
         server.wait(10)
-        found = messages.channel_layer()
-    assert found.text == "No wake-up arrived in 3.5 s."
-    assert found.next_step.startswith("Start Redis")
+        finding = messages.channel_layer()
+    assert finding.text == "No wake-up arrived in 3.5 s."
+    assert finding.next_step.startswith("Start Redis")
 
 
 def test_actors_that_listen_answer_and_none_is_noticed(db):
     parts = [Part("actors", messages.actors, "")]
-    found = dict(examine(parts, time_limit_s=1))["actors"]
-    assert "none runs, or all are busy" in found.text
-    assert "rundramatiq" in found.next_step
+    finding = dict(examine(parts, time_limit_s=1))["actors"]
+    assert "none runs, or all are busy" in finding.text
+    assert "rundramatiq" in finding.next_step
     broker = dramatiq.get_broker()
     worker = Worker(broker, worker_timeout=10)
     worker.start()
     try:
-        found = dict(examine(parts, time_limit_s=60))["actors"]
-        assert said(found) == "ok They listen to the queue and answer. "
+        finding = dict(examine(parts, time_limit_s=60))["actors"]
+        assert as_text(finding) == "ok They listen to the queue and answer. "
     finally:
         worker.stop()
         broker.flush_all()
@@ -175,7 +177,7 @@ def test_nothing_of_the_doctor_stays_in_storage(storage):
 
 def test_a_missing_bucket_is_named(storage, settings):
     settings.S3_BUCKET = "nobody-made-it"
-    assert said(objects.objects()) == (
+    assert as_text(objects.objects()) == (
         f"broken PUT at {settings.S3_ENDPOINT_URL} was refused: NoSuchBucket. "
         "Make the bucket, or correct S3_BUCKET."
     )
@@ -183,25 +185,27 @@ def test_a_missing_bucket_is_named(storage, settings):
 
 def test_a_wrong_secret_is_named(storage, settings):
     settings.S3_SECRET_ACCESS_KEY = "not-the-one"
-    found = objects.objects()
+    finding = objects.objects()
     sent = objects.presigned()
-    assert "SignatureDoesNotMatch" in found.text
+    assert "SignatureDoesNotMatch" in finding.text
     assert "A presigned PUT" in sent.text
-    assert found.next_step.startswith("Correct S3_SECRET_ACCESS_KEY")
+    assert finding.next_step.startswith("Correct S3_SECRET_ACCESS_KEY")
 
 
 def test_storage_that_is_away_is_named(settings, closed):
     settings.S3_ENDPOINT_URL = f"http://{closed}"
-    found = objects.objects()
-    assert f"PUT at http://{closed}" in found.text
-    assert found.next_step == "Start the storage, or correct S3_ENDPOINT_URL."
+    finding = objects.objects()
+    assert f"PUT at http://{closed}" in finding.text
+    assert finding.next_step == "Start the storage, or correct S3_ENDPOINT_URL."
 
 
 def test_a_public_address_that_only_others_reach_is_odd_and_no_fault(storage, settings, closed):
     settings.S3_PUBLIC_ENDPOINT_URL = f"http://{closed}"
     parts = [Part("public", objects.presigned, "", objects.unreachable)]
-    found = dict(examine(parts))["public"]
-    assert said(found).startswith(f"odd http://{closed}: nothing listens there. This machine may")
+    finding = dict(examine(parts))["public"]
+    assert as_text(finding).startswith(
+        f"odd http://{closed}: nothing listens there. This machine may"
+    )
     settings.S3_ENDPOINT_URL = f"http://{closed}"
     assert objects.unreachable("It is away.").state == "broken"
 
@@ -223,9 +227,9 @@ def test_a_public_address_that_only_others_reach_is_odd_and_no_fault(storage, se
 def test_rules_that_keep_browsers_from_uploading_are_named(settings, http, answer, words):
     settings.S3_PUBLIC_ENDPOINT_URL = http.url
     http.answers.answer = answer
-    found = objects.cross_origin()
-    assert words in found.text
-    assert "CORS rules" in found.next_step
+    finding = objects.cross_origin()
+    assert words in finding.text
+    assert "CORS rules" in finding.next_step
 
 
 def test_a_header_that_browsers_must_send_and_may_not_is_named(settings, http):
@@ -239,8 +243,8 @@ def test_a_header_that_browsers_must_send_and_may_not_is_named(settings, http):
             "Access-Control-Allow-Headers": "content-md5, x-amz-meta-md5",
         },
     )
-    found = objects.cross_origin()
-    assert "may not send x-amz-server-side-encryption," in found.text
+    finding = objects.cross_origin()
+    assert "may not send x-amz-server-side-encryption," in finding.text
 
 
 # -- mail ---------------------------------------------------------------------------------------
@@ -279,17 +283,19 @@ def test_mail_that_would_be_taken_is_told(letters, settings):
 
 def test_a_refused_sender_and_a_refused_login_are_named(letters, settings):
     settings.DEFAULT_FROM_EMAIL = "stranger@example.org"
-    assert said(messages.mail()) == (
+    assert as_text(messages.mail()) == (
         "broken The server takes no letters from stranger@example.org (550). not yours "
         "Set DEFAULT_FROM_EMAIL to an address of yours."
     )
     settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "site", "wrong"
-    assert said(messages.mail()) == "broken The login was refused (535). Correct EMAIL_URL's login."
+    assert (
+        as_text(messages.mail()) == "broken The login was refused (535). Correct EMAIL_URL's login."
+    )
 
 
 def test_mail_that_goes_nowhere_is_odd():
-    found = messages.mail()
-    assert (found.state, "EMAIL_URL" in found.next_step) == ("odd", True)
+    finding = messages.mail()
+    assert (finding.state, "EMAIL_URL" in finding.next_step) == ("odd", True)
 
 
 # -- clock --------------------------------------------------------------------------------------
@@ -308,11 +314,11 @@ def test_mail_that_goes_nowhere_is_odd():
 def test_a_clock_that_is_off_says_what_breaks(settings, http, monkeypatch, ahead_s, state, words):
     monkeypatch.setattr(clock, "database_clock", lambda: None)
     settings.S3_ENDPOINT_URL = http.url
-    told = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_s)
-    http.answers.answer = (200, {"Date": format_datetime(told, usegmt=True)})
-    found = clock.clock()
-    assert found.state == state
-    assert words in found.text
+    server_time = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_s)
+    http.answers.answer = (200, {"Date": format_datetime(server_time, usegmt=True)})
+    finding = clock.clock()
+    assert finding.state == state
+    assert words in finding.text
 
 
 # -- the site -----------------------------------------------------------------------------------
@@ -331,8 +337,8 @@ def test_an_address_that_leads_elsewhere_is_named(settings, http, closed):
     http.answers.answer = (502, {})
     assert "answers with 502" in site.address().text
     settings.SITE_URL = f"http://{closed}"
-    found = dict(examine([Part("address", site.address, site.ADDRESS_STEP)]))["address"]
-    assert said(found) == (
+    finding = dict(examine([Part("address", site.address, site.ADDRESS_STEP)]))["address"]
+    assert as_text(finding) == (
         f"broken http://{closed}: nothing listens there. Start the web server, or correct SITE_URL."
     )
 
@@ -340,15 +346,15 @@ def test_an_address_that_leads_elsewhere_is_named(settings, http, closed):
 def test_a_proxy_that_passes_no_sockets_is_named(settings, http):
     settings.SITE_URL = http.url
     http.answers.answer = (404, {})
-    found = site.sockets()
-    assert "lets no WebSocket through" in found.text
-    assert "Upgrade" in found.next_step
+    finding = site.sockets()
+    assert "lets no WebSocket through" in finding.text
+    assert "Upgrade" in finding.next_step
 
 
 def test_the_site_knows_itself_by_its_mark(live_server, settings):
     settings.SITE_URL = live_server.url
-    found = dict(examine([Part("address", site.address, "")], time_limit_s=60))["address"]
-    assert said(found) == f"ok {live_server.url} leads to this site. "
+    finding = dict(examine([Part("address", site.address, "")], time_limit_s=60))["address"]
+    assert as_text(finding) == f"ok {live_server.url} leads to this site. "
 
 
 def test_static_files_that_were_not_collected_are_named(settings, tmp_path):
@@ -357,15 +363,15 @@ def test_static_files_that_were_not_collected_are_named(settings, tmp_path):
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "webprofile.staticstorage.ManifestStorage"}
     }
-    found = site.static_files()
-    assert "No file was collected" in found.text
-    assert "collectstatic" in found.next_step
+    finding = site.static_files()
+    assert "No file was collected" in finding.text
+    assert "collectstatic" in finding.next_step
 
 
 def test_an_agent_that_was_not_built_or_is_damaged_is_named(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
-    found = site.agent_files()
-    assert "There is no agent" in found.text
+    finding = site.agent_files()
+    assert "There is no agent" in finding.text
     (tmp_path / "manifest.json").write_text(
         '{"version": "1+a", "wheel": {"name": "w.whl"},'
         ' "files": {"linux": {"name": "a.pyz", "sha256": "0", "size_bytes": 3}}}'
@@ -379,9 +385,9 @@ def test_an_agent_that_the_site_may_not_read_is_not_called_missing(settings, tmp
     settings.AGENT_FOLDER = str(tmp_path)
     # as little readable as another user's file, also for root, as whom tests may run
     (tmp_path / "manifest.json").mkdir()
-    found = site.agent_files()
-    assert found.text == f"{tmp_path}/manifest.json: Is a directory."
-    assert "Let the user that serves the site read it" in found.next_step
+    finding = site.agent_files()
+    assert finding.text == f"{tmp_path}/manifest.json: Is a directory."
+    assert "Let the user that serves the site read it" in finding.next_step
 
 
 def test_a_server_that_takes_connections_and_says_nothing_is_not_waited_for(settings):
