@@ -14,41 +14,44 @@ from agent.conftest import find_megengine_python
 from bench.chaos.clocks import ClockError
 from bench.chaos.disks import DiskError
 from bench.chaos.report import quiet, show, tell
-from bench.chaos.run import Wishes, run
+from bench.chaos.run import RunOptions, run
 from webprofile.operations.devserver.layout import open_home
 from webprofile.operations.devserver.lock import HomeLock
 from webprofile.operations.devserver.supervisor import PartError
 from webprofile.terminal.output import complain
 
-#: set once the process has mounts of its own, which end with it
+#: environment variable that marks the process inside its own mount namespace
 _MARK = "MGW_CHAOS_MOUNTS"
 
 
 def main() -> int:
-    wishes = _parse()
+    options = _parse()
     if _MARK not in os.environ:
-        return _with_mounts_of_our_own()
+        return _restart_in_mount_namespace()
     os.umask(0o077)
-    folder = wishes.home or Path(tempfile.mkdtemp(prefix="mgw-chaos-"))
+    folder = options.home or Path(tempfile.mkdtemp(prefix="mgw-chaos-"))
     layout = open_home(folder)
     lock = HomeLock(layout.lock)
-    tell(f"seed={wishes.seed} faults={wishes.faults}; everything is in {layout.home}")
+    tell(f"seed={options.seed} faults={options.faults}; everything is in {layout.home}")
     try:
         with quiet(layout.home / "supervisor.txt"):
-            verdict = asyncio.run(run(layout, lock, find_megengine_python(), wishes))
+            verdict = asyncio.run(run(layout, lock, find_megengine_python(), options))
     except (PartError, DiskError, ClockError) as error:
         complain(f"The world could not be brought up. {error}")
         return 1
     finally:
         lock.release()
     show(verdict)
-    if wishes.home is None and verdict.holds:
+    if options.home is None and verdict.holds:
         shutil.rmtree(layout.home, ignore_errors=True)
     return 0 if verdict.holds else 1
 
 
-def _with_mounts_of_our_own() -> int:
-    """Start anew where disks may be mounted that nobody else sees; they end with us."""
+def _restart_in_mount_namespace() -> int:
+    """Replace this process by one in a private mount namespace.
+
+    Its mounts are invisible to other processes and vanish with it. Returns 1 without unshare(1).
+    """
     unshare = shutil.which("unshare")
     if unshare is None:
         complain("Disks that run full need unshare(1), and it is not here (util-linux).")
@@ -58,7 +61,7 @@ def _with_mounts_of_our_own() -> int:
     os.execv(unshare, [unshare, *ways, sys.executable, "-m", "bench.chaos", *sys.argv[1:]])
 
 
-def _parse() -> Wishes:
+def _parse() -> RunOptions:
     parser = argparse.ArgumentParser(prog="python -m bench.chaos", description=__doc__)
     add = parser.add_argument
     add("--faults", type=int, default=60, metavar="N", help="how many (60)")
@@ -71,7 +74,7 @@ def _parse() -> Wishes:
         given.seed = random.SystemRandom().randrange(1_000_000)
         sys.argv += ["--seed", str(given.seed)]
     only = frozenset(filter(None, given.only.split(",")))
-    return Wishes(given.faults, given.seed, given.tasks, only, given.home)
+    return RunOptions(given.faults, given.seed, given.tasks, only, given.home)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ _LIBRARY = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
 class ClockError(Exception):
-    """libfaketime is not installed; the text says what to do."""
+    """libfaketime is not installed. The message names the package."""
 
 
 class Clock:
-    """What the wall clock says to an agent's processes; the monotonic one goes on, as in Linux."""
+    """The wall clock of one agent's processes. Their monotonic clock is not changed."""
 
     def __init__(self, file: Path) -> None:
         """Raises ClockError."""
@@ -24,7 +24,7 @@ class Clock:
         self.step(0)
 
     def step(self, seconds: int) -> None:
-        """Let the clock be `seconds` ahead of the true time from now on."""
+        """Set the clock `seconds` ahead of the real time, at once."""
         draft = self._file.with_suffix(".new")
         draft.write_text(f"{seconds:+d}\n", encoding="ascii")
         draft.replace(self._file)

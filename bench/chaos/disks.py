@@ -1,17 +1,17 @@
-"""Simulate a full disk with a tmpfs that is made smaller and larger."""
+"""Simulate a full disk with a tmpfs whose size is changed while it is mounted."""
 
 import contextlib
 import os
 import subprocess
 from pathlib import Path
 
-#: below this a tmpfs of size 0 would mean "no limit"
+#: smallest size: the kernel reads a tmpfs size of 0 as "no limit"
 _PAGE = 4096
 _TRIES = 10
 
 
 class DiskError(Exception):
-    """This machine lets us mount nothing; the text says so."""
+    """A mount command failed. The message has its output."""
 
 
 class Disk:
@@ -29,9 +29,9 @@ class Disk:
         return (stats.f_blocks - stats.f_bfree) * stats.f_frsize
 
     def fill(self) -> None:
-        """No room from now on for what is written, but what is there stays."""
+        """Shrink the disk to what is stored on it, so that further writes fail with ENOSPC."""
         for _ in range(_TRIES - 1):
-            # what was written since we looked makes the disk too small for its content
+            # fails if something was written after the size was read
             with contextlib.suppress(DiskError):
                 return self._shrink()
         return self._shrink()
@@ -41,11 +41,11 @@ class Disk:
         self._do("mount", "-o", f"remount,size={size_bytes}", str(self.path))
 
     def empty(self) -> None:
-        """Room again."""
+        """Restore the original size; stored files stay."""
         self._do("mount", "-o", f"remount,size={self._size_bytes}", str(self.path))
 
     def remove(self) -> None:
-        """Give it up, with all that is on it."""
+        """Unmount the disk and discard its files."""
         self._do("umount", "--lazy", str(self.path))
 
     def _do(self, *command: str) -> None:

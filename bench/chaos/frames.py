@@ -1,7 +1,8 @@
-"""Frames of a websocket in the bytes of a connection, so that single ones can be lost or repeated.
+"""Drop or repeat single WebSocket frames in the byte stream of a connection.
 
-RFC 6455, section 5.2. Only whole data frames are touched (agent and server send no fragments), so
-both ends go on understanding each other. Anything that is no websocket goes through as it is.
+Frames are as in RFC 6455, section 5.2. Only whole data frames are dropped or repeated (agent and
+server send no fragments), so the stream stays valid for both ends. A connection that is not
+upgraded to a WebSocket passes unchanged.
 """
 
 import random
@@ -10,7 +11,7 @@ from collections.abc import Callable
 _HEAD_END = b"\r\n\r\n"
 _TEXT, _BINARY = 1, 2
 
-#: how often a frame is to be written: 0 loses it, 2 repeats it
+#: how many copies of a frame are written: 0 drops it, 2 repeats it
 Fate = Callable[[], int]
 
 
@@ -19,30 +20,30 @@ def always_once() -> int:
 
 
 def drawn_fate(seed: int, *, lost: float, repeated: float) -> Fate:
-    """A fate of its own for each frame; `lost` and `repeated` are shares of all."""
-    drawing = random.Random(seed)
+    """Draw a fate for each frame. `lost` and `repeated` are probabilities."""
+    rng = random.Random(seed)
 
     def fate() -> int:
-        drawn = drawing.random()
-        return 0 if drawn < lost else 2 if drawn < lost + repeated else 1
+        draw = rng.random()
+        return 0 if draw < lost else 2 if draw < lost + repeated else 1
 
     return fate
 
 
 class Frames:
-    """One direction of one connection: bytes in, bytes out, whole frames at a time."""
+    """Filter for one direction of one connection, which emits whole frames."""
 
     def __init__(self, websocket_head: bytes, fate: Callable[[], Fate]) -> None:
-        """`websocket_head`: how the head of a connection that becomes a websocket begins.
+        """`websocket_head`: the first bytes of the HTTP head of a connection that is upgraded.
 
-        `fate` is asked before each frame: who lets frames get lost changes from time to time.
+        `fate` is called before each frame, because the fate changes during a run.
         """
         self._websocket_head, self._fate = websocket_head, fate
         self._buffer = b""
         self._is_framed: bool | None = None
 
     def feed(self, piece: bytes) -> bytes:
-        """Return what is to be written now."""
+        """Take received bytes and return those to forward now."""
         if self._is_framed is False:
             return piece
         self._buffer += piece
@@ -72,7 +73,7 @@ class Frames:
 
 
 def _frame_size(buffer: bytes) -> int | None:
-    """The length of the frame that the buffer begins with; None while it is not whole."""
+    """Return the length of the first frame in the buffer, or None while it is incomplete."""
     if len(buffer) < 2:
         return None
     length, at = buffer[1] & 0x7F, 2

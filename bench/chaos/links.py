@@ -1,4 +1,4 @@
-"""TCP proxy between two parts that can cut, silence and slow down connections."""
+"""Proxy between two parts that can cut, silence and slow down their connections."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.chaos.frames import Fate, Frames, always_once
 
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _CLIENT_HEAD = b"GET /ws/"
 _SERVER_HEAD = b"HTTP/1.1 101 "
 
@@ -17,7 +17,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(frozen=True)
 class Slowness:
-    """`latency_s` of each piece, and a rate for all bytes of one direction."""
+    """Delay of each chunk in s, and bandwidth of one direction in bytes/s."""
 
     latency_s: float
     bytes_per_s: float
@@ -32,7 +32,10 @@ def to_socket(path: Path) -> Callable[[], Awaitable[Streams]]:
 
 
 class Link:
-    """Listens where one part believes the other to be. `frames`: it can lose single frames too."""
+    """A proxy that listens at the address where one part expects the other.
+
+    `frames`: it can also drop and repeat single WebSocket frames.
+    """
 
     def __init__(
         self, name: str, upstream: Callable[[], Awaitable[Streams]], *, frames: bool = False
@@ -49,35 +52,35 @@ class Link:
         self._server: asyncio.Server | None = None
 
     async def listen_at_port(self) -> int:
-        """Listen at a free port of the loopback address; return it."""
-        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        """Listen at a free port of the loopback address and return the port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def listen_at_socket(self, path: Path) -> None:
-        self._server = await asyncio.start_unix_server(self._take, path)
+        self._server = await asyncio.start_unix_server(self._accept, path)
 
     async def close(self) -> None:
-        """Serve nobody any more, for good."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
 
-    # -- what is done to it ---------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------
 
     def cut(self) -> None:
-        """End every connection and every attempt to make one."""
+        """Close all connections and refuse new ones until `heal`."""
         self._is_cut = True
         self.break_connections()
 
     def silence(self) -> None:
-        """Let nothing through and say nothing about it, as a firewall does that drops packets."""
+        """Hold back all data without closing connections, as a firewall that drops packets."""
         self._flowing.clear()
 
     def forget_connections(self) -> None:
-        """Those that are open never hear anything again, nor their end; new ones work."""
+        """Leave open connections silent for ever, without closing them. New connections work."""
         self._flowing.clear()
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -98,7 +101,7 @@ class Link:
 
     # -- connections ----------------------------------------------------------------------------
 
-    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
@@ -111,7 +114,7 @@ class Link:
             if not self._is_cut:
                 await self._join(reader, writer, flowing)
         except OSError:
-            pass  # the part behind is away: its caller sees a connection that breaks
+            pass  # the upstream part does not listen: the caller sees a broken connection
         finally:
             self._open.discard(writer)
             writer.transport.abort()
@@ -119,36 +122,40 @@ class Link:
     async def _join(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event
     ) -> None:
-        behind, answers = await self._upstream()
-        self._open.add(answers)
-        there = Frames(_CLIENT_HEAD, lambda: self._fate) if self._frames else None
-        back = Frames(_SERVER_HEAD, lambda: self._fate) if self._frames else None
+        upstream_reader, upstream_writer = await self._upstream()
+        self._open.add(upstream_writer)
+        to_upstream = Frames(_CLIENT_HEAD, lambda: self._fate) if self._frames else None
+        to_client = Frames(_SERVER_HEAD, lambda: self._fate) if self._frames else None
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(_Way(reader, answers, there, flowing)))
-                group.create_task(self._pump(_Way(behind, writer, back, flowing)))
+                group.create_task(
+                    self._pump(_Direction(reader, upstream_writer, to_upstream, flowing))
+                )
+                group.create_task(
+                    self._pump(_Direction(upstream_reader, writer, to_client, flowing))
+                )
         except* OSError:
-            pass  # one side broke the connection: the other side is told below
+            pass  # one side broke the connection: the other one is closed below
         finally:
-            self._open.discard(answers)
-            answers.transport.abort()
+            self._open.discard(upstream_writer)
+            upstream_writer.transport.abort()
 
-    async def _pump(self, way: "_Way") -> None:
-        while piece := await way.source.read(_PIECE):
-            await way.flowing.wait()
+    async def _pump(self, direction: "_Direction") -> None:
+        while chunk := await direction.source.read(_CHUNK_BYTES):
+            await direction.flowing.wait()
             if self._is_cut:
                 raise ConnectionResetError
             if slowness := self._slowness:
-                await asyncio.sleep(slowness.latency_s + len(piece) / slowness.bytes_per_s)
-            way.sink.write(way.frames.feed(piece) if way.frames else piece)
-            await way.sink.drain()
-        await way.flowing.wait()
+                await asyncio.sleep(slowness.latency_s + len(chunk) / slowness.bytes_per_s)
+            direction.sink.write(direction.frames.feed(chunk) if direction.frames else chunk)
+            await direction.sink.drain()
+        await direction.flowing.wait()
         with contextlib.suppress(OSError, RuntimeError):
-            way.sink.write_eof()
+            direction.sink.write_eof()
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Direction:
     """One direction of one connection."""
 
     source: asyncio.StreamReader

@@ -1,7 +1,7 @@
-"""Users: each asks for a task, uploads its files, perhaps cancels it, and waits for its end.
+"""Simulated users who create tasks, upload their files, cancel some, and wait for their end.
 
-They behave as `webprofile submit` does: what fails for a moment is said again, with the same
-Idempotency-Key, and a broken upload gets new addresses.
+They behave as `webprofile submit` does: a request that fails with a transient error is repeated
+with the same Idempotency-Key, and a broken upload gets new addresses.
 """
 
 import asyncio
@@ -15,53 +15,53 @@ from typing import Any
 import httpx2
 import numpy as np
 
+from bench.chaos.chaos_site import VERSION, ChaosSite
 from bench.chaos.plan import AGENTS
 from bench.chaos.rows import TaskRow
-from bench.chaos.settling import Watch
-from bench.chaos.world import VERSION, World
+from bench.chaos.settling import TaskMonitor
 
 MODEL = Path(__file__).resolve().parents[2] / "tasks" / "health.mge"
 SHAPE = (1, 8, 32, 32)
-#: what is wished -> how often
-WISHES = {"good": 74, "cancel": 12, "bad-model": 8, "bad-data": 6}
+#: scenario -> relative frequency
+SCENARIOS = {"good": 74, "cancel": 12, "bad-model": 8, "bad-data": 6}
 #: run time of a simulated device: 0.2 to 3 s
 ITERATIONS = (20, 300)
-_AGAIN_S = 0.4
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_RETRY_PAUSE_S = 0.4
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass
 class RequestedTask:
-    """A task and what its user wanted. `refused`: the site's word when it was submitted."""
+    """A task with its scenario. `refused`: the error code if the site refused to queue it."""
 
-    wish: str
+    scenario: str
     id: int
     is_submitted: bool = False
     is_cancelled: bool = False
     refused: str = ""
 
-    def deserves(self, row: TaskRow) -> bool:
-        """Whether it ended as its input and its user deserve."""
+    def has_expected_end(self, row: TaskRow) -> bool:
+        """Whether the task ended as its scenario requires."""
         end = (row.outcome, row.reason)
-        if self.wish == "bad-model":
+        if self.scenario == "bad-model":
             return end == ("failed", "model_invalid")
-        if self.wish == "bad-data":
+        if self.scenario == "bad-data":
             return row.outcome == "failed" and row.reason.startswith("input_")
         if self.is_cancelled:
-            # who cancels what has just ended keeps the result
+            # a task that ends just before it is cancelled keeps its result
             return row.outcome in ("cancelled", "succeeded")
         return row.outcome == "succeeded"
 
 
 @dataclass
-class Load:
-    """All users."""
+class LoadGenerator:
+    """Runs all users. `retries`: how many requests had to be repeated."""
 
-    world: World
+    chaos_site: ChaosSite
     seed: int
-    watch: Watch
+    monitor: TaskMonitor
     requested: dict[int, RequestedTask] = field(default_factory=dict)
-    again: int = 0
+    retries: int = 0
 
     def __post_init__(self) -> None:
         self.ending = asyncio.Event()
@@ -74,46 +74,46 @@ class Load:
                 group.create_task(self._user(http, place))
 
     async def _user(self, http: httpx2.AsyncClient, place: int) -> None:
-        drawing = random.Random(f"{self.seed} {place}")
-        token = self.world.users[place % len(self.world.users)]
-        talk = _Talk(self, http, token)
+        rng = random.Random(f"{self.seed} {place}")
+        token = self.chaos_site.users[place % len(self.chaos_site.users)]
+        user_client = _UserClient(self, http, token)
         number = 0
         while not self.ending.is_set():
             number += 1
-            await talk.one_task(drawing, f"chaos-{self.seed}-{place}-{number}")
+            await user_client.one_task(rng, f"chaos-{self.seed}-{place}-{number}")
 
 
-class _Talk:
-    """One user's requests."""
+class _UserClient:
+    """The API requests of one user."""
 
-    def __init__(self, load: Load, http: httpx2.AsyncClient, token: str) -> None:
+    def __init__(self, load: LoadGenerator, http: httpx2.AsyncClient, token: str) -> None:
         self._load, self._http = load, http
-        self._site = f"{load.world.site.address}/api/v1"
+        self._site = f"{load.chaos_site.site.address}/api/v1"
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
 
-    async def one_task(self, drawing: random.Random, key: str) -> None:
-        wish = drawing.choices(list(WISHES), list(WISHES.values()))[0]
-        contents = _contents(wish, drawing)
-        body = _body(contents, drawing)
-        pause_s = drawing.uniform(0, 4)
+    async def one_task(self, rng: random.Random, key: str) -> None:
+        scenario = rng.choices(list(SCENARIOS), list(SCENARIOS.values()))[0]
+        contents = _contents(scenario, rng)
+        body = _body(contents, rng)
+        pause_s = rng.uniform(0, 4)
         answer = await self._post("tasks/", body, key=key)
         if answer.status_code != 201:
-            # its device is away: a user chooses another one
-            await asyncio.sleep(_AGAIN_S)
+            # its device is offline: the user chooses another one next time
+            await asyncio.sleep(_RETRY_PAUSE_S)
             return
         task = answer.json()
-        requested = self._load.requested[task["id"]] = RequestedTask(wish, task["id"])
+        requested = self._load.requested[task["id"]] = RequestedTask(scenario, task["id"])
         await self._upload(requested, task["uploads"], contents)
-        if wish == "cancel" and requested.is_submitted:
+        if scenario == "cancel" and requested.is_submitted:
             await asyncio.sleep(pause_s)
             await self._post(f"tasks/{requested.id}/cancel/", {})
             requested.is_cancelled = True
-        await self._load.watch.ended(requested.id)
+        await self._load.monitor.ended(requested.id)
 
     async def _upload(
         self, requested: RequestedTask, targets: list[dict[str, Any]], contents: list[bytes]
     ) -> None:
-        """Put the files and submit, until the site has them or will not have them."""
+        """Upload the files and submit the task until the site accepts or refuses it."""
         while True:
             if all([await self._put(*upload) for upload in zip(targets, contents, strict=True)]):
                 code = await self._submit(requested.id)
@@ -128,10 +128,13 @@ class _Talk:
                 requested.refused = renewed.json().get("code", "")
                 return
             targets = renewed.json()["uploads"]
-            self._load.again += 1
+            self._load.retries += 1
 
     async def _submit(self, task: int) -> str:
-        """Why the task is not in the queue; empty if it is. Half of them go as one of several."""
+        """Submit a task and return the code of the refusal, or "".
+
+        Every second task uses the endpoint that submits several tasks at once.
+        """
         if task % 2:
             answer = await self._post(f"tasks/{task}/submit/", {})
             refusal = None if answer.is_success else answer.json()
@@ -144,52 +147,52 @@ class _Talk:
         try:
             answer = await self._http.put(target["url"], headers=target["headers"], content=content)
         except httpx2.TransportError:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_PAUSE_S)
             return False
         if not answer.is_success:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_PAUSE_S)
         return answer.is_success
 
     async def _post(self, path: str, body: dict[str, Any], *, key: str = "") -> httpx2.Response:
-        """The first answer that is final. All that is posted here may be said twice."""
+        """Post until the response is final. Every request made here is safe to repeat."""
         headers = {**self._headers, **({"Idempotency-Key": key} if key else {})}
         while True:
             try:
                 answer = await self._http.post(f"{self._site}/{path}", json=body, headers=headers)
             except httpx2.TransportError:
-                self._load.again += 1
+                self._load.retries += 1
             else:
                 in_progress = b"idempotency_in_progress" in answer.content
-                if answer.status_code not in _PASSING and not in_progress:
+                if answer.status_code not in _TRANSIENT and not in_progress:
                     return answer
-                self._load.again += 1
-            await asyncio.sleep(_AGAIN_S)
+                self._load.retries += 1
+            await asyncio.sleep(_RETRY_PAUSE_S)
 
 
-def _contents(wish: str, drawing: random.Random) -> list[bytes]:
-    """The model and its data."""
+def _contents(scenario: str, rng: random.Random) -> list[bytes]:
+    """Return the content of the model and of its data file."""
     model = MODEL.read_bytes()
-    numbers = np.random.default_rng(drawing.getrandbits(32)).random(SHAPE, np.float32)
+    numbers = np.random.default_rng(rng.getrandbits(32)).random(SHAPE, np.float32)
     data = io.BytesIO()
     np.save(data, numbers)
     content = data.getvalue()
-    if wish == "bad-model":
-        model = drawing.randbytes(len(model))
-    if wish == "bad-data":
-        content = content[: drawing.randrange(20, len(content))]
+    if scenario == "bad-model":
+        model = rng.randbytes(len(model))
+    if scenario == "bad-data":
+        content = content[: rng.randrange(20, len(content))]
     return [model, content]
 
 
-def _body(contents: list[bytes], drawing: random.Random) -> dict[str, Any]:
-    """Most tasks name their device, some take any that has the label."""
+def _body(contents: list[bytes], rng: random.Random) -> dict[str, Any]:
+    """Return the request for a task: three of four name a device, the others a label."""
     names = ("health.mge", "data.npy")
     kinds: tuple[dict[str, str], ...] = ({"kind": "model"}, {"kind": "data", "input": "data"})
     files = [
         {**kind, "name": name, "size_bytes": len(content), "md5": _md5(content)}
         for kind, name, content in zip(kinds, names, contents, strict=True)
     ]
-    worker, anywhere = drawing.choice(AGENTS), drawing.random() < 0.25
-    iterations = drawing.randint(*ITERATIONS)
+    worker, anywhere = rng.choice(AGENTS), rng.random() < 0.25
+    iterations = rng.randint(*ITERATIONS)
     place: dict[str, Any] = {"worker": worker, "runtime_version": VERSION}
     if anywhere:
         place = {"target": {"labels": {"chaos": "simulated"}}}

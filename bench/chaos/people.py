@@ -1,4 +1,4 @@
-"""Create users, devices and their tokens; called by `manage.py shell -c "..."`."""
+"""Create users, devices and their tokens. Runs in `manage.py shell -c "..."`."""
 
 import json
 import sys

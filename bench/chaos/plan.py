@@ -9,7 +9,7 @@ REAL = ("real-1", "real-2")
 SIMULATED = tuple(f"sim-{number}" for number in range(1, 9))
 AGENTS = REAL + SIMULATED
 SERVERS = ("web", "dispatch", "actors", "sweep", "redis", "storage")
-#: where one part believes another to be; `files` is what browsers and agents call the storage
+#: names of the proxies; `files` is the address of the storage for browsers and agents
 LINKS = (
     "files",
     "web-redis",
@@ -21,21 +21,23 @@ LINKS = (
     "sweep-storage",
     *(f"{agent}-web" for agent in AGENTS),
 )
-#: agents whose spool is a disk of its own that can be filled
+#: agents whose spool is on a disk of its own, which can be filled
 SMALL_DISKS = ("real-1", "sim-1", "sim-2")
-#: how many are under way at the same time, and the pauses between their beginnings
+#: how many faults are active at the same time, and the pauses between their starts
 MOST_AT_ONCE = 3
 PAUSE_S = (0.3, 2.7)
-#: a silence that lasts longer than a lease: what the agent held is given to another attempt
+#: a silence that outlasts a lease, so that another attempt takes over the agent's tasks
 LONG_S = (38.0, 50.0)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `begin_s` counts from the beginning of the load, but waits for a free place.
+    """One fault.
 
-    `target`: a part, an agent or a link; `lasts_s` is 0 for what is over at once. `facts` are the
-    numbers of its kind.
+    begin_s: earliest start after the first fault may start; it is delayed while too many are active
+    target: a part, an agent, a link or a disk
+    lasts_s: 0 for a fault without a duration
+    facts: the parameters of its kind
     """
 
     number: int
@@ -46,12 +48,12 @@ class Fault:
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def concerns(self) -> str:
-        """Two faults of one part are never under way at the same time."""
+    def conflict_key(self) -> str:
+        """Key of the resource that two active faults never share."""
         return self.target
 
 
-#: kind -> how often it comes, in comparison
+#: kind -> relative frequency
 WEIGHTS = {
     "kill": 14,
     "stop": 12,
@@ -69,91 +71,91 @@ WEIGHTS = {
 
 
 def draw_faults(seed: int, count: int) -> list[Fault]:
-    """The faults of a seed; the first faults of a longer run are those of a shorter one."""
+    """Return the first `count` faults of a seed. A longer run starts with the same faults."""
     return [fault for fault, _ in zip(_endless(seed), range(count), strict=False)]
 
 
 def _endless(seed: int) -> Iterator[Fault]:
-    drawing = random.Random(seed)
+    rng = random.Random(seed)
     begin_s, number = 0.0, 0
     kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     order: list[str] = []
     while True:
         number += 1
-        begin_s += drawing.uniform(*PAUSE_S)
-        # each kind once in a while, also in a short run
+        begin_s += rng.uniform(*PAUSE_S)
+        # each cycle contains every kind at least once, so that short runs do too
         if not order:
-            order = kinds + drawing.choices(kinds, weights, k=2 * len(kinds))
-            drawing.shuffle(order)
+            order = kinds + rng.choices(kinds, weights, k=2 * len(kinds))
+            rng.shuffle(order)
         kind = order.pop()
-        target, lasts_s, facts = _DRAWN[kind](drawing)
+        target, lasts_s, facts = _DRAWN[kind](rng)
         yield Fault(number, kind, target, begin_s, lasts_s, facts)
 
 
 Drawn = tuple[str, float, dict[str, Any]]
 
 
-def _part(drawing: random.Random) -> str:
-    """Servers are few and matter more than one agent of many."""
-    return drawing.choice(SERVERS if drawing.random() < 0.6 else AGENTS)
+def _part(rng: random.Random) -> str:
+    """Choose a part. Servers are few, so they get 60 % of the draws."""
+    return rng.choice(SERVERS if rng.random() < 0.6 else AGENTS)
 
 
-def _kill(drawing: random.Random) -> Drawn:
-    return _part(drawing), 0.0, {}
+def _kill(rng: random.Random) -> Drawn:
+    return _part(rng), 0.0, {}
 
 
-def _stop(drawing: random.Random) -> Drawn:
-    target = _part(drawing)
-    if target in AGENTS and drawing.random() < 0.12:
-        return target, drawing.uniform(*LONG_S), {}
-    return target, drawing.uniform(0.5, 8), {}
+def _stop(rng: random.Random) -> Drawn:
+    target = _part(rng)
+    if target in AGENTS and rng.random() < 0.12:
+        return target, rng.uniform(*LONG_S), {}
+    return target, rng.uniform(0.5, 8), {}
 
 
-def _cut(drawing: random.Random) -> Drawn:
-    return _link(drawing), drawing.uniform(0.5, 10), {}
+def _cut(rng: random.Random) -> Drawn:
+    return _link(rng), rng.uniform(0.5, 10), {}
 
 
-def _silence(drawing: random.Random) -> Drawn:
-    """Afterwards the connections go on, are found broken, or are never heard of again."""
-    target, then = _link(drawing), drawing.choice(("goes on", "breaks", "is forgotten"))
-    if target.endswith("-web") and drawing.random() < 0.15:
-        return target, drawing.uniform(*LONG_S), {"then": then}
-    return target, drawing.uniform(0.5, 10), {"then": then}
+def _silence(rng: random.Random) -> Drawn:
+    """Silence a link. Afterwards its connections go on, break, or stay silent for ever."""
+    target, then = _link(rng), rng.choice(("goes on", "breaks", "is forgotten"))
+    if target.endswith("-web") and rng.random() < 0.15:
+        return target, rng.uniform(*LONG_S), {"then": then}
+    return target, rng.uniform(0.5, 10), {"then": then}
 
 
-def _slow(drawing: random.Random) -> Drawn:
-    latency_s, rate = drawing.uniform(0.02, 0.4), drawing.choice((4_000, 20_000, 200_000))
-    return _link(drawing), drawing.uniform(1, 10), {"latency_s": latency_s, "bytes_per_s": rate}
+def _slow(rng: random.Random) -> Drawn:
+    latency_s, rate = rng.uniform(0.02, 0.4), rng.choice((4_000, 20_000, 200_000))
+    return _link(rng), rng.uniform(1, 10), {"latency_s": latency_s, "bytes_per_s": rate}
 
 
-def _link(drawing: random.Random) -> str:
-    return drawing.choice(LINKS[:7] if drawing.random() < 0.6 else LINKS[7:])
+def _link(rng: random.Random) -> str:
+    return rng.choice(LINKS[:7] if rng.random() < 0.6 else LINKS[7:])
 
 
 def _bench(lasts_s: tuple[float, float]) -> Any:
-    def draw(drawing: random.Random) -> Drawn:
-        return drawing.choice(AGENTS), drawing.uniform(*lasts_s), {}
+    def draw(rng: random.Random) -> Drawn:
+        return rng.choice(AGENTS), rng.uniform(*lasts_s), {}
 
     return draw
 
 
-def _frames(drawing: random.Random) -> Drawn:
-    shares = {"lost": drawing.uniform(0, 0.5), "repeated": drawing.uniform(0, 0.5)}
-    facts = {"seed": drawing.getrandbits(32), **shares}
-    return f"{drawing.choice(AGENTS)}-web", drawing.uniform(2, 12), facts
+def _frames(rng: random.Random) -> Drawn:
+    shares = {"lost": rng.uniform(0, 0.5), "repeated": rng.uniform(0, 0.5)}
+    facts = {"seed": rng.getrandbits(32), **shares}
+    return f"{rng.choice(AGENTS)}-web", rng.uniform(2, 12), facts
 
 
-def _clock(drawing: random.Random) -> Drawn:
-    step_s = drawing.choice((-1, 1)) * drawing.choice((2, 30, 600, 7200, 86_400 * 3))
-    return drawing.choice(AGENTS), drawing.uniform(2, 12), {"step_s": step_s}
+def _clock(rng: random.Random) -> Drawn:
+    step_s = rng.choice((-1, 1)) * rng.choice((2, 30, 600, 7200, 86_400 * 3))
+    return rng.choice(AGENTS), rng.uniform(2, 12), {"step_s": step_s}
 
 
-def _disk_storage(drawing: random.Random) -> Drawn:
-    return "storage-disk", drawing.uniform(1, 8), {}
+def _disk_storage(rng: random.Random) -> Drawn:
+    return "storage-disk", rng.uniform(1, 8), {}
 
 
-def _disk_agent(drawing: random.Random) -> Drawn:
-    return f"{drawing.choice(SMALL_DISKS)}-disk", drawing.uniform(1, 8), {}
+def _disk_agent(rng: random.Random) -> Drawn:
+    return f"{rng.choice(SMALL_DISKS)}-disk", rng.uniform(1, 8), {}
 
 
 _DRAWN = {

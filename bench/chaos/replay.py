@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A load_and_run that computes nothing: what a simulated device runs, in its agent's sandbox.
+"""Fake load_and_run that computes nothing. Simulated devices run it in their agent's sandbox.
 
-It takes load_and_run's command line, lives for `--iter` times 10 ms, prints what load_and_run 1.13
-prints, and leaves the profile that the wheel wrote of `tasks/health.mge` (recorded/profile.json).
-A model that is no model is refused with the words of the real program. Standard library only.
+It accepts load_and_run's command line, runs for `--iter` times 10 ms, prints the output of
+load_and_run 1.13, and writes the profile that the wheel recorded for `tasks/health.mge`
+(recorded/profile.json). A file that is not a model ends it with the error of the real program.
+Uses only the standard library.
 """
 
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 ITERATION_S = 0.01
 PROFILE = Path(__file__).resolve().parent / "recorded" / "profile.json"
 BANNER = "using MegBrain 1.13.0(0) and MegDNN 9.3.0"
-#: as gflags prints flags: what the agent's passes ask for
+#: the flags that the agent's passes use, printed as gflags does
 FLAGS = (
     ("input", "string", '""'),
     ("iter", "int32", "10"),

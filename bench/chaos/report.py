@@ -1,4 +1,4 @@
-"""Report of a run: a table by kind of fault, and a last line for programs."""
+"""Print the report of a run: a table by kind of fault, and a last line for programs."""
 
 import contextlib
 import sys
@@ -12,8 +12,13 @@ GOAL_S = 90.0
 
 
 @dataclass
-class Done:
-    """A fault that was done. `tasks`: those that lived between its begin and its end."""
+class FaultResult:
+    """An injected fault.
+
+    whom: the part that it affected
+    tasks: ids of the tasks that were live between its start and its end
+    settle_s: how long the site took to make progress again
+    """
 
     fault: Fault
     whom: str
@@ -23,16 +28,16 @@ class Done:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All that counts. `lost` and `double`: task -> what is wrong; `broken`: what else is."""
+    """Result of a run. `lost` and `double`: task -> description; `broken`: all other problems."""
 
-    done: list[Done]
+    results: list[FaultResult]
     lost: dict[int, str]
     double: dict[int, str]
     broken: list[str]
 
     @property
     def slowest_settle_s(self) -> float:
-        return max((done.settle_s for done in self.done), default=0.0)
+        return max((result.settle_s for result in self.results), default=0.0)
 
     @property
     def holds(self) -> bool:
@@ -41,13 +46,13 @@ class Verdict:
 
 
 def tell(text: str) -> None:
-    """Print a line at once, whatever the parts say meanwhile."""
+    """Print a line to the real stdout, which `quiet` does not redirect."""
     print(text, file=sys.__stdout__, flush=True)
 
 
 @contextlib.contextmanager
 def quiet(log: Path) -> Iterator[None]:
-    """Send what others print, such as the supervisor of each death, to a file."""
+    """Redirect stdout and stderr to a file, for example the supervisor's messages."""
     with (
         log.open("a", encoding="utf-8") as file,
         contextlib.redirect_stdout(file),
@@ -57,29 +62,33 @@ def quiet(log: Path) -> Iterator[None]:
 
 
 def show(verdict: Verdict) -> None:
-    """Print it. The last line is `faults=N lost=N double=N slowest_settle_s=X`."""
+    """Print the report. The last line is `faults=N lost=N double=N slowest_settle_s=X`."""
     tell(f"\n{'fault':<14}{'count':>7}{'slowest settle (s)':>20}{'lost':>7}{'double':>8}")
     for kind in WEIGHTS:
-        of_kind = [done for done in verdict.done if done.fault.kind == kind]
+        of_kind = [result for result in verdict.results if result.fault.kind == kind]
         if of_kind:
-            met: set[int] = set().union(*(done.tasks for done in of_kind))
-            slowest = max(done.settle_s for done in of_kind)
+            met: set[int] = set().union(*(result.tasks for result in of_kind))
+            slowest = max(result.settle_s for result in of_kind)
             lost, double = len(met & verdict.lost.keys()), len(met & verdict.double.keys())
             tell(f"{kind:<14}{len(of_kind):>7}{slowest:>20.1f}{lost:>7}{double:>8}")
     _list("Lost", (f"task {task}: {what}" for task, what in verdict.lost.items()))
     _list("Double", (f"task {task}: {what}" for task, what in verdict.double.items()))
     _list("Broken", verdict.broken)
-    slow = sorted(verdict.done, key=lambda done: -done.settle_s)
+    slow = sorted(verdict.results, key=lambda result: -result.settle_s)
     _list(
         f"Slower than {GOAL_S:.0f} s",
-        (f"{_named(done)}: {done.settle_s:.1f} s" for done in slow if done.settle_s > GOAL_S),
+        (
+            f"{_named(result)}: {result.settle_s:.1f} s"
+            for result in slow
+            if result.settle_s > GOAL_S
+        ),
     )
-    figures = f"faults={len(verdict.done)} lost={len(verdict.lost)} double={len(verdict.double)}"
+    figures = f"faults={len(verdict.results)} lost={len(verdict.lost)} double={len(verdict.double)}"
     tell(f"{figures} slowest_settle_s={verdict.slowest_settle_s:.1f}")
 
 
-def _named(done: Done) -> str:
-    return f"fault {done.fault.number}, {done.fault.kind} of {done.whom}"
+def _named(result: FaultResult) -> str:
+    return f"fault {result.fault.number}, {result.fault.kind} of {result.whom}"
 
 
 def _list(title: str, lines: Iterable[str]) -> None:

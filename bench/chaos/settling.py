@@ -1,7 +1,8 @@
-"""How long the site takes to work in full again once a part is back.
+"""Measure how long the site takes to make progress again after a fault.
 
-It does when every task that was with the site at that moment has moved on since, or has ended. A
-task that waits has moved on when another one of its device has: it stands behind that one.
+The site has settled when every task that was live at the end of the fault has a new event or has
+ended. A waiting task also counts when another task of its device has a new event, because that
+task runs before it.
 """
 
 import asyncio
@@ -9,13 +10,13 @@ import time
 
 from bench.chaos.rows import Rows, TaskRow
 
-LOOK_S = 0.4
-#: what has not settled by then is told as such, and not waited for
+POLL_S = 0.4
+#: longest wait for a site to settle
 PATIENCE_S = 300.0
 
 
-class Watch:
-    """The tasks that live and what happens to them, looked at again and again."""
+class TaskMonitor:
+    """Polls the live tasks and their events."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -24,38 +25,38 @@ class Watch:
         #: the last event of each task, and of each device
         self._of_task: dict[int, int] = {}
         self._of_device: dict[int, int] = {}
-        self._looked = asyncio.Condition()
+        self._polled = asyncio.Condition()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         self.live = await asyncio.to_thread(self._rows.tasks, live=True)
         since = self._last_event
         for event, task, device in await asyncio.to_thread(self._rows.events_after, since):
             self._of_task[task] = self._of_device[device] = event
             self._last_event = max(self._last_event, event)
-        async with self._looked:
-            self._looked.notify_all()
+        async with self._polled:
+            self._polled.notify_all()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Poll until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_S)
+            await self.poll()
+            await asyncio.sleep(POLL_S)
 
     async def ended(self, task: int) -> None:
-        """Wait for the end of a task that has begun."""
-        await self.look()
-        async with self._looked:
-            await self._looked.wait_for(lambda: task not in self.live)
+        """Wait until a task has ended."""
+        await self.poll()
+        async with self._polled:
+            await self._polled.wait_for(lambda: task not in self.live)
 
     async def settled_s(self) -> float:
-        """Wait until all that is with the site now has moved on; how long that took."""
+        """Wait until all tasks that are live now have made progress; return the time in s."""
         begin = time.monotonic()
-        await self.look()
+        await self.poll()
         since = self._last_event
         left = [row for row in self.live.values() if row.state != "initiated"]
         while left and time.monotonic() - begin < PATIENCE_S:
-            async with self._looked:
-                await self._looked.wait()
+            async with self._polled:
+                await self._polled.wait()
             left = [row for row in left if not self._has_moved(row, since)]
         return time.monotonic() - begin
 

@@ -1,7 +1,7 @@
-"""Read by an agent's interpreter before anything else, where libfaketime is preloaded.
+"""Replace `time.sleep` in agents that run with libfaketime. Python imports this file at start.
 
-libfaketime 0.9.10 answers EINVAL to clock_nanosleep(2) with an absolute time of the monotonic
-clock, which is how `time.sleep` waits. select(2) waits as long, and libfaketime lets it.
+`time.sleep` waits with clock_nanosleep(2) until an absolute time of the monotonic clock, for which
+libfaketime 0.9.10 returns EINVAL. select(2) waits equally long and works.
 """
 
 import select

@@ -1,4 +1,4 @@
-"""Frames in the bytes of a connection."""
+"""Tests of dropping and repeating WebSocket frames in a byte stream."""
 
 import pytest
 

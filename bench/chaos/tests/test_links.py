@@ -1,4 +1,4 @@
-"""A link that is cut, silenced and slowed."""
+"""Tests of the proxy that cuts, silences and slows down connections."""
 
 import asyncio
 import time

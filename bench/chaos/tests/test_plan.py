@@ -1,4 +1,4 @@
-"""What follows from a seed."""
+"""Tests of the faults that are drawn from a seed."""
 
 from bench.chaos.plan import MOST_AT_ONCE, WEIGHTS, draw_faults
 

@@ -19,24 +19,24 @@ from webprofile.operations.devserver.supervisor import Part, Restarts, Superviso
 VERSION = "1.13.0"
 REPLAY = Path(__file__).resolve().parent / "replay.py"
 STORAGE_BYTES, SPOOL_BYTES = 4 << 30, 256 << 20
-#: what the site is told besides; everything else is as on any site
+#: settings that differ from the defaults
 SETTINGS = {
-    # a part may die more often here than anywhere else: the bound is tested, not reached
+    # parts die often here, and an attempt must not fail because of this limit
     "MAX_ATTEMPTS": "50",
-    # the pauses of a minute and more are for storages that stay away; here none does
+    # production pauses a minute and more, for a storage that stays down; here none does
     "RETRY_PAUSE_S": "1",
     "RETRY_PAUSE_MOST_S": "8",
-    # one user's load is that of many
+    # each simulated user sends as many requests as many real ones
     "API_RATE_USER": "",
     "API_RATE_SESSION": "",
-    # devices that fail often are what this is about, and are not to be held back for it
+    # devices fail often here, and must not be held back for it
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",
 }
 
 
-class World:
-    """Everything that runs. `links`, `disks` and `clocks` by the names of `bench.chaos.plan`."""
+class ChaosSite:
+    """All processes of the bench. Keys of `links`, `disks`, `clocks` are as in `bench.chaos.plan`."""
 
     def __init__(self, layout: Layout, lock: HomeLock, megengine: str) -> None:
         self.layout, self._megengine = layout, megengine
@@ -53,7 +53,7 @@ class World:
         self.supervisor.open(layout.temporary)
 
     async def bring_up(self) -> None:
-        """Start everything; comes back when all parts are up. Raises PartError, DiskError."""
+        """Start all parts and wait until they are up. Raises PartError, DiskError, ClockError."""
         self.disks["storage-disk"] = Disk(self.layout.storage, STORAGE_BYTES)
         self.layout.make_folders()
         site, start = self.site, self.supervisor.start
@@ -72,12 +72,12 @@ class World:
         await self.supervisor.close()
         for link in self.links.values():
             await link.close()
-        # with this process's own mounts they would go a moment later
+        # they would also vanish with the mount namespace of this process
         for disk in self.disks.values():
             disk.remove()
 
     def heal(self) -> None:
-        """Take back whatever was done to links, disks and clocks."""
+        """Remove all faults of links, disks and clocks."""
         for link in self.links.values():
             link.heal()
         for disk in self.disks.values():
@@ -86,7 +86,7 @@ class World:
             clock.step(0)
 
     async def manage(self, *arguments: str, timeout_s: float = 300.0) -> str:
-        """A manage.py command beside all links. Raises PartError."""
+        """Run a manage.py command, which bypasses all links. Raises PartError."""
         return await self.supervisor.run("manage", parts.manage(*arguments), timeout_s=timeout_s)
 
     # -- parts ----------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class World:
         return people
 
     async def _linked(self, part: Part) -> Part:
-        """A server's part that reaches Redis and storage by links of its own."""
+        """Return a server part that reaches Redis and storage over links of its own."""
         socket = self.layout.home / f"{part.name}-redis.sock"
         link = self._link(f"{part.name}-redis", to_socket(self.site.redis_socket))
         await link.listen_at_socket(socket)

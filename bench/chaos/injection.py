@@ -9,36 +9,36 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from bench.chaos.chaos_site import ChaosSite
 from bench.chaos.frames import drawn_fate
 from bench.chaos.links import Slowness
 from bench.chaos.plan import AGENTS, Fault
-from bench.chaos.world import World
 from webprofile.operations.devserver.guard import family_of
 
-#: a part that was asked to end and did not is killed: that is a finding, and is told
+#: a part that still runs so long after SIGTERM is killed, and the run reports it as broken
 RESTART_PATIENCE_S = 30.0
 UP_PATIENCE_S = 120.0
-LOOK_S = 0.1
-#: Dramatiq's worker process: two for messages, and those that fetch, delay and watch
+POLL_S = 0.1
+#: threads of a ready Dramatiq worker: two process messages, the others fetch, delay and watch
 _ACTORS_THREADS = 4
 
 
-class ActError(Exception):
-    """A fault could not be done, or a part did not come back."""
+class InjectionError(Exception):
+    """A fault could not be injected, or a part did not become ready again."""
 
 
-class Acts:
-    """Does faults one by one; each coroutine comes back when the part is back."""
+class FaultInjector:
+    """Injects single faults. `do` returns when the part works again."""
 
-    def __init__(self, world: World, tell: Callable[[str], None]) -> None:
-        self._world, self._tell = world, tell
+    def __init__(self, chaos_site: ChaosSite, tell: Callable[[str], None]) -> None:
+        self._chaos_site, self._tell = chaos_site, tell
 
     async def do(self, fault: Fault) -> str:
-        """Do a fault from its begin to its end; return whom it met. Raises ActError."""
-        return await self._act(fault.kind)(fault) or fault.target
+        """Inject a fault, end it, and return the part it affected. Raises InjectionError."""
+        return await self._handler(fault.kind)(fault) or fault.target
 
-    def _act(self, kind: str) -> Callable[[Fault], Awaitable[str | None]]:
-        acts: dict[str, Callable[[Fault], Awaitable[str | None]]] = {
+    def _handler(self, kind: str) -> Callable[[Fault], Awaitable[str | None]]:
+        handlers: dict[str, Callable[[Fault], Awaitable[str | None]]] = {
             "kill": self._kill,
             "restart": self._restart,
             "stop": self._stop,
@@ -52,7 +52,7 @@ class Acts:
             "disk-storage": self._disk,
             "disk-agent": self._disk,
         }
-        return acts[kind]
+        return handlers[kind]
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -60,20 +60,20 @@ class Acts:
         pid = await self._pid(fault.target)
         with contextlib.suppress(ProcessLookupError):  # it died just before
             os.kill(pid, signal.SIGKILL)
-        await self._back(fault.target, pid)
+        await self._wait_until_restarted(fault.target, pid)
 
     async def _restart(self, fault: Fault) -> None:
         pid = await self._pid(fault.target)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + RESTART_PATIENCE_S
-        while self._world.supervisor.pid(fault.target) == pid:
+        while self._chaos_site.supervisor.pid(fault.target) == pid:
             if time.monotonic() > deadline:
                 self._tell(f"{fault.target} did not end {RESTART_PATIENCE_S:.0f} s after TERM")
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(0.1)
-        await self._back(fault.target, pid)
+        await self._wait_until_restarted(fault.target, pid)
 
     async def _stop(self, fault: Fault) -> None:
         pid = await self._pid(fault.target)
@@ -86,56 +86,56 @@ class Acts:
         await self._pid(fault.target)
 
     async def _pid(self, part: str) -> int:
-        """The part's process, once it is up."""
+        """Wait until a part is up and return its pid. Raises InjectionError."""
         deadline = time.monotonic() + UP_PATIENCE_S
         while time.monotonic() < deadline:
-            pid = self._world.supervisor.pid(part)
-            if pid is not None and self._world.supervisor.is_up(part):
+            pid = self._chaos_site.supervisor.pid(part)
+            if pid is not None and self._chaos_site.supervisor.is_up(part):
                 return pid
             await asyncio.sleep(0.1)
-        raise ActError(f"{part} is not up after {UP_PATIENCE_S:.0f} s")
+        raise InjectionError(f"{part} is not up after {UP_PATIENCE_S:.0f} s")
 
-    async def _back(self, part: str, former: int) -> None:
-        """Wait for a new process of the part that works."""
-        for _ in range(int(UP_PATIENCE_S / LOOK_S)):
+    async def _wait_until_restarted(self, part: str, former: int) -> None:
+        """Wait until a new process of the part is ready. Raises InjectionError."""
+        for _ in range(int(UP_PATIENCE_S / POLL_S)):
             pid = await self._pid(part)
             if pid != former and await asyncio.to_thread(is_booted, part, pid):
                 return
-            await asyncio.sleep(LOOK_S)
-        raise ActError(f"{part} is not back after {UP_PATIENCE_S:.0f} s")
+            await asyncio.sleep(POLL_S)
+        raise InjectionError(f"{part} is not back after {UP_PATIENCE_S:.0f} s")
 
     # -- links, disks, clocks -------------------------------------------------------------------
 
     async def _cut(self, fault: Fault) -> None:
-        link = self._world.links[fault.target]
+        link = self._chaos_site.links[fault.target]
         link.cut()
         await _hold(fault, link.heal)
 
     async def _silence(self, fault: Fault) -> None:
-        link = self._world.links[fault.target]
+        link = self._chaos_site.links[fault.target]
         link.silence()
         then = {"breaks": link.break_connections, "is forgotten": link.forget_connections}
         await _hold(fault, then.get(fault.facts["then"], link.heal))
         link.heal()
 
     async def _slow(self, fault: Fault) -> None:
-        link = self._world.links[fault.target]
+        link = self._chaos_site.links[fault.target]
         link.slow(Slowness(fault.facts["latency_s"], fault.facts["bytes_per_s"]))
         await _hold(fault, link.heal)
 
     async def _frames(self, fault: Fault) -> None:
-        link = self._world.links[fault.target]
+        link = self._chaos_site.links[fault.target]
         facts = fault.facts
         link.lose_frames(drawn_fate(facts["seed"], lost=facts["lost"], repeated=facts["repeated"]))
         await _hold(fault, link.heal)
 
     async def _clock(self, fault: Fault) -> None:
-        clock = self._world.clocks[fault.target]
+        clock = self._chaos_site.clocks[fault.target]
         clock.step(fault.facts["step_s"])
         await _hold(fault, lambda: clock.step(0))
 
     async def _disk(self, fault: Fault) -> None:
-        disk = self._world.disks[fault.target]
+        disk = self._chaos_site.disks[fault.target]
         disk.fill()
         await _hold(fault, disk.empty)
 
@@ -156,7 +156,10 @@ class Acts:
         return agent
 
     async def _benchmark(self, preferred: str) -> tuple[str, int]:
-        """A load_and_run that runs now, of this agent or the next one that has any."""
+        """Wait for a running load_and_run and return its agent and pid. Raises InjectionError.
+
+        Looks at the preferred agent first, then at the others in order.
+        """
         first = AGENTS.index(preferred)
         deadline = time.monotonic() + UP_PATIENCE_S
         while time.monotonic() < deadline:
@@ -164,15 +167,15 @@ class Acts:
                 if pid := self._running(agent):
                     return agent, pid
             await asyncio.sleep(0.05)
-        raise ActError("no benchmark runs")
+        raise InjectionError("no benchmark runs")
 
     def _running(self, agent: str) -> int | None:
-        spool = self._world.layout.home / "agents" / agent / "spool" / "attempts"
+        spool = self._chaos_site.layout.home / "agents" / agent / "spool" / "attempts"
         for record in spool.glob("*/record.json"):
             with contextlib.suppress(OSError, ValueError):
                 state = json.loads(record.read_text(encoding="utf-8"))
                 if state["process"] and not state["ended"]:
-                    # the innermost: around it is the sandbox
+                    # the innermost process; the outer ones belong to the sandbox
                     inside = sorted(pid for pid, _ in family_of(state["process"]["pid"]))
                     if inside:
                         return inside[-1]
@@ -187,14 +190,14 @@ async def _hold(fault: Fault, heal: Callable[[], None]) -> None:
 
 
 def is_booted(part: str, pid: int) -> bool:
-    """Whether a part that has no address to answer at has come so far that it works.
+    """Whether a part that offers no readiness check has started up.
 
-    True for one that the supervisor itself asks.
+    Always true for parts whose readiness the supervisor checks itself.
     """
     if part in ("dispatch", "actors"):
         return any(_threads(member) >= _ACTORS_THREADS for member, _ in family_of(pid))
     if part in AGENTS:
-        # started after the runtimes were looked at, just before the socket
+        # the agent starts it after it has examined the runtimes, just before it connects
         return any(b"heartbeat_process.py" in _command(member) for member, _ in family_of(pid))
     return True
 
