@@ -1,1 +1,1 @@
-"""Benchmarks, which print ratios or percentiles of one run as a table."""
+"""Benchmarks. Each prints ratios or percentiles of one run as a table."""

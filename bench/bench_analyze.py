@@ -1,15 +1,18 @@
-"""Our analysis against the original `profile_analyze`: time, peak memory, repeated questions.
+"""Compare our analysis with the original `profile_analyze`: time, peak memory, repeated queries.
 
     python -m bench.bench_analyze [PROFILE.json ...] [--operators 1000 10000 100000] [--rounds 3]
 
-Real profiles (without arguments some of testdata/), and the first of them repeated to so many
-operators. One analysis is a fresh process: from the file on disk to the text, imports not counted;
-both programs in turn, so that a noisy machine is noisy for both. Memory is the process's peak, with
-interpreter and imports. A repeated question is asked of columns that were kept, in one process:
-filters, orders and aggregates; the figure is that of the slowest of them at its best.
+The input is a set of recorded profiles (by default some of testdata/), and the first one enlarged
+to the given numbers of operators. Each analysis runs in a new process. Its time is from the file on
+disk to the printed text, without imports; its memory is the peak of the process, with interpreter
+and imports. Both programs run alternately, so that noise of the machine affects both. The best of
+the rounds counts.
 
-Ours runs what `manage.py profile_analyze` runs, without Django, which needs 60 MB and 0.5 s of
-imports more. The best of the rounds counts.
+A repeated query reads parsed columns in one process: filters, orders and aggregates. Its figure is
+the best time of the slowest query.
+
+Ours runs the code of `manage.py profile_analyze` without Django, whose imports take 60 MB and 0.5 s
+more.
 """
 
 import argparse
@@ -33,7 +36,7 @@ from profiles.analysis.select import select
 from profiles.formats.load_and_run.reader import parse
 from testdata import DATA
 
-#: (operators at least, times faster, ms of a repeated question)
+#: (least operators, least speed-up, most ms of a repeated query)
 GOALS = ((100_000, 20.0, 20.0), (10_000, 40.0, 2.0))
 MEMORY_GOAL = 0.25
 TOPS = (3, 10_000)
@@ -90,7 +93,7 @@ NAMED = Query(name=r".*conv")
 
 @dataclass(frozen=True)
 class Analysis:
-    """One row: the best of some rounds."""
+    """One row of the table: the best of the rounds."""
 
     file: Path
     operators: int
@@ -114,14 +117,14 @@ def main() -> None:
     parser.add_argument("profiles", nargs="*", type=Path, default=PROFILES)
     parser.add_argument("--operators", nargs="*", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    args = parser.parse_args()
     python = find_megengine_python()
     with tempfile.TemporaryDirectory() as folder:
-        files = list(given.profiles)
-        for count in given.operators:
+        files = list(args.profiles)
+        for count in args.operators:
             files.append(Path(folder) / f"{files[0].stem} x {count}.json")
             write_scaled(files[0], count, files[-1])
-        analyses = [row for file in files for row in compared(file, python, given.rounds)]
+        analyses = [row for file in files for row in compared(file, python, args.rounds)]
         print(analysis_table(analyses))
         answers = [answered(file) for file in files]
     print(answer_table(answers))
@@ -129,7 +132,7 @@ def main() -> None:
 
 
 def compared(file: Path, python: str, rounds: int) -> list[Analysis]:
-    """Measure both programs in turn; large files take half a minute, so one round less."""
+    """Measure both programs alternately. Large files take half a minute: one round less."""
     rounds = max(1, rounds - 1) if file.stat().st_size > LARGE_BYTES else rounds
     operators = len(json.loads(file.read_bytes())["graph_exec"]["operator"])
     rows = []
@@ -147,7 +150,7 @@ def compared(file: Path, python: str, rounds: int) -> list[Analysis]:
 
 
 def measured(python: str, imports: str, step: str, file: Path, top: int) -> tuple[float, float]:
-    """Return (s, MB of peak memory) of one process."""
+    """Run a step in a new process and return its time in s and peak memory in MB."""
     program = imports + _MEASURE.replace("{step}", step)
     done = subprocess.run(
         [python, "-c", program, str(file.absolute()), str(top)],
@@ -160,7 +163,11 @@ def measured(python: str, imports: str, step: str, file: Path, top: int) -> tupl
 
 
 def answered(file: Path) -> tuple[Path, int, list[float], float]:
-    """Return the file, its timed operators, best ms of each query, and of one with a pattern."""
+    """Measure repeated queries of one profile.
+
+    Returns the file, its number of timed operators, the best ms of each query, and the best ms of a
+    query with a name pattern.
+    """
     columns = parse(file.read_bytes(), max_bytes=1 << 32)
 
     def best_ms(query: Query, **engine: Any) -> float:

@@ -1,8 +1,9 @@
-"""How long an idle device waits: from "all files confirmed" to "load_and_run process started".
+"""Measure the dispatch latency: from "all files confirmed" to "load_and_run process started".
 
-`python -m bench.bench_dispatch [--tasks 200]` starts a whole embedded site in a folder of its own
-and sends small tasks, one after another, as a browser does. All times are the server's own, from
-its rows: the last one is when the server heard that the process runs, later than it was started.
+`python -m bench.bench_dispatch [--tasks 200]` starts a complete embedded site in a temporary folder
+and submits small tasks one after the other, as a browser does. All times are read from the rows of
+the server. The last one is when the server received the agent's message that the process runs,
+which is later than its start.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def main() -> None:
         with site.login() as visitor:
             worker = visitor.device()["id"]
             model, data = sample(Path(folder) / "sample")
-            for number in range(count + 1):  # the first one warms connections up
+            for number in range(count + 1):  # the first task opens connections and is not counted
                 wait_for_end(visitor, send(visitor, worker, model, data, iterations=1))
                 print(f"\r{number}/{count}", end="", flush=True)
         rows = sqlite3.connect(f"file:{site.home / 'db.sqlite3'}?mode=ro", uri=True).execute(QUERY)
@@ -44,7 +45,7 @@ def main() -> None:
 def parts_ms(
     submitted: str, assigned: str, accepted: str, started: str, download_s: float
 ) -> dict[str, float]:
-    """Milliseconds of each part of the way."""
+    """Return the duration of each step in ms."""
     points = [
         datetime.datetime.fromisoformat(text) for text in (submitted, assigned, accepted, started)
     ]

@@ -1,11 +1,11 @@
-"""How long the server takes for the lists of tasks and devices, however long they have become.
+"""Measure how the response times of the lists of tasks and devices grow with the number of rows.
 
 `python -m bench.bench_lists [--rounds 20] [--sqlite]` fills databases with 1,000, 10,000 and
-100,000 tasks, each with 10 devices and with 1,000, and asks for the same pages of all in turn: what
-else the machine does hits all sizes alike. A request goes through everything but the network. Each
-database has a process of its own, as connections are pooled by process. The server is PostgreSQL,
-as in production; it comes as a package (`requirements/postgres.txt`) and lives in a folder of its
-own. `--sqlite` measures there as well.
+100,000 tasks, each with 10 and with 1,000 devices, and requests the same pages from all of them in
+turn, so that noise of the machine affects all sizes. A request passes through the whole stack
+except the network. Each database is served by a process of its own, because connections are pooled
+per process. The database server is PostgreSQL from a Python package (`requirements/postgres.txt`)
+with its data in a temporary folder. `--sqlite` also measures SQLite.
 """
 
 import argparse
@@ -35,10 +35,10 @@ from webprofile.operations.devserver.postgres import postgres_server as postgres
 SIZES = (1_000, 10_000, 100_000)
 DEVICES = (10, 1_000)
 USERS = 20
-#: the most that 100,000 tasks may take, of what 1,000 take; and ms
+#: limits: time with 100,000 tasks over time with 1,000; and ms of a request
 MOST_RATIO = 1.5
 MOST_MS = 50.0
-#: name -> address; {half} is the number of a task in the middle
+#: name -> path; {half} is the id of a task in the middle of the list
 PAGES = {
     "tasks": "/tasks/",
     "tasks, rows that a page fetches": "/tasks/rows/",
@@ -57,7 +57,7 @@ READERS = ("user", "administrator")
 FIRST_DAY = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
 FILES = {"model": "net-{}.mge", "data": "input-{}.npy"}
 DAYS = 4
-# so many that each page is full with the fewest tasks too: else more tasks would mean more rows
+# every page is full even with the fewest tasks, so that all sizes render equally many rows
 STATES = [{"state": "finished", "outcome": "succeeded"}] * 16
 STATES += [{"state": "finished", "outcome": "failed"}] * 6
 STATES += [{"state": state, "outcome": ""} for state in ("initiated", "waiting", "running")]
@@ -73,14 +73,14 @@ class Database:
     devices: int
 
     def use(self) -> None:
-        """Let all that follows read and write here."""
-        leave()
+        """Make this the default database of the process."""
+        close_connections()
         connections.settings["default"] = self.settings
         del connections["default"]
 
 
-def leave() -> None:
-    """Close what is open to a database: the next one has the same alias, and so the same pool."""
+def close_connections() -> None:
+    """Close the connections and the pool, which the next database would share by its alias."""
     connection = connections["default"]
     connection.close()
     if connection.vendor == "postgresql":
@@ -99,7 +99,7 @@ def main() -> None:
         with postgres(Path(folder) / "postgres") as server:
             databases = list(postgres_databases(server))
             met = report("PostgreSQL", databases, measure(databases, args.rounds))
-            leave()
+            close_connections()
         if args.sqlite:
             databases = list(sqlite_databases(Path(folder)))
             met &= report("SQLite", databases, measure(databases, args.rounds))
@@ -107,14 +107,14 @@ def main() -> None:
 
 
 def sqlite_databases(folder: Path) -> Iterator[Database]:
-    """Filled files; those with many devices are copies, so that both have the same tasks."""
+    """Fill SQLite files. Those with many devices are copies, so that both have the same tasks."""
     settings = connections["default"].settings_dict
     for tasks in SIZES:
         few, many = folder / f"{tasks}.sqlite3", folder / f"{tasks}-many.sqlite3"
         database = Database(settings | {"NAME": str(few)}, tasks, DEVICES[0])
         fill(database)
-        # the last one to leave writes the log into the file
-        leave()
+        # SQLite writes its log into the file when the last connection closes
+        close_connections()
         shutil.copyfile(few, many)
         copy = Database(settings | {"NAME": str(many)}, tasks, DEVICES[1])
         add_devices(copy)
@@ -122,16 +122,16 @@ def sqlite_databases(folder: Path) -> Iterator[Database]:
 
 
 def postgres_databases(address: str) -> Iterator[Database]:
-    """Filled databases, as above."""
+    """Fill PostgreSQL databases in the same way."""
     import psycopg
 
-    where = psycopg.conninfo.conninfo_to_dict(address)
+    dsn = psycopg.conninfo.conninfo_to_dict(address)
     settings = connections["default"].settings_dict | {
         "ENGINE": "django.db.backends.postgresql",
         "OPTIONS": {"pool": {"min_size": 1, "max_size": 4}},
-        "USER": where.get("user", "postgres"),
-        "HOST": where.get("host", ""),
-        "PORT": where.get("port", ""),
+        "USER": dsn.get("user", "postgres"),
+        "HOST": dsn.get("host", ""),
+        "PORT": dsn.get("port", ""),
     }
     for tasks in SIZES:
         few, many = f"few_{tasks}", f"many_{tasks}"
@@ -139,7 +139,7 @@ def postgres_databases(address: str) -> Iterator[Database]:
             admin.execute(f"CREATE DATABASE {few}")
         database = Database(settings | {"NAME": few}, tasks, DEVICES[0])
         fill(database)
-        leave()
+        close_connections()
         with psycopg.connect(address, autocommit=True) as admin:
             admin.execute(f"CREATE DATABASE {many} TEMPLATE {few}")
         copy = Database(settings | {"NAME": many}, tasks, DEVICES[1])
@@ -152,7 +152,7 @@ def postgres_databases(address: str) -> Iterator[Database]:
 
 
 def fill(database: Database) -> None:
-    """Half of the tasks belong to the user who asks, and half of them are of one device."""
+    """Create the tasks. Half belong to the user who sends the requests, half to one device."""
     from accounts.models import User
     from tasks.models import Task, TaskFile
     from workers.models import Worker
@@ -164,7 +164,7 @@ def fill(database: Database) -> None:
     add_devices(database)
     workers = list(Worker.objects.order_by("pk").values_list("pk", flat=True))
     for column, switch in (("created_at", "auto_now_add"), ("updated_at", "auto_now")):
-        # else each would be of this moment
+        # auto_now would set the present time
         setattr(Task._meta.get_field(column), switch, False)
     step = dt.timedelta(days=DAYS) / database.tasks
     for start in range(0, database.tasks, 2_000):
@@ -195,10 +195,10 @@ def add_devices(database: Database) -> None:
     from workers.models import LastHeartbeat, Runtime, Worker
 
     database.use()
-    there = Worker.objects.count()
+    existing = Worker.objects.count()
     facts = {"cpu_model": "Kirin 990", "cores": 8, "memory_bytes": 8 << 30, "platform": "Linux"}
     workers = Worker.objects.bulk_create(
-        Worker(name=f"device-{n}", facts=facts) for n in range(there, database.devices)
+        Worker(name=f"device-{n}", facts=facts) for n in range(existing, database.devices)
     )
     now = timezone.now()
     LastHeartbeat.objects.bulk_create(
@@ -213,7 +213,7 @@ def add_devices(database: Database) -> None:
 
 
 def measure(databases: Sequence[Database], rounds: int) -> Times:
-    """Ask all databases for one page, then for the next; the first round warms up."""
+    """Request each page from all databases in turn. The first round warms up."""
     times: Times = {}
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(_server(database)) for database in databases]
@@ -230,29 +230,32 @@ def measure(databases: Sequence[Database], rounds: int) -> Times:
 
 @contextlib.contextmanager
 def _server(database: Database) -> Iterator[Connection]:
-    """A process that answers (reader, address) with the ms that the request took; None ends it."""
-    leave()
-    here, there = multiprocessing.Pipe()
-    # not by fork: a server does not begin with the heap of who filled its database
+    """Run a process that receives (reader, path) and answers with the ms of that request.
+
+    None ends the process.
+    """
+    close_connections()
+    parent_end, child_end = multiprocessing.Pipe()
+    # spawn: with fork the server would inherit the heap of the process that filled the database
     spawn = multiprocessing.get_context("spawn")
-    process = spawn.Process(target=_serve, args=(database, there), daemon=True)
+    process = spawn.Process(target=_serve, args=(database, child_end), daemon=True)
     process.start()
-    there.close()
+    child_end.close()
     try:
-        yield here
+        yield parent_end
     finally:
-        here.send(None)
+        parent_end.send(None)
         process.join()
 
 
-def _serve(database: Database, questions: Connection) -> None:
+def _serve(database: Database, channel: Connection) -> None:
     django.setup()
     database.use()
     clients = _clients()
-    while (question := questions.recv()) is not None:
-        reader, address = question
-        questions.send(_ask(clients[reader], address.format(half=database.tasks // 2)))
-    leave()
+    while (request := channel.recv()) is not None:
+        reader, address = request
+        channel.send(_request_ms(clients[reader], address.format(half=database.tasks // 2)))
+    close_connections()
 
 
 def _clients() -> dict[str, Any]:
@@ -266,8 +269,8 @@ def _clients() -> dict[str, Any]:
     return clients
 
 
-def _ask(client: Any, address: str) -> float:
-    """ms of a request."""
+def _request_ms(client: Any, address: str) -> float:
+    """Send a request and return its time in ms."""
     begin = time.perf_counter()
     answer = client.get(address)
     taken = (time.perf_counter() - begin) * 1000
@@ -276,7 +279,7 @@ def _ask(client: Any, address: str) -> float:
 
 
 def report(name: str, databases: Sequence[Database], times: Times) -> bool:
-    """Print medians and ratios; returns whether all goals are met."""
+    """Print medians and ratios; return whether all goals are met."""
     rows, met = [], True
     for page in PAGES:
         for reader in READERS:

@@ -1,12 +1,14 @@
-"""What measuring through the site costs beside the same pass typed by hand, in turn.
+"""Measure the overhead of the site: a task against the same command typed by hand.
 
-`python -m bench.bench_measure [--pairs 10] [--cold]`. The model is resnet18 of testdata/, the
-preset is quick: one profiled process. Wall time by hand is that of the process; through the site it
-is from "all files confirmed" until the page hears `succeeded`, with download, upload and the
-profile's analysis. Before each step the device settles, so that the process that waits for the next
-task disturbs neither; `--cold` keeps the agent from making one (`warm = false`). The start-up of
-the runner (imports, load, compile, end: all but the iterations) is reported separately for both,
-then what it costs to watch the device during a run.
+`python -m bench.bench_measure [--pairs 10] [--cold]` runs both alternately. The model is resnet18
+of testdata/ with the preset quick, which is one profiled process. Wall time by hand is that of the
+process. Through the site it is from "all files confirmed" until the page receives `succeeded`,
+including download, upload and the analysis of the profile.
+
+The device settles before each step, so that the pre-started interpreter of the next task does not
+disturb the measurement; `--cold` disables it (`warm = false`). The start-up of the runner (imports,
+load, compile, exit: everything except the iterations) is reported separately for both, followed by
+the CPU time that sampling the device takes during a run.
 """
 
 import argparse
@@ -41,53 +43,53 @@ HEADERS = (
     "ratio",
     "iteration ratio",
 )
-#: the agent waits 1 s, then imports MegEngine
+#: the agent waits 1 s, then pre-starts an interpreter, which imports MegEngine
 SETTLE_S = 2.0
-#: the most that watching may take of one core
-MOST_WATCHING = 0.002
-GLANCES = 50
+#: most CPU time of sampling, as a share of one core
+MOST_SAMPLING = 0.002
+SAMPLES = 50
 
 
 def main() -> None:
-    print(report(pairs_asked(), HEADERS, (1, 2), GOAL))
-    share = asyncio.run(watching())
-    verdict = "met" if share <= MOST_WATCHING else "MISSED"
-    print(f"watching: {share:.3%} of a core (goal {MOST_WATCHING:.1%}): {verdict}")
+    print(report(measure_pairs(), HEADERS, (1, 2), GOAL))
+    share = asyncio.run(sampling_share())
+    verdict = "met" if share <= MOST_SAMPLING else "MISSED"
+    print(f"watching: {share:.3%} of a core (goal {MOST_SAMPLING:.1%}): {verdict}")
 
 
-def pairs_asked() -> list[tuple[float, ...]]:
-    """Measure what the command line says, in a folder of its own."""
+def measure_pairs() -> list[tuple[float, ...]]:
+    """Measure with the options of the command line, in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--cold", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if given.cold:
-            forbid_warming(Path(folder))
-        return measure(Path(folder), given.pairs, given.iterations)
+        if args.cold:
+            disable_prestart(Path(folder))
+        return measure(Path(folder), args.pairs, args.iterations)
 
 
-def forbid_warming(folder: Path) -> None:
-    """Let a first start enrol the device, and say so in the configuration that it made."""
+def disable_prestart(folder: Path) -> None:
+    """Write `warm = false` into the agent's configuration, which the first start creates."""
     with running_site(folder) as site, site.login() as visitor:
         visitor.device()
     config = Layout(folder).agent_config
     config.write_text("warm = false\n" + config.read_text(encoding="utf-8"), encoding="utf-8")
 
 
-async def watching() -> float:
-    """CPU time of a glance over the time between two, as a run has them."""
+async def sampling_share() -> float:
+    """Return the CPU time of one sample over the interval between samples in a run."""
     pace_s = Observer().every_s
     observer = Observer(every_s=0.05)
     observer.begin()
-    await asyncio.sleep(GLANCES * observer.every_s)
+    await asyncio.sleep(SAMPLES * observer.every_s)
     seen = await observer.end()
     return seen.watch_cpu_s / len(seen.during) / pace_s
 
 
 def measure(folder: Path, pairs: int, iterations: int) -> list[tuple[float, ...]]:
-    """One row for each pair: its number, then by hand and through the site (s, ms, start-up s)."""
+    """Return rows of pair number, then s, ms per iteration and start-up s by hand and by site."""
     model, data = DATA / "models/resnet18.mge", DATA / "inputs/resnet18/data.npy"
     with running_site(folder) as site, site.login() as visitor:
         worker = visitor.device()["id"]
@@ -108,7 +110,7 @@ def hand(folder: Path, model: Path, data: Path, iterations: int) -> tuple[float,
 
 
 def by_hand(folder: Path, model: Path, data: Path, iterations: int) -> tuple[float, str]:
-    """Return (wall s, log) of the process alone."""
+    """Run the command without the site; return its wall time in s and its log."""
     options = {"iter": iterations}
     command = command_for("wheel", find_megengine_python())
     command += build_arguments(

@@ -1,8 +1,8 @@
-"""How soon a result page of many operators is there, and how soon it answers, in Chromium.
+"""Measure load and response times of the result page with many operators, in Chromium.
 
-`python -m bench.bench_pages [--operators 10000] [--rounds 9]` starts a whole embedded site in a
-folder of its own, opens a real profile made larger, and does what a reader does. The browser's
-cache is empty at each load; the server has the profile in memory.
+`python -m bench.bench_pages [--operators 10000] [--rounds 9]` starts a complete embedded site in a
+temporary folder, opens an enlarged profile, and sorts, filters, selects and scrolls. The browser's
+cache is disabled; the server has the profile in memory.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from testdata import DATA
 from webprofile.operations.devserver.demo import Visitor
 from webprofile.tests.site import ROOT, running_site
 
-#: what is measured -> the most it may be; ms, frames, kB
+#: measurement -> goal (upper limit) in ms, frames or kB
 GOALS = {
     "HTML received": 300.0,
     "first paint": 1000.0,
@@ -38,11 +38,11 @@ GOALS = {
     "JavaScript without charts, kB": 600.0,
     "JavaScript with charts, kB": 600.0,
 }
-#: (pixels of a frame, frames): a wheel that turns fast, and a flick through the whole table
+#: (pixels per frame, frames): a fast mouse wheel, and a flick through the whole table
 SCROLLING = ((100, 300), (2_000, 250))
 READY_WITHIN_S = 120.0
 OPENED = "/api/v1/profiles/opened/"
-#: a reader looks before he selects again; neighbours of the row before have come by then
+#: pause between selections, in which the page has loaded the neighbours of the previous row
 REST_S = 0.5
 _FIRST_ROWS = """
     const look = () => {
@@ -81,16 +81,16 @@ _FILTER = """
     await painted();
     return performance.now() - begin;
 """
-#: when the row is on screen with its mark, place and name; and when with all its figures
+#: ms until the row is painted as selected, and ms until all its figures are painted
 _SELECT = """
     const [row] = args;
-    const loaded = performance.getEntriesByType("resource").map((each) => each.name);
+    const loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
     const selection = await import(loaded.find((name) => name.includes("/result/selection.")));
     const begin = performance.now();
     selection.select(row, "bench");
     const marked = `tr[data-row="${row}"][aria-selected=true]`;
-    const seen = async (wanted) => {
-        while (!document.querySelector(wanted)) await new Promise((go) => setTimeout(go));
+    const seen = async (selector) => {
+        while (!document.querySelector(selector)) await new Promise((go) => setTimeout(go));
         await painted();
         return performance.now() - begin;
     };
@@ -114,7 +114,7 @@ _SCROLL = """
 """
 _SCRIPTS = """
     const loaded = performance.getEntriesByType("resource");
-    return loaded.map((each) => new URL(each.name).pathname).filter((name) => name.endsWith("js"));
+    return loaded.map((row) => new URL(row.name).pathname).filter((name) => name.endsWith("js"));
 """
 _SEE_CHARTS = """
     document.querySelector("#part-pictures").scrollIntoView();
@@ -143,14 +143,14 @@ def main() -> None:
 
 
 def enlarged(folder: Path, operators: int) -> Path:
-    """A real profile, repeated until it has so many operators."""
+    """Write a recorded profile, enlarged to at least `operators` operators."""
     target = folder / "large.json"
     write_scaled(DATA / "profiles" / "resnet18.json", operators, target)
     return target
 
 
 def open_profile(visitor: Visitor, file: Path) -> str:
-    """Open a profile as a user does; returns an address that leads to its page."""
+    """Import a profile as a user does; return the path of its page."""
     content = file.read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     described = {"name": file.name, "size_bytes": len(content), "md5": digest}
@@ -169,7 +169,7 @@ def open_profile(visitor: Visitor, file: Path) -> str:
 def look(
     browser: webdriver.Chrome, page: str, rounds: int, operators: int
 ) -> dict[str, list[float]]:
-    """All measurements, by name."""
+    """Return all measurements by name."""
     measurements: dict[str, list[float]] = {name: [] for name in GOALS}
     browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST_ROWS})
@@ -213,7 +213,7 @@ def look(
 
 
 def scripts_kb(browser: webdriver.Chrome) -> float:
-    """Size of the scripts that the page has loaded, gzipped as in production: here they are not."""
+    """Return the size in kB of the page's scripts, gzipped as a production site sends them."""
     paths = [name.partition("/static/")[2] for name in measured(browser, _SCRIPTS)]
     scripts = [(ROOT / "static" / path).read_bytes() for path in dict.fromkeys(paths)]
     return sum(len(gzip.compress(content, 9)) for content in scripts) / 1000

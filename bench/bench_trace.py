@@ -1,14 +1,15 @@
-"""Our summary of a trace against `json.load`: events a second, peak memory.
+"""Compare our summary of a trace with `json.load`: events per second, peak memory.
 
     python -m bench.bench_trace [--mb 1 50 1074] [--rounds 3]
 
-A real trace of a training step, repeated to so many megabytes. Each reading is a fresh process,
-from the file on disk, imports not counted; both in turn, so that a noisy machine is noisy for both.
-Ours ends with operators, scopes, waits and curves; `json.load` with the file's events, nothing
-added up.
-Memory is the peak above what the interpreter takes with its imports, without 2 MB of their code
-that are read when it first runs, and that processes share. The best of the rounds counts. 1074 MB
-are a bit more than 2**30 bytes.
+The input is a recorded trace of a training step, repeated up to the given sizes in megabytes. Each
+measurement is a new process that reads the file from disk; imports are not counted. Both programs
+run alternately, so that noise of the machine affects both. Ours computes operators, scopes, waits
+and curves; `json.load` only returns the events.
+
+Memory is the peak above the size of the interpreter with its imports, without the pages of code
+(about 2 MB) that are loaded when they first run and are shared between processes. The best of the
+rounds counts. 1074 MB are slightly more than 2**30 bytes.
 """
 
 import argparse
@@ -32,7 +33,7 @@ GOAL_PER_S, GOAL_MEMORY = 300_000, 0.5
 #: (megabytes, seconds)
 GOAL_TIME = (50, 5.0)
 MB = 10**6
-#: operators and tensors of one copy have numbers below it
+#: the ids of operators and tensors of one copy are below this
 _NUMBERS = 1_000_000
 
 _MEASURE = """
@@ -50,13 +51,13 @@ print(json.dumps([spent, (status("VmHWM") - before - code_read) * 1024]))
 """
 _OURS = _MEASURE.format(
     imports="import gc\nfrom profiles.formats.chrome_trace.reading import read_dynamic",
-    # as the site's reader does
+    # as the reader of the site does
     step="gc.disable()\n"
     "path = Path(sys.argv[1])\n"
-    'found = read_dynamic(path, index=path.with_name("spans.bin"))',
+    'trace = read_dynamic(path, index=path.with_name("spans.bin"))',
 )
 _JSON = _MEASURE.format(
-    imports="", step='with open(sys.argv[1], "rb") as file:\n    found = json.load(file)'
+    imports="", step='with open(sys.argv[1], "rb") as file:\n    trace = json.load(file)'
 )
 
 
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--mb", type=int, nargs="+", default=[1, 50, 1074])
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    # what compiles leaves memory behind, in which a small trace then fits
+    # compile the modules first: compiling leaves free memory in which a small trace would fit
     _run("import profiles.formats.chrome_trace.reading")
     with tempfile.TemporaryDirectory() as folder:
         rows = [_row(Path(folder), size, args.rounds) for size in args.mb]
@@ -113,16 +114,16 @@ def _measured(program: str, path: Path) -> tuple[float, int]:
 
 
 def _run(program: str, *arguments: str) -> str:
-    # both as the site runs its reader
+    # the environment in which the site runs its reader
     env = os.environ | ALLOCATOR | {"PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
 def write_scaled_trace(source: Path, path: Path, size_bytes: int) -> int:
-    """Repeat a trace, one copy after the other in time, until the file has so many bytes.
+    """Write copies of a trace, one after the other in time, until the file has `size_bytes`.
 
-    Operators and tensors of each copy have numbers of their own. Returns how many events there are.
+    Operators and tensors of each copy get ids of their own. Returns the number of events.
     """
     document = json.loads(source.read_bytes())
     events = [event for event in document["traceEvents"] if event["ph"] != "M"]

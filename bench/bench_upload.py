@@ -1,19 +1,19 @@
-"""How fast large files reach storage, beside one plain PUT of the same bytes to the same server.
+"""Compare the upload speed of large files with one plain PUT of the same bytes to the same storage.
 
-`python -m bench.bench_upload [--mb 64 256 1024] [--rounds 3]` starts a whole embedded site in a
-folder of its own. The browser's upload is that of the form in a real Chromium, from the click to
-the queue (when the page leaves for the task's), with all that is asked of the site; beside it the
-same page PUTs the same file, with nothing around. Both are timed by the browser: what steers it is
-slower. The client's is that of `webprofile submit`, from the announcement to the queue; beside it
-Python's `http.client` sends the file. Both kinds take turns.
+`python -m bench.bench_upload [--mb 64 256 1024] [--rounds 3]` starts a complete embedded site in a
+temporary folder. Each size has three rows, and each row runs both uploads alternately:
 
-Page, client and storage share this machine's cores. Without `--gbit` nothing else limits them: what
-is compared is processor time. With it everything runs on a loopback line of that speed, in a
-network namespace of its own, and what is compared are bytes on their way and questions to the site.
+- browser: the form in Chromium, from the click until the page of the queued task loads, including
+  all requests to the site; against a PUT of the same file by the same page. The browser takes the
+  times, because WebDriver is slower.
+- client: `webprofile submit`, from the creation of the task until it is queued; against a PUT by
+  Python's `http.client`.
+- boto3: its upload in parts of the same size and number, without the site; against the PUT by
+  `http.client`. It shows what the storage needs to join parts: rclone copies all bytes once more.
 
-The third row of each size is boto3's own upload in parts of the same size, as many at once, with no
-site around. S3 servers differ in what it costs to join parts: rclone copies all bytes once more,
-which the plain PUT does not do.
+Page, client and storage share the cores of this machine. Without `--gbit` nothing else limits them,
+so that processor time is compared. With `--gbit` everything runs in a network namespace whose
+loopback device has that bandwidth, so that bytes sent and requests to the site are compared.
 """
 
 import argparse
@@ -52,7 +52,7 @@ GOAL = 0.9
 MB = 10**6
 SETTLE_S = 1.0
 LONGEST_S = 600
-#: a device whose slot is taken for a day: nobody fetches files while others are sent
+#: a device whose slot is occupied for a day, so that no agent downloads files meanwhile
 _DEVICE = """
 import datetime
 from django.utils import timezone
@@ -78,9 +78,9 @@ from django.conf import settings
 names = ("ENDPOINT_URL", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "REGION", "BUCKET")
 print(json.dumps({name: getattr(settings, f"S3_{name}") for name in names}))
 """
-#: that this program runs on a line of its own
+#: environment variable that marks the process inside the network namespace
 _MARK = "BENCH_UPLOAD_LINE"
-#: a token bucket; what it lets pass at once must hold the largest packet of a loopback device
+#: a token bucket; `burst` must be at least the largest packet of a loopback device
 _LINE = """
 ip link set lo up
 tc qdisc add dev lo root tbf rate {gbit}gbit burst 1mb latency 50ms
@@ -99,21 +99,21 @@ _PUT = """
     });
     return (performance.now() - begin) / 1000;
 """
-#: the moment of the click, for the next page
+#: stores the time of the click for the next page
 _CLICKED = """
     document.getElementById("submit").addEventListener("click", () => {
         sessionStorage.setItem("clicked", performance.timeOrigin + performance.now());
     }, { capture: true });
 """
-#: on the task's page, whose time begins when the page before goes there
+#: s from the click to the navigation; runs on the page of the task
 _QUEUED_S = """
     return (performance.timeOrigin - Number(sessionStorage.getItem("clicked"))) / 1000;
 """
 
 
 @dataclass
-class Bench:
-    """A site, who uses it, and what was made."""
+class UploadBenchmark:
+    """A site with its clients, and the storage behind it."""
 
     site: Site
     browser: webdriver.Chrome
@@ -122,16 +122,16 @@ class Bench:
     storage: Any
     bucket: str
 
-    def announced(self, file: Path, md5: str | None) -> dict[str, Any]:
-        """A task that waits for its model."""
+    def create_task(self, file: Path, md5: str | None) -> dict[str, Any]:
+        """Create a task that waits for the upload of its model."""
         model = {"kind": "model", "name": file.name, "size_bytes": file.stat().st_size}
         model |= {"md5": md5} if md5 else {}
         body = {"worker": self.worker, "runtime_version": "1.13.0", "files": [model]}
         made: dict[str, Any] = self.api.post("tasks/", body, key=os.urandom(8).hex())
         return made
 
-    def end(self, task: int) -> None:
-        """Nothing of it is needed any more; storage is emptied before the next one."""
+    def discard_task(self, task: int) -> None:
+        """Delete a task and its stored files, so that storage is empty before the next upload."""
         self.api.post(f"tasks/{task}/cancel/", repeatable=True)
         self.api.delete(f"tasks/{task}/")
         self.site.manage("sweep", "--once")
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--gbit", type=float, default=0.0, help="speed of the line (no limit)")
     args = parser.parse_args()
     if args.gbit and _MARK not in os.environ:
-        _on_a_line(args.gbit)
+        _restart_with_bandwidth(args.gbit)
     with tempfile.TemporaryDirectory() as folder:
         rows = list(_measure(Path(folder), args.mb, args.rounds))
     headers = ["MB", "from", "plain PUT, MB/s", "upload, MB/s", "ratio", "lowest", "highest", ""]
@@ -154,8 +154,8 @@ def main() -> None:
     print(f"line={line} lowest_ratio={lowest:.2f} goal={GOAL}")
 
 
-def _on_a_line(gbit: float) -> None:
-    """Start anew in a network of our own whose only device is a loopback of this speed."""
+def _restart_with_bandwidth(gbit: float) -> None:
+    """Replace this process by one in a network namespace with a loopback of this bandwidth."""
     tools = {name: shutil.which(name) for name in ("unshare", "ip", "tc")}
     if missing := [name for name, path in tools.items() if path is None]:
         raise SystemExit(f"--gbit needs {', '.join(missing)} (packages util-linux and iproute2)")
@@ -174,19 +174,19 @@ def _measure(folder: Path, sizes: list[int], rounds: int) -> Iterator[list[Any]]
         worker = int(device.split()[-1])
         log_in(browser, site.address, site.account)
         with Api(Login(site.address, token)) as api:
-            bench = Bench(site, browser, api, worker, *_storage(site))
+            bench = UploadBenchmark(site, browser, api, worker, *_storage(site))
             for size in sizes:
-                # not a megabyte less than is sent in parts
-                file = _made(folder / f"model-{size}.mge", max(size * MB, PARTS_FROM_BYTES))
+                # large enough to be sent in parts
+                file = _write_model(folder / f"model-{size}.mge", max(size * MB, PARTS_FROM_BYTES))
                 yield _row("browser", file, rounds, (_browser_put, _browser_upload), bench)
                 yield _row("client", file, rounds, (_client_put, _client_upload), bench)
-                # a yardstick, no product of ours: no goal
+                # boto3 is only a reference, so its row has no goal
                 yield [*_row("boto3", file, rounds, (_client_put, _boto3_upload), bench)[:-1], ""]
                 file.unlink()
 
 
 def _storage(site: Site) -> tuple[Any, str]:
-    """A client of boto3 for the site's storage, and the bucket."""
+    """Return a boto3 client for the storage of the site, and the name of the bucket."""
     options = json.loads(site.manage("shell", "-v", "0", "-c", _STORAGE))
     client = boto3.client(
         "s3",
@@ -199,8 +199,8 @@ def _storage(site: Site) -> tuple[Any, str]:
     return client, options["BUCKET"]
 
 
-def _made(path: Path, size_bytes: int) -> Path:
-    """Random bytes; the first ones are a model's, since the form refuses what is none."""
+def _write_model(path: Path, size_bytes: int) -> Path:
+    """Write random bytes that begin as a model does, because the form checks it."""
     with path.open("wb") as file:
         for start in range(0, size_bytes, MB):
             file.write(os.urandom(min(MB, size_bytes - start)))
@@ -209,11 +209,18 @@ def _made(path: Path, size_bytes: int) -> Path:
     return path
 
 
-_Way = Callable[[Bench, Path], float]
+#: uploads a file and returns the time in s
+_UploadMethod = Callable[[UploadBenchmark, Path], float]
 
 
-def _row(name: str, file: Path, rounds: int, ways: tuple[_Way, _Way], bench: Bench) -> list[Any]:
-    plain, upload = ways
+def _row(
+    name: str,
+    file: Path,
+    rounds: int,
+    methods: tuple[_UploadMethod, _UploadMethod],
+    bench: UploadBenchmark,
+) -> list[Any]:
+    plain, upload = methods
     steps = (lambda: (plain(bench, file),), lambda: (upload(bench, file),))
     pairs = in_turn(steps, rounds, SETTLE_S)
     ratios = sorted(put_s / upload_s for _, put_s, upload_s in pairs)
@@ -224,22 +231,22 @@ def _row(name: str, file: Path, rounds: int, ways: tuple[_Way, _Way], bench: Ben
     return [size_mb, name, put, own, ratio, ratios[0], ratios[-1], verdict]
 
 
-def _form(bench: Bench, file: Path) -> None:
+def _form(bench: UploadBenchmark, file: Path) -> None:
     bench.browser.get(f"{bench.site.address}/tasks/new/?worker={bench.worker}")
     bench.browser.find_element(By.CSS_SELECTOR, "#new-task [name=model]").send_keys(str(file))
 
 
-def _browser_put(bench: Bench, file: Path) -> float:
-    task = bench.announced(file, "0" * 32)
+def _browser_put(bench: UploadBenchmark, file: Path) -> float:
+    task = bench.create_task(file, "0" * 32)
     _form(bench, file)
     time_s = float(measured(bench.browser, _PUT, task["uploads"][0]["url"]))
-    bench.end(task["id"])
+    bench.discard_task(task["id"])
     return time_s
 
 
-def _browser_upload(bench: Bench, file: Path) -> float:
+def _browser_upload(bench: UploadBenchmark, file: Path) -> float:
     _form(bench, file)
-    # as a hand needs it from the file to the button: the page asks about each change meanwhile
+    # a user also pauses here; the page validates the form meanwhile
     time.sleep(SETTLE_S)
     form = bench.browser.current_url
     bench.browser.execute_script(_CLICKED)
@@ -250,12 +257,12 @@ def _browser_upload(bench: Bench, file: Path) -> float:
             raise SystemExit(bench.browser.find_element(By.TAG_NAME, "main").text)
         time.sleep(0.05)
     time_s = float(bench.browser.execute_script(_QUEUED_S))
-    bench.end(int(bench.browser.current_url.split("/")[-2]))
+    bench.discard_task(int(bench.browser.current_url.split("/")[-2]))
     return time_s
 
 
-def _client_put(bench: Bench, file: Path) -> float:
-    task = bench.announced(file, "0" * 32)
+def _client_put(bench: UploadBenchmark, file: Path) -> float:
+    task = bench.create_task(file, "0" * 32)
     place = urlsplit(task["uploads"][0]["url"])
     begin = time.perf_counter()
     storage = http.client.HTTPConnection(place.netloc, timeout=LONGEST_S, blocksize=1 << 20)
@@ -268,22 +275,22 @@ def _client_put(bench: Bench, file: Path) -> float:
     time_s = time.perf_counter() - begin
     if answer.status != http.HTTPStatus.OK:
         raise SystemExit(f"storage answered {answer.status}")
-    bench.end(task["id"])
+    bench.discard_task(task["id"])
     return time_s
 
 
-def _client_upload(bench: Bench, file: Path) -> float:
+def _client_upload(bench: UploadBenchmark, file: Path) -> float:
     begin = time.perf_counter()
     local_file: LocalFile = look_at([file], unread_from_bytes=PARTS_FROM_BYTES)[file]
-    task = bench.announced(file, None)
+    task = bench.create_task(file, None)
     send_in_parts(bench.api, task["id"], task["uploads"][0], local_file)
     bench.api.post(f"tasks/{task['id']}/submit/", repeatable=True)
     time_s = time.perf_counter() - begin
-    bench.end(task["id"])
+    bench.discard_task(task["id"])
     return time_s
 
 
-def _boto3_upload(bench: Bench, file: Path) -> float:
+def _boto3_upload(bench: UploadBenchmark, file: Path) -> float:
     parts = TransferConfig(multipart_chunksize=PART_BYTES, max_concurrency=PARALLEL)
     begin = time.perf_counter()
     bench.storage.upload_file(str(file), bench.bucket, "bench/boto3", Config=parts)

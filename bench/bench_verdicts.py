@@ -1,13 +1,13 @@
-"""How often a comparison tells equal runs apart, and whether it finds a planted difference.
+"""Measure the error rates of comparisons: false verdicts, and planted differences that are missed.
 
-`python -m bench.bench_verdicts [--runs 20] [--keep FOLDER]` runs one model with the plan
-"standard" on a site of its own until so many runs are undisturbed, or --minutes have passed. Every
-pair of them is compared by the code of the page, with these runs as the history of the device: no
-pair of equal runs should get a verdict. Counter-check: in as many pairs the times of the second
-run, as recorded, are multiplied by 1.2 (--factor); these should be called slower.
+`python -m bench.bench_verdicts [--runs 20] [--keep FOLDER]` runs one model with the plan "standard"
+on a new site until enough runs are undisturbed or --minutes have passed. The code of the page
+compares every pair of them, with these runs as the history of the device. Pairs of equal runs
+should get the verdict "no clear difference". Then one planted pair for each run, in which the
+recorded times of the second run are multiplied by 1.2 (--factor), should get "slower".
 
---keep stores the runs, undisturbed or not; `--from FOLDER` computes the same from stored runs
-without measuring. What is stored of a run: its profiles and its measurement.json.
+--keep stores all runs, also disturbed ones: their profiles and measurement.json. `--from FOLDER`
+evaluates stored runs without measuring.
 """
 
 import argparse
@@ -40,25 +40,25 @@ from webprofile.operations.devserver.layout import Layout
 from webprofile.tests.site import running_site
 
 PLAN = PRESETS["standard"]
-#: a site that has just read a profile is no quiet neighbour
+#: pause before a run, since the site still works after it has read a profile
 SETTLE_S = 2.0
-#: of 190 pairs, of 200 operators, of 20 planted pairs
+#: limits as shares of equal pairs, of their operators, and of planted pairs
 MOST_DIFFERING, MOST_OPERATORS, LEAST_FOUND = 2 / 190, 1 / 200, 18 / 20
-#: columns of the table and the verdicts that they count
+#: column of the table -> verdict that it counts
 SHOWN = {"no clear difference": "none", "faster": "faster", "slower": "slower"}
-#: so that a run waits for its neighbours, the site's own processes among them
+#: a run waits until other processes, also those of the site, are quiet
 GATE = "[gate]\nmax_load = 0.1\n"
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One undisturbed run: its folder, and the median of each clean process, s."""
+    """One undisturbed run. `clean_s`: median iteration time of each clean process, s."""
 
     folder: Path
     clean_s: tuple[float, ...]
 
     def data(self, factor: float = 1.0) -> ProfileData:
-        """The profile with all times multiplied."""
+        """Return the merged profile with all times multiplied by `factor`."""
         files = [(self.folder / name).read_bytes() for name in profile_names()]
         passes = [
             (name, slower(parse(file), factor))
@@ -75,21 +75,21 @@ def main() -> None:
     parser.add_argument("--factor", type=float, default=1.2, help="planted (default: 1.2)")
     parser.add_argument("--keep", type=Path, help="store the runs in this folder")
     parser.add_argument("--from", type=Path, dest="stored", help="runs that --keep stored")
-    given = parser.parse_args()
-    if given.stored:
-        print(report(read_runs(given.stored)[: given.runs], given.factor))
+    args = parser.parse_args()
+    if args.stored:
+        print(report(read_runs(args.stored)[: args.runs], args.factor))
         return
     with tempfile.TemporaryDirectory() as folder:
-        kept = given.keep or Path(folder) / "runs"
-        measure(Path(folder) / "site", kept, given)
-        print(report(read_runs(kept)[: given.runs], given.factor))
+        kept = args.keep or Path(folder) / "runs"
+        measure(Path(folder) / "site", kept, args)
+        print(report(read_runs(kept)[: args.runs], args.factor))
 
 
-def measure(home: Path, kept: Path, given: argparse.Namespace) -> None:
-    """Run the model until enough undisturbed runs are stored; what is there already counts."""
-    model = DATA / f"models/{given.model}.mge"
-    data = next((DATA / f"inputs/{given.model}").glob("*.npy"))
-    until = time.monotonic() + 60 * given.minutes
+def measure(home: Path, kept: Path, args: argparse.Namespace) -> None:
+    """Run the model until enough undisturbed runs are stored in `kept`, including older ones."""
+    model = DATA / f"models/{args.model}.mge"
+    data = next((DATA / f"inputs/{args.model}").glob("*.npy"))
+    until = time.monotonic() + 60 * args.minutes
     home.mkdir(parents=True, exist_ok=True)
     with running_site(home) as site, site.login() as visitor:
         visitor.device()
@@ -97,21 +97,21 @@ def measure(home: Path, kept: Path, given: argparse.Namespace) -> None:
     config.write_text(config.read_text(encoding="utf-8") + "\n" + GATE, encoding="utf-8")
     with running_site(home) as site, site.login() as visitor:
         worker = visitor.device()["id"]
-        while (calm := len(read_runs(kept))) < given.runs and time.monotonic() < until:
+        while (calm := len(read_runs(kept))) < args.runs and time.monotonic() < until:
             time.sleep(SETTLE_S)
             begin = time.monotonic()
             plan = {"preset": "standard"}
             sent = send(visitor, worker, model, data, iterations=10, plan=plan)
             try:
                 wait_for_end(visitor, sent)
-            except AssertionError as error:  # a run that failed is no reason to stop
+            except AssertionError as error:  # a failed run does not end the bench
                 print(f"task {sent[0]} did not succeed: {error}", flush=True)
                 continue
             folder = kept / f"run-{len(list(kept.glob('run-*'))) + 1:03}"
             folder.mkdir(parents=True)
             for name in profile_names():
                 (folder / name).write_bytes(visitor.artifact(sent[0], name))
-            # last: a folder without it is no run
+            # written last: `read_runs` ignores a folder without it
             measured = visitor.artifact(sent[0], "measurement.json")
             (folder / "measurement.json").write_bytes(measured)
             causes = [cause["detail"] for cause in json.loads(measured)["contaminations"]]
@@ -124,7 +124,7 @@ def profile_names() -> list[str]:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """The undisturbed runs of a folder, in order."""
+    """Return the undisturbed runs of a folder in the order of their names."""
     runs = []
     for path in sorted(folder.glob("run-*/measurement.json")):
         measurement = Measurement.model_validate_json(path.read_bytes())
@@ -139,7 +139,7 @@ def read_runs(folder: Path) -> list[Run]:
 
 
 def slower(columns: ProfileColumns, factor: float) -> ProfileColumns:
-    """The same operators, each so many times as long."""
+    """Return the columns with all times multiplied by `factor`."""
 
     def times(side: SideTimes) -> SideTimes:
         return SideTimes(side.present, side.end_s * factor, side.kern_s * factor)
@@ -148,7 +148,7 @@ def slower(columns: ProfileColumns, factor: float) -> ProfileColumns:
 
 
 def report(runs: list[Run], factor: float) -> str:
-    """Verdicts on all pairs of equal runs, and on as many planted ones as there are runs."""
+    """Return a table of the verdicts on all equal pairs and on one planted pair for each run."""
     equal = [run.data() for run in runs]
     logs = [logarithms(np.array(totals_of_passes(data, "device"), float)) for data in equal]
     scatter = scatter_of([logs])
@@ -183,20 +183,20 @@ def report(runs: list[Run], factor: float) -> str:
 
 
 def latency_verdict(one: Run, other: Run) -> str:
-    """As a site says it that has no more runs than these: the median of each clean process."""
+    """Return the verdict on the latency of two runs, without further history of the device."""
     samples = [np.array(run.clean_s) for run in (one, other)]
     return judge_total(*samples, displayed=float("nan"), basis=Basis()).code(0)
 
 
 def operator_verdicts(comparison: Comparison) -> Counter[str]:
-    """Of the operators that make LEAST_SHARE of the total at least, how many have each verdict."""
+    """Count the verdicts on the operators that take at least LEAST_SHARE of the total."""
     numbers = comparison.device
     worth = np.nanmax(numbers.time_s, axis=0) >= LEAST_SHARE * np.nanmax(numbers.total_s)
     return Counter(VERDICTS[code] for code in numbers.judgements[0].verdict[worth].tolist())
 
 
 def differing(verdicts: Counter[str]) -> float:
-    """The share that is called faster or slower."""
+    """Return the share of the verdicts "faster" and "slower"."""
     return (verdicts["faster"] + verdicts["slower"]) / max(1, verdicts.total())
 
 

@@ -20,7 +20,7 @@ FLAGS = (
 
 @contextlib.contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
-    """A browser with a profile of its own, which is thrown away."""
+    """Run a browser with a temporary profile. Raises SystemExit if it is not installed."""
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
@@ -48,10 +48,11 @@ def log_in(browser: webdriver.Chrome, address: str, account: dict[str, str]) -> 
 
 
 def measured(browser: webdriver.Chrome, body: str, *arguments: Any) -> Any:
-    """What an async function of this body returns. Raises RuntimeError if it throws.
+    """Run an async function with this body in the page and return its result.
 
-    In it `painted()` ends with the next frame on screen: an animation frame's callback runs before
-    that frame is painted, the timer's after it.
+    The body can use `args`, `frame()`, `painted()` and `heard(event)`. `painted()` resolves after
+    the next frame is painted: the callback of an animation frame runs before that, the timer's
+    after it. Raises RuntimeError if the function throws.
     """
     script = f"""
         const done = arguments[arguments.length - 1];

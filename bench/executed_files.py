@@ -1,9 +1,9 @@
-"""Count the Python files of this repository that two parts of a task's way execute.
+"""Count the Python files of this repository that run while a task is executed.
 
-`python -m bench.executed_files [--list]` starts a whole embedded site in a folder of its own and
-counts in all of its processes. The first part is from the POST of a task to the start of its
-process on the device, the second, without the agent's files, from there to the rows of the result's
-table. Heartbeats and the sweep are counted where they run meanwhile.
+`python -m bench.executed_files [--list]` starts a complete embedded site in a temporary folder and
+records in all of its processes. It counts two phases: from the POST of a task to the start of its
+process on the device, and from there to the rows of the result's table. The second count leaves out
+files of the agent. Heartbeats and sweeps that run in these phases count too.
 """
 
 import argparse
@@ -28,36 +28,37 @@ def main() -> None:
 
 
 def executed(folder: Path) -> dict[str, list[str]]:
-    """Return the paths of the files that each part executes."""
+    """Return the paths of the executed files by phase."""
     seen = folder / "seen"
     seen.mkdir()
     os.environ |= {"EXECUTED_FILES": str(seen), "PYTHONPATH": str(ROOT / "bench" / "preload")}
     with running_site(folder / "site") as site, site.login() as visitor:
         worker, (model, data) = visitor.device()["id"], sample(folder / "sample")
-        for _ in range(2):  # the first task warms caches up
-            on(seen)
+        for _ in range(2):  # the first task only fills caches
+            start_recording(seen)
             task, _ = send(visitor, worker, model, data, iterations=100)
             events = visitor.events(task)
             next(event for event in events if event.get("state") == "running")
-            first = off(seen)
-            on(seen, settle_s=0)
+            first = stop_recording(seen)
+            start_recording(seen, settle_s=0)
             next(event for event in events if event.get("state") == "finished")
             database = sqlite3.connect(f"file:{site.home / 'db.sqlite3'}?mode=ro", uri=True)
             (profile,) = database.execute("SELECT max(id) FROM profiles_profile").fetchone()
             rows = visitor.get(f"/profiles/{profile}/operators/").text
             assert "<tr" in rows, rows
-            second = off(seen)
+            second = stop_recording(seen)
     second = [path for path in second if not path.startswith("agent/")]
     return {"from the POST to the start": first, "from the start to the rows": second}
 
 
-def on(seen: Path, settle_s: float = 0.5) -> None:
+def start_recording(seen: Path, settle_s: float = 0.5) -> None:
+    """Start recording in all processes; they check for the file every 0.02 s."""
     (seen / "on").touch()
     time.sleep(settle_s)
 
 
-def off(seen: Path) -> list[str]:
-    """Stop recording; return the files' paths in the repository."""
+def stop_recording(seen: Path) -> list[str]:
+    """Stop recording and return the recorded paths, relative to the repository."""
     time.sleep(0.2)
     (seen / "on").unlink()
     time.sleep(0.3)

@@ -1,4 +1,4 @@
-"""Run two alternatives alternately and print a table that compares their times."""
+"""Run two alternatives alternately and compare their times in a table."""
 
 import statistics
 import time
@@ -10,10 +10,10 @@ Step = Callable[[], tuple[float, ...]]
 
 
 def in_turn(steps: tuple[Step, Step], pairs: int, settle_s: float) -> list[tuple[float, ...]]:
-    """One row for each pair: its number, then what both steps measured.
+    """Run both steps `pairs` times and return rows of pair number and the figures of both steps.
 
-    In turn: whoever always went first would always meet the quieter machine. The first pair warms
-    caches up and is left out.
+    The order alternates, because the step that always runs first would always find the quieter
+    machine. A first pair fills caches and is not counted.
     """
     rows = []
     for pair in range(pairs + 1):
@@ -28,9 +28,10 @@ def in_turn(steps: tuple[Step, Step], pairs: int, settle_s: float) -> list[tuple
 def report(
     rows: Sequence[tuple[float, ...]], headers: Sequence[str], ratios: Sequence[int], goal: float
 ) -> str:
-    """The rows with a ratio for each column in `ratios`: the second step's over the first's.
+    """Return the rows as a table, with the ratio of the second step to the first.
 
-    The first of them is the one that the goal is about.
+    `ratios` are the columns of the first step that get a ratio. The goal is the upper limit of the
+    median of the first ratio.
     """
     width = (len(rows[0]) - 1) // 2
     table = [(*row, *(row[column + width] / row[column] for column in ratios)) for row in rows]

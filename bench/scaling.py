@@ -1,4 +1,4 @@
-"""Enlarge a real profile by repeating its operators."""
+"""Enlarge a recorded profile by repeating its operators."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,9 +9,10 @@ Change = Callable[[Any, int], Any]
 
 
 def write_scaled(source: Path, operators: int, target: Path) -> int:
-    """Write a profile with at least so many operators; returns how many it has.
+    """Write a profile with at least `operators` operators and return how many it has.
 
-    Every copy has ids and names of its own. Entry by entry: a file of 200 MB needs little memory.
+    Every copy has ids and names of its own. The file is written entry by entry, so that 200 MB of
+    output need little memory.
     """
     profile = json.loads(source.read_bytes())
     graph, profiler = profile["graph_exec"], profile["profiler"]
@@ -30,7 +31,7 @@ def write_scaled(source: Path, operators: int, target: Path) -> int:
 def _object(
     sections: dict[str, Any], changes: dict[str, Change], copies: int, stride: int
 ) -> Iterator[str]:
-    """The JSON of sections; those with a change are repeated, and lists of ids are."""
+    """Yield the JSON of all sections. Those in `changes` and lists of ids are repeated."""
     opening = "{ "
     for name, section in sections.items():
         yield f"{opening}{json.dumps(name)}: "
@@ -57,7 +58,7 @@ def _repeated(section: dict[str, Any], change: Change, copies: int, stride: int)
 
 
 def _moved(key: str, shift: int) -> str:
-    """The id of a copy; ids of memory chunks are `chk` and a number."""
+    """Return the id in a copy. Ids of memory chunks are `chk` and a number."""
     number = key.removeprefix("chk")
     return f"{key[: -len(number)]}{int(number) + shift}"
 
@@ -71,7 +72,7 @@ def _variable(variable: dict[str, Any], shift: int) -> dict[str, Any]:
 
 
 def _operator(operator: dict[str, Any], shift: int) -> dict[str, Any]:
-    """An operator of a copy, with the copy's variables."""
+    """Return the operator of a copy, with the ids of the variables of that copy."""
     return {
         **operator,
         "id": _moved(operator["id"], shift),

@@ -1,4 +1,4 @@
-"""Requests of the benchmarks to a site, as a browser sends them."""
+"""Submit tasks to a site as a browser does, and wait for them."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ from webprofile.operations.devserver.demo import Visitor
 
 
 def sample(folder: Path) -> tuple[Path, Path]:
-    """The sample model and its input."""
+    """Write the sample model and its input; return their paths."""
     folder.mkdir()
     return demo.make_sample(folder, find_megengine_python())
 
@@ -24,8 +24,9 @@ def send(
     iterations: int,
     plan: dict[str, Any] | None = None,
 ) -> tuple[int, float]:
-    """Send a task, quick without a plan; returns its number and when its files were about to be
-    confirmed.
+    """Submit a task, with the preset "quick" by default.
+
+    Returns its id and the time of `time.perf_counter()` just before its files were confirmed.
     """
     plan = plan or {"preset": "quick"}
     files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
@@ -37,7 +38,7 @@ def send(
 
 
 def wait_for_end(visitor: Visitor, sent: tuple[int, float]) -> str:
-    """Follow a task until it succeeded; returns its log."""
+    """Follow a task until it succeeds and return its log. Raises AssertionError if it fails."""
     log = ""
     for message in visitor.events(sent[0]):
         if message["type"] == "log":

@@ -37,19 +37,19 @@ def main() -> int:
     actions = parser.add_mutually_exclusive_group()
     for name in ("large", "expected", "profiles"):
         actions.add_argument(f"--{name}", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     wheel = installed_wheel()
     python = os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (wheel.path if wheel else "")
     if not python:
         print("There is no MegEngine: run make runtime.", file=sys.stderr)
         return 1
     try:
-        if given.large:
+        if args.large:
             making.make_large(python)
-        elif given.expected:
+        elif args.expected:
             write_expected(python)
         else:
-            make_all(python, with_profiles=given.profiles)
+            make_all(python, with_profiles=args.profiles)
     except MakingError as error:
         print(error, file=sys.stderr)
         return 1

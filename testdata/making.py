@@ -63,8 +63,8 @@ def make_models(python: str, names: Iterable[str], folder: Path) -> list[Any]:
     text = _run([python, "-W", "ignore", SOURCE / "networks.py", folder, *names])
     entries: list[Any] = json.loads(text.splitlines()[-1])
     for entry in entries:
-        given = ";".join(f"{array['name']}:{folder / array['file']}" for array in entry["inputs"])
-        _run([python, _RUNNER, folder / entry["file"], "--iter=1", f"--input={given}"])
+        inputs = ";".join(f"{array['name']}:{folder / array['file']}" for array in entry["inputs"])
+        _run([python, _RUNNER, folder / entry["file"], "--iter=1", f"--input={inputs}"])
     return entries
 
 
@@ -75,10 +75,10 @@ def make_profile(python: str, entry: dict[str, Any], folder: Path) -> bytes:
     """
     inputs = {array["name"]: np.load(folder / array["file"]) for array in entry["inputs"]}
     with tempfile.TemporaryDirectory() as temporary:
-        given, profile = Path(temporary) / "inputs.pkl", Path(temporary) / "profile.json"
-        given.write_bytes(pickle.dumps(inputs, protocol=4))
+        inputs_file, profile = Path(temporary) / "inputs.pkl", Path(temporary) / "profile.json"
+        inputs_file.write_bytes(pickle.dumps(inputs, protocol=4))
         program = [python, "-W", "ignore", "-m", "megengine.tools.load_network_and_run"]
-        model = [folder / entry["file"], "--load-input-data", given]
+        model = [folder / entry["file"], "--load-input-data", inputs_file]
         _run([*program, *model, "--warm-up", "1", "--iter", "3", "--profile", profile])
         return profile.read_bytes()
 
@@ -93,12 +93,12 @@ def analyzed(python: str, profile: bytes, arguments: list[str]) -> bytes:
     return (json.dumps(runs, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _run(command: list[Any], given: str = "") -> str:
+def _run(command: list[Any], stdin: str = "") -> str:
     # the order of a set is printed by --help, and the width of the terminal sets its lines
     environment = {**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "80"}
     done = subprocess.run(
         list(map(str, command)),
-        input=given, capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment,
+        input=stdin, capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment,
         check=False,
     )  # fmt: skip
     if done.returncode:

@@ -290,7 +290,7 @@ def make(name, folder):
     """Write a model and its inputs; return what models.json has of it."""
     build, give, options = MODELS[name]
     network, inputs = build(), give()
-    run = trace(lambda *given: network(*given), symbolic=True, capture_as_const=True)
+    run = trace(lambda *arrays: network(*arrays), symbolic=True, capture_as_const=True)
     results = run(*(megengine.tensor(value) for value in inputs.values()))
     file = os.path.join(folder, "models", name + ".mge")
     os.makedirs(os.path.dirname(file), exist_ok=True)

@@ -69,12 +69,12 @@ def _parse() -> RunOptions:
     add("--tasks", type=int, default=12, metavar="N", help="how many live at the same time (12)")
     add("--only", default="", metavar="KIND,...", help="faults of these kinds alone")
     add("--home", type=Path, default=None, help="where everything lies, and stays (temporary)")
-    given = parser.parse_args()
-    if given.seed is None:
-        given.seed = random.SystemRandom().randrange(1_000_000)
-        sys.argv += ["--seed", str(given.seed)]
-    only = frozenset(filter(None, given.only.split(",")))
-    return RunOptions(given.faults, given.seed, given.tasks, only, given.home)
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = random.SystemRandom().randrange(1_000_000)
+        sys.argv += ["--seed", str(args.seed)]
+    only = frozenset(filter(None, args.only.split(",")))
+    return RunOptions(args.faults, args.seed, args.tasks, only, args.home)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ SETTINGS = {
 
 
 class ChaosSite:
-    """All processes of the bench. Keys of `links`, `disks`, `clocks` are as in `bench.chaos.plan`."""
+    """All processes of the bench. The keys of `links`, `disks` and `clocks` come from plan.py."""
 
     def __init__(self, layout: Layout, lock: HomeLock, megengine: str) -> None:
         self.layout, self._megengine = layout, megengine

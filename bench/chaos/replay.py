@@ -36,8 +36,8 @@ def main(argv: list[str]) -> int:
         return 0
     if len(argv) < 2:
         return 255
-    given = [word.lstrip("-").partition("=")[::2] for word in argv[2:]]
-    return run(Path(argv[1]), dict(given))
+    flags = [word.lstrip("-").partition("=")[::2] for word in argv[2:]]
+    return run(Path(argv[1]), dict(flags))
 
 
 def run(model: Path, flags: dict[str, str]) -> int:

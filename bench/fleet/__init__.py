@@ -1,1 +1,1 @@
-"""Load test of the control plane: simulated agents at a real site on this machine."""
+"""Load test of the control plane: simulated agents and users at a site on this machine."""

@@ -1,12 +1,14 @@
-"""How many devices one machine serves, and what each costs.
+"""Measure how many devices one machine can serve, and what each costs.
 
-`python -m bench.fleet [--sizes 100,500,1000,2000] [--leave profile]` starts a site of its own:
-PostgreSQL, Redis, storage, web, actors and sweep, as production runs them, and N simulated agents
-on real sockets (`bench.fleet.agents`). At each size it measures joining, heartbeats alone, a burst
-of tasks, and half of the burst's rate. Agents and users share the machine's cores with the site;
-what they take is told apart. It is the control plane that is measured: attempts leave nothing. With
-`--leave times` results are built too, with `--leave profile` also stored, uploaded and read. Always
-left out: the download of the model and the run itself.
+`python -m bench.fleet [--sizes 100,500,1000,2000] [--leave profile]` starts a site as in production
+(PostgreSQL, Redis, storage, web, dispatch, actors, sweep) and N simulated agents with real sockets
+(`bench.fleet.agents`). At each size it measures how long the agents take to connect, the cost of
+heartbeats alone, the throughput of a burst of tasks, and start latencies at half of that rate.
+Simulated agents and users share the cores with the site; their CPU time is listed separately.
+
+By default attempts leave no files, so that only the control plane is measured. With `--leave times`
+the server also builds results, with `--leave profile` it also stores and reads a profile. Download
+of the model and execution are never part of it.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.fleet.plant import running_plant
+from bench.fleet.bench_site import running_bench_site
 from testdata import DATA
 
 #: a socket is two open files here: one of the agent, one of the server
@@ -25,20 +27,20 @@ FILES_EACH, FILES_MORE = 1, 1_000
 
 
 def main() -> None:
-    wishes = _arguments()
-    sizes = [int(size) for size in wishes.sizes.split(",")]
+    options = _arguments()
+    sizes = [int(size) for size in options.sizes.split(",")]
     raise_limit(max(sizes) * FILES_EACH + FILES_MORE)
-    # the database then ends as it does otherwise
+    # exit through the context managers, which stop the database
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ["DJANGO_SETTINGS_MODULE"] = "webprofile.settings.dev"
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_plant(
+        running_bench_site(
             Path(folder),
-            webs=wishes.webs,
-            sockets=wishes.sockets,
-            heartbeat_s=wishes.heartbeat_s,
-        ) as plant,
+            webs=options.webs,
+            sockets=options.sockets,
+            heartbeat_s=options.heartbeat_s,
+        ) as bench_site,
     ):
         import django
 
@@ -46,34 +48,34 @@ def main() -> None:
         from bench.fleet import measure
         from bench.fleet.report import report
 
-        bench = measure.Bench(
-            plant,
-            measure.Wishes(
+        bench = measure.FleetBenchmark(
+            bench_site,
+            measure.FleetOptions(
                 sizes=sizes,
-                leave=wishes.leave,
+                leave=options.leave,
                 file=str(DATA / "profiles/tiny.json"),
-                idle_s=wishes.idle_s,
-                tasks=wishes.tasks,
-                together=wishes.together,
-                connections=wishes.connections,
-                half_s=wishes.half_s,
-                processes=wishes.processes,
+                idle_s=options.idle_s,
+                tasks=options.tasks,
+                together=options.together,
+                connections=options.connections,
+                half_s=options.half_s,
+                processes=options.processes,
             ),
         )
         try:
             print(
-                f"{measure.machine()}; web processes: {wishes.webs}, for sockets of agents: "
-                f"{wishes.sockets or 'the same'}; attempts leave: {wishes.leave}; submitted "
-                f"together: {wishes.together}; connections of users: {wishes.connections}; "
-                f"heartbeat every {wishes.heartbeat_s:g} s",
+                f"{measure.machine()}; web processes: {options.webs}, for sockets of agents: "
+                f"{options.sockets or 'the same'}; attempts leave: {options.leave}; submitted "
+                f"together: {options.together}; connections of users: {options.connections}; "
+                f"heartbeat every {options.heartbeat_s:g} s",
                 flush=True,
             )
-            nobody, empty = bench.without_agents()
+            idle, memory = bench.without_agents()
             results = []
             for result in bench.run():
                 results.append(result)
                 print(f"{result.connected:,} agents: {result.per_s:.1f} tasks/s", flush=True)
-            text = report(nobody, empty, results)
+            text = report(idle, memory, results)
         finally:
             bench.close()
         print("\n" + text)
@@ -97,7 +99,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def raise_limit(needed: int) -> None:
-    """Allow this process and what it starts so many open files. Raises SystemExit if it may not."""
+    """Raise the limit of open files of this process and its children. Raises SystemExit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return

@@ -1,12 +1,14 @@
-"""Many simulated agents in one process: `python -m bench.fleet.agents`, told by JSON on stdin.
+"""Run many simulated agents in one process: `python -m bench.fleet.agents`.
 
-Each has a token of its own, got by enrolling, and a real socket; it speaks with the classes of
-`agent.protocol`. It accepts a task at once, says that it runs, stores what the mode wants and
-reports the end; it fetches no model and runs nothing. Its own processor time is told apart.
+Each agent enrols for a token of its own, opens a real WebSocket and uses the messages of
+`agent.protocol`. It accepts a task at once, reports the start, uploads the file that `leave` asks
+for and reports the end. It downloads no model and executes nothing.
+
+Commands are lines of JSON on stdin, answers are lines of JSON on stdout:
 
     {"socket": "ws://...", "http": "http://...", "leave": "profile", "file": "/path"}   first
     {"connect": ["<code>", ...]}         -> {"connected": n, "seconds": s}
-    {"count": true}                      -> counters since the last time
+    {"count": true}                      -> counters since the previous "count"
 """
 
 import asyncio
@@ -47,7 +49,7 @@ from agent.protocol.measurement import Measurement, PassRecord
 from agent.protocol.messages import FEATURE_PLANS
 from agent.protocol.plan import Plan
 
-#: that enrol or connect at the same moment
+#: most agents that enrol or connect at the same time
 AT_ONCE = 16
 FACTS = Facts(
     hostname="simulated", platform="Linux", machine="x86_64", cores=2, memory_bytes=1 << 30
@@ -55,8 +57,8 @@ FACTS = Facts(
 RUNTIMES = (RuntimeInfo(version="1.13.0", kind="wheel", python="3.10.13"),)
 
 
-def offered(leave: str, file: str) -> tuple[str, bytes]:
-    """Name and content of the one file that each attempt leaves; an empty name for none."""
+def file_to_leave(leave: str, file: str) -> tuple[str, bytes]:
+    """Return name and content of the file that each attempt uploads; ("", b"") for none."""
     if leave == "profile":
         return profile_name(1), Path(file).read_bytes()
     if leave == "times":
@@ -67,11 +69,11 @@ def offered(leave: str, file: str) -> tuple[str, bytes]:
 
 
 class Fleet:
-    """All agents of this process."""
+    """All simulated agents of this process."""
 
     def __init__(self, first: dict[str, Any], client: httpx2.AsyncClient) -> None:
         self.socket, self.http, self.client = first["socket"], first["http"], client
-        self.name, self.content = offered(first["leave"], first["file"])
+        self.name, self.content = file_to_leave(first["leave"], first["file"])
         self.counted: Counter[str] = Counter()
         self.connected = 0
         self._gate = asyncio.Semaphore(AT_ONCE)
@@ -82,7 +84,7 @@ class Fleet:
         return FileOffer(name=self.name, size_bytes=len(self.content), md5=digest)
 
     async def connect(self, codes: list[str]) -> dict[str, Any]:
-        """Enrol and connect one agent for each code; answers when all are welcome."""
+        """Enrol and connect one agent for each code, and wait until the server has welcomed all."""
         begin = time.monotonic()
         await asyncio.gather(*map(self._join, codes))
         return {"connected": self.connected, "seconds": time.monotonic() - begin}
@@ -92,15 +94,15 @@ class Fleet:
             answer = await self.client.post(f"{self.http}/api/agent/enrol/", json={"code": code})
             answer.raise_for_status()
             welcomed = asyncio.Event()
-            agent = Agent(self, answer.json()["token"], welcomed)
+            agent = SimulatedAgent(self, answer.json()["token"], welcomed)
             task = asyncio.create_task(agent.live())
             self._agents.add(task)
             task.add_done_callback(self._agents.discard)
             await welcomed.wait()
 
 
-class Agent:
-    """One of them: connected until the process ends, again when its connection breaks."""
+class SimulatedAgent:
+    """One simulated agent. It reconnects after 1 s when its connection breaks."""
 
     def __init__(self, fleet: Fleet, token: str, welcomed: asyncio.Event) -> None:
         self._fleet, self._token, self._welcomed = fleet, token, welcomed

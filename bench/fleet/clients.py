@@ -1,11 +1,14 @@
-"""Users who submit tasks: `python -m bench.fleet.clients`, told by JSON on stdin.
+"""Simulate users who submit tasks: `python -m bench.fleet.clients`.
+
+Commands are lines of JSON on stdin, answers are lines of JSON on stdout:
 
     {"ports": [8000], "tokens": [...], "threads": 4}                first
     {"tasks": [1, 2, ...], "per_s": 20, "together": 1}
                          -> {"failed": n, "seconds": s, "answer_ms": median, "sent": {"1": s}}
 
-`sent`: when the request of each task left, by the clock; `per_s` null: as fast as `threads`
-connections can; `together`: tasks that a user submits with one request, where it is above 1.
+per_s: tasks per second; null for as fast as `threads` connections allow
+together: how many tasks of one user each request submits
+sent: time of the request of each task, s since the epoch
 """
 
 import http.client
@@ -19,8 +22,8 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Rounds:
-    """Hands out what is submitted with one request, each at its time; `per_s` counts tasks."""
+class RequestSchedule:
+    """Hands out the tasks of one request at a time, at a rate of `per_s` tasks per second."""
 
     def __init__(self, requests: Sequence[list[int]], per_s: float | None) -> None:
         before = itertools.accumulate(map(len, requests), initial=0)
@@ -37,15 +40,17 @@ class Rounds:
 
 
 def requests_of(tasks: Sequence[int], users: int, together: int) -> list[list[int]]:
-    """What each request submits: tasks of one user, the users in turn."""
+    """Return the tasks of each request: up to `together` of one user, users in turn."""
     own = [tasks[user::users] for user in range(users)]
     longest = max(map(len, own))
-    cut = [own_tasks[at : at + together] for at in range(0, longest, together) for own_tasks in own]
-    return [list(group) for group in cut if group]
+    chunks = [
+        own_tasks[at : at + together] for at in range(0, longest, together) for own_tasks in own
+    ]
+    return [list(group) for group in chunks if group]
 
 
-class Users:
-    """The connections; each belongs to one user."""
+class UserConnections:
+    """The connections that submit tasks, one thread each."""
 
     def __init__(self, first: dict[str, Any]) -> None:
         self._ports, self._tokens, self._threads = first["ports"], first["tokens"], first["threads"]
@@ -54,20 +59,20 @@ class Users:
         self.failed = 0
 
     def submit(self, tasks: list[int], per_s: float | None, together: int) -> None:
-        rounds = Rounds(requests_of(tasks, len(self._tokens), together), per_s)
+        schedule = RequestSchedule(requests_of(tasks, len(self._tokens), together), per_s)
         ports = [self._ports[number % len(self._ports)] for number in range(self._threads)]
-        threads = [threading.Thread(target=self._one, args=(rounds, port)) for port in ports]
+        threads = [threading.Thread(target=self._one, args=(schedule, port)) for port in ports]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _one(self, rounds: Rounds, port: int) -> None:
+    def _one(self, schedule: RequestSchedule, port: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        while tasks := rounds.next():
+        while tasks := schedule.next():
             begin = time.perf_counter()
             self.sent |= dict.fromkeys(tasks, time.time())
-            self._ask(connection, tasks)
+            self._send(connection, tasks)
             answer = connection.getresponse()
             text = answer.read()
             self.answers_ms.append((time.perf_counter() - begin) * 1000)
@@ -76,8 +81,8 @@ class Users:
                 sys.stderr.write(f"submit {tasks}: {answer.status} {text[:200]!r}\n")
         connection.close()
 
-    def _ask(self, connection: http.client.HTTPConnection, tasks: list[int]) -> None:
-        # task n belongs to user n: so they were made
+    def _send(self, connection: http.client.HTTPConnection, tasks: list[int]) -> None:
+        # `rows.make_tasks` gives task n to user n modulo the number of users
         token = self._tokens[tasks[0] % len(self._tokens)]
         headers = {"Authorization": f"Bearer {token}"}
         if len(tasks) == 1:
@@ -89,7 +94,7 @@ class Users:
 
 
 def main() -> None:
-    users = Users(json.loads(sys.stdin.readline()))
+    users = UserConnections(json.loads(sys.stdin.readline()))
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
         users.answers_ms, users.sent, users.failed = [], {}, 0

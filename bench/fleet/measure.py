@@ -1,4 +1,4 @@
-"""Measurements at each size of the fleet."""
+"""Measure a site with fleets of increasing size."""
 
 import os
 import time
@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 
 from bench.fleet import rows
-from bench.fleet.meter import Meter, Taken
-from bench.fleet.plant import Helper, Plant
+from bench.fleet.bench_site import BenchSite, HelperProcess
+from bench.fleet.meter import CpuUsage, Meter
 
 FINISH_WITHIN_S = 300.0
 SERVER = ("web", "postgres", "redis", "dispatch", "actors", "sweep", "storage")
@@ -18,9 +18,15 @@ OURS = ("agents", "clients")
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """`idle_s`: how long only heartbeats are measured; `tasks`: of a burst; `together`: in each
-    request; `connections`: of users who wait for answers; `half_s`: at half of the rate."""
+class FleetOptions:
+    """Options of the command line.
+
+    idle_s: duration of the measurement with heartbeats only
+    tasks: number of tasks in a burst
+    together: tasks submitted by one request
+    connections: of users, each waits for its response
+    half_s: duration of the measurement at half of the burst's rate
+    """
 
     sizes: Sequence[int]
     leave: str
@@ -34,18 +40,25 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The figures of one size. Bytes, seconds and milliseconds; `burst`, of so many `tasks`, and
-    `idle` by part.
+class SizeResult:
+    """The figures of one fleet size.
+
+    idle, beats: CPU time with heartbeats only, and the number of heartbeats meanwhile
+    memory: bytes by part
+    burst, tasks, per_s: CPU time, number and throughput of the tasks of the burst
+    ends: number of tasks by state, outcome and reason
+    half_per_s, starts_ms: rate and start latencies of the measurement at half load
+    counted: counters of the simulated agents
+    load: load average of the machine
     """
 
     agents: int
     connected: int
     connect_s: float
-    idle: Taken
+    idle: CpuUsage
     beats: int
     memory: dict[str, int]
-    burst: Taken
+    burst: CpuUsage
     tasks: int
     per_s: float
     ends: dict[str, int]
@@ -55,53 +68,54 @@ class Found:
     load: float
 
 
-class Bench:
-    """The programs of the benchmark at a running site."""
+class FleetBenchmark:
+    """The helper processes of the benchmark at a running site."""
 
-    def __init__(self, plant: Plant, wishes: Wishes) -> None:
-        self._plant, self._wishes = plant, wishes
+    def __init__(self, bench_site: BenchSite, options: FleetOptions) -> None:
+        self._bench_site, self._options = bench_site, options
         tokens = rows.make_users()
         self._agents = [
-            Helper("bench.fleet.agents", self._first(number)) for number in range(wishes.processes)
+            HelperProcess("bench.fleet.agents", self._first(number))
+            for number in range(options.processes)
         ]
-        first = {"ports": plant.ports, "tokens": tokens, "threads": wishes.connections}
-        self._clients = Helper("bench.fleet.clients", first)
+        first = {"ports": bench_site.ports, "tokens": tokens, "threads": options.connections}
+        self._clients = HelperProcess("bench.fleet.clients", first)
         ours = {
             "agents": [helper.process.pid for helper in self._agents],
             "clients": [self._clients.process.pid],
         }
-        self.meter = Meter({**plant.pids, **ours})
-        self._there = 0
+        self.meter = Meter({**bench_site.pids, **ours})
+        self._agent_count = 0
 
     def _first(self, number: int) -> dict[str, Any]:
-        port = self._plant.ports[number % len(self._plant.ports)]
-        socket_port = self._plant.socket_ports[number % len(self._plant.socket_ports)]
+        port = self._bench_site.ports[number % len(self._bench_site.ports)]
+        socket_port = self._bench_site.socket_ports[number % len(self._bench_site.socket_ports)]
         return {
             "socket": f"ws://127.0.0.1:{socket_port}/ws/agent/",
             "http": f"http://127.0.0.1:{port}",
-            "leave": self._wishes.leave,
-            "file": self._wishes.file,
+            "leave": self._options.leave,
+            "file": self._options.file,
         }
 
-    def run(self) -> Iterator[Found]:
-        for size in self._wishes.sizes:
+    def run(self) -> Iterator[SizeResult]:
+        for size in self._options.sizes:
             yield self._measure(size)
 
     def close(self) -> None:
         for helper in (*self._agents, self._clients):
             helper.close()
 
-    def without_agents(self) -> tuple[Taken, dict[str, int]]:
-        """What the idle site takes, and its memory."""
+    def without_agents(self) -> tuple[CpuUsage, dict[str, int]]:
+        """Return CPU time and memory in bytes of the site without agents."""
         self.meter.read()
-        time.sleep(self._wishes.idle_s)
+        time.sleep(self._options.idle_s)
         return self.meter.read(), self._memory()
 
-    def _measure(self, size: int) -> Found:
+    def _measure(self, size: int) -> SizeResult:
         connect_s = self._grow(size)
         self._count()
         self.meter.read()
-        time.sleep(self._wishes.idle_s)
+        time.sleep(self._options.idle_s)
         idle = self.meter.read()
         beats = self._count().get("beats", 0)
         memory = self._memory()
@@ -109,7 +123,7 @@ class Bench:
         per_s = len(burst_tasks) / rows.span_s(burst_tasks)
         half, sent = self._half(per_s / 2)
         counted = self._count()
-        return Found(
+        return SizeResult(
             agents=size,
             connected=counted.pop("connected"),
             connect_s=connect_s,
@@ -127,9 +141,9 @@ class Bench:
         )
 
     def _grow(self, size: int) -> float:
-        """Let agents enrol and connect until there are so many."""
-        codes = rows.make_workers(self._there, size)
-        begin, self._there = time.monotonic(), size
+        """Connect further agents until there are `size`; return how long that took in s."""
+        codes = rows.make_workers(self._agent_count, size)
+        begin, self._agent_count = time.monotonic(), size
         for number, helper in enumerate(self._agents):
             helper.tell({"connect": codes[number :: len(self._agents)]})
         for helper in self._agents:
@@ -147,20 +161,20 @@ class Bench:
     def _memory(self) -> dict[str, int]:
         return {part: self.meter.memory(part) for part in ("web", "postgres", "redis")}
 
-    def _burst(self) -> tuple[list[int], Taken]:
-        """Submit as fast as the clients can."""
-        tasks = self._tasks(self._wishes.tasks)
+    def _burst(self) -> tuple[list[int], CpuUsage]:
+        """Submit tasks as fast as the clients can; return their ids and the CPU time."""
+        tasks = self._tasks(self._options.tasks)
         self.meter.read()
         self._submit(tasks, None)
         return tasks, self.meter.read()
 
     def _half(self, per_s: float) -> tuple[list[int], dict[int, float]]:
-        tasks = self._tasks(max(2, int(per_s * self._wishes.half_s)))
+        tasks = self._tasks(max(2, int(per_s * self._options.half_s)))
         return tasks, self._submit(tasks, per_s)
 
     def _submit(self, tasks: list[int], per_s: float | None) -> dict[int, float]:
-        """Submit tasks and wait until all of them ended; when each was sent, by the clock."""
-        together = self._wishes.together
+        """Submit tasks and wait until all have ended; return the epoch time of each request."""
+        together = self._options.together
         self._clients.tell({"tasks": tasks, "per_s": per_s, "together": together})
         answer = self._clients.hear()
         if failed := answer["failed"]:
@@ -169,7 +183,7 @@ class Bench:
         return {int(task): at for task, at in answer["sent"].items()}
 
     def _tasks(self, number: int) -> list[int]:
-        return rows.make_tasks(number, leave=self._wishes.leave)
+        return rows.make_tasks(number, leave=self._options.leave)
 
 
 def _wait_for(tasks: list[int]) -> None:
@@ -179,7 +193,7 @@ def _wait_for(tasks: list[int]) -> None:
     if left:
         raise SystemExit(
             f"{left} of {len(tasks)} tasks had not ended after {FINISH_WITHIN_S:.0f} s\n"
-            + rows.where_they_hang(tasks)
+            + rows.describe_live_attempts(tasks)
         )
 
 

@@ -1,4 +1,4 @@
-"""Measure processor time and memory of the parts, including their child processes."""
+"""Measure CPU time and memory of the parts, including their child processes."""
 
 import time
 from dataclasses import dataclass
@@ -7,32 +7,32 @@ import psutil
 
 
 @dataclass(frozen=True)
-class Taken:
-    """Processor time by part, s, and how long it was measured, s."""
+class CpuUsage:
+    """CPU time by part in s, and the duration of the measurement in s."""
 
     cpu_s: dict[str, float]
     wall_s: float
 
     def percent(self, part: str) -> float:
-        """Of one core."""
+        """Return the CPU time of a part in percent of one core."""
         return 100 * self.cpu_s[part] / self.wall_s
 
 
 class Meter:
-    """Processor time since it was made or read last."""
+    """Reads the CPU time since it was created or read last."""
 
     def __init__(self, pids: dict[str, list[int]]) -> None:
         self._pids = pids
         self._last, self._at = self._read(), time.monotonic()
 
-    def read(self) -> Taken:
+    def read(self) -> CpuUsage:
         now, at = self._read(), time.monotonic()
         taken = {name: now[name] - self._last[name] for name in now}
         self._last, wall_s, self._at = now, at - self._at, at
-        return Taken(taken, wall_s)
+        return CpuUsage(taken, wall_s)
 
     def memory(self, part: str) -> int:
-        """Bytes; pages that processes share count once."""
+        """Return the memory of a part in bytes. Pages shared between processes count once."""
         return sum(
             process.memory_full_info().pss for pid in self._pids[part] for process in _family(pid)
         )
@@ -47,7 +47,7 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _cpu_s(pid: int) -> float:
-    """With children that ended and were waited for."""
+    """Return the CPU time of a process tree, including children that have been waited for."""
     total = 0.0
     for process in _family(pid):
         try:

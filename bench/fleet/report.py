@@ -1,19 +1,19 @@
-"""Print the results of a fleet as tables, and compare them with the goals."""
+"""Format the results of a fleet as tables, and compare them with the goals."""
 
 from tabulate import tabulate
 
-from bench.fleet.measure import OURS, SERVER, Found
-from bench.fleet.meter import Taken
+from bench.fleet.measure import OURS, SERVER, SizeResult
+from bench.fleet.meter import CpuUsage
 from bench.fleet.rows import percentile
 
 GOAL_AGENTS = 2_000
 GOAL_PER_S = 20.0
-#: the server's part of a start, as `bench_dispatch` has it
+#: the same goal as in `bench_dispatch`
 GOAL_P99_MS = 350.0
 
 
-def report(nobody: Taken, empty: dict[str, int], results: list[Found]) -> str:
-    """All tables; `nobody` and `empty`: time and memory without agents."""
+def report(nobody: CpuUsage, empty: dict[str, int], results: list[SizeResult]) -> str:
+    """Return all tables. `nobody` and `empty`: CPU time and memory without agents."""
     parts = [
         _table("agents", _agents(nobody, empty, results)),
         _table("heartbeats only: % of a core", _heartbeats(nobody, results)),
@@ -30,8 +30,10 @@ def _table(title: str, columns: dict[str, list[str]]) -> str:
     return f"{title}\n" + tabulate(rows, headers=list(columns), disable_numparse=True)
 
 
-def _agents(nobody: Taken, empty: dict[str, int], results: list[Found]) -> dict[str, list[str]]:
-    def kib(part: str, row: Found) -> str:
+def _agents(
+    nobody: CpuUsage, empty: dict[str, int], results: list[SizeResult]
+) -> dict[str, list[str]]:
+    def kib(part: str, row: SizeResult) -> str:
         return f"{(row.memory[part] - empty[part]) / 1024 / row.connected:.0f}"
 
     return {
@@ -46,13 +48,13 @@ def _agents(nobody: Taken, empty: dict[str, int], results: list[Found]) -> dict[
     }
 
 
-def beat_ms(nobody: Taken, row: Found, part: str) -> float:
-    """Processor time of one heartbeat in a part, beyond what the idle site takes."""
+def beat_ms(nobody: CpuUsage, row: SizeResult, part: str) -> float:
+    """Return the CPU time of one heartbeat in a part in ms, without that of the idle site."""
     idle_s = nobody.cpu_s[part] / nobody.wall_s * row.idle.wall_s
     return 1000 * (row.idle.cpu_s[part] - idle_s) / max(row.beats, 1)
 
 
-def _heartbeats(nobody: Taken, results: list[Found]) -> dict[str, list[str]]:
+def _heartbeats(nobody: CpuUsage, results: list[SizeResult]) -> dict[str, list[str]]:
     columns = {"agents": ["0", *(f"{row.agents:,}" for row in results)]}
     for part in (*SERVER, "agents"):
         name = "simulated agents" if part == "agents" else part
@@ -63,11 +65,11 @@ def _heartbeats(nobody: Taken, results: list[Found]) -> dict[str, list[str]]:
     return columns
 
 
-def _idles(results: list[Found]) -> list[Taken]:
+def _idles(results: list[SizeResult]) -> list[CpuUsage]:
     return [row.idle for row in results]
 
 
-def _tasks(results: list[Found]) -> dict[str, list[str]]:
+def _tasks(results: list[SizeResult]) -> dict[str, list[str]]:
     return {
         "agents": [f"{row.agents:,}" for row in results],
         "tasks/s": [f"{row.per_s:.1f}" for row in results],
@@ -84,7 +86,7 @@ def _words(counted: dict[str, int]) -> str:
     return ", ".join(f"{name}: {number}" for name, number in sorted(counted.items()))
 
 
-def _task_cpu(results: list[Found]) -> dict[str, list[str]]:
+def _task_cpu(results: list[SizeResult]) -> dict[str, list[str]]:
     columns = {"agents": [f"{row.agents:,}" for row in results]}
     for part in (*SERVER, *OURS):
         name = {"agents": "simulated agents", "clients": "simulated users"}.get(part, part)
@@ -95,12 +97,12 @@ def _task_cpu(results: list[Found]) -> dict[str, list[str]]:
     return columns
 
 
-def _per_task_ms(row: Found, part: str) -> float:
-    """Within the burst, heartbeats included: what the part took, by task."""
+def _per_task_ms(row: SizeResult, part: str) -> float:
+    """Return the CPU time of a part per task in ms, including heartbeats during the burst."""
     return 1000 * row.burst.cpu_s[part] / row.tasks
 
 
-def _growth(results: list[Found]) -> str:
+def _growth(results: list[SizeResult]) -> str:
     first, last = results[0], results[-1]
     web = [row.memory["web"] for row in (first, last)]
     p99 = [percentile(row.starts_ms, 99) for row in (first, last)]
@@ -111,7 +113,7 @@ def _growth(results: list[Found]) -> str:
     )
 
 
-def _verdicts(results: list[Found]) -> list[str]:
+def _verdicts(results: list[SizeResult]) -> list[str]:
     last = results[-1]
     p99 = percentile(last.starts_ms, 99)
 

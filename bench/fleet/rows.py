@@ -28,7 +28,7 @@ PLANS = {
 
 
 def make_users() -> list[str]:
-    """The users' access tokens; task n belongs to user n modulo their number."""
+    """Create the users and return their access tokens. Task n belongs to user n modulo USERS."""
     users = [User.objects.create_user(f"user-{n}@example.org", None) for n in range(USERS)]
     return [
         issue_token(user, name="bench", scopes=AccessToken.Scope.values[:2], days=1)[1]
@@ -36,7 +36,7 @@ def make_users() -> list[str]:
     ]
 
 
-def users_made() -> list[User]:
+def bench_users() -> list[User]:
     return list(User.objects.filter(email__startswith="user-").order_by("pk"))
 
 
@@ -47,8 +47,8 @@ def make_workers(first: int, last: int) -> list[str]:
 
 
 def make_tasks(number: int, *, leave: str) -> list[int]:
-    """Tasks in state initiated, their model in storage, on the devices in turn; their ids."""
-    users = users_made()
+    """Create tasks in state initiated, on the devices in turn, with their model in storage."""
+    users = bench_users()
     workers = list(Worker.objects.order_by("pk").values_list("pk", flat=True))
     begin = (Task.objects.aggregate(last=Max("pk"))["last"] or 0) + 1
     plan = PLANS[leave].model_dump(mode="json")
@@ -82,8 +82,8 @@ def unfinished(tasks: list[int]) -> int:
     return span.exclude(state=TaskState.FINISHED).count()
 
 
-def where_they_hang(tasks: list[int]) -> str:
-    """What the rows say of attempts that live: their times, and what they stored."""
+def describe_live_attempts(tasks: list[int]) -> str:
+    """Return the times and artifacts of up to 20 live attempts as text."""
     live = Attempt.objects.filter(task__in=tasks, ended_at=None).order_by("created_at")
     columns = ("task_id", "worker_id", "created_at", "accepted_at", "started_at")
     columns += ("lease_expires_at", "artifacts__name", "artifacts__is_stored")
@@ -92,7 +92,7 @@ def where_they_hang(tasks: list[int]) -> str:
 
 
 def ends(tasks: list[int]) -> dict[str, int]:
-    """How many tasks ended with which outcome and reason."""
+    """Count tasks by state, outcome and reason."""
     counts: dict[str, int] = {}
     rows = Task.objects.filter(pk__in=tasks).values_list("state", "outcome", "reason")
     for row in rows:
@@ -102,15 +102,15 @@ def ends(tasks: list[int]) -> dict[str, int]:
 
 
 def span_s(tasks: list[int]) -> float:
-    """From the first submission to the last end, s."""
+    """Return the time from the first submission to the last end in s."""
     times = Task.objects.filter(pk__in=tasks).aggregate(Min("submitted_at"), Max("finished_at"))
     return (times["finished_at__max"] - times["submitted_at__min"]).total_seconds()
 
 
 def starts_ms(sent: dict[int, float]) -> list[float]:
-    """From a user's request to the moment the server heard that the process runs, ms.
+    """Return the latencies from a user's request to the agent's message that the process runs, ms.
 
-    sent: when the request of each task left, by this machine's clock
+    sent: task id -> time of its request, s since the epoch
     """
     rows = Attempt.objects.filter(task__in=sent, number=1).exclude(started_at=None)
     pairs = rows.values_list("task", "started_at")

@@ -1,6 +1,7 @@
-"""Record which Python files of the repository each process executes, while FOLDER/on exists.
+"""Record which Python files of the repository each process executes while FOLDER/on exists.
 
-`bench/executed_files.py` sets EXECUTED_FILES to that folder and reads what processes leave in it.
+EXECUTED_FILES names that folder. `bench/executed_files.py` sets it and reads the files PID.txt that
+the processes write there.
 """
 
 import os

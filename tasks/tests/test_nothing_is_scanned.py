@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.bench_lists import postgres
-from bench.fleet.plant import as_url
+from bench.fleet.bench_site import as_url
 
 pytestmark = pytest.mark.production
 

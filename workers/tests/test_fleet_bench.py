@@ -5,26 +5,26 @@ import os
 import pytest
 
 from bench.fleet.__main__ import raise_limit
-from bench.fleet.agents import offered
-from bench.fleet.clients import Rounds, requests_of
-from bench.fleet.measure import OURS, SERVER, Found
-from bench.fleet.meter import Meter, Taken
+from bench.fleet.agents import file_to_leave
+from bench.fleet.clients import RequestSchedule, requests_of
+from bench.fleet.measure import OURS, SERVER, SizeResult
+from bench.fleet.meter import CpuUsage, Meter
 from bench.fleet.report import report
 
 MIB = 1 << 20
 
 
-def measurement(agents: int, **changes) -> Found:
+def measurement(agents: int, **changes) -> SizeResult:
     """Return a measurement: `web` uses 10 ms per heartbeat (100), and one core for 50 tasks/s."""
     busy = dict.fromkeys((*SERVER, *OURS), 0.5)
     figures = {
         "agents": agents,
         "connected": agents,
         "connect_s": 1.0,
-        "idle": Taken({**busy, "web": 1.0}, 10.0),
+        "idle": CpuUsage({**busy, "web": 1.0}, 10.0),
         "beats": 100,
         "memory": {"web": 200 * MIB, "postgres": 100 * MIB, "redis": MIB},
-        "burst": Taken({**busy, "web": 1.0}, 1.0),
+        "burst": CpuUsage({**busy, "web": 1.0}, 1.0),
         "tasks": 50,
         "per_s": 50.0,
         "ends": {"finished succeeded": 50},
@@ -33,11 +33,11 @@ def measurement(agents: int, **changes) -> Found:
         "counted": {},
         "load": 1.0,
     }
-    return Found(**{**figures, **changes})
+    return SizeResult(**{**figures, **changes})
 
 
-def report_of(*sizes: Found) -> str:
-    nobody = Taken(dict.fromkeys((*SERVER, *OURS), 0.0), 10.0)
+def report_of(*sizes: SizeResult) -> str:
+    nobody = CpuUsage(dict.fromkeys((*SERVER, *OURS), 0.0), 10.0)
     return report(nobody, {"web": 100 * MIB, "postgres": 50 * MIB, "redis": MIB}, list(sizes))
 
 
@@ -74,7 +74,7 @@ def test_cpu_time_and_memory_of_a_process_are_read():
 
 
 def test_tasks_are_assigned_once_and_in_order():
-    rounds = Rounds([[7], [8]], None)
+    rounds = RequestSchedule([[7], [8]], None)
     assert [rounds.next(), rounds.next(), rounds.next()] == [[7], [8], []]
 
 
@@ -85,4 +85,4 @@ def test_a_request_submits_tasks_of_one_user():
 
 @pytest.mark.parametrize(("leave", "name"), [("times", "measurement.json"), ("nothing", "")])
 def test_files_of_attempts_have_names(leave, name):
-    assert offered(leave, "")[0] == name
+    assert file_to_leave(leave, "")[0] == name

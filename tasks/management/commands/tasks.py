@@ -86,10 +86,10 @@ class Command(BaseCommand):
             for row in rows:
                 self.stdout.write(json.dumps(row))
             return
-        shown = [list(row.values()) for row in rows]
-        self.stdout.write(table(shown, FIELDS, widest=30))
-        if len(shown) == options["limit"]:
-            self.stderr.write(f"The newest {len(shown)}; --limit shows more.", str)
+        cells = [list(row.values()) for row in rows]
+        self.stdout.write(table(cells, FIELDS, widest=30))
+        if len(cells) == options["limit"]:
+            self.stderr.write(f"The newest {len(cells)}; --limit shows more.", str)
 
     def _act(
         self, verb: tuple[str, QuerySetFilter, Act], tasks: QuerySet[Task], options: dict[str, Any]

@@ -19,9 +19,9 @@ from webprofile.operations.devserver.layout import REPOSITORY, free_ports, load_
 from webprofile.operations.devserver.supervisor import Part
 
 READY_WITHIN_S = 60.0
-#: starts a command that ends when this process does, however it does
+#: launcher of a command that is killed when this process ends, even by SIGKILL
 ENDS_WITH_US = (sys.executable, "-I", "-S", launcher.__file__)
-#: rates are for callers, of whom a fleet has few; limits of users are not what is measured
+#: disables rate limits and quotas, since a few users submit all tasks, and health checks
 ENVIRONMENT = {
     "API_RATE_USER": "",
     "API_RATE_SESSION": "",
@@ -34,10 +34,10 @@ ENVIRONMENT = {
 
 
 @dataclass
-class Plant:
-    """A running site: the addresses of its web processes, the pids of its parts.
+class BenchSite:
+    """A running site: the ports of its web processes and the pids of its parts.
 
-    socket_ports: where agents have their sockets; those of the others, if none is for them alone
+    socket_ports: ports for agents; the same as `ports` without separate web processes for them
     """
 
     ports: list[int]
@@ -47,20 +47,20 @@ class Plant:
 
 
 @contextlib.contextmanager
-def running_plant(
+def running_bench_site(
     folder: Path, *, webs: int, heartbeat_s: float, sockets: int = 0
-) -> Iterator[Plant]:
-    """Bring everything up below `folder`, with a migrated database; end it with this block.
+) -> Iterator[BenchSite]:
+    """Run a site below `folder`, with a migrated database, for the duration of the block.
 
-    sockets: web processes beside the others, for agents' sockets alone. Without `webs` it is only
-    what a server process talks to: database, Redis, storage.
+    webs: number of web processes; with 0 only database, Redis and storage run
+    sockets: number of additional web processes, which serve only the agents' sockets
     """
     layout = open_home(folder / "home")
     layout.make_folders()
-    # storage is never on the site's own origin, also when no web process runs
+    # one port is for storage, which needs an origin of its own, also with webs=0
     ports = free_ports(max(webs, 1) + sockets + 1)
     with contextlib.ExitStack() as stack:
-        # a socket's path must be short
+        # the path of a Unix socket has at most 107 bytes
         short = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address = stack.enter_context(postgres(folder / "postgres"))
         site = parts.Site(layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1])
@@ -82,16 +82,16 @@ def running_plant(
             log = stack.enter_context((folder / f"{number}-{part.name}.log").open("wb"))
             process = stack.enter_context(_running(part, environment, log))
             pids.setdefault(part.name, []).append(process.pid)
-        yield Plant(ports[:webs], ports[webs:-1] or ports[:webs], pids, environment)
+        yield BenchSite(ports[:webs], ports[webs:-1] or ports[:webs], pids, environment)
 
 
 def as_url(address: str) -> str:
-    """The address of a server on a socket, as django-environ reads it."""
+    """Convert the DSN of a server on a Unix socket to a URL for django-environ."""
     import psycopg
 
-    where = psycopg.conninfo.conninfo_to_dict(address)
-    user, name = where.get("user", "postgres"), where.get("dbname", "postgres")
-    return f"postgres://{user}@/{where['host']}/{name}"
+    dsn = psycopg.conninfo.conninfo_to_dict(address)
+    user, name = dsn.get("user", "postgres"), dsn.get("dbname", "postgres")
+    return f"postgres://{user}@/{dsn['host']}/{name}"
 
 
 def _postmaster(folder: Path) -> int:
@@ -102,7 +102,7 @@ def _postmaster(folder: Path) -> int:
 def _running(
     part: Part, environment: dict[str, str], log: IO[bytes]
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A part from the moment that it answers until the block ends."""
+    """Run a part for the duration of the block, which starts when the part is ready."""
     process = subprocess.Popen(
         [*ENDS_WITH_US, str(os.getpid()), *part.command],
         cwd=REPOSITORY,
@@ -136,8 +136,8 @@ def _wait_until_ready(part: Part, process: "subprocess.Popen[bytes]") -> None:
         raise SystemExit(f"{part.name} did not answer within {READY_WITHIN_S:.0f} s")
 
 
-class Helper:
-    """A program of the benchmark that is told and answers by lines of JSON."""
+class HelperProcess:
+    """A program of the benchmark that reads commands and writes answers as lines of JSON."""
 
     def __init__(self, module: str, first: dict[str, Any]) -> None:
         self.process = subprocess.Popen(
@@ -155,7 +155,7 @@ class Helper:
         self.process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
-        """The next answer. Raises SystemExit if the program ended."""
+        """Read the next answer. Raises SystemExit if the program has ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
