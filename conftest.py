@@ -1,4 +1,4 @@
-"""Fixtures and plugins of all tests."""
+"""Fixtures and hooks for all tests."""
 
 import os
 import socket
@@ -25,7 +25,7 @@ from testdata import DATA
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.storage import storage as object_store
 
-# how fast inputs are made depends on the machine, and says nothing about the code
+# the time to generate examples depends on the machine, so it is no reason to fail
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -33,11 +33,11 @@ hypothesis.settings.load_profile("suite")
 
 
 class _Scheduling(LoadScopeScheduling):
-    """Tests are given out by file, so that a file's fixtures are made once, with two exceptions.
+    """Distribute tests to the xdist workers by file, so that fixtures of a module run once.
 
-    Pages of the accessibility walk are given out one by one: what is slow about a page is the
-    browser, which all tests of a process share. Files that use a whole site stay together: it
-    takes longer to start than most of their tests.
+    Two exceptions: the accessibility tests are distributed one by one, because they only share the
+    browser of the worker process. Files that use the embedded site stay on one worker, because its
+    start takes longer than most of their tests.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -55,7 +55,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for MegEngine is marked as needing it."""
+    """Mark tests that use the fixture `megengine_python` with `megengine`."""
     for item in items:
         if "megengine_python" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.megengine)
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def alice(db: None) -> User:
-    """A user; files about pages have one of their own, who is logged in."""
+    """An ordinary user. Tests of pages override it with one who is logged in."""
     return make_user("alice")
 
 
@@ -74,8 +74,8 @@ def root(db: None) -> User:
 
 
 @pytest.fixture(autouse=True)
-def _no_language_of_another_test() -> Iterator[None]:
-    """A request leaves its reader's language in its thread, which tests share."""
+def _reset_language() -> Iterator[None]:
+    """Reset the language, which a request activates for the thread."""
     yield
     translation.deactivate()
 
@@ -85,11 +85,11 @@ def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """SQLite keeps the tests' database in a file, as a site does.
+    """Use a file for the test database of SQLite instead of memory.
 
-    Threads of a live server would share one connection to a database in memory, and two of them
-    can block each other for good: one holds the GIL and waits for the connection's mutex, the
-    other holds the mutex and calls a function of Django, which needs the GIL.
+    Threads of a live server share one connection to a database in memory, and two of them can
+    deadlock: one holds the GIL and waits for the mutex of the connection, the other holds the
+    mutex and calls a Python function, which needs the GIL.
     """
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
@@ -99,7 +99,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture
 def database_url(transactional_db: None) -> str:
-    """The address of the tests' database, for other processes."""
+    """URL of the test database, for other processes."""
     name = connection.settings_dict["NAME"]
     if connection.vendor == "sqlite":
         return f"sqlite:///{name}"
@@ -108,15 +108,15 @@ def database_url(transactional_db: None) -> str:
 
 @pytest.fixture
 def testdata() -> Path:
-    """The folder of models, inputs, profiles and expected outputs: see testdata/README.md."""
+    """Folder of models, inputs, profiles and expected outputs. See testdata/README.md."""
     return DATA
 
 
 @pytest.fixture(scope="session")
 def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real S3 server on a folder; yields its address."""
+    """Run an S3 server (rclone) with its files in a temporary folder; yield its URL."""
     folder = tmp_path_factory.mktemp("s3")
-    # another process may take a port between the look for a free one and its use
+    # another process may take the free port before the server binds it
     for _ in range(3):
         server, address = _s3_server(folder)
         if _listens(server, address):
@@ -133,7 +133,7 @@ def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def _s3_server(folder: Path) -> tuple[subprocess.Popen, str]:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     rclone = Path(sys.executable).with_name("rclone")
-    # quoted: rclone reads the variable as CSV, one pair a field
+    # quoted, because rclone parses the variable as CSV with one pair of keys per field
     keys = f'"{settings.S3_ACCESS_KEY_ID},{settings.S3_SECRET_ACCESS_KEY}"'
     (folder / "files").mkdir(exist_ok=True)
     command = [rclone, "serve", "s3", "--addr", address, "--config", "/dev/null"]
@@ -144,7 +144,7 @@ def _s3_server(folder: Path) -> tuple[subprocess.Popen, str]:
 
 
 def _listens(server: subprocess.Popen, address: str) -> bool:
-    """Whether it came to listen; False if it ended. A loaded machine takes its time."""
+    """Wait until the server accepts connections; return False if it has exited instead."""
     host, port = address.split(":")
     deadline = time.monotonic() + 60
     while server.poll() is None:
@@ -154,24 +154,24 @@ def _listens(server: subprocess.Popen, address: str) -> bool:
             assert time.monotonic() < deadline, f"the S3 server does not listen at {address}"
             time.sleep(0.05)
         else:
-            # what listens may be somebody else, and the server about to say so
+            # another process may own the port; then the server exits in a moment
             time.sleep(0.1)
             return server.poll() is None
     return False
 
 
-def _storage_is_made_again(setting: str, **kwargs: object) -> None:
-    """The default storage reads the settings S3_* once; Django makes a new one for STORAGES."""
+def _recreate_storage(setting: str, **kwargs: object) -> None:
+    """Recreate the default storage, which reads the settings S3_* only once."""
     if setting.startswith("S3_"):
         setting_changed.send(sender=None, setting="STORAGES", value=None, enter=True)
 
 
-setting_changed.connect(_storage_is_made_again)
+setting_changed.connect(_recreate_storage)
 
 
 @pytest.fixture
 def storage(object_storage: str, settings) -> None:
-    """The site uses the real S3 server, with a bucket of the test's own."""
+    """Let the site use the S3 server, with a new bucket for each test."""
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = object_storage
     settings.S3_BUCKET = f"test-{uuid.uuid4().hex}"
     object_store.client.create_bucket(Bucket=settings.S3_BUCKET)

@@ -1,4 +1,4 @@
-"""Plain functions that make rows for tests."""
+"""Functions that create users, devices, tasks and attempts for tests."""
 
 import contextlib
 import datetime
@@ -63,14 +63,14 @@ def data_file(**changes: Any) -> FileRequest:
 
 
 def npy_bytes(shape: tuple[int, ...] = (1, 3), dtype: str = "float32") -> bytes:
-    """An .npy file of zeros."""
+    """Return the content of an .npy file of zeros."""
     file = io.BytesIO()
     np.save(file, np.zeros(shape, dtype), allow_pickle=False)
     return file.getvalue()
 
 
 def make_task(owner: User | None = None, worker: Worker | None = None, **changes: Any) -> Task:
-    """A task in state initiated."""
+    """Create a task in state initiated."""
     owner = owner or User.objects.first() or make_user()
     worker = worker or Worker.objects.first() or make_worker()
     files = changes.pop("files", [model_file(), data_file()])
@@ -79,13 +79,13 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
 
 
 def make_changed_copy(task: Task, **changes: Any) -> Task:
-    """A task in state initiated that repeats another one with changes to its request."""
+    """Create a task in state initiated that repeats another one with a changed request."""
     request = replace(request_of(task), **changes)
     return create_task(owner=task.owner, worker=task.worker, request=request)
 
 
 def stored(task: Task) -> dict[int, submit.StoredObject | None]:
-    """Storage's answer when every file arrived whole."""
+    """Return what storage reports of a task's files after complete uploads."""
     return {f.pk: submit.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
 
 
@@ -102,7 +102,7 @@ def ask_for_any(
     versions: str = "",
     **changes: Any,
 ) -> Task:
-    """A waiting task for any device that matches."""
+    """Create a waiting task for any matching device."""
     request = TaskRequest(
         target=Target(labels or {}, pool, versions),
         **{"files": (model_file(), data_file())} | changes,
@@ -114,7 +114,7 @@ def ask_for_any(
 
 
 def occupy(worker: Worker, owner: User) -> Attempt:
-    """A live attempt in a device's first slot."""
+    """Create a live attempt in the first slot of a device."""
     version = worker.runtimes.get().version
     attempt = assign_attempt(make_waiting_task(owner, worker, runtime_version=version), slot=0)
     assert attempt is not None
@@ -127,7 +127,7 @@ def go_offline(worker: Worker) -> None:
 
 
 def last_seen(at: datetime.datetime | None, *keys: int) -> None:
-    """These devices, or all, gave their last sign of life then; None: never any."""
+    """Set the last heartbeat of these devices, or of all. None: they never connected."""
     workers = Worker.objects.filter(pk__in=keys) if keys else Worker.objects.all()
     LastHeartbeat.objects.filter(worker__in=workers).delete()
     if at is not None:
@@ -137,7 +137,7 @@ def last_seen(at: datetime.datetime | None, *keys: int) -> None:
 
 
 def change_worker(key: int, **columns: Any) -> None:
-    """Write columns of a device, and `last_seen_at`."""
+    """Write columns of a device; `last_seen_at` is its last heartbeat."""
     if "last_seen_at" in columns:
         last_seen(columns.pop("last_seen_at"), key)
     if columns:
@@ -145,7 +145,10 @@ def change_worker(key: int, **columns: Any) -> None:
 
 
 def make_attempt(task: Task | None = None) -> Attempt:
-    """A live attempt of a waiting task; where transactions commit, it was assigned already."""
+    """Return a live attempt of a waiting task.
+
+    Where transactions commit, the dispatcher has assigned it already; otherwise this assigns it.
+    """
     task = task or make_waiting_task()
     attempt = task.attempts.first() or assign_attempt(task, slot=0)
     assert attempt is not None
@@ -160,7 +163,7 @@ RUNTIMES = (RuntimeInfo(version="1.13.0", kind="wheel", python="3.10.13"),)
 
 @contextlib.contextmanager
 def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]:
-    """Do what somebody else does between the reading of a row and the first change of it."""
+    """Call `act` just before the first UPDATE of a table, to provoke a race."""
     done: list[str] = []
 
     def watch(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
@@ -175,7 +178,7 @@ def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]
 
 
 def reported(attempt: Attempt, report: Report) -> bool:
-    """Let its device report something of an attempt; whether that ended it."""
+    """Apply a report of the device to an attempt; return whether it ended the attempt."""
     with transaction.atomic():
         held = held_attempt(Attempt.objects.filter(pk=attempt.pk))
         assert held is not None
@@ -185,7 +188,7 @@ def reported(attempt: Attempt, report: Report) -> bool:
 
 
 def keep_log(attempt: Attempt, chunk: AttemptLog) -> None:
-    """Let its device send a piece of an attempt's log."""
+    """Store a chunk of the log of an attempt, as its device sends it."""
     store_log(Attempt.objects.filter(pk=attempt.pk), chunk)
 
 
@@ -199,7 +202,7 @@ FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
 
 
 def task_request(**changes):
-    """A request for a task."""
+    """Return the body of a request that creates a task."""
 
     def file(kind, name, **more):
         content = FILES[name]

@@ -1,7 +1,8 @@
-"""`python -m tasks.tests.plans_process`: how PostgreSQL answers what is asked all the time.
+"""Check the query plans of frequent operations on PostgreSQL.
 
-The database is named by DATABASE_URL, and empty. Fills it, does what pages, agents, dispatcher and
-sweep do, and prints one line of JSON for each: its name and the breaks of "nothing is scanned".
+DATABASE_URL names an empty database. `python -m tasks.tests.plans_process` fills it, runs frequent
+operations of pages, agents, dispatcher and sweep, and prints one line of JSON for each: its name,
+followed by descriptions of its sequential scans and of nodes with too many rows.
 """
 
 import datetime
@@ -17,13 +18,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 TASKS, WORKERS, USERS = 20_000, 2_000, 10
-#: what grows with the history of a site; a question must not read all of it
+#: tables that grow with the history of a site; a query must not scan them
 HISTORY = {"tasks_task", "tasks_attempt", "tasks_taskevent", "tasks_taskfile", "tasks_logchunk"}
-#: what grows with the fleet; a question about one device must not read all of it
+#: tables that grow with the fleet; a query about one device must not scan them
 FLEET = {"workers_worker", "workers_pulse", "workers_runtime", "workers_workersecret"}
-#: rows of one table that a question may read, whatever the site's history: it holds 50 live tasks
+#: most rows that a node of a plan may return from a table of the history; 50 tasks are live
 MOST_ROWS = 2_500
-#: what PostgreSQL takes for the price of reading so many pages one after the other
+#: total cost, in PostgreSQL's unit of one sequential page read, below which a LIMIT is cheap
 FEW_PAGES = 250
 
 
@@ -31,12 +32,12 @@ def main() -> None:
     django.setup()
     call_command("migrate", verbosity=0)
     fill()
-    for name, (act, tables) in questions().items():
+    for name, (act, tables) in operations().items():
         print(json.dumps([name, *breaks(act, tables)]), flush=True)
 
 
 def breaks(act: Callable[[], Any], tables: set[str]) -> Iterator[str]:
-    """Each reading of a whole table, and each of too many rows, as words."""
+    """Yield a description of each sequential scan and of each node with too many rows."""
     with CaptureQueriesContext(
         connection,
     ) as captured:
@@ -57,7 +58,7 @@ def breaks(act: Callable[[], Any], tables: set[str]) -> Iterator[str]:
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A plan and its parts, but for those that a limit ends after few rows."""
+    """Yield the nodes of a plan, except those below a cheap LIMIT."""
     if plan["Node Type"] == "Limit" and plan["Total Cost"] < FEW_PAGES:
         return
     yield plan
@@ -65,8 +66,8 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(part)
 
 
-def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
-    """What is asked, and which tables must not be scanned for it."""
+def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
+    """Return operation name -> (function, tables that it must not scan)."""
     from django.test import Client
 
     from accounts.models import User
@@ -90,7 +91,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     some = list(Worker.objects.order_by("pk").values_list("pk", flat=True)[:400])
     digests = [f"{number:064x}" for number in range(400)]
     held = dict.fromkeys(some, frozenset[uuid.UUID]())
-    # a site counts its whole history once, in its first round
+    # the first call counts the whole history, later ones only what is new
     count_outcomes()
 
     def page(client: Client, address: str) -> Callable[[], Any]:
@@ -100,12 +101,12 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         return ask
 
     return {
-        # its filter offers the versions that devices have, and a task's page other devices
+        # the filter lists the versions of all devices, and the page of a task other devices
         "task list": (page(user, "/tasks/"), HISTORY),
         "task list, failed": (page(user, "/tasks/?status=failed"), HISTORY),
         "task list of an administrator": (page(admin, "/tasks/"), HISTORY),
         "a task": (page(admin, f"/tasks/{waiting.pk}/"), HISTORY),
-        # all devices that a reader may see are shown
+        # the page lists all devices that the user may see
         "worker list": (page(user, "/workers/"), HISTORY),
         "a free device": (lambda: assign_waiting([waiting.worker_id]), HISTORY | FLEET),
         "a freed device": (lambda: assign_waiting([live.worker_id]), HISTORY | FLEET),
@@ -123,7 +124,7 @@ def questions() -> dict[str, tuple[Callable[[], Any], set[str]]]:
 
 
 def fill() -> None:
-    """A long history, a large fleet, few tasks that live."""
+    """Create a long history, a large fleet and few live tasks."""
     from accounts.models import User
     from tasks.models import Attempt, Task, TaskEvent, TaskFile
     from workers.models import LastHeartbeat, Runtime, Worker, WorkerSecret

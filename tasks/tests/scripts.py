@@ -1,4 +1,4 @@
-"""Plain functions that make scripts, and devices that run them, for tests."""
+"""Functions that create script tasks and devices that run scripts, for tests."""
 
 import hashlib
 import io
@@ -13,7 +13,7 @@ from tasks.tests.make import FACTS, MD5, RUNTIMES, make_task, make_waiting_task,
 from workers.models import Worker
 
 PROGRAM = b"import megengine\nprint('step')\n"
-#: of an agent whose owner allows scripts
+#: hello of an agent whose owner allows scripts
 SCRIPTS_HELLO = Hello(
     agent_version="1", facts=FACTS, runtimes=RUNTIMES, features=frozenset({FEATURE_SCRIPTS})
 )
@@ -26,21 +26,21 @@ def program_file(**changes: Any) -> FileRequest:
 
 
 def make_script_worker(name: str = "", **extra: Any) -> Worker:
-    """A device on which both its owner and an administrator let scripts run."""
+    """Create a device on which its owner and an administrator allow scripts."""
     return make_worker(name, **{"allows_scripts": True, "offers_scripts": True} | extra)
 
 
 def make_script_task(
     owner: User | None = None, worker: Worker | None = None, *, waits: bool = True, **changes: Any
 ) -> Task:
-    """A waiting task of a script, or one in state initiated."""
+    """Create a script task that waits, or with waits=False one in state initiated."""
     worker = worker or Worker.objects.filter(allows_scripts=True).first() or make_script_worker()
     request = {"script": Script(arguments=("--steps", "3")), "files": [program_file()]} | changes
     return (make_waiting_task if waits else make_task)(owner, worker, **request)
 
 
 def zip_of(**files: str) -> bytes:
-    """A zip whose entries are called as the arguments, with `__` for a slash, and end in .py."""
+    """Return a zip of Python files: `zip_of(pkg__main="1")` contains pkg/main.py."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name, text in files.items():
@@ -49,6 +49,6 @@ def zip_of(**files: str) -> bytes:
 
 
 def announced(content: bytes, name: str, kind: str = "model") -> dict[str, Any]:
-    """A file as requests announce it."""
+    """Return the entry of a file in the body of a request that creates a task."""
     digest = hashlib.md5(content).hexdigest()
     return {"kind": kind, "name": name, "size_bytes": len(content), "md5": digest}

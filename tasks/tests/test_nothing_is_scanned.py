@@ -1,4 +1,4 @@
-"""What is asked all the time reads by an index on PostgreSQL, however long a site has lived."""
+"""Frequent operations use indexes on PostgreSQL, however long the history of a site is."""
 
 import json
 import os
@@ -18,16 +18,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
-    """The breaks that were found, by question."""
+def problems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
+    """The problems of the query plans, by operation."""
     folder = tmp_path_factory.mktemp("plans")
     with pytest.MonkeyPatch.context() as patch:
-        # the server's package looks for a place of the user's session
+        # the server's package writes into the runtime folder of the user's session
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        yield _asked(folder)
+        yield _run(folder)
 
 
-def _asked(folder: Path) -> dict[str, list[str]]:
+def _run(folder: Path) -> dict[str, list[str]]:
     with postgres(folder / "postgres") as address:
         environment = os.environ | {
             "DATABASE_URL": as_url(address),
@@ -48,7 +48,7 @@ def _asked(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "question",
+    "operation",
     [
         "task list",
         "task list, failed",
@@ -63,5 +63,5 @@ def _asked(folder: Path) -> dict[str, list[str]]:
         "what a device should do",
     ],
 )
-def test_nothing_that_grows_is_read_as_a_whole(answers, question):
-    assert answers[question] == []
+def test_nothing_that_grows_is_read_as_a_whole(problems, operation):
+    assert problems[operation] == []

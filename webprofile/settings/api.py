@@ -9,8 +9,8 @@ from webprofile.api.description import DESCRIPTION, TAGS
 
 env = environ.Env()
 
-#: requests of one caller: a user with tokens, the same user with a browser's session, or an address
-#: where nobody is logged in; empty for no limit
+#: rate limits of a user with tokens, of a user with a browser session, and of an IP address without
+#: login; empty for no limit
 API_RATES = {
     "user": env.str("API_RATE_USER", default="1200/min"),
     "session": env.str("API_RATE_SESSION", default="1200/min"),
@@ -18,11 +18,11 @@ API_RATES = {
     "credentials": env.str("API_RATE_CREDENTIALS", default="20/min"),
     "refresh": env.str("API_RATE_REFRESH", default="120/min"),
 }
-#: an answer to a repeated `Idempotency-Key` is remembered this long
+#: how long the response to an `Idempotency-Key` is stored
 IDEMPOTENCY_S = 24 * 3600
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        # the first one sets the challenge of a 401
+        # the first class sets the challenge of a 401 response
         "webprofile.api.authentication.AccessTokenAuthentication",
         "webprofile.api.authentication.JwtAuthentication",
         "webprofile.api.authentication.SessionAuthentication",

@@ -1,4 +1,7 @@
-"""All settings, read from the environment once. The overlays only tighten or loosen."""
+"""All settings, read once from the environment.
+
+The overlays dev, test and prod change values of this module; they add no settings.
+"""
 
 import ipaddress
 import os
@@ -104,26 +107,26 @@ TEMPLATES = [
     },
 ]
 
-# -- storage of rows, hints and files -----------------------------------------------------------
+# -- database, Redis, broker --------------------------------------------------------------------
 
-# these URLs may contain a password, so each may be read from a file (NAME_FILE)
+# URLs that may contain a password can be read from a file named by NAME_FILE
 DATABASES = {
     "default": env.db_url_config(secret("DATABASE_URL", f"sqlite:///{HOME / 'db.sqlite3'}"))
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
-        # transactions take the write lock at their start: no upgrade from read to write fails
+        # take the write lock at BEGIN, since an upgrade from a read lock can fail at once
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
-    # connection pool of a process; a new connection takes 8 ms per request
+    # connection pool of each process; without it every request opens a connection, which takes 8 ms
     DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {
         "min_size": 1,
         "max_size": env.int("DATABASE_POOL", default=20),
     }
-# each request of an ASGI server has a thread of its own: a connection that lives on is never used
+# An ASGI server runs each request in a new thread, so a persistent connection would never be used
 # again and never closed (https://docs.djangoproject.com/en/5.2/ref/databases/#persistent-connections)
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -141,7 +144,7 @@ CHANNEL_LAYERS = {
         },
     }
 }
-#: broker of background work: Redis, or RabbitMQ with amqp://
+#: broker of background tasks: redis:// or unix:// for Redis, amqp:// for RabbitMQ
 BROKER_URL = secret("BROKER_URL", REDIS_URL)
 DRAMATIQ_BROKER = {
     **broker_of(BROKER_URL),
@@ -154,27 +157,27 @@ DRAMATIQ_BROKER = {
         "webprofile.observability.actors.Watching",
     ],
 }
-DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", would look for tasks/tasks.py
+DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", means <app>/tasks.py
 
-# -- the way of a task --------------------------------------------------------------------------
+# -- tasks and profiles -------------------------------------------------------------------------
 
 MODEL_SIZE_LIMIT_BYTES = env.int("MODEL_SIZE_LIMIT_BYTES", default=2 * 1024**3)
 DATA_SIZE_LIMIT_BYTES = env.int("DATA_SIZE_LIMIT_BYTES", default=512 * 1024**2)
 PROFILE_SIZE_LIMIT_BYTES = env.int("PROFILE_SIZE_LIMIT_BYTES", default=512 * 1024**2)
 #: size limit of a trace of MegEngine's Profiler, which is read in chunks
 TRACE_SIZE_LIMIT_BYTES = env.int("TRACE_SIZE_LIMIT_BYTES", default=2 * 1024**3)
-#: of a trace's text that a timeline draws at once; one that is larger is drawn in cuts
+#: largest trace that the timeline shows as a whole; of larger ones it shows excerpts
 TRACE_CUT_LIMIT_BYTES = env.int("TRACE_CUT_LIMIT_BYTES", default=64 * 1024**2)
-#: limit of all passes of one profile together; further passes are not merged
+#: limit of the size of all passes of a profile; passes beyond it are not merged
 PROFILE_PASSES_LIMIT_BYTES = env.int("PROFILE_PASSES_LIMIT_BYTES", default=2 * 1024**3)
-#: what the process that reads profiles may take; 100,000 operators (220 MB) take 0.7 GiB and 8 s
+#: memory limit of the process that parses profiles; 100,000 operators (220 MB) need 0.7 GiB, 8 s
 PROFILE_PARSE_MEMORY_BYTES = env.int("PROFILE_PARSE_MEMORY_BYTES", default=2 * 1024**3)
-#: limit of processor time; the limit of wall time is twice as long
+#: CPU time limit of that process; its wall time limit is twice as long
 PROFILE_PARSE_TIME_S = env.int("PROFILE_PARSE_TIME_S", default=60)
-#: the same for a trace: 1 GB takes 14 s and 0.6 GiB
+#: CPU time limit for a trace; 1 GB needs 14 s and 0.6 GiB
 TRACE_PARSE_TIME_S = env.int("TRACE_PARSE_TIME_S", default=120)
-#: of profiles that each server process keeps in memory for the next question; one that alone is
-#: larger is not accepted. 100,000 operators take 170 MB
+#: size of the cache of parsed profiles in each server process; a profile that is larger than the
+#: cache is rejected. 100,000 operators take 170 MB
 PROFILE_CACHE_BYTES = env.int("PROFILE_CACHE_BYTES", default=512 * 1024**2)
 #: largest model that the viewer draws in the browser
 MODEL_VIEW_LIMIT_BYTES = env.int("MODEL_VIEW_LIMIT_BYTES", default=1024**3)
@@ -182,7 +185,7 @@ DATA_FILES_LIMIT = 32
 #: quota of one user for imported profiles
 OPENED_PROFILES_LIMIT = env.int("OPENED_PROFILES_LIMIT", default=200)
 OPENED_BYTES_LIMIT = env.int("OPENED_BYTES_LIMIT", default=10 * 1024**3)
-#: of the form that opens them where there is no JavaScript: its files come through the site
+#: size limit of the import form without JavaScript, whose files pass through the web server
 OPENED_FORM_LIMIT_BYTES = env.int("OPENED_FORM_LIMIT_BYTES", default=2 * PROFILE_SIZE_LIMIT_BYTES)
 PRESIGN_EXPIRY_S = env.int("PRESIGN_EXPIRY_S", default=900)
 UPLOAD_DEADLINE_S = env.int("UPLOAD_DEADLINE_S", default=6 * 3600)
@@ -192,20 +195,20 @@ OFFLINE_GRACE_S = env.int("OFFLINE_GRACE_S", default=900)
 RUN_TIMEOUT_S = env.int("RUN_TIMEOUT_S", default=600)
 CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
 HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
-#: with the sweep's round (5 s) and a heartbeat: who died is found out within 45 s
+#: a dead agent is noticed within 45 s: lease, one round of the sweep (5 s) and one heartbeat
 LEASE_S = env.float("LEASE_S", default=30.0)
-#: interval in which a server process batches heartbeats
+#: interval at which a server process writes the batched heartbeats to the database
 BEATS_TOGETHER_S = env.float("BEATS_TOGETHER_S", default=1.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
 #: pause after a failure whose cause may persist; it is multiplied by four each time
 RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
-#: longest pause
+#: longest pause between attempts
 RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
 #: limit of live (waiting and running) tasks of one user
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
-#: more than an agent sends (1 MiB by default), also when every byte was no text and became U+FFFD
+#: limit of a log; an agent sends 1 MiB by default, which is 3 MiB if every byte becomes U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
-#: an agent may take this long to fetch its files (agent.link.transfers.DOWNLOAD_LIMIT_S)
+#: lifetime of download URLs for agents; at least agent.link.transfers.DOWNLOAD_LIMIT_S
 AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
 
@@ -213,28 +216,28 @@ PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
 
 #: folder of the agent's files for devices, built by `python -m agent.install`
 AGENT_FOLDER = env.str("AGENT_FOLDER", default=str(HOME / "agent-files"))
-#: a tiny task for each idle device; 0 for none on schedule
+#: interval of health checks on idle devices; 0 disables scheduled checks
 HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)
-#: so many attempts in a row that the device or its agent spoiled ask for one at once; 0 for never
+#: number of consecutive failures by the device or its agent that trigger a health check; 0: never
 HEALTH_CHECK_AFTER_FAILURES = env.int("HEALTH_CHECK_AFTER_FAILURES", default=2)
-#: a device that was held back is checked again after this long, then after twice as long, and so on
+#: pause before a failed health check is repeated; it doubles each time
 HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
 
-# -- sockets: frames at once, and each second after that ----------------------------------------
+# -- WebSockets: token buckets (burst, rate) ----------------------------------------------------
 
-#: an agent sends its log in pieces of 16 KiB when a measurement is over: 4 MiB at once
+#: after a measurement an agent sends its whole log at once, up to 4 MiB in chunks of 16 KiB
 AGENT_FRAMES_BURST = env.int("AGENT_FRAMES_BURST", default=1000)
 AGENT_FRAMES_PER_S = env.float("AGENT_FRAMES_PER_S", default=50.0)
-#: in which a server process works on frames, each with a connection of DATABASE_POOL; 0: the one
-#: that pages' sockets have too
+#: threads of a server process that handle agents' frames, each with a connection of DATABASE_POOL;
+#: with 0 they share the thread of the browsers' WebSockets
 AGENT_THREADS = env.int("AGENT_THREADS", default=4)
-#: a page sends its position once, and again after a reconnect
+#: a page sends one frame, its position, after each connect
 READER_FRAMES_BURST = env.int("READER_FRAMES_BURST", default=40)
 READER_FRAMES_PER_S = env.float("READER_FRAMES_PER_S", default=4.0)
-#: open pages of one user, in each server process
+#: limit of open WebSockets of one user in each server process
 SOCKETS_PER_USER = env.int("SOCKETS_PER_USER", default=100)
 
-# -- people -------------------------------------------------------------------------------------
+# -- users and login ----------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
@@ -277,17 +280,17 @@ ACCOUNT_EMAIL_VERIFICATION = env.str(
 )
 ACCOUNT_PREVENT_ENUMERATION = ACCOUNT_EMAIL_VERIFICATION == "mandatory"
 ACCOUNT_LOGOUT_ON_GET = False
-#: a mail tells of a changed password or second factor
+#: notify users by mail of a changed password or second factor
 ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
 ACCOUNT_SESSION_REMEMBER = None  # the login form has a checkbox
-#: session lifetime since the last page without "remember me"
+#: session lifetime without "remember me", counted from the last request
 SESSION_COOKIE_AGE = env.int("SESSION_S", default=12 * 3600)
-#: session lifetime since the last page with "remember me"
+#: session lifetime with "remember me", counted from the last request
 ACCOUNT_SESSION_COOKIE_AGE = env.int("REMEMBERED_SESSION_S", default=30 * 24 * 3600)
-#: proxies in front of the site; sessions whose address is not known tell that it is wrong
+#: number of proxies in front of the site; with a wrong number sessions have no known address
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
 ACCOUNT_RATE_LIMITS = {
-    # requests while a password is typed
+    # requests that check a password while it is typed
     "password_check": env.str("PASSWORD_CHECK_RATE", default="60/m/ip"),
 }
 
@@ -303,7 +306,7 @@ MFA_FORMS = {
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_TOTP_ISSUER = "MegEngine Web Profile"
-#: accepts the previous and the next code too, since clocks of phones differ
+#: also accept the previous and the next code, since clocks of phones differ
 MFA_TOTP_TOLERANCE = 1
 MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION != "mandatory"
 #: browsers offer security keys on HTTPS and on localhost only
@@ -312,7 +315,7 @@ MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = urlsplit(SITE_URL).scheme == "http"
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": OIDC_APPS, "OAUTH_PKCE_ENABLED": True}}
 SOCIALACCOUNT_ADAPTER = "accounts.adapters.IdentityAdapter"
 SOCIALACCOUNT_FORMS = {"signup": "accounts.forms.SocialSignupForm"}
-#: the operator chose the provider: an address that it verified is whose it says
+#: the operator has chosen the provider, so an address that it has verified identifies the user
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = True
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 
@@ -330,7 +333,7 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 
-# -- what a browser gets ------------------------------------------------------------------------
+# -- static files, security headers -------------------------------------------------------------
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -343,7 +346,7 @@ CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'none'"],
         "script-src": ["'self'"],
-        "worker-src": ["'self'"],  # checksums of uploads
+        "worker-src": ["'self'"],  # computes checksums of uploads
         "style-src": ["'self'"],
         "img-src": ["'self'", "data:"],
         "font-src": ["'self'"],
@@ -355,43 +358,43 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 X_FRAME_OPTIONS = "DENY"
-#: messages may list many users and devices, which is too much for a cookie
+#: messages can list many users and devices, which is too long for a cookie
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-#: request bodies of tasks are small; files are uploaded to storage directly
+#: bodies of requests are small, since files are uploaded to storage directly
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
-#: limit of any request body except that form; the rest is discarded
+#: limit of request bodies except that of the import form; the server discards the rest
 BODY_LIMIT_BYTES = 8 * 1024**2
 
-# -- webhooks: addresses of users' own ------------------------------------------------------------
+# -- webhooks -----------------------------------------------------------------------------------
 
-#: networks of the operator's own that webhooks may reach too: 10.1.0.0/16,fd00::/8
+#: private networks that webhooks may reach: 10.1.0.0/16,fd00::/8
 WEBHOOK_ALLOWED_NETWORKS = [
     ipaddress.ip_network(network) for network in env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
 ]
-#: certificates that such networks' receivers are signed with, beside those of the system
+#: CA certificates for receivers in these networks, in addition to those of the system
 WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
 
-# -- watching -----------------------------------------------------------------------------------
+# -- observability ------------------------------------------------------------------------------
 
-#: one or several, so that they can be changed one after the other; empty: no token opens /metrics
+#: tokens for /metrics, separated by spaces so that they can be rotated; empty disables token access
 METRICS_TOKENS = secret("METRICS_TOKEN", "").split()
-#: of what asks directly: 10.0.0.0/8,127.0.0.1/32; empty: no address alone opens /metrics
+#: peer addresses that need no token for /metrics: 10.0.0.0/8,127.0.0.1/32; empty for none
 METRICS_NETWORKS: list[str] = env.list("METRICS_NETWORKS", default=[])
-#: where processes that serve no pages (actors, sweep) show their metrics; 0: nowhere
+#: port of the metrics of processes without a web server (actors, sweep); 0 disables it
 METRICS_PORT = env.int("METRICS_PORT", default=0)
 METRICS_ADDRESS = env.str("METRICS_ADDRESS", default="127.0.0.1")
-#: after TERM `/readyz` says 503 for so long before the server ends
+#: after SIGTERM `/readyz` returns 503 for this long before the server exits
 DRAIN_S = env.float("DRAIN_S", default=0.0)
 #: whether spans are exported; OpenTelemetry's own variables configure the exporter
 TRACING = env.str("OTEL_SDK_DISABLED", default="").lower() != "true" and any(
     os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_")
 )
-#: `logfmt` for people, `json` for programs
+#: `logfmt` or `json`
 LOG_FORMAT = env.str("LOG_FORMAT", default="logfmt")
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 LOGGING_CONFIG = None

@@ -8,7 +8,7 @@ CONNECT_TIMEOUT_S = 5
 #: interval of pings by which a connection that only listens notices a failure
 ASKED_EVERY_S = 10
 AMQP = ("amqp", "amqps")
-#: of pika; whoever commits waits for the message to be taken, and the sweep would do without it
+#: settings of pika; the sender waits while a message is sent, and the sweep makes up for lost ones
 _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connection_timeout": "5"}
 
 

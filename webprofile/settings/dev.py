@@ -4,7 +4,7 @@ import os
 import secrets
 
 if not os.environ.keys() & {"SECRET_KEY", "SECRET_KEY_FILE"}:
-    # for commands in a new clone; a running site has its own key
+    # for management commands in a new clone; `make run` generates a key
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(50)
 
 from webprofile.settings.base import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""How long files are kept: RETENTION="dumps=30d failed=30d logs=180d", each kind optional."""
+"""Retention of files: RETENTION="dumps=30d failed=30d logs=180d", each kind optional."""
 
 import re
 
@@ -12,7 +12,10 @@ _RULE = re.compile(r"(\w+)=(\d{1,5})d")
 
 
 def rules_of(text: str) -> dict[str, int]:
-    """Days by kind; what is not named is kept for ever. Raises ImproperlyConfigured."""
+    """Parse RETENTION into days by kind; other kinds are kept for ever.
+
+    Raises ImproperlyConfigured.
+    """
     rules: dict[str, int] = {}
     for word in text.replace(",", " ").split():
         rule = _RULE.fullmatch(word)

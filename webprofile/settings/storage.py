@@ -1,4 +1,4 @@
-"""Object storage: where it is, who we are there, and how it keeps what it gets.
+"""Settings of object storage: endpoints, credentials, encryption.
 
 AWS: S3_ENDPOINT_URL empty, S3_ADDRESSING=virtual, and no keys where the machine has a role. MinIO:
 both endpoints, S3_ADDRESSING=path.
@@ -10,25 +10,25 @@ from webprofile.env import secret
 
 env = environ.Env()
 
-#: the server's own way to object storage, and the way that browsers and agents take; empty for
-#: AWS's own address of the region
+#: endpoints of object storage for the server, and for browsers and agents; empty for
+#: the AWS endpoint of the region
 S3_ENDPOINT_URL = env.str("S3_ENDPOINT_URL", default="http://127.0.0.1:9000").rstrip("/")
 S3_PUBLIC_ENDPOINT_URL = env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL).rstrip("/")
 S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
 S3_REGION = env.str("S3_REGION", default="us-east-1")
-#: both empty for what boto3 finds by itself, such as the role of a machine or of a pod
+#: both empty to use the credentials that boto3 finds, such as the role of a machine or pod
 S3_ACCESS_KEY_ID = secret("S3_ACCESS_KEY_ID", "")
 S3_SECRET_ACCESS_KEY = secret("S3_SECRET_ACCESS_KEY", "")
-#: where the bucket's name stands: path (http://host/bucket), virtual (http://bucket.host)
+#: addressing style of the bucket: path (http://host/bucket) or virtual (http://bucket.host)
 S3_ADDRESSING = env.str("S3_ADDRESSING", default="path")
-#: how objects are encrypted where they lie: AES256, aws:kms, or empty for the bucket's own way,
+#: server-side encryption: AES256, aws:kms, or empty for the default of the bucket,
 #: which must not be aws:kms
 S3_ENCRYPTION = env.str("S3_ENCRYPTION", default="")
-#: whether large files may come in parts: their MD5s are known only where ETags are MD5s
+#: allow multipart uploads, whose checksums can only be verified if ETags are MD5s
 S3_TAKES_PARTS = not S3_ENCRYPTION.startswith("aws:kms")
-#: with aws:kms: the key, empty for AWS's own
+#: key for aws:kms; empty for the key managed by AWS
 S3_KMS_KEY_ID = env.str("S3_KMS_KEY_ID", default="")
-#: a file of certificates to trust instead of the system's, for storage with one of one's own
+#: file of CA certificates that replace those of the system
 S3_CA_BUNDLE = env.str("S3_CA_BUNDLE", default="")
 
 

@@ -1,4 +1,4 @@
-"""Fast and self-contained: rows on disk in a throw-away file, no server needed for unit tests."""
+"""Settings of the tests: SQLite in a temporary file, no server needed for unit tests."""
 
 import os
 

@@ -5,7 +5,7 @@ import re
 
 
 def messages_in(page: str) -> list[str]:
-    """The texts of the messages of a page, in order."""
+    """Return the texts of the messages of a page in order."""
     _, _, rest = page.partition('<ul class="messagelist">')
     texts = re.findall(r"<li[^>]*>(.*?)</li>", rest.partition("</ul>")[0], re.DOTALL)
     return [html.unescape(text) for text in texts]

@@ -1,4 +1,4 @@
-"""TCP load balancer for several web processes: a connection goes to the first that accepts it."""
+"""TCP load balancer that passes each connection to the first port that accepts it."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 @contextlib.contextmanager
 def balancer(ports: Sequence[int]) -> Iterator[int]:
-    """Serve on a port of the loopback address, which it yields, until the block ends."""
+    """Serve on a free port of the loopback address until the block ends; yield the port."""
     loop = asyncio.new_event_loop()
     up: list[int] = []
     ready, stop = threading.Event(), asyncio.Event()
@@ -48,7 +48,7 @@ async def _pass_on(
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until either side ends; then both do."""
+    """Copy bytes until either side closes, then close the writer."""
     with contextlib.suppress(OSError):
         while data := await reader.read(1 << 16):
             writer.write(data)

@@ -1,4 +1,4 @@
-"""A site with the parts of production for tests, each a process that can be killed separately."""
+"""A site with the processes of production for tests, which can be killed one by one."""
 
 import contextlib
 import json
@@ -29,10 +29,10 @@ WORKER = device.WORKER
 
 
 class Cluster:
-    """PostgreSQL, Redis, storage, as many web processes as asked for, the dispatcher, actors
-    and the sweep.
+    """PostgreSQL, Redis, storage, the dispatcher and `webs` web processes.
 
-    `manage.py` and every part have `environment`; what a part writes lies in `folder`.
+    Tests start actors, sweep and agent themselves. `environment` is added to that of `manage.py`
+    and of every process. Logs are in `folder`.
     """
 
     def __init__(self, folder: Path, *, webs: int = 1, **environment: str) -> None:
@@ -40,7 +40,7 @@ class Cluster:
         self.layout = open_home(folder / "home")
         self.layout.make_folders()
         *self.ports, storage_port = free_ports(webs + 1)
-        # a socket's path must be short
+        # the path of a Unix socket has at most 107 bytes
         self._sockets = tempfile.TemporaryDirectory(prefix="mgw-")
         socket = Path(self._sockets.name) / "redis.sock"
         keys = load_keys(self.layout)
@@ -75,7 +75,7 @@ class Cluster:
         self._sockets.cleanup()
 
     def start(self, name: str, part: Part | None = None) -> None:
-        """Start a part, or one that was stopped, and wait until it answers."""
+        """Start a part, or restart one that was stopped, and wait until it is ready."""
         part = self._parts.setdefault(name, part or self._parts.get(name) or parts.sweep())
         with (self.folder / f"{name}.log").open("ab") as log:
             started = subprocess.Popen(
@@ -91,7 +91,7 @@ class Cluster:
         until(lambda: part.ready is None or part.ready(), what=f"{name} answers")
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
-        """End a part and what it started; one that does not listen is killed."""
+        """Stop a part and its child processes; after 12 s it is killed."""
         ended = self.processes.pop(name)
         _signal(ended.pid, how)
         try:
@@ -130,7 +130,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def person(self, web: int = 0) -> Iterator[Visitor]:
-        """The ordinary user, logged in at one of the web processes."""
+        """Log in as the ordinary user at one of the web processes."""
         account = {"email": PERSON, "password": self.made["demo"]["password"]}
         visitor = Visitor(self.address(web), account)
         try:
@@ -154,18 +154,18 @@ class Cluster:
 
 
 def ask(visitor: Visitor, **options: int) -> int:
-    """Ask for a run of a small model; returns the task's number."""
+    """Submit a task with a small model; return its id."""
     data = {"data": DATA / "inputs" / "tiny" / "data.npy"}
     return send(visitor, DATA / "models" / "tiny.mge", data, **options)
 
 
 def mortal(command: list[str]) -> list[str]:
-    """The same command, which the kernel ends when the tests are killed."""
+    """Wrap a command so that the kernel kills it when the test process dies."""
     return [sys.executable, "-I", "-S", process.__file__, str(os.getpid()), *command]
 
 
 def fresh_database() -> str:
-    """The address of a new, empty database on the server of this run of the tests."""
+    """Create an empty database on the server of this test run; return its URL."""
     address = os.environ["DATABASE_URL"]
     name = f"cluster_{uuid.uuid4().hex}"
     with psycopg.connect(address, autocommit=True) as admin:
@@ -174,7 +174,7 @@ def fresh_database() -> str:
 
 
 def until(condition: Callable[[], object], *, what: str, within_s: float = READY_WITHIN_S) -> None:
-    """Wait for what will come to be."""
+    """Wait until `condition` is true. Raises AssertionError after `within_s`."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
@@ -185,9 +185,9 @@ def until(condition: Callable[[], object], *, what: str, within_s: float = READY
 
 
 def write_replayer(folder: Path, profile: Path) -> Path:
-    """A load_and_run that takes 5 ms for an iteration and leaves this profile."""
+    """Write a fake load_and_run that takes 5 ms per iteration and copies this profile."""
     path = folder / "load_and_run"
-    # beside the program, since a sandbox hides homes, where the test data may be
+    # next to the program, because the sandbox hides home folders, which may hold the test data
     kept = shutil.copyfile(profile, folder / "replayed.json")
     path.write_text(_REPLAYER.format(python=sys.executable, profile=kept))
     path.chmod(0o755)

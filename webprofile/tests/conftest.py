@@ -1,4 +1,4 @@
-"""Fixture of the site that end-to-end and browser tests share."""
+"""Fixtures that start sites for end-to-end, browser and permission tests."""
 
 import uuid
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ from webprofile.tests.site import Site, running_site
 
 @pytest.fixture(scope="session")
 def megengine_python() -> str:
-    """An interpreter with MegEngine."""
+    """Path of a Python interpreter with MegEngine."""
     return find_megengine_python()
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, megengine_python: str) -> Iterator[Site]:
-    """The embedded site with a device that is online; it logs all that it can."""
+    """The embedded site with an online device, at log level DEBUG."""
     with running_site(tmp_path_factory.mktemp("site"), LOG_LEVEL="DEBUG") as running:
         with running.login() as visitor:
-            visitor.device()  # online
+            visitor.device()  # waits until it is online
         yield running
 
 
@@ -40,9 +40,9 @@ def visitor(site: Site) -> Iterator[Visitor]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Production's parts with two web processes; the device prefers the first.
+    """The processes of production with two web processes. The device prefers the first one.
 
-    It beats so seldom, and no sweep looks, that whatever is heard was carried by a wake-up.
+    Heartbeats are rare and no sweep runs, so every reaction is caused by a wake-up message.
     """
     folder = tmp_path_factory.mktemp("cluster")
     replayer = write_replayer(folder, DATA / "profiles" / "tiny.json")
@@ -57,7 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
-    """The people and their things, in a storage of their own."""
+    """Users and agents with their tasks, results and devices, in a bucket of their own."""
     folder = tmp_path_factory.mktemp("agent")
     changed = {
         "S3_ENDPOINT_URL": object_storage,

@@ -11,12 +11,12 @@ from rest_framework.test import APIClient
 
 ROOT = "/api/v1/"
 PROBLEM = "application/problem+json"
-#: not of single operations: the method is none, or there is no such address
+#: responses to paths and methods that the schema does not have
 _OF_NO_OPERATION = (404, 405)
 
 
 class DocumentedClient(APIClient):
-    """Fails at an answer whose status, media type or code its operation does not name."""
+    """Client that asserts that the schema has the status, media type and code of each response."""
 
     def request(self, **kwargs: Any) -> Any:
         answer = super().request(**kwargs)
@@ -27,14 +27,14 @@ class DocumentedClient(APIClient):
 
 
 def caller(user: Any) -> DocumentedClient:
-    """Somebody who is logged in."""
+    """Return a client that is logged in as this user."""
     client = DocumentedClient()
     client.force_login(user)
     return client
 
 
 def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """The problem, which must be this one."""
+    """Assert that a response is this error; return its body."""
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
     return dict(answer.json())
 
@@ -60,7 +60,7 @@ def check_answer(method: str, path: str, answer: Any) -> None:
 
 
 def operation_of(method: str, path: str) -> Any:
-    """What the schema says of the operation; None if there is none."""
+    """Return the operation of the schema, or None."""
     route = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", f"/{resolve(path).route}")
     return schema()["paths"].get(route, {}).get(method)
 

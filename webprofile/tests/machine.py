@@ -1,7 +1,7 @@
-"""What the tests need of a machine beyond the packages that pip and npm bring.
+"""System packages that some tests need in addition to those of pip and npm.
 
-`python3 webprofile/tests/machine.py` prints the Debian packages that are missing, one per line.
-It runs under any Python 3.11 or newer without further packages: `.ci/run` installs what it prints.
+`python3 webprofile/tests/machine.py` prints the missing Debian packages, one per line; `.ci/run`
+installs them. It needs Python 3.11 or newer and no other packages.
 """
 
 import glob
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Part:
-    """`tests` completes "tests ..."; `is_there` tells whether it is installed."""
+    """`tests` completes the phrase "tests ..."; `is_there` checks whether it is installed."""
 
     tests: str
     packages: tuple[str, ...]
@@ -27,7 +27,7 @@ def _programs(*names: str) -> Callable[[], bool]:
 
 
 def find_chromium() -> str | None:
-    """The browser's program; distributions disagree about its name."""
+    """Return the path of Chromium, whose program name differs between distributions."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
 
@@ -37,16 +37,16 @@ def _has_chromium() -> bool:
 
 
 def _has_fonts() -> bool:
-    """Without fonts Chromium draws empty boxes; pages are in Chinese too."""
+    """Whether Latin and Chinese fonts are installed, without which Chromium draws boxes."""
     if not shutil.which("fc-list"):
         return False
     listed = subprocess.run(["fc-list"], capture_output=True, text=True, check=False).stdout
     return "Noto Sans CJK" in listed and "DejaVu" in listed
 
 
-#: the wrapper on PATH insists on its own user, this program runs as whoever starts it
+#: the wrapper on PATH switches to the user rabbitmq, this program runs as the current user
 RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-#: the library alone is used
+#: only the library is used, not the program
 FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 PARTS = {
@@ -61,17 +61,17 @@ PARTS = {
     # steps the clock of an agent
     "libfaketime": Part("of faults", ("libfaketime",), lambda: bool(glob.glob(FAKETIME))),
 }
-#: no package of a distribution, and no part that CI installs with one
+#: not in PARTS, because no Debian package has it
 MEGENGINE = "megengine"
 
 
 def missing() -> list[str]:
-    """Names of the parts that are not installed."""
+    """Return the names of the parts that are not installed."""
     return [name for name, part in PARTS.items() if not part.is_there()]
 
 
 def packages_of(names: Iterable[str]) -> list[str]:
-    """The packages that bring these parts, each once."""
+    """Return the packages of these parts without duplicates."""
     return list(dict.fromkeys(package for name in names for package in PARTS[name].packages))
 
 

@@ -1,7 +1,7 @@
-"""A plugin of pytest: tests skip where a part of the machine is missing, and the end says which.
+"""Pytest plugin that skips tests whose system packages are missing, and lists these at the end.
 
 A test or fixture calls `need("chromium")`. In CI (the environment variable `CI` is set) the test
-fails instead: there nothing is skipped for want of a part.
+fails instead of being skipped.
 """
 
 import os
@@ -19,21 +19,21 @@ _HOW_TO_GET_MEGENGINE = "install Python 3.10 (`.venv/bin/uv python install 3.10`
 
 
 def need(*names: str) -> None:
-    """Skip the running test unless these `PARTS` are installed; in CI let it fail."""
+    """Skip the running test unless these `PARTS` are installed. In CI it fails."""
     for name in names:
         if not PARTS[name].is_there():
             lacks(name, install_command(PARTS[name].packages))
 
 
 def lacks(name: str, remedy: str) -> NoReturn:
-    """Skip the running test for want of a part; in CI let it fail with what is to be done."""
+    """Skip the running test because a part is missing. In CI it fails with the remedy."""
     if os.environ.get("CI"):
         pytest.fail(f"{_MISSING}{name}: {remedy}", pytrace=False)
     pytest.skip(f"{_MISSING}{name}")
 
 
 def lacks_megengine() -> NoReturn:
-    """As `lacks`, of the interpreter with MegEngine."""
+    """Skip the running test because no interpreter has MegEngine. In CI it fails."""
     lacks(MEGENGINE, _HOW_TO_GET_MEGENGINE)
 
 
@@ -41,13 +41,13 @@ def lacks_megengine() -> NoReturn:
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str] | None:
-    """Count these apart from tests skipped for other reasons, which are listed one by one."""
+    """Report these tests as "not run", apart from tests skipped for other reasons."""
     return (_NOT_RUN, "s", "NOT RUN") if _missing_part(report) else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Say it after everything else: the end of the output is what is read."""
+    """Print the summary after everything else, where it is noticed."""
     result = yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
@@ -58,16 +58,16 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def _missing_part(report: pytest.CollectReport | pytest.TestReport) -> str:
-    """The part for want of which the test was skipped; empty if it was not."""
+    """Return the missing part because of which a test was skipped, or ""."""
     reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
     return str(reason).partition(_MISSING)[2]
 
 
 def summary(skipped: Counter[str]) -> list[str]:
-    """Up to three lines: which tests did not run, and the commands that bring what they need."""
+    """Return up to three lines: which tests did not run, and how to install what they need."""
     if not skipped:
         return []
-    # tests of one kind may lack one of several parts
+    # tests of one kind may be skipped for different parts
     kinds: Counter[str] = Counter()
     for name, number in skipped.items():
         kinds["of MegEngine" if name == MEGENGINE else PARTS[name].tests] += number
@@ -82,7 +82,7 @@ def summary(skipped: Counter[str]) -> list[str]:
 
 
 def _command(parts: list[str]) -> str:
-    # a test stops at the first part that it lacks: name the others of the same kind too
+    # a test skips at the first missing part, so also list the other missing parts of its kind
     kinds = {PARTS[name].tests for name in parts}
     also = [name for name, part in PARTS.items() if part.tests in kinds and not part.is_there()]
     return install_command(packages_of(also or parts))

@@ -36,7 +36,7 @@ ordinary user, also if it belongs to an administrator, unless it has the scope `
 
 @dataclass(frozen=True)
 class Row:
-    """Names of routes, perhaps after a method (`POST tasks:list`), and the answers by person."""
+    """Names of routes, some with a method (`POST tasks:list`), and the answers by person."""
 
     about: str
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`people` and `words`: what each name and each answer means."""
+    """`people` and `words`: meaning of each person and of each answer."""
 
     people: dict[str, str]
     words: dict[str, str]

@@ -1,7 +1,7 @@
-"""Questions that name a thing outside of the path: in a query, a form, or JSON.
+"""Requests that name a thing outside of the path: in the query, in a form, or in JSON.
 
-`$value` is what is named, and `$task`, `$waiting`, `$profile`, `$public` (a device) are the
-asker's own.
+`$value` is the thing. `$task`, `$waiting`, `$profile` and `$public` (a device) belong to the user
+who sends the request.
 """
 
 import json
@@ -19,7 +19,7 @@ _GRANTED, _OWNER, _ADMINISTRATOR = "granted user", "owner", "administrator"
 
 @dataclass(frozen=True)
 class Question:
-    """`thing` is one of `things`; who `sees` it is answered otherwise than about nothing."""
+    """A request about a thing of `things`. Only the person `sees` may see that thing."""
 
     thing: str
     sees: str
@@ -31,7 +31,7 @@ class Question:
         return f"{self.address} {self.body}".strip()
 
     def request(self, world: World, person: str, value: Any) -> tuple[str, str, Any]:
-        """Method, address and body."""
+        """Return method, address and body."""
         names = {name: str(key) for name, key in world.own[person].items()}
         names["value"] = str(value)
         address = Template(self.address).substitute(names)
@@ -42,7 +42,7 @@ class Question:
 
 
 def things(world: World) -> dict[str, Any]:
-    """What the other user may not see."""
+    """Return the things that the other user may not see."""
     values = world.values
     return {
         "device": DEVICE,
@@ -71,7 +71,7 @@ def _api_task(**more: Any) -> str:
 
 
 def _with_number(text: str) -> str:
-    """Numbers are no text in JSON."""
+    """Remove the quotes around placeholders that stand for numbers."""
     return text.replace('"#$value"', "$value").replace('"#$public"', "$public")
 
 
@@ -81,7 +81,7 @@ _IN = {"pool": "$value"}
 _SOURCE = [{"kind": "model", "from_file": _NUMBER}]
 
 QUESTIONS = [
-    # lists that are narrowed
+    # filters of lists
     Question("device", _OWNER, "/tasks/?device=$value"),
     Question("device", _OWNER, "/tasks/rows/?device=$value"),
     Question("task", _OWNER, "/tasks/rows/?q=%23$value"),
@@ -102,13 +102,13 @@ QUESTIONS = [
     Question("device", _OWNER, "/profiles/compare/?p=$profile&find=$value"),
     Question("device", _GRANTED, "/api/v1/workers/?name=$value"),
     Question("pool", _GRANTED, "/api/v1/workers/?pool=$value"),
-    # the form and what it asks
+    # the form and its requests
     Question("device's id", _GRANTED, "/tasks/new/?worker=$value"),
     Question("task", _OWNER, "/tasks/new/?from=$value"),
     Question("device's id", _GRANTED, "/tasks/outlook/?worker=$value&runtime=1.13.0"),
     Question("device", _GRANTED, "/tasks/outlook/?any=1&labels=at%3D$value"),
     Question("pool", _GRANTED, "/tasks/outlook/?any=1&pool=$value"),
-    # tasks that are asked for
+    # new tasks
     Question("device's id", _GRANTED, "/api/v1/tasks/", _api_task(worker=_NUMBER)),
     Question("device", _GRANTED, "/api/v1/tasks/", _api_task(worker="$value")),
     Question("device", _GRANTED, "/api/v1/tasks/", _api_task(target=_AT)),
@@ -122,11 +122,11 @@ QUESTIONS = [
     Question("device's id", _GRANTED, "/tasks/$waiting/move/", "worker=$value", is_json=False),
     Question("device's id", _GRANTED, "/api/v1/tasks/$waiting/move/", '{"worker": $value}'),
     Question("device", _GRANTED, "/api/v1/tasks/$waiting/move/", '{"worker": "$value"}'),
-    # several at once
+    # bulk actions
     Question("task", _OWNER, "/api/v1/tasks/cancel/", '{"tasks": [$value]}'),
     Question("task", _OWNER, "/api/v1/tasks/submit/", '{"tasks": [$value]}'),
     Question("task", _OWNER, "/tasks/act/", "act=delete&task=$value", is_json=False),
-    # beside one's own
+    # together with a thing of one's own
     Question("file", _OWNER, "/tasks/$task/files/$value/"),
     Question("file", _OWNER, "/api/v1/tasks/$task/files/$value/"),
     Question("second task", _OWNER, "/tasks/$task/compare-io/$value/"),

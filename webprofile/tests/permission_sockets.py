@@ -1,7 +1,7 @@
-"""Sockets as the seven people open them.
+"""Open WebSockets as each person of the permission table.
 
-The coroutines run beside the test's thread, and what they ask of the database runs in it: so they
-see rows that no other connection may see yet.
+`async_to_sync` runs the database queries of the consumers in the thread of the test, so that they
+see its uncommitted rows.
 """
 
 from collections.abc import Sequence
@@ -35,15 +35,17 @@ FOLLOW = '{"after": 0, "log_after": 0}'
 PATIENCE_S = 20
 
 
-def heard(
+def exchange(
     world: World, person: str, address: str, *, origin: str = SITE, says: Sequence[str] = ()
 ) -> list[Any]:
-    """What a socket answers to its opening and to what is said then: texts, or the code with which
-    it closed. Frames on lines of one text get one answer.
+    """Open a WebSocket, send frames and return its answers: texts, or the close code at the end.
+
+    says: each text is sent after the answer to the previous one; its lines are separate frames
+        that get one answer together
     """
     credentials = world.credentials[person]
     headers = [(b"host", b"testserver")]
-    # who asks for an agent's socket is a program: pages are refused before anything is looked at
+    # agents send no Origin header; with one the socket is refused before the token is checked
     if origin and address != AGENTS:
         headers.append((b"origin", origin.encode()))
     if credentials.session:
@@ -57,7 +59,7 @@ def heard(
 
 
 def reports(attempt: Any) -> list[str]:
-    """All that an agent can say of an attempt, for `heard`."""
+    """Return all messages of an agent about an attempt, for `says` of `exchange`."""
     files = (FileOffer(name="profile.json", size_bytes=1, md5=MD5),)
     silent = [
         AttemptStarted(attempt=attempt, at=0, command="anothers"),
@@ -75,7 +77,7 @@ def reports(attempt: Any) -> list[str]:
 
 
 def word_of(answers: list[Any], address: str) -> str:
-    """The word of the table for what was heard first."""
+    """Return the word of the permission table for the first answer."""
     known = {4401: "401" if address == AGENTS else "login", 4404: "404"}
     first = answers[0]
     return known.get(first, f"closed with {first}") if isinstance(first, int) else "ok"

@@ -14,7 +14,7 @@ from webprofile.routing import websocket
 from webprofile.tests.permission_page import Row
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-#: numbers and names of nothing
+#: ids and names that do not exist
 ABSENT = {int: 987654321, str: "no-such-thing"}
 #: `<int:task_id>`, or a named group of a regular expression
 _PART = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()\[\]]|\[[^]]*\])+\)")
@@ -22,9 +22,10 @@ _PART = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()\[\]]|\[[^]]*\])+\)")
 
 @dataclass(frozen=True)
 class Route:
-    """`name` as the resolver knows it, the pattern itself if it has none.
+    """A URL route or WebSocket route.
 
-    is_page: no resource of the API, which has methods of its own
+    name: its name with namespaces, or the pattern if it has no name
+    is_page: not a resource of the API
     """
 
     name: str
@@ -36,7 +37,7 @@ class Route:
         return self.name
 
     def address(self, values: dict[str, Any], absent: AbstractSet[str] = frozenset()) -> str:
-        """With a value for each part; for those in `absent`, with that of nothing."""
+        """Return the path with a value for each parameter; those in `absent` do not exist."""
 
         def filled(part: "re.Match[str]") -> str:
             name = part[1] or part[2]
@@ -47,17 +48,17 @@ class Route:
 
     @property
     def parts(self) -> list[str]:
-        """What is to be filled in, the thing itself first."""
+        """Return the names of the parameters in order."""
         return [part[1] or part[2] for part in _PART.finditer(self.pattern)]
 
 
 def row_of(route: Route, method: str, table: list[Row]) -> Row | None:
-    """The first row that names the route."""
+    """Return the first row that names the route, or None."""
     return next((r for r in table if any(_names(n, route, method) for n in r.names)), None)
 
 
 def unused(table: list[Row], routes: list[Route]) -> list[str]:
-    """Names in the table for which no route is left."""
+    """Return the names in the table that are the first match of no route."""
     used = {
         next((n for row in table for n in row.names if _names(n, route, method)), "")
         for route in routes
@@ -67,7 +68,7 @@ def unused(table: list[Row], routes: list[Route]) -> list[str]:
 
 
 def web_routes() -> list[Route]:
-    """All that the resolver knows."""
+    """Return all URL routes of the site."""
     return list(dict.fromkeys(_walk(get_resolver(), "/", ())))
 
 
@@ -103,7 +104,7 @@ def _walk(resolver: Any, prefix: str, spaces: tuple[str, ...]) -> Iterator[Route
 
 
 def _methods_of(view: Any) -> tuple[str, ...]:
-    """Of a resource those that it has; no page sees any but these two, and HEAD."""
+    """Return the methods of a view. Pages only get GET and POST (and HEAD)."""
     if actions := getattr(view, "actions", None):  # a view set
         return tuple(method for method in METHODS if method.lower() in actions)
     made = getattr(view, "cls", None)
@@ -122,7 +123,7 @@ def _sockets(router: Any) -> Iterator[str]:
 
 
 def _inside(wrapped: Any, *marks: str) -> Any:
-    """What middlewares wrap: the first that has one of these attributes."""
+    """Unwrap middlewares until an application has one of these attributes."""
     while not any(hasattr(wrapped, mark) for mark in marks):
         wrapped = getattr(wrapped, "application", None) or wrapped.inner
     return wrapped

@@ -1,8 +1,10 @@
-"""A plugin of pytest: `TEST_DATABASE=postgres` runs the tests of the database on PostgreSQL.
+"""Pytest plugin: `TEST_DATABASE=postgres` runs the database tests on PostgreSQL.
 
-One server for a run, in a temporary folder; a database for each of its processes. These tests run:
-those marked `database`; those that commit, whose locks and races SQLite does not have, unless a
-browser or client talks to a live server; and those marked `production`, which run nowhere else.
+A test run has one server in a temporary folder, with a database for each xdist worker. It selects
+
+- tests marked `database`,
+- tests that commit, because SQLite has other locks and races, unless they use `live_server`,
+- tests marked `production`, which run nowhere else.
 """
 
 import contextlib
@@ -20,7 +22,7 @@ def is_chosen() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Start the server before anything reads the settings; further processes get its address."""
+    """Start the server before the settings are read; xdist workers inherit its URL."""
     if is_chosen() and "PYTEST_XDIST_WORKER" not in os.environ:
         stack = contextlib.ExitStack()
         os.environ["DATABASE_URL"] = stack.enter_context(_server())
@@ -40,7 +42,7 @@ def _server() -> Iterator[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # the whole server goes at the end: a thread of a test that still holds a connection is no error
+    # the server is removed at the end, so open connections must not fail the removal of a database
     if is_chosen():
         config.option.reuse_db = True
 

@@ -16,7 +16,7 @@ from webprofile.tests.needs import need
 
 
 class Rabbit:
-    """A server that can be killed and started again over the same folder."""
+    """A RabbitMQ server that can be killed and restarted with the same data."""
 
     def __init__(self, folder: Path) -> None:
         need("rabbitmq")
@@ -46,7 +46,7 @@ class Rabbit:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
 
     def __enter__(self) -> "Rabbit":
-        # RabbitMQ would start one that outlives it
+        # started here, because RabbitMQ would start one that outlives it
         self._start([shutil.which("epmd") or "epmd", "-port", str(self._epmd_port)])
         self.start()
         return self
@@ -56,12 +56,12 @@ class Rabbit:
             self.kill()
 
     def start(self) -> None:
-        """Come back when it takes connections."""
+        """Start the server and wait until it accepts connections."""
         self._start([self._program])
         until(self._answers, what="RabbitMQ answers")
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """Kill the server with SIGKILL, as a power failure does."""
         process = self._running.pop()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ _ID = b"a key of alice's"
 
 
 def security_key() -> dict[str, Any]:
-    """What a browser sends of a new key that nobody vouches for."""
+    """Return what a browser sends to register a key without attestation."""
     public = ES256.from_cryptography_key(ec.generate_private_key(ec.SECP256R1()).public_key())
     known = AttestedCredentialData.create(Aaguid.NONE, _ID, public)
     flags = AuthenticatorData.FLAG.UP | AuthenticatorData.FLAG.AT

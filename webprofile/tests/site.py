@@ -28,10 +28,10 @@ class Site:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            # what pytest set for itself
+            # set by pytest for itself
             if name not in {"DJANGO_SETTINGS_MODULE", "SECRET_KEY", "S3_ACCESS_KEY_ID"}
         }
-        # not the usual one: tests beside this one may start a site at the same moment
+        # not the default port, since other test processes also start sites
         port = str(free_ports(1)[0])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "webprofile.operations.devserver", "run", "--port", port],
@@ -46,7 +46,10 @@ class Site:
         self.address = self._wait_for(r"The site is at (\S+)")
 
     def manage(self, *arguments: str) -> str:
-        """A `manage.py` command with the site's settings, which must end well; what it prints."""
+        """Run a `manage.py` command with the settings of the site; return its output.
+
+        Raises AssertionError if it fails.
+        """
         done = subprocess.run(
             [sys.executable, "-m", "webprofile.operations.devserver", "manage", *arguments],
             cwd=ROOT,
@@ -59,7 +62,7 @@ class Site:
 
     @contextlib.contextmanager
     def login(self) -> Iterator[Visitor]:
-        """A visitor logged in as the ordinary user that the first start made."""
+        """Log in as the ordinary user that the first start creates."""
         visitor = Visitor(self.address, self.account)
         try:
             yield visitor
@@ -82,7 +85,7 @@ class Site:
         return "".join(self.lines)
 
     def stop(self) -> int:
-        """Ctrl-C."""
+        """Stop the site with SIGINT; return its exit code."""
         self.process.send_signal(signal.SIGINT)
         code = self.process.wait(60)
         self._reader.join(10)

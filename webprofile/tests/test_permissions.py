@@ -174,9 +174,9 @@ def test_the_table_knows_the_people_who_ask_and_explains_every_answer():
     assert {word for row in TABLE for word in row.cells.values()} == set(READ.words)
 
 
-def heard(world, *args, **more):
+def exchange(world, *args, **more):
     with rolled_back():
-        return sockets.heard(world, *args, **more)
+        return sockets.exchange(world, *args, **more)
 
 
 @pytest.mark.parametrize("route", SOCKETS, ids=str)
@@ -185,20 +185,20 @@ def test_a_socket_answers_each_person_as_the_table_says(world, route):
     assert row, f"{route} is in no row of the table"
     address = address_of(world, route)
     for person in PEOPLE:
-        answers = heard(world, person, address)
+        answers = exchange(world, person, address)
         word = sockets.word_of(answers, address)
         assert (person, word) == (person, row.cells[person])
         leaks = [secret for secret in secrets_for(person, route.name) if secret in str(answers)]
         assert (person, leaks) == (person, [])
         for _, nothing in of_nothing(world, route) if word in SHUT else ():
-            assert answers == heard(world, person, nothing)
+            assert answers == exchange(world, person, nothing)
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver.evil.example", ""])
 @pytest.mark.parametrize("route", SOCKETS_OF_BROWSERS, ids=str)
 def test_another_sites_page_gets_no_socket_of_anybody(world, route, origin):
     address = address_of(world, route)
-    closed = [heard(world, person, address, origin=origin) for person in PEOPLE]
+    closed = [exchange(world, person, address, origin=origin) for person in PEOPLE]
     assert closed == [[1000]] * len(PEOPLE)
 
 
@@ -210,7 +210,7 @@ def test_reports_of_anothers_attempt_are_answered_as_of_none_and_change_nothing(
     def after(person, attempt):
         """What is answered, and the rows then."""
         with rolled_back():
-            answers = sockets.heard(world, person, sockets.AGENTS, says=sockets.reports(attempt))
+            answers = sockets.exchange(world, person, sockets.AGENTS, says=sockets.reports(attempt))
             beat = {"sent_at": 0, "running": [str(attempt)]}
             status = world.ask(person, "POST", "/api/agent/heartbeat/", beat).status_code
             reply = status, [answer.replace(str(attempt), "#") for answer in answers[1:]]
