@@ -1,4 +1,4 @@
-"""Sockets as browsers open them."""
+"""Open WebSockets as browsers do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Objects and users of the permission tests: one object of each kind, and seven users."""
+"""Data of the permission tests: one object of each kind, and seven people."""
 
 import json
 from collections.abc import Iterator
@@ -52,19 +52,19 @@ PEOPLE = (
     "agent",
     "other agent",
 )
-#: stands in the names of all that the owner has
+#: part of the names of all things that the owner has
 SECRET = "alicesecret"
-#: the private device on which the owner's tasks ran, and another private one
+#: names of the private device that ran the owner's tasks, and of another private device
 DEVICE = "hiddenbox"
 DISTANT = "distantbox"
-#: known to administrators alone
+#: host name, which only administrators see
 HOST = "hiddenhost"
 EVERYTHING = frozenset(
     {SECRET, DEVICE, DISTANT, HOST, "alice@", "bob@", "gina@", "root@"},
 )
-#: the routes of what the Profiler left, of which another profile has none
+#: routes of traces and of memory over time, which need a profile made from them
 _OF_STEPS = ("profiles:trace*.profile_id", "profiles:memory-flow*.profile_id")
-#: that of a memory plan's picture, the same
+#: route of the picture of a memory plan, which needs a profile made from one
 _PLANS = "api:profile-picture-static-memory.profile_id"
 _KNOWN = {
     "anonymous": set[str](),
@@ -75,14 +75,14 @@ _KNOWN = {
     "agent": {DEVICE, HOST},
     "other agent": {DISTANT},
 }
-#: where an owner reads on which device his task ran, though he may use it no more
+#: prefixes of routes that name the device of the user's own task, even if it is now private
 OWN_WORK = (
     "tasks:", "profiles:", "api:task", "api:profile", "api:opened", "api:compare", "/ws/tasks/",
 )  # fmt: skip
 
 
 def secrets_for(person: str, route: str) -> set[str]:
-    """What no answer of this route to this person may hold."""
+    """Return the texts that no response of this route to this person may contain."""
     known = set(_KNOWN[person])
     if person == "owner" and route.startswith(OWN_WORK):
         known.add(DEVICE)
@@ -91,14 +91,14 @@ def secrets_for(person: str, route: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Credentials:
-    """`session` is a cookie's value, `token` that of an agent or a script."""
+    """Session cookie of a browser, or token of an agent or a script; empty for none."""
 
     session: str = ""
     token: str = ""
 
 
 class World:
-    """The people, and what stands in the addresses of their things."""
+    """The people with their credentials, and the URL parameters of their things."""
 
     def __init__(self, folder: Path) -> None:
         alice, bob, gina = make_user("alice"), make_user("bob"), make_user("gina")
@@ -111,7 +111,7 @@ class World:
         Grant.objects.create(worker=box, user=gina)
         profile, other = (_make_result(alice) for _ in range(2))
         self.live = make_attempt(make_waiting_task(alice, box))
-        granted.delete()  # its tasks stay alice's; the device does not
+        granted.delete()  # alice keeps her tasks, but has no access to the device any more
         _, other_token = redeem_code(issue_code(make_worker(DISTANT, is_public=False)))
         public = make_worker("commonbox")
         bobs = _make_result(bob)
@@ -124,7 +124,7 @@ class World:
             "administrator": Credentials(session=_session_of(root)),
             "agent": Credentials(token=token),
             "other agent": Credentials(token=other_token),
-            # none of the seven: a script of an administrator that may read as a user does
+            # not one of PEOPLE: a script of an administrator with a read token
             "script": Credentials(
                 token=issue_token(root, name="reads", scopes=["read"], days=1)[1]
             ),
@@ -132,14 +132,14 @@ class World:
         self._clients = {person: Client() for person in self.credentials}
         self._strict = Client(enforce_csrf_checks=True)
         self.values = _values(alice, box, profile, other) | {"agent-file.name": _release(folder)}
-        #: what each has, for questions about something else
+        #: ids of the things of each person, for requests that combine them with another thing
         self.own = {
             "owner": _own(profile, None, public),
             "other user": _own(bobs, make_waiting_task(bob, public), public),
             "granted user": _own(None, make_waiting_task(gina, public), public),
             "administrator": _own(None, None, public),
         }
-        #: as `values`, of the results of the other user
+        #: like `values`, with the results of the other user
         self.others = self.values | {
             "task_id": self.own["other user"]["task"],
             "other_id": self.own["other user"]["task"],
@@ -148,17 +148,18 @@ class World:
             **dict.fromkeys(_OF_STEPS, _make_step(bob).pk),
             _PLANS: _make_plan(bob).pk,
         }
-        #: the part of an address after the question mark, by route
+        #: query string by route
         self.queries = _queries(profile, other)
-        #: forms without which a route says nothing
+        #: form by route, for routes that need one
         self.forms = {"tasks:act": f"act=delete&task={profile.attempt.task_id}"}
 
     def ask(
         self, person: str, method: str, address: str, body: Any = None, *, strict: bool = False
     ) -> HttpResponse:
-        """The answer; whatever it changed is changed back.
+        """Send a request as a person, roll back its changes and return the response.
 
-        body: text is a form, anything else JSON; strict: without the page's CSRF token
+        body: text is sent as a form, anything else as JSON
+        strict: check CSRF, without sending the token of the page
         """
         credentials = self.credentials[person]
         client = self._strict if strict else self._clients[person]
@@ -175,7 +176,7 @@ class World:
 
 @contextmanager
 def rolled_back() -> Iterator[None]:
-    """Nothing of what happens inside stays in the database."""
+    """Roll back all changes of the database that the block makes."""
     with _one_connection(), transaction.atomic():
         yield
         transaction.set_rollback(True)
@@ -183,9 +184,9 @@ def rolled_back() -> Iterator[None]:
 
 @contextmanager
 def _one_connection() -> Iterator[None]:
-    """Requests and sockets must not close the connection whose transaction is rolled back.
+    """Keep requests and WebSockets from closing the connection, which holds the transaction.
 
-    SQLite in memory never closes; Django's own test client sees to it in the same way.
+    Django's test client disconnects the same signals.
     """
     signals = (request_started, request_finished)
     for signal in signals:
@@ -199,7 +200,7 @@ def _one_connection() -> Iterator[None]:
 
 
 def _make_result(owner: Any) -> Profile:
-    """A succeeded task with a model, data and a dump in storage."""
+    """Create a succeeded task with a model, data and a dump in storage."""
     profile = make_result(good_profile("tiny"), owner=owner)
     attempt = profile.attempt
     assert attempt is not None
@@ -219,7 +220,7 @@ def _make_result(owner: Any) -> Profile:
 
 
 def _make_step(owner: Any) -> Profile:
-    """A profile of what the Profiler left; only such have a timeline, and memory over time."""
+    """Create a profile from a trace and memory over time, which has these two views."""
     step = around(span(HOST_THREAD, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
     name = SECRET if owner.email.startswith("alice@") else "step"
     flow = to_flow(tensor(name, at=4096, size=4, begin=1, end=9))
@@ -227,14 +228,14 @@ def _make_step(owner: Any) -> Profile:
 
 
 def _make_plan(owner: Any) -> Profile:
-    """A profile of a memory plan alone; only such has a picture of it."""
+    """Create a profile from a memory plan, which has a picture of it."""
     made = plan(2, chunk(0, (0, 2), (0, 64)))
     name = SECRET if owner.email.startswith("alice@") else "plan"
     return make_opened(owner, to_bytes(made), name=name).profile
 
 
 def _session_of(user: Any) -> str:
-    """Of somebody who gave the password once more just now."""
+    """Log in, reauthenticate with the password, and return the session key."""
     client = Client()
     client.force_login(user)
     client.post(reverse("account_reauthenticate"), {"password": "correct horse battery"})
@@ -246,7 +247,7 @@ def _session_of(user: Any) -> str:
 
 
 def _release(folder: Path) -> str:
-    """An agent to download, as `python -m agent.install` leaves it; returns a file's name."""
+    """Write the files that `python -m agent.install` makes; return the name of the agent."""
     name = "agent-0.1.0+1a2b3c4d-linux-x86_64-cp311.pyz"
     (folder / name).write_bytes(b"agent")
     manifest = {
@@ -279,7 +280,7 @@ def _queries(profile: Profile, other: Profile) -> dict[str, str]:
     }
 
 
-#: parts of addresses that name nothing of the world
+#: URL parameters that name no object
 _FIXED: dict[str, Any] = {
     "number": 1,
     "row": 0,
@@ -301,7 +302,10 @@ _FIXED: dict[str, Any] = {
 
 
 def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[str, Any]:
-    """What stands for each part of an address, or for that of routes whose names match."""
+    """Return the value of each URL parameter.
+
+    A key ROUTE.PARAMETER sets it for routes that match the pattern ROUTE.
+    """
     assert profile.attempt is not None
     assert other.attempt is not None
     task = profile.attempt.task
@@ -329,7 +333,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "session_id": session.pk,
         "pool": pool.name,
         "content_type_id": ContentType.objects.get_for_model(alice).pk,
-        # in the routes of these names alone
+        # only in routes with these names
         "workers:*.name": box.name,
         "api:worker*.name": box.name,
         "admin:view_on_site.object_id": alice.pk,

@@ -1,4 +1,4 @@
-"""The real client as a process against the real site, with a proxy between them that may fail."""
+"""Fixtures that run the client as a process against a live server, with a proxy between them."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ SECONDS = 60
 
 @dataclass
 class Client:
-    """A machine with the client: its folder, its configuration, its environment."""
+    """Runs the client in a folder with its own configuration and environment."""
 
     home: Path
     environment: dict[str, str]
@@ -41,7 +41,7 @@ class Client:
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
-            # tests that run in the background ignore it, and so would what they start
+            # pytest in the background ignores SIGINT, and child processes inherit that
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         if stdin is not None:
@@ -52,7 +52,7 @@ class Client:
     def run(
         self, *arguments: object, stdin: str = "", code: int = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs to its end, which must have this exit code."""
+        """Run the client to its end. Raises AssertionError for another exit code."""
         process = self.start(*arguments)
         out, err = process.communicate(stdin, timeout=SECONDS)
         assert process.returncode == code, out + err
@@ -64,15 +64,15 @@ class Client:
 
 @dataclass
 class Proxy:
-    """What stands before a site: `plan` says of each request what befalls it."""
+    """A proxy in front of the live server. `plan` decides the fate of each request."""
 
     address: str
-    #: (method, path) -> "", "lost" (the answer), "429", "503" ...
+    #: (method, path) -> "" to forward, "lost" to drop the response, or a status such as "503"
     plan: Callable[[str, str], str] = lambda method, path: ""
     seen: list[tuple[str, str]] = field(default_factory=list)
-    #: of what was posted to the list of tasks
+    #: bodies of POST /api/v1/tasks/
     posted_tasks: list[dict] = field(default_factory=list)
-    #: of all bodies
+    #: size of all request bodies
     received_bytes: int = 0
 
 
@@ -117,7 +117,7 @@ def proxy(live_server) -> Iterator[Proxy]:
         do_GET = do_POST = do_DELETE = handle_one
 
         def log_message(self, *args: object) -> None:
-            """Silent."""
+            """Do not log requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *args: None  # type: ignore[method-assign]
@@ -136,7 +136,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stranger(home: Path) -> Client:
-    """Somebody who is not logged in."""
+    """A client without login."""
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
@@ -154,7 +154,7 @@ def alice(transactional_db, storage) -> User:
 
 @pytest.fixture
 def client(live_server, alice: User, stranger: Client) -> Client:
-    """Alice's machine, as in a CI: site and token are in the environment."""
+    """A client of alice as in CI, with site and token in the environment."""
     _, secret = issue_token(alice, name="CI", scopes=["read", "write"], days=1)
     stranger.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": secret}
     return stranger

@@ -1,4 +1,4 @@
-"""A collector of traces as OTLP over HTTP wants one: a real server that decodes what comes."""
+"""OTLP/HTTP server that decodes and keeps the spans that it receives."""
 
 import contextlib
 import gzip
@@ -29,7 +29,7 @@ class Span:
 
 
 class Collector(ThreadingHTTPServer):
-    """Keeps every span that it was sent."""
+    """HTTP server that keeps all received spans."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *args: object) -> None:
-        """Nothing: a test's output is its own."""
+        """Do not log requests."""
 
 
 def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:

@@ -1,4 +1,4 @@
-"""Real parts for tests: Redis, metrics as Prometheus reads them, log lines."""
+"""Test helpers: a Redis server, parsed metrics, captured log lines."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from webprofile.operations.devserver.parts import redis_program
 
 @contextlib.contextmanager
 def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A Redis of its own; its address and its process."""
+    """Run a Redis server; yield its URL and process."""
     path = folder / "r.sock"
     command = [redis_program(), "--port", "0", "--unixsocket", str(path), "--dir", str(folder)]
     server = subprocess.Popen([*command, "--save", ""], stdout=subprocess.DEVNULL)
@@ -36,7 +36,7 @@ def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 
 def samples(text: str) -> dict[str, float]:
-    """Values by name and labels, as in the text: `mgw_workers{beat="lost"}`."""
+    """Parse metrics in text format into values by name and labels: `mgw_workers{beat="lost"}`."""
     values = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -46,7 +46,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 class Lines(logging.Handler):
-    """What the root logger's handler writes, read back."""
+    """Handler that captures log lines in the format of the root handler."""
 
     def __init__(self, written: logging.Handler) -> None:
         super().__init__()
@@ -66,15 +66,15 @@ class Lines(logging.Handler):
 
 @contextlib.contextmanager
 def json_lines(level: str = "INFO") -> Iterator[Lines]:
-    """Log as with LOG_FORMAT=json, and hear every line."""
+    """Log in JSON format and capture all lines."""
     root = logging.getLogger()
     before, was = list(root.handlers), root.level
     configure_logging(level, "json")
     (written,) = root.handlers
-    heard = Lines(written)
-    root.handlers = [heard]
+    captured = Lines(written)
+    root.handlers = [captured]
     try:
-        yield heard
+        yield captured
     finally:
         structlog.contextvars.clear_contextvars()
         configure_logging(logging.getLevelName(was))

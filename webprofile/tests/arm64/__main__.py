@@ -1,9 +1,10 @@
-"""`make test-arm64`: the agent on 64-bit ARM, by hand (minutes; root, debootstrap, qemu-user).
+"""`make test-arm64`: test the agent on emulated 64-bit ARM. Started by hand.
 
-First a task from end to end: a site on this machine, an agent in an arm64 Debian that was started
-by its container's entrypoint, and a load_and_run that replays what the real one printed. Then the
-agent's own tests in there; those that need MegEngine's wheel, which arm64 does not have, say so
-themselves, and those that qemu-user cannot run are named in `emulation`.
+Takes minutes and needs root, debootstrap and qemu-user. First it runs a task end to end: with a
+site on this machine, an agent in an arm64 Debian, started by the entrypoint of its container, and a
+fake load_and_run. Then it runs the tests of the agent there. Tests that need the wheel of
+MegEngine, which arm64 does not have, are skipped; `emulation` lists those that qemu-user cannot
+run.
 """
 
 import os
@@ -26,7 +27,7 @@ from workers.services import ensure_worker
 from workers.tokens import issue_code
 print(issue_code(ensure_worker(name={_NAME!r})))
 """
-#: what tests need besides the agent's own packages
+#: packages that the tests need in addition to those of the agent
 _TOOLS = ("pytest", "pytest-asyncio", "hypothesis")
 _WITHIN_S = 900.0
 _INSTALL = """
@@ -40,7 +41,7 @@ print(install_fake("/opt/mge", "1.13.0", "-nocuda"))
 def main(arguments: list[str]) -> int:
     if os.geteuid():
         raise SystemExit("root is needed: chroot and mounts")
-    # what runs inside ends with the block below, also when this is told to end
+    # exit through the context manager, which stops all processes in the machine
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     with Machine(base / "megengine-web-profile" / "arm64") as machine:
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run_a_task(machine: Machine) -> None:
-    """Raises AssertionError with what was found instead."""
+    """Run a task end to end. Raises AssertionError."""
     temporary = tempfile.TemporaryDirectory(prefix="mgw-arm64-")
     with temporary as home, running_site(Path(home) / "home") as site:
         agent = enrol(machine, site)
@@ -108,7 +109,7 @@ def run_model(visitor: Visitor) -> None:
 
 
 def run_tests(machine: Machine, arguments: list[str]) -> int:
-    """The agent's own, by their own settings: the repository's belong to Django. The exit code."""
+    """Run the tests of the agent with a pytest.ini without Django; return the exit code."""
     (machine.root / "opt" / "pytest.ini").write_text(
         "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
         "markers =\n    megengine\n    browser\n    embedded\n    alone\n"

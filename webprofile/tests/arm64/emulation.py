@@ -1,9 +1,9 @@
-"""The agent's tests that say nothing here: what qemu-user does otherwise, and what is missing.
+"""Tests of the agent that cannot run under qemu-user, with the reasons.
 
-qemu-user translates a program and passes its system calls on. So limits of address space are not
-set (they would be its own), `/proc` of a process is made up or that of qemu, each process has a
-thread and 30 MB of qemu's, a program that aborts has one more line printed, and all of it is ten
-times as slow. https://www.qemu.org/docs/master/user/main.html
+qemu-user translates programs and forwards their system calls. It does not set address space limits
+(they would apply to itself), `/proc` shows qemu or emulated data, each process has a thread and
+30 MB of qemu, an aborting program prints one more line, and everything is ten times slower.
+https://www.qemu.org/docs/master/user/main.html
 """
 
 _LIMIT = "qemu sets no limit of address space"
@@ -11,7 +11,7 @@ _PROC = "/proc shows qemu, or what qemu made up"
 _SLOW = "its time is that of a processor"
 _SITE = "needs parts of the site, which are this machine's"
 
-#: a test below agent/, or a file of them, and why it is left out
+#: test or test file below agent/ -> reason why it is excluded
 LEFT_OUT = {
     "bundle/tests/test_build.py": "sites build the agent, devices do not",
     "tests/test_broken_connections.py": _SITE,
@@ -40,8 +40,8 @@ LEFT_OUT = {
 
 
 def left_out(source: str) -> list[str]:
-    """pytest's options for it; `source` is where the repository stands in there."""
-    # a test is named from the root of all tests, a file by its whole path
+    """Return the pytest options that exclude them. `source`: path of the repository inside."""
+    # --deselect takes ids relative to the root folder, --ignore takes paths
     return [
         f"--deselect=agent/{name}" if "::" in name else f"--ignore={source}/agent/{name}"
         for name in LEFT_OUT

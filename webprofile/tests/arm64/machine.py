@@ -1,8 +1,8 @@
-"""A 64-bit ARM machine without one: a Debian root, run by qemu-user in namespaces of its own.
+"""Emulated 64-bit ARM machine: a Debian root file system, run by qemu-user in namespaces.
 
-The kernel must know which program runs foreign binaries (binfmt_misc). Since Linux 6.7 a user
-namespace has its own list of them, so nothing of this machine is changed. An older kernel's list
-is the machine's: there the distribution's package `qemu-user-static` must have filled it.
+The kernel must know that qemu runs arm64 binaries (binfmt_misc). Since Linux 6.7 each user
+namespace has a list of its own, so this machine is not changed. With an older kernel the package
+`qemu-user-static` must have registered qemu for the whole machine.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[3]
 QEMU = Path("/usr/bin/qemu-aarch64-static")
 SUITE, MIRROR = "bookworm", "http://deb.debian.org/debian"
 PACKAGES = "python3,ca-certificates,bubblewrap"
-#: what an ELF file for this processor begins with, and which of these bits count
+#: first bytes of an ELF file for aarch64, and the mask of the bits that are compared
 _MAGIC = r"\x7f\x45\x4c\x46\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
 _MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
-#: C: the credentials of the program; F: qemu is opened now, and needs not be inside
+#: flags: C uses the credentials of the binary; F opens qemu now, so it need not be in the root
 _RULE = rf":qemu-aarch64:M::{_MAGIC}:{_MASK}:{QEMU}:CF"
 _PREPARE = """
 set -e
@@ -40,7 +40,7 @@ mount --rbind {source} {root}/opt/source
 
 
 class Machine:
-    """The root's folder and the process that holds its namespaces."""
+    """The root file system, and the process that holds its namespaces."""
 
     def __init__(self, cache: Path) -> None:
         self.root, self._cache = cache / "root", cache
@@ -53,10 +53,10 @@ class Machine:
             self._download()
             self._hold()
             say("configuring Debian (minutes, once)")
-            # namespaces like those of a container: no device files can be made
+            # user namespaces cannot create device files; this tells debootstrap so
             self.run(["env", "container=lxc", "/debootstrap/debootstrap", "--second-stage"])
             (self._cache / "complete").touch()
-            # it unmounts /proc at its end, without which no agent sees a core
+            # debootstrap unmounts /proc, which the agent needs: start again with new namespaces
             self._release()
         self._hold()
         return self
@@ -66,13 +66,13 @@ class Machine:
 
     def _release(self) -> None:
         if self._holder:
-            self._holder.kill()  # what runs in there dies with the first process
+            self._holder.kill()  # kills all processes of its PID namespace
             self._holder.wait()
 
     def install(self, requirements: Sequence[Path], names: Sequence[str] = ()) -> None:
-        """Put packages for this processor where its Python finds them."""
+        """Install Python packages for arm64 into the root."""
         text = b"".join(path.read_bytes() for path in requirements) + repr(names).encode()
-        # in the root: with it they go
+        # stored in the root, so that it is removed together with the packages
         mark = self.root / "opt" / f"packages-{hashlib.sha256(text).hexdigest()[:16]}"
         if mark.exists():
             return
@@ -87,11 +87,11 @@ class Machine:
         mark.touch()
 
     def start(self, command: Sequence[str], **options: object) -> subprocess.Popen[str]:
-        """Start a program of the root."""
+        """Start a program in the root."""
         return subprocess.Popen([*self._enter(), *command], text=True, **options)  # type: ignore
 
     def end(self, process: subprocess.Popen[str]) -> None:
-        """Tell a started program to end, and wait for it: nsenter passes no signal on."""
+        """Stop a started program. The signal goes to its child, because nsenter forwards none."""
         for child in children_of(process.pid):
             os.kill(child, signal.SIGTERM)
         process.wait(60)
@@ -115,7 +115,7 @@ class Machine:
             raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
 
     def _hold(self) -> None:
-        """Make namespaces in which root is root of itself alone, and mount what a system has."""
+        """Create user, mount and PID namespaces, and mount /proc, /dev and the repository."""
         command = ["unshare", "--user", "--mount", "--pid", "--fork", "--kill-child=KILL"]
         self._holder = subprocess.Popen([*command, "sleep", "infinity"])
         outer = self._holder.pid
@@ -128,7 +128,7 @@ class Machine:
         subprocess.run([*self._outside(), "sh", "-c", script], check=True)
 
     def _outside(self) -> list[str]:
-        """In the namespaces, with this machine's files."""
+        """Return the command prefix to run in the namespaces with the files of this machine."""
         return ["nsenter", "-t", self._first, "-U", "-m", "-p", "--setuid", "0", "--setgid", "0"]
 
     def _enter(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A real Chromium, driven by selenium: one for a process of tests, and a profile for each test."""
+"""Fixtures of Chromium with Selenium: one browser per test process, one context per test."""
 
 import contextlib
 import json
@@ -31,27 +31,27 @@ from accounts.models import User
 from webprofile.tests.machine import find_chromium
 from webprofile.tests.needs import need
 
-#: the sizes that pages are looked at in: a desk and a phone
+#: window sizes of a desktop and of a phone
 DESK, PHONE = (1440, 1000), (400, 800)
-#: a name of this machine that browsers trust no more than any other
+#: host name of this machine that is no secure context for browsers, unlike localhost
 NAMED = "profile.example.org"
-#: what looking at a part brings that is replaced at this moment
+#: exceptions when an element is replaced while it is read
 _GONE = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
 
 
 class Window(webdriver.Chrome):
-    """The driver, in the window of a test."""
+    """The driver in the window of a test."""
 
-    #: the browser context of the window; commands to the browser as a whole name it
+    #: the browser context of the window, a parameter of DevTools commands to the browser
     context_id: str = ""
 
 
 class Chromium:
-    """A running Chromium. It takes about a second to start, so that tests share it.
+    """A running Chromium, which tests share because its start takes about a second.
 
-    A test gets a window in a browser context of its own, as a private window has: no cookies,
-    storage or cache of another test, and none of what was emulated there. Only the browser's own
-    endpoint makes contexts, which chromedriver does not pass on.
+    Each test gets a window in a new browser context, like a private window: without cookies,
+    storage, cache or emulation of other tests. Contexts are created at the DevTools endpoint of
+    the browser, because chromedriver does not pass that command on.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,7 +76,7 @@ class Chromium:
 
     @property
     def answers(self) -> bool:
-        """Whether it still runs; a test may have crashed it."""
+        """Whether the browser still runs; a test may have crashed it."""
         try:
             self.driver.switch_to.window(self._first)
         except (WebDriverException, OSError):
@@ -85,7 +85,7 @@ class Chromium:
 
     @contextlib.contextmanager
     def window(self) -> Iterator[Window]:
-        """The driver in a fresh window, which is closed with those that the test opened."""
+        """Yield the driver in a new window; close it and all windows that the test opens."""
         address = self.driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
         with urllib.request.urlopen(f"http://{address}/json/version", timeout=60) as answer:
             endpoint = json.load(answer)["webSocketDebuggerUrl"]
@@ -101,13 +101,13 @@ class Chromium:
             try:
                 yield self.driver
             finally:
-                # its windows go as they are, whatever dialog is open in them
+                # closes the windows even if a dialog is open
                 with contextlib.suppress(ConnectionClosed, TimeoutError):
                     _call(browser, "Target.disposeBrowserContext", browserContextId=context)
 
 
 def _call(browser: ClientConnection, method: str, **parameters: Any) -> dict[str, Any]:
-    """What the browser itself answers; a connection has one question at a time."""
+    """Send a DevTools command and return its result. Commands of a connection are sequential."""
     browser.send(json.dumps({"id": 1, "method": method, "params": parameters}))
     while True:
         answer = json.loads(browser.recv(60))
@@ -117,7 +117,7 @@ def _call(browser: ClientConnection, method: str, **parameters: Any) -> dict[str
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Chromium]]:
-    """Gives the browser of this process of tests; a new one if it has crashed."""
+    """Function that returns the browser of this test process, restarted after a crash."""
     running: list[Chromium] = []
 
     def get() -> Chromium:
@@ -134,14 +134,14 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
 def browser(chromium: Callable[[], Chromium]) -> Iterator[Window]:
     with chromium().window() as driver:
         if times := os.environ.get("MGW_SLOW_BROWSER"):
-            # finds tests that read what a slower machine has not drawn yet
+            # reveals tests that do not wait until a slow machine has drawn
             driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": float(times)})
         yield driver
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A file that begins as a model does."""
+    """A file that begins like a model."""
     path = tmp_path / "net.mge"
     path.write_bytes(b"mgb0001 and no more")
     return path
@@ -149,7 +149,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log_in(browser: Window, live_server: LiveServer) -> Callable[..., None]:
-    """Makes a user the one of the browser's session at the live server, by its usual address."""
+    """Function that logs a user in at the live server."""
 
     def as_user(user: User, address: str = live_server.url) -> None:
         client = Client()
@@ -161,15 +161,15 @@ def log_in(browser: Window, live_server: LiveServer) -> Callable[..., None]:
 
 
 def resize(browser: Window, size: tuple[int, int], *, mobile: bool = False) -> None:
-    """Lay pages out for a screen of this size."""
+    """Emulate a screen of this size."""
     metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": mobile}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 class PageObject:
-    """What a test does with the page in the window, and what it sees of it."""
+    """Base of the page objects: actions on the page in the window, and what it shows."""
 
-    #: of messages in the console that count as complaints
+    #: levels of console messages that `complaints` returns
     levels: tuple[str, ...] = ("SEVERE",)
 
     def __init__(self, browser: Window, address: str) -> None:
@@ -185,19 +185,22 @@ class PageObject:
         return self.browser.find_elements(By.CSS_SELECTOR, css)
 
     def click(self, css: str) -> None:
-        """In the middle of the window: a bar may cover what is at its edge."""
+        """Scroll an element to the middle of the window, where no bar covers it, and click it."""
         element = self.find(css)
         self.js("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
 
     def until(self, condition: Callable[[], Any], what: str = "", within_s: float = 60) -> Any:
-        """What `condition` gives at last; parts may be swapped while it looks at them."""
+        """Wait until `condition` returns something true, and return it.
+
+        Elements that are replaced while they are read count as false. Raises AssertionError.
+        """
 
         def look(_: object) -> Any:
             try:
                 return condition()
             except WebDriverException as error:
-                # chromedriver has no class of its own for a part that is replaced while it is read
+                # chromedriver has no exception of its own for an element that is replaced meanwhile
                 if "does not belong to the document" in str(error):
                     return False
                 raise
@@ -210,7 +213,7 @@ class PageObject:
             raise AssertionError(f"never saw {what}; the page says {shown}") from error
 
     def look(self) -> None:
-        """Have a live page ask at once for what its socket would tell; these servers have none."""
+        """Let a live page fetch its state at once, because the live server has no WebSockets."""
         self.js("document.dispatchEvent(new Event('visibilitychange'))")
 
     @property
@@ -226,6 +229,6 @@ class PageObject:
         return bool(self.js(f"return {page}.scrollWidth > {page}.clientWidth"))
 
     def complaints(self) -> list[str]:
-        """What the console holds against the page: its policy, scripts, missing files."""
+        """Return the errors of the console: violated policy, script errors, missing files."""
         log = self.browser.get_log("browser")
         return [entry["message"] for entry in log if entry["level"] in self.levels]

@@ -1,4 +1,4 @@
-"""The site, and addresses at which pages can be looked at that a test cannot bring about."""
+"""URLconf of the site with further paths for pages that a test cannot provoke."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -23,13 +23,13 @@ def too_many(request: HttpRequest) -> HttpResponse:
 
 
 def other_login(request: HttpRequest) -> HttpResponse:
-    """As where somebody opens the address by hand."""
+    """The page that confirms a login at an identity provider."""
     context = {"provider": {"name": "Example Ltd."}, "process": "login"}
     return render(request, "socialaccount/login.html", context)
 
 
 def other_signup(request: HttpRequest) -> HttpResponse:
-    """As where a provider tells no address."""
+    """The page for an identity provider that sends no e-mail address."""
     provider = {"get_provider": {"name": "Example Ltd."}}
     return render(
         request, "socialaccount/signup.html", {"form": ResetPasswordForm(), "account": provider}

@@ -1,4 +1,4 @@
-"""The form of a new task, as a user fills it in."""
+"""Page object of the form for a new task."""
 
 from selenium.webdriver.support.ui import Select
 
@@ -6,17 +6,17 @@ from webprofile.tests.browser.conftest import PageObject
 
 
 class Form(PageObject):
-    """Somebody at the form."""
+    """The form for a new task."""
 
     def open(self, query: str = "") -> None:
         self.open_without_command(query)
         self.until(lambda: self.lines, "the command line")
         self.unfold()
-        # what comes later could move a button away from under a click
+        # a later update could move a button while it is clicked
         self.until(lambda: self.find("#outlook").text, "the queue")
 
     def open_without_command(self, query: str) -> None:
-        """Where something is wrong with what the form starts from."""
+        """Open the form with values for which it shows no command line."""
         self.browser.get(f"{self.address}/tasks/new/{query}")
 
     def unfold(self) -> None:
@@ -34,7 +34,7 @@ class Form(PageObject):
         self.browser.execute_script(script)
 
     def choose(self, css: str, name: str) -> None:
-        """The entry of that name; a device's queue may stand behind it, in brackets."""
+        """Select the entry with this name, which its queue in brackets may follow."""
         select = Select(self.find(css))
         names = [option.text.split(" (")[0] for option in select.options]
         select.select_by_index(names.index(name))
@@ -48,7 +48,7 @@ class Form(PageObject):
 
     @property
     def focused(self) -> str:
-        """The id of what has the keyboard."""
+        """Id of the focused element."""
         return self.browser.execute_script("return document.activeElement.id")
 
     @property

@@ -1,4 +1,4 @@
-"""Every page of the site, found by asking each route for one, and who sees most on it."""
+"""List all pages of the site with the session that sees most of each."""
 
 import re
 from collections.abc import Iterator
@@ -37,19 +37,20 @@ from webprofile.tests.browser.error_urls import ERRORS
 from webprofile.tests.permission_table import web_routes
 from webprofile.tests.permission_world import World
 
-#: the title of a task whose result has all parts
+#: title of the task whose result has all parts
 MEASURED = "measured"
-PASSWORD = "correct horse battery"  # of all that make_user makes
-#: who sees most is asked first; the others see what that one is led away from
+#: password of the users that `make_user` creates
+PASSWORD = "correct horse battery"
+#: sorted by how much they see; the later ones only see pages that redirect the earlier ones
 READERS = ("administrator", "owner", "other user", "anonymous")
-#: the viewers' pages, and those on which another site logs one in
+#: pages of the viewers and of login at an identity provider
 _NOT_OURS = re.compile(r"^/(netron|perfetto|accounts/oidc)/")
 _EXTENDS = re.compile(r"\{% extends ")
 
 
 @dataclass(frozen=True)
 class Page:
-    """`session` is the value of a cookie, empty for a stranger."""
+    """A page. `session` is the value of the session cookie, empty without login."""
 
     address: str
     session: str = ""
@@ -57,15 +58,15 @@ class Page:
 
 @dataclass(frozen=True)
 class Answer:
-    """A page that comes as the answer to a form, which is sent from another page."""
+    """A page that is the response to a form of another page."""
 
-    asked_on: Page
+    form_page: Page
     address: str
     fields: dict[str, str]
 
 
 def pages_of(world: World) -> list[Page]:
-    """Of each route that answers with a whole page, as the first of the readers who gets one."""
+    """Return the page of each route, with the session of the first of READERS who gets it."""
     pages = dict[str, Page]()
     for person in READERS:
         for route in web_routes():
@@ -79,7 +80,7 @@ def pages_of(world: World) -> list[Page]:
 
 
 def states_of(world: World) -> list[Page]:
-    """What these pages show in other states, and where something is wrong."""
+    """Return pages with objects in other states, and error pages."""
     root = User.objects.get(email="root@example.com")
     session = world.credentials["administrator"].session
     measured = Task.objects.get(title=MEASURED)
@@ -96,7 +97,7 @@ def states_of(world: World) -> list[Page]:
     addresses.append(f"/profiles/{plan.pk}/?chunk=rnn")
     SavedView.objects.create(owner=root, name="failures", query="status=failed")
     newcomer = _session_of(make_user("newcomer"))
-    # who logs in at another site alone
+    # a user without a password, who logs in at an identity provider
     visitor = make_user("visitor")
     visitor.set_unusable_password()
     visitor.save()
@@ -109,7 +110,7 @@ def states_of(world: World) -> list[Page]:
 
 
 def answers_of(world: World) -> list[Answer]:
-    """Pages that a form is answered with."""
+    """Return pages that are responses to forms."""
     root = world.credentials["administrator"].session
     device = f"/admin/workers/worker/{world.box.pk}/"
     user = f"/admin/accounts/user/{world.values['*accounts_user*.pk']}/"
@@ -136,7 +137,7 @@ def answers_of(world: World) -> list[Answer]:
 
 
 def make_measured(owner: User) -> None:
-    """A succeeded task of a clean pass and three profiled ones."""
+    """Create a succeeded task with a clean pass and three profiled ones."""
     first = good_profile("lstm")
     clean = PassRecord(number=1, kind="clean", e2e_ms=(3.0, 3.1, 3.2) * 20, exit_code=0)
     names = ("profile.json", "profile-2.json", "profile-3.json")
@@ -153,7 +154,7 @@ def make_measured(owner: User) -> None:
 
 
 def page_templates() -> set[str]:
-    """Names of the templates that are a page or the frame of some."""
+    """Return the names of the templates that extend another one."""
     folder = Path(settings.BASE_DIR) / "templates"
     pages = (path for path in folder.rglob("*.html") if _EXTENDS.match(path.read_text("utf-8")))
     return {str(path.relative_to(folder)) for path in pages}
@@ -185,7 +186,7 @@ def _uploads_in_each_state(owner: User) -> Iterator[ProfileUpload]:
 
 
 def _new_password_address(user: User) -> str:
-    """As the mail has it."""
+    """Return the path to set a new password, as the mail contains it."""
     key = default_token_generator.make_token(user)
     return f"/accounts/password/reset/key/{user_pk_to_url_str(user)}-{key}/"
 
@@ -196,7 +197,7 @@ def _session_of(user: User) -> str:
     return client.cookies["sessionid"].value
 
 
-#: a frame of another process keeps no log that a test could read: ask the page itself
+#: lists the requests of a frame in another process, whose log Selenium cannot read
 ASKED_FOR = """
     const done = arguments[0];
     const stopped = [];
@@ -204,20 +205,20 @@ ASKED_FOR = """
     const observer = new ReportingObserver(note, { buffered: true });
     observer.observe();
     setTimeout(() => done([
-        ...performance.getEntriesByType("resource").map((each) => each.name),
+        ...performance.getEntriesByType("resource").map((entry) => entry.name),
         ...stopped.map(({ body }) => `stopped: ${body.effectiveDirective} ${body.blockedURL}`),
     ]), 200);
 """
 
 
 def allow(settings, directive: str, *sources: str) -> None:
-    """Change our pages' policy, which is written when the settings are read."""
+    """Change a directive of the Content Security Policy."""
     directives = settings.CONTENT_SECURITY_POLICY["DIRECTIVES"] | {directive: list(sources)}
     settings.CONTENT_SECURITY_POLICY = {"DIRECTIVES": directives}
 
 
 def turn_wheel(browser, element, *, ctrl: bool = False) -> float:
-    """Turn the real wheel over the middle of an element; how far the page scrolled, px."""
+    """Turn the mouse wheel over the middle of an element; return how far the page scrolled, px."""
     scrolled = "return [scrollY, devicePixelRatio]"
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
     box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", element)

@@ -228,7 +228,7 @@ def test_every_template_of_a_page_is_among_those_that_are_looked_at(pages, world
     for page in pages:
         client_of(page).get(page.address)
     for answer in answers_of(world):
-        client_of(answer.asked_on).post(answer.address, answer.fields, follow=True)
+        client_of(answer.form_page).post(answer.address, answer.fields, follow=True)
     assert page_templates() - rendered == set()
 
 
@@ -275,7 +275,7 @@ def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, world):
     faults: list[str] = []
     for answer in answers_of(world):
         resize(browser, DESK)
-        visit(answer.asked_on)
+        visit(answer.form_page)
         send(browser, answer.address, answer.fields)
         inspect(browser, axe, f"POST {answer.address}", faults)
     assert faults == [], "\n".join(sorted(set(faults)))

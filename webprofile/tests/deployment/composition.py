@@ -1,4 +1,4 @@
-"""docker/compose.yaml as a compose program reads it: variables are replaced after it is parsed."""
+"""Read docker/compose.yaml as Docker Compose does, which replaces variables after parsing."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,10 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?:(:[-+?])((?:[^{}]|\$\{[^}]*\})*))?\}")
 
 
 def composition(path: Path, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Raises KeyError, with what the file says of it, for a variable that has to be given."""
+    """Return the file with its variables replaced.
+
+    Raises KeyError with the message of the file for a missing required variable.
+    """
     document: dict[str, Any] = _filled(yaml.safe_load(path.read_text(encoding="utf-8")), variables)
     return document
 
@@ -25,7 +28,7 @@ def _filled(part: Any, variables: Mapping[str, str]) -> Any:
 
 
 def filled(text: str, variables: Mapping[str, str]) -> str:
-    """`${NAME}`, `${NAME:-else}`, `${NAME:+then}` and `${NAME:?what is missing}`."""
+    """Replace `${NAME}`, `${NAME:-else}`, `${NAME:+then}` and `${NAME:?message}`."""
 
     def value(match: re.Match[str]) -> str:
         name, how, rest = match.groups()

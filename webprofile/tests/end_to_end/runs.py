@@ -12,7 +12,7 @@ from webprofile.operations.devserver.device import WORKER
 def submit(
     visitor: Visitor, files: Mapping[Path, Mapping[str, str]], *, on: str = WORKER, **body: Any
 ) -> int:
-    """Do what the page does with these files, each with its use; returns the task's number."""
+    """Submit a task as the page does; return its id. `files`: path -> fields of its upload."""
     task = announce(visitor, visitor.device(on)["id"], files, **body)
     upload(visitor, task, files)
     confirm(visitor, task)
@@ -20,7 +20,7 @@ def submit(
 
 
 def send(visitor: Visitor, model: Path, data: Mapping[str, Path], **options: Any) -> int:
-    """Submit a model with the plan "quick"; returns the task's number."""
+    """Submit a model with the plan "quick"; return its id."""
     inputs = {path: {"kind": "data", "input": name} for name, path in data.items()}
     return submit(
         visitor,
@@ -31,7 +31,7 @@ def send(visitor: Visitor, model: Path, data: Mapping[str, Path], **options: Any
 
 
 def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
-    """The states that the page shows until the end, and the log that it shows."""
+    """Follow a task until it ends; return its states as shown on the page, and its log."""
     states, log = [], ""
     for message in visitor.events(task):
         if message["type"] == "log":
@@ -40,7 +40,7 @@ def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
             states.append(message["outcome"] or message["state"])
             if message["state"] == "finished":
                 if states[-1] != "succeeded":
-                    # pytest shows why where a test did not expect it
+                    # printed so that pytest shows the reason if the test fails
                     print(re.sub(r"<[^>]*>|\s+", " ", page(visitor, task)), log[-2000:], sep="\n")
                 return states, log
     raise AssertionError("the socket ended before the task")

@@ -1,4 +1,4 @@
-"""Fuzzers, each run for an hour by hand: the agent's socket, the API, and whatever parses bytes.
+"""Fuzzers of the agent's WebSocket, of the API and of all parsers, run by hand for an hour each.
 
-What they find becomes a test of the part that failed; nothing here is a test itself.
+A finding becomes a test of the part that failed. No module here is a test itself.
 """

@@ -1,7 +1,7 @@
-"""An agent that says anything: valid, changed, cut short, twice, in any order, without end.
+"""State machine of an agent that sends valid, mutated, truncated and repeated frames in any order.
 
-Whatever it says, the server's part ends no connection but with a documented code, answers with
-frames of the protocol alone, keeps its promises, and leaves another device's attempts as they were.
+Invariants: the server closes connections only with documented codes, answers only with frames of
+the protocol, keeps the integrity of the database, and does not change attempts of other devices.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ from workers.tokens import issue_code, redeem_code
 
 T = TypeVar("T")
 
-#: a server that runs out of words has closed with 1000 or 1011, which nobody documented
+#: the documented close codes; an unexpected error closes with 1000 or 1011
 CLOSES = {int(code) for code in CloseCode}
 MOST_TASKS = 4
-#: what was said and what came of it, for the report
+#: counts of frames, answers and close codes, for the report
 SEEN: Counter[str] = Counter()
 _WHO = st.sampled_from(["own", "own", "own", "ended", "other", "unknown"])
 
@@ -58,12 +58,12 @@ def _file(number: int) -> wire.FileOffer:
     return wire.FileOffer(name=names[number % 5], size_bytes=number**9 % 2**40, md5=MD5)
 
 
-#: of the machine that runs: one entry for each frame that was dealt with
+#: queue of the running machine, with one entry for each handled frame
 HANDLED: list[asyncio.Queue[None]] = []
 
 
 class _Watched(AgentConsumer):
-    """The consumer itself; whoever sends a frame hears when it was dealt with."""
+    """The consumer, which signals when it has handled a frame."""
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         try:
@@ -76,11 +76,11 @@ application = URLRouter([path("ws/agent/", _Watched.as_asgi())])
 
 
 class AgentMachine(RuleBasedStateMachine):
-    """One device with a connection, and another one that must not notice."""
+    """One device with a connection, and another one that must not be affected."""
 
     def __init__(self) -> None:
         super().__init__()
-        # its end cancels what still waits; threads would answer to a loop that is gone
+        # closing the runner cancels pending tasks, which would otherwise use a closed event loop
         self.runner = asyncio.Runner()
         HANDLED[:] = [asyncio.Queue()]
         self.socket: WebsocketCommunicator | None = None
@@ -97,13 +97,13 @@ class AgentMachine(RuleBasedStateMachine):
         other = make_worker("other")
         self.other = make_attempt(make_waiting_task(self.owner, other))
 
-    # -- what happens at the site ---------------------------------------------------------------
+    # -- events at the site ---------------------------------------------------------------------
 
     @rule()
     def a_task_is_asked_for(self) -> None:
         known = self.worker.runtimes.filter(version="1.13.0", problem="").exists()
         if known and Task.objects.count() < MOST_TASKS:
-            with contextlib.suppress(DomainError):  # the device may not do it any more
+            with contextlib.suppress(DomainError):  # the device may not be able to run it any more
                 make_waiting_task(self.owner, self.worker)
 
     @rule()
@@ -117,7 +117,7 @@ class AgentMachine(RuleBasedStateMachine):
         sweep()
         assign_waiting()
 
-    # -- what the agent does ----------------------------------------------------------------------
+    # -- actions of the agent -------------------------------------------------------------------
 
     @rule(good=st.booleans(), greets=st.booleans())
     def it_connects(self, good: bool, greets: bool) -> None:
@@ -170,7 +170,7 @@ class AgentMachine(RuleBasedStateMachine):
     def it_goes(self) -> None:
         self._leave()
 
-    # -- what must hold ---------------------------------------------------------------------------
+    # -- invariants -----------------------------------------------------------------------------
 
     def teardown(self) -> None:
         try:
@@ -233,7 +233,7 @@ class AgentMachine(RuleBasedStateMachine):
         if self.socket is None:
             return
         if isinstance(frame, str):
-            text = frame.encode("utf-8", "replace").decode()  # as any transport would
+            text = frame.encode("utf-8", "replace").decode()  # as a transport encodes it
             event = {"type": "websocket.receive", "text": text}
         else:
             event = {"type": "websocket.receive", "bytes": frame}
@@ -241,12 +241,12 @@ class AgentMachine(RuleBasedStateMachine):
         self._hear()
 
     def _hear(self) -> None:
-        """All that is answered; an error of the server's part is raised here."""
+        """Read all answers; raises the error of the server if it has failed."""
         if self._run(self._answers()):
             self._leave()
 
     async def _answers(self) -> bool:
-        """Read what was answered; True if the socket was closed."""
+        """Read all answers; return True if the WebSocket was closed."""
         assert self.socket is not None
         SEEN["frames"] += 1
         handled = asyncio.ensure_future(HANDLED[-1].get())
@@ -281,6 +281,6 @@ class AgentMachine(RuleBasedStateMachine):
 
 
 async def _settled() -> None:
-    """Until all is done that was said: threads tell others over a loop that must still run."""
+    """Wait for the tasks that handle frames: their threads need the running event loop."""
     while tasks := {task for task in asyncio.all_tasks() if task.get_name() == TASK_NAME}:
         await asyncio.wait(tasks, timeout=60)

@@ -1,8 +1,8 @@
-"""The agent's socket on a real database, told anything for an hour.
+"""Fuzz the agent's WebSocket with a real database.
 
 `python -m webprofile.tests.fuzz.agent_socket [--seconds 3600] [--seed N] [--sqlite]`
 The database is PostgreSQL (`requirements/postgres.txt`), which is stricter about texts and numbers.
-Stops at the first finding, with the shortest way to it that hypothesis found, and ends with 1.
+Stops at the first finding, prints the shortest example that hypothesis found, and returns 1.
 """
 
 import argparse
@@ -17,15 +17,15 @@ from pathlib import Path
 
 
 def main() -> int:
-    given = _arguments()
+    args = _arguments()
     with tempfile.TemporaryDirectory(prefix="fuzz-socket-") as folder:
         os.environ["DJANGO_SETTINGS_MODULE"] = "webprofile.settings.test"
-        os.environ["DATABASE_URL"] = _database(Path(folder), sqlite=given.sqlite)
-        # on a busy machine nobody is lost for being slow
+        os.environ["DATABASE_URL"] = _database(Path(folder), sqlite=args.sqlite)
+        # no attempt is lost because the machine is slow
         os.environ |= {"HEARTBEAT_S": "3600", "LEASE_S": "7200"}
-        # thousands of refusals are meant
+        # thousands of frames are refused on purpose
         os.environ["LOG_LEVEL"] = "CRITICAL"
-        return _fuzz(given.seconds, given.seed)
+        return _fuzz(args.seconds, args.seed)
 
 
 def _database(folder: Path, *, sqlite: bool) -> str:

@@ -1,10 +1,10 @@
-"""Changes of JSON that keep it JSON: flipped bytes seldom get past the first bracket."""
+"""Mutate JSON so that it stays valid, since flipped bytes seldom pass the parser."""
 
 import copy
 import random
 from typing import Any
 
-#: what readers of JSON trip over; the numbers sit at the ends of columns and of floats
+#: values that often break readers of JSON, such as the limits of columns and floats
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**400,
     0.5, -0.0, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf"), 253402300800.0,
@@ -14,7 +14,7 @@ ODD: tuple[Any, ...] = (
 
 
 def change(value: Any, chance: random.Random) -> Any:
-    """A copy of `value` with one to four changes anywhere in it."""
+    """Return a copy of `value` with one to four random changes."""
     root = [copy.deepcopy(value)]
     for _ in range(chance.randint(1, 4)):
         places = list(_places(root))
@@ -25,13 +25,13 @@ def change(value: Any, chance: random.Random) -> Any:
 
 
 def nested(depth: int, chance: random.Random) -> str:
-    """Brackets within brackets, as text: no encoder would write that many."""
+    """Return the text of deeply nested JSON, which no encoder would write."""
     opening, closing = chance.choice((("[", "]"), ('{"a":', "}"), ("[{},", "]")))
     return opening * depth + "1" + closing * depth
 
 
 def _places(root: Any) -> Any:
-    """(container, key) of everything inside."""
+    """Yield (container, key) of all values at all depths."""
     waiting = [root]
     while waiting:
         holder = waiting.pop()

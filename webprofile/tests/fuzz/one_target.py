@@ -1,8 +1,8 @@
-"""One target in one process, as libFuzzer wants it: its options follow the names.
+"""Fuzz one target with libFuzzer, which needs a process for each.
 
 `python -m webprofile.tests.fuzz.one_target TARGET FINDINGS [-max_total_time=S] [-seed=N] CORPUS`
-What a part must not raise is written to the folder FINDINGS, once for each place, and the search
-goes on; what takes too long or too much memory ends the process, and libFuzzer writes that down.
+An unexpected exception is written to the folder FINDINGS, once for each location, and fuzzing
+continues. An input that takes too long or too much memory ends the process; libFuzzer stores it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ with atheris.instrument_imports(
         "tomllib",
     ]
 ):
-    django.setup()  # imports some of them
+    django.setup()  # imports some of these packages
     from webprofile.tests.fuzz.targets import TARGETS
 
 MOST_MEMORY = 4 << 30
@@ -41,7 +41,7 @@ def main() -> None:
     target = TARGETS[name]
     folder = Path(findings)
     folder.mkdir(parents=True, exist_ok=True)
-    # beyond it a MemoryError is raised, which is a finding with a place
+    # beyond this limit Python raises MemoryError, which is a finding with a location
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 
     def feed(data: bytes) -> None:
@@ -72,7 +72,7 @@ def _change_json(data: bytes, most: int, seed: int) -> bytes:
 
 
 def _keep(folder: Path, name: str, data: bytes, error: Exception) -> None:
-    """Write input and traceback down, once for each kind of error at each place."""
+    """Store input and traceback, once for each type of error and location."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}"
     mark = hashlib.sha256(place.encode()).hexdigest()[:12]

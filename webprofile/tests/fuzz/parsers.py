@@ -1,10 +1,10 @@
-"""Everything that reads bytes of strangers, by turns, until the time is over.
+"""Fuzz all code that parses bytes from users and agents, one target after the other.
 
 `python -m webprofile.tests.fuzz.parsers [--seconds 3600] [--seed N] [--folder DIR]
 [--only NAME ...]`
-Each target gets an equal part of the time and a process of its own. Prints for each how many inputs
-it was given, how much of the instrumented code they reached, and what was found; ends with 1 if
-anything was, or if a target could not start.
+Each target gets an equal part of the time and a process of its own. Prints for each target the
+number of inputs, the coverage of the instrumented code and the findings. Returns 1 if there are
+findings or if a target could not start.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from webprofile.tests.fuzz.seeds import write_seeds
 
-#: name, patterns of seeds: read here as text, since importing the targets would load them all
 TIMEOUT_S = 30
 _FIGURES = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)")
 _UNITS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
+#: prints name and seed patterns of each target; a separate process, since it imports all targets
 _TARGETS = """
 import os, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webprofile.settings.test")
@@ -33,17 +33,17 @@ for name, target in TARGETS.items():
 
 
 def main() -> int:
-    given = _arguments()
-    folder = Path(given.folder or tempfile.mkdtemp(prefix="fuzz-parsers-"))
+    args = _arguments()
+    folder = Path(args.folder or tempfile.mkdtemp(prefix="fuzz-parsers-"))
     listed = subprocess.run([sys.executable, "-c", _TARGETS], capture_output=True, check=True)
     targets = {name: seeds for name, *seeds in map(str.split, listed.stdout.decode().splitlines())}
-    chosen = {name: targets[name] for name in given.only or targets}
-    print(f"seed={given.seed} seconds={given.seconds} folder={folder}", flush=True)
-    each_s = max(given.seconds // len(chosen), 1)
+    chosen = {name: targets[name] for name in args.only or targets}
+    print(f"seed={args.seed} seconds={args.seconds} folder={folder}", flush=True)
+    each_s = max(args.seconds // len(chosen), 1)
     total = finding_count = idle = 0
     for name, seeds in chosen.items():
         write_seeds(name, tuple(seeds), folder / "corpus" / name)
-        executed, words = _fuzz(name, folder, seconds=each_s, seed=given.seed)
+        executed, words = _fuzz(name, folder, seconds=each_s, seed=args.seed)
         findings = sorted((folder / "findings").glob(f"{name}-*"))
         inputs = [path.name for path in findings if path.suffix != ".txt"]
         print(f"{name}: {executed} inputs, {words}, findings: {inputs or 'none'}", flush=True)
@@ -51,12 +51,12 @@ def main() -> int:
         if not executed:
             idle += 1
             print((folder / f"{name}.log").read_text(errors="replace")[-2000:], flush=True)
-    print(f"seed={given.seed} inputs={total} findings={finding_count}")
+    print(f"seed={args.seed} inputs={total} findings={finding_count}")
     return 1 if finding_count or idle else 0
 
 
 def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str]:
-    """Inputs given, and libFuzzer's own words on what they reached; goes on after a crash."""
+    """Run a target, again after each crash; return the number of inputs and the coverage."""
     end, executed, words = time.monotonic() + seconds, 0, "nothing reached"
     log = folder / f"{name}.log"
     while (left := int(end - time.monotonic())) > 0:
@@ -71,7 +71,7 @@ def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str
             subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False)
         text = log.read_text(errors="replace")
         executed = sum(map(int, _UNITS.findall(text)))
-        if not executed:  # it cannot even start
+        if not executed:  # the target cannot start
             break
         figures = _FIGURES.findall(text)
         if figures:

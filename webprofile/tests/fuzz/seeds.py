@@ -1,4 +1,4 @@
-"""Where a fuzzer begins: real files, and small ones that name what the real ones lack."""
+"""Seeds of the fuzzers: recorded files, and small ones for features that these lack."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from profiles.formats.npz import pack, save
 from testdata import DATA
 
 ROOT = Path(__file__).resolve().parents[3]
-#: a larger one is changed in places that are all alike
+#: size limit of a seed, B; larger files only repeat the same structures
 LARGEST = 64 * 1024
 
 _PLAN = {"preset": "standard", "clean": True, "clean_min_s": 1.0, "profiled": 5}
@@ -82,19 +82,19 @@ def write_seeds(target: str, patterns: tuple[str, ...], folder: Path) -> int:
 
 
 def _of_plan(name: str) -> Callable[[], bytes]:
-    """A file of a real memory plan."""
+    """Return a function that reads a file of a recorded memory plan."""
     path = ROOT / "profiles" / "tests" / "static_memory" / "tiny.zip"
     return lambda: zipfile.ZipFile(path).read(name)
 
 
 def _columns() -> bytes:
-    """The columns of a real profile, as the site keeps them."""
+    """Return the columns of a recorded profile in the format in which the site stores them."""
     profile = DATA / "profiles" / "tiny.json"
     return save(pack(parse(profile.read_bytes())))
 
 
 def _dump() -> bytes:
-    """A zip of two variables, as an agent stores it."""
+    """Return a zip of two variables, as an agent stores it."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, tensor in enumerate(MADE["tensor"]):

@@ -1,6 +1,6 @@
-"""What is fed with arbitrary bytes, and which errors each part promises for them.
+"""Fuzz targets: functions that take arbitrary bytes and allow only the documented errors.
 
-Imported under `atheris.instrument_imports`, so that the fuzzer sees which lines were reached.
+Imported under `atheris.instrument_imports`, so that the fuzzer sees which lines are reached.
 """
 
 import contextlib
@@ -54,12 +54,16 @@ MOST_BYTES = 1 << 20
 
 
 class BrokenPromiseError(Exception):
-    """Not an error of the part, but something that it promised and did not do."""
+    """The code raised no unexpected error, but violated its contract."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """`seeds`: patterns below testdata/ or this repository; `is_json`: how inputs are changed."""
+    """A fuzz target.
+
+    seeds: glob patterns below testdata/ or the repository
+    is_json: mutate inputs as JSON instead of bytes
+    """
 
     feed: Callable[[bytes], None]
     seeds: tuple[str, ...]
@@ -75,19 +79,19 @@ def feed_profile(data: bytes) -> None:
         columns = parse(data, max_bytes=MOST_BYTES)
         parse_graph(data, columns)
     except ProfileFormatError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
     try:
         columns, graph = parse_whole(data, max_bytes=MOST_BYTES)
         graph()
     except ProfileFormatError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
 
 
 def feed_trace(data: bytes) -> None:
     try:
         trace = read_dynamic(_written("trace.json", data))
     except ProfileFormatError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
         return
     kept = msgspec.json.encode(trace.summary)
     if msgspec.json.decode(kept, type=TraceSummary) != trace.summary:
@@ -98,25 +102,25 @@ def feed_static_memory(data: bytes) -> None:
     try:
         plan = read_static_memory(_written("plan.json", data), None)
     except ProfileFormatError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
         return
     _is_same_after_a_round(plan)
 
 
 def feed_static_graph(data: bytes) -> None:
-    """A graph beside a plan of six operators, whose names are those of the samples' smallest."""
+    """A graph with arbitrary bytes next to a valid plan of six operators."""
     _is_same_after_a_round(read_static_memory(_written("plan.json", _PLAN), _written("g", data)))
 
 
 def feed_static_zip(data: bytes) -> None:
-    """What a device packs: unpacked, then read."""
+    """Unpack and read a zip as a device sends it."""
     path = _written("plan.zip", data)
     folder = Path(tempfile.mkdtemp(dir=_FOLDER))
     try:
         plan, graph = unpack(path, folder / "plan", max_bytes=MOST_BYTES)
         _is_same_after_a_round(read_static_memory(plan, graph))
     except ProfileFormatError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
     finally:
         shutil.rmtree(folder)
 
@@ -130,7 +134,7 @@ def feed_memory_flow(data: bytes) -> None:
     try:
         summary = read_memory_flow(_written("memory_flow.svg", data))
     except ProfileFormatError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
         return
     if msgspec.json.decode(summary, type=MemoryFlowSummary).peak_bytes < 0:
         raise BrokenPromiseError("less than nothing is held")
@@ -151,14 +155,14 @@ def feed_dump(data: bytes) -> None:
             for _ in dump.blocks(header, 4096):
                 pass
     except tensor_dump.DumpError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
 
 
 def feed_tensor(data: bytes) -> None:
     try:
         tensor_dump.read_header("00001f", io.BytesIO(data), len(data))
     except tensor_dump.DumpError as error:
-        _is_told(error.code, error.detail)
+        _check_message(error.code, error.detail)
 
 
 def feed_first_look(data: bytes) -> None:
@@ -195,7 +199,7 @@ def feed_literal(data: bytes) -> None:
         if not error.rule:
             raise BrokenPromiseError("the site has no text for it") from error
         return
-    # what the site lets through, the device reads, and as the same
+    # the device must read what the site accepts, with the same result
     array = read_literal(literal.text).array()
     if array.shape != literal.shape or str(array.dtype) != literal.dtype:
         raise BrokenPromiseError(f"{literal} became {array.dtype} {array.shape}")
@@ -224,7 +228,7 @@ def feed_batch(data: bytes) -> None:
 
 
 def feed_document(data: bytes) -> None:
-    """A file of tasks as values, past what reads its text."""
+    """A batch file that is already parsed."""
     with contextlib.suppress(ValueError, RecursionError):
         document = json.loads(data)
         if isinstance(document, dict) and all(isinstance(key, str) for key in document):
@@ -234,12 +238,12 @@ def feed_document(data: bytes) -> None:
 
 def feed_options(data: bytes) -> None:
     try:
-        given = json.loads(data)
+        options = json.loads(data)
     except (ValueError, RecursionError):
         return
-    if not isinstance(given, dict):
+    if not isinstance(options, dict):
         return
-    plain = {k: v for k, v in given.items() if isinstance(v, bool | int | float | str)}
+    plain = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
     for runtime in (None, Capabilities("wheel"), Capabilities("binary", cores=4)):
         try:
             chosen = check_options(plain, runtime=runtime)
@@ -264,14 +268,14 @@ def feed_measurement(data: bytes) -> None:
         return
     row = measurement_row(Attempt(), measurement, [])
     shown = (row.plan, row.passes, row.contaminations, row.notes, row.gate, row.device)
-    # what PostgreSQL's JSON takes
+    # PostgreSQL's JSON accepts neither NaN nor NUL
     text = json.dumps([*shown, row.histogram], allow_nan=False, ensure_ascii=False)
     if "\\u0000" in text:
         raise BrokenPromiseError("a NUL goes to the database")
     text.encode()
 
 
-def _is_told(code: str, detail: str) -> None:
+def _check_message(code: str, detail: str) -> None:
     if not code or not detail:
         raise BrokenPromiseError("an error without a word")
     detail.encode()

@@ -1,8 +1,8 @@
-"""`make test-images`: the images of docker/ are built and the site runs in them, by hand.
+"""`make test-images`: build the images of docker/ and run the site in them. Started by hand.
 
-Needs root and podman; no port of this machine is used. A site comes up as docker/compose.yaml
-describes it, with the proxy's own certificates; a device enrols, its model runs in the sandbox of
-its container; a backup comes back in empty volumes; every part ends when it is asked.
+Needs root and podman; uses no port of this machine. Starts the services of docker/compose.yaml with
+internal certificates of the proxy, enrols a device, runs a model in the sandbox of its container,
+restores a backup into empty volumes, and checks that every service stops cleanly.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from testdata import DATA
 from webprofile.tests.deployment.composition import composition
-from webprofile.tests.images.engine import Engine, Failed
+from webprofile.tests.images.engine import Engine, ImageTestError
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
@@ -41,19 +41,19 @@ def main() -> int:
         raise SystemExit("root is needed: containers have memory limits and networks of their own")
     if shutil.which(args.podman) is None:
         raise SystemExit(f"there is no {args.podman}: install podman, or name it by --podman")
-    # containers end with the block below, also when this is told to end
+    # exit through the context managers, which remove the containers
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         run(args)
-    except Failed as failed:
-        print(failed, file=sys.stderr)
+    except ImageTestError as error:
+        print(error, file=sys.stderr)
         return 1
     say("all of it works")
     return 0
 
 
 def run(args: argparse.Namespace) -> None:
-    """Raises Failed with what was found instead."""
+    """Run all steps. Raises ImageTestError."""
     temporary = tempfile.TemporaryDirectory(prefix="mgw-images-")
     with temporary as folder, trial(args.podman, Path(folder)) as (engine, place):
         if not args.no_build:
@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def trial(podman: str, folder: Path) -> Iterator[tuple[Engine, Path]]:
-    """The engine, and a folder for what this machine gives to containers."""
-    # containers read it as users of their own
+    """Yield the engine, and a folder that is mounted into containers."""
+    # containers read it as other users
     folder.chmod(0o755)
     secrets, backups, certificates = (folder / name for name in ("secrets", "backups", "tls"))
     subprocess.run(
@@ -98,12 +98,12 @@ def build(engine: Engine, options: list[str]) -> None:
 
 
 def serve(engine: Engine) -> None:
-    """All parts, each when those that it needs are well."""
+    """Start all services in the order of their dependencies."""
     rows_and_files(engine)
     engine.once("migrate")
     for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
         engine.start(name)
-    # at the ports that their names promise, since no port of this machine is published
+    # on the standard ports, since no port of this machine is published
     ports = ["--sysctl", "net.ipv4.ip_unprivileged_port_start=0"]
     ports += ["--env", "HTTP_PORT=80", "--env", "HTTPS_PORT=443"]
     names = [word for host in HOSTS.values() for word in ("--network-alias", host)]
@@ -119,7 +119,7 @@ def rows_and_files(engine: Engine) -> None:
 
 
 def trust(engine: Engine, folder: Path) -> list[str]:
-    """Options for a container that trusts the proxy's certificates."""
+    """Return options for a container that trusts the certificates of the proxy."""
     authority = folder / "root.crt"
     path = "/var/lib/proxy/caddy/pki/authorities/local/root.crt"
     authority.write_text(engine.read("proxy", path))
@@ -130,7 +130,7 @@ def trust(engine: Engine, folder: Path) -> list[str]:
 def profile(engine: Engine, folder: Path, authority: list[str]) -> None:
     say(f"doctor:\n{examined(engine, authority)}")
     manage = ("migrate", "manage")
-    engine.once(*manage, "users", "create", PERSON, given="a long passphrase 1\n")
+    engine.once(*manage, "users", "create", PERSON, stdin="a long passphrase 1\n")
     line = engine.once(*manage, "workers", "enrol", "box", "--public").splitlines()[-1]
     code = line.split("--code ")[1].split()[0]
     (folder / "secrets" / "enrol_code").write_text(code)
@@ -138,10 +138,10 @@ def profile(engine: Engine, folder: Path, authority: list[str]) -> None:
     deadline = time.monotonic() + _ONLINE_WITHIN_S
     while "on_time" not in engine.once(*manage, "workers", "list"):
         if time.monotonic() > deadline:
-            raise Failed(f"the device did not come online:\n{engine.log('agent')}")
+            raise ImageTestError(f"the device did not come online:\n{engine.log('agent')}")
         time.sleep(1)
     if "ok      sandbox" not in engine.log("agent"):
-        raise Failed(f"models run without a sandbox:\n{engine.log('agent')}")
+        raise ImageTestError(f"models run without a sandbox:\n{engine.log('agent')}")
     submit = ("submit", "-m", "/data/models/tiny.mge", "-w", "box", "-p", "quick", "--wait")
     engine.once(*manage, *submit, "--as", PERSON, more=["--volume", f"{DATA}:/data:ro"])
     listed(engine)
@@ -149,13 +149,13 @@ def profile(engine: Engine, folder: Path, authority: list[str]) -> None:
 
 
 def examined(engine: Engine, authority: list[str]) -> str:
-    """What the doctor finds; actors may still be starting when they count as healthy."""
+    """Run `manage.py doctor` until it succeeds, since healthy actors may still be starting."""
     trusted = [*authority, "--env", "S3_CA_BUNDLE=/root.crt"]
     deadline = time.monotonic() + _LISTENING_WITHIN_S
     while True:
         try:
             return engine.once("migrate", "manage", "doctor", more=trusted)
-        except Failed:
+        except ImageTestError:
             if time.monotonic() > deadline:
                 raise
 
@@ -163,7 +163,7 @@ def examined(engine: Engine, authority: list[str]) -> str:
 def listed(engine: Engine) -> None:
     table = engine.once("migrate", "manage", "tasks", "list")
     if "succeeded" not in table:
-        raise Failed(f"the task did not succeed, or is not there:\n{table}")
+        raise ImageTestError(f"the task did not succeed, or is not there:\n{table}")
     say(table)
 
 
@@ -181,12 +181,12 @@ def end(engine: Engine) -> None:
     for name in ("agent", "web-1", "web-2", "dispatch", "actors", "sweep", "proxy"):
         code, took_s = engine.stop(name)
         if code:
-            raise Failed(f"{name} ended with {code}:\n{engine.log(name)}")
+            raise ImageTestError(f"{name} ended with {code}:\n{engine.log(name)}")
         say(f"{name} ended in {took_s:.1f} s")
 
 
 def bring_back(engine: Engine, saved: str) -> None:
-    """The backup in empty volumes."""
+    """Restore the backup into empty volumes and check it."""
     engine.clear()
     rows_and_files(engine)
     engine.once("backup", "/app/docker/backup/restore.sh", saved)

@@ -1,7 +1,7 @@
-"""Containers as docker/compose.yaml describes them, by podman.
+"""Run the services of docker/compose.yaml with podman.
 
-Not by podman-compose: it waits for a healthy service with podman 4.6 or newer only, and Debian 12
-has 4.3.
+podman-compose is not used, because it only waits for healthy services with podman 4.6 or newer, and
+Debian 12 has 4.3.
 """
 
 import json
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-#: of containers, networks and volumes, so that nobody else's are touched
+#: prefix of the names of containers, networks and volumes, so that `clear` removes no others
 PREFIX = "mgw-try"
-_WELL_WITHIN_S = 120.0
+_HEALTHY_WITHIN_S = 120.0
 
 
-class Failed(Exception):
-    """What podman, or a program in a container, said."""
+class ImageTestError(Exception):
+    """A command failed. The message has the output of podman or of the program."""
 
 
 class Engine:
-    """`docker` is the folder of the compose file; secrets are read from another one."""
+    """Runs services with podman. `docker`: folder of the compose file; `secrets`: their folder."""
 
     def __init__(
         self, podman: str, docker: Path, described: dict[str, Any], *, secrets: Path
@@ -35,16 +35,16 @@ class Engine:
         command = [self._podman, "build", *options, "-t", self._image(name)]
         command += ["-f", str(context / build["dockerfile"]), str(context)]
         if code := subprocess.run(command, check=False).returncode:
-            raise Failed(f"the image of {name} was not built: podman ended with {code}")
+            raise ImageTestError(f"the image of {name} was not built: podman ended with {code}")
 
     def size_mb(self, name: str) -> float:
-        inspected = self._said("image", "inspect", "--format", "{{.Size}}", self._image(name))
+        inspected = self._output("image", "inspect", "--format", "{{.Size}}", self._image(name))
         return int(inspected) / 1e6
 
     def networks(self) -> None:
         for name, network in self._described["networks"].items():
             kind = ["--internal"] if network.get("internal") else []
-            self._said("network", "create", *kind, f"{PREFIX}-{name}")
+            self._output("network", "create", *kind, f"{PREFIX}-{name}")
 
     def start(self, name: str, *more: str, networks: Sequence[str] = ()) -> None:
         """Start a service and wait until its health check passes. Raises Failed with its log."""
@@ -54,48 +54,48 @@ class Engine:
         command = ["run", "-d", "--name", container, "--replace", "--network-alias", name]
         command += ["--health-cmd", check, "--health-interval", "disable"]
         command += self._options(service, networks)
-        self._said(*command, *more, self._image(name), *service.get("command", []))
-        deadline = time.monotonic() + _WELL_WITHIN_S
+        self._output(*command, *more, self._image(name), *service.get("command", []))
+        deadline = time.monotonic() + _HEALTHY_WITHIN_S
         while self._call("healthcheck", "run", container).returncode:
             if time.monotonic() > deadline:
-                raise Failed(f"{name} is not healthy:\n{self.log(name)}")
+                raise ImageTestError(f"{name} is not healthy:\n{self.log(name)}")
             time.sleep(1)
 
-    def once(self, name: str, *command: str, more: Sequence[str] = (), given: str = "") -> str:
+    def once(self, name: str, *command: str, more: Sequence[str] = (), stdin: str = "") -> str:
         """Run a service to its end, `given` on its standard input. Returns what it printed."""
         service = self._described["services"][name]
         words = command or service["command"]
-        # with a name that `clear` knows, should this program be ended meanwhile
+        # with a name, so that `clear` can remove it if this program is interrupted
         run = ["run", "--rm", "-i", "--name", f"{PREFIX}-{name}-once", "--replace"]
         run += [*self._options(service), *more, self._image(name), *words]
-        return self._said(*run, given=given)
+        return self._output(*run, stdin=stdin)
 
     def stop(self, name: str) -> tuple[int, float]:
-        """As an engine does. Returns exit code and seconds."""
+        """Stop a service; return its exit code and the time in s."""
         container, service = f"{PREFIX}-{name}", self._described["services"][name]
         begin = time.monotonic()
-        self._said("stop", "-t", service["stop_grace_period"].removesuffix("s"), container)
+        self._output("stop", "-t", service["stop_grace_period"].removesuffix("s"), container)
         took_s = time.monotonic() - begin
-        code = self._said("inspect", "--format", "{{.State.ExitCode}}", container)
+        code = self._output("inspect", "--format", "{{.State.ExitCode}}", container)
         return int(code), took_s
 
     def read(self, name: str, path: str) -> str:
-        """A text file of a running container."""
-        return self._said("exec", f"{PREFIX}-{name}", "cat", path)
+        """Return the content of a text file of a running container."""
+        return self._output("exec", f"{PREFIX}-{name}", "cat", path)
 
     def log(self, name: str) -> str:
         done = self._call("logs", "--tail", "40", f"{PREFIX}-{name}")
         return done.stdout + done.stderr
 
     def clear(self) -> None:
-        """Remove what this program made; images stay."""
+        """Remove all containers, volumes and networks of this program; images stay."""
         removals = {
             ("ps", "-a", "--format", "{{.Names}}"): ("rm", "-v"),
             ("volume", "ls", "-q"): ("volume", "rm"),
             ("network", "ls", "-q"): ("network", "rm"),
         }
         for listing, removal in removals.items():
-            for name in self._said(*listing).split():
+            for name in self._output(*listing).split():
                 if name.startswith(PREFIX):
                     self._call(*removal, "-f", name)
 
@@ -122,7 +122,7 @@ class Engine:
 
     def _volume(self, volume: str) -> str:
         if ":" not in volume:
-            return volume  # a nameless one
+            return volume  # an anonymous volume
         source, rest = volume.split(":", 1)
         if source.startswith((".", "/")):
             return f"{(self._docker / source).resolve()}:{rest}"
@@ -139,20 +139,20 @@ class Engine:
         image: str = service["image"]
         return f"localhost/{image}" if "build" in service else image
 
-    def _said(self, *words: str, given: str = "") -> str:
-        done = self._call(*words, given=given)
+    def _output(self, *words: str, stdin: str = "") -> str:
+        done = self._call(*words, stdin=stdin)
         if done.returncode:
-            raise Failed(f"podman {' '.join(words[:2])}: {done.stdout}{done.stderr}")
+            raise ImageTestError(f"podman {' '.join(words[:2])}: {done.stdout}{done.stderr}")
         return done.stdout.strip()
 
-    def _call(self, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+    def _call(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [self._podman, *words], input=given, capture_output=True, text=True, check=False
+            [self._podman, *words], input=stdin, capture_output=True, text=True, check=False
         )
 
 
 def _security(rule: str) -> list[str]:
-    """podman's words for Docker's; AppArmor's profile is not loaded on every machine."""
+    """Translate a security option to podman. AppArmor profiles are left out: they may be absent."""
     if rule.startswith("apparmor"):
         return []
     if rule == "systempaths=unconfined":

@@ -1,4 +1,4 @@
-"""A supervisor with small parts, for tests that end it: `python -m ... HOME`."""
+"""Run a supervisor with small processes, for tests that stop it: `python -m ... HOME`."""
 
 import asyncio
 import os
@@ -10,8 +10,8 @@ from webprofile.operations.devserver.lock import HomeInUseError, HomeLock
 from webprofile.operations.devserver.site import until_end
 from webprofile.operations.devserver.supervisor import Part, Supervisor
 
-#: children of every kind: in the same group, in a session of its own, one that TERM does not end,
-#: and one with an empty environment, whose parent takes its time to end, as an agent does
+#: child processes in the same process group, in a new session, with SIGTERM ignored, and with an
+#: empty environment; the parent exits 0.5 s after SIGTERM, as an agent takes some time
 FAMILY = """
 sleep 1000 &
 setsid sleep 1000 &
