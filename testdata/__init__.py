@@ -1,8 +1,8 @@
 """Models, inputs, profiles and expected outputs for tests and benchmarks (README.md).
 
-`DATA` is a folder that has all of them as plain files. It is below the folder where `make runtime`
-installs MegEngine, its name depends on the content of `testdata/`, and it is made when this package
-is first imported. Files of the repository that end in `.xz` have their plain name there.
+`DATA` is a folder with all of them as uncompressed files. It is below the folder where `make
+runtime` installs MegEngine, its name depends on the content of `testdata/`, and it is created by
+the first import of this package. Files that end in `.xz` in the repository lose that suffix there.
 """
 
 import fcntl
@@ -19,12 +19,12 @@ from typing import Any
 from agent.runtimes.install import cache_folder
 
 SOURCE = Path(__file__).resolve().parent
-#: folders that nobody has used for so long are removed when a new one is made
+#: folders that were not used for so long are removed when a new one is created
 _KEPT_S = 30 * 24 * 3600
 
 
 def _sources() -> list[Path]:
-    """The data files, and what makes the files that are not in the repository."""
+    """Return the data files, and networks.py, which makes the models outside of the repository."""
     folders = [path for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     return sorted([*files, SOURCE / "networks.py"])
@@ -49,7 +49,7 @@ def _unpack(paths: list[Path], folder: Path) -> None:
 
 
 def unpacked() -> Path:
-    """Return the folder of plain files. Whoever comes first makes it, the others wait."""
+    """Return the folder of uncompressed files, and create it under a lock if it is missing."""
     paths = _sources()
     root = cache_folder() / "testdata"
     folder = root / _digest(paths)
@@ -74,12 +74,12 @@ DATA = unpacked()
 
 
 def good_profile(name: str = "two_inputs") -> bytes:
-    """Return a real profile, one of `profiles`."""
+    """Return a recorded profile of the folder `profiles`."""
     return (DATA / "profiles" / f"{name}.json").read_bytes()
 
 
 def bad_profile(name: str) -> bytes:
-    """Return a damaged profile, one of `bad/profiles`."""
+    """Return a damaged profile of the folder `bad/profiles`."""
     return (DATA / "bad" / "profiles" / f"{name}.json").read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""`make testdata`: make the test models and inputs again, and more when asked.
+"""`make testdata`: rebuild test models and inputs, optionally also profiles and expected outputs.
 
     python -m testdata [--large | --expected | --profiles]
 
@@ -24,7 +24,7 @@ from agent.runtimes.install import installed_wheel
 from testdata import DATA, SOURCE, making, unpacked
 from testdata.making import LARGE, SMALL, MakingError
 
-#: the profile whose arguments a profile gets that nothing is expected of yet
+#: profile whose command lines are used for new profiles without expected outputs
 _EXAMPLES = {"profiles": "tiny", "bad/profiles": "layouts"}
 
 
@@ -73,7 +73,7 @@ def make_all(python: str, *, with_profiles: bool) -> None:
             making.make_models(python, ["train_mlp"], folder)
             keep("profiles/train_mlp.json", (folder / "profiles" / "train_mlp.json").read_bytes())
             write_expected(python)
-        # where tests will look, now that the files of the repository are complete
+        # `unpacked` names the folder after the new content of the repository
         making.keep_large(LARGE, folder, unpacked())
 
 

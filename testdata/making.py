@@ -16,20 +16,20 @@ import numpy as np
 
 from testdata import DATA, SOURCE
 
-#: models whose random weights are too large for the repository; all others are in it
+#: models that are too large for the repository, because random weights do not compress
 LARGE = ("bert_tiny", "lstm", "resnet18", "resnet18_opt", "resnet18_fbs1")
 SMALL = (
     "tiny", "tiny_fbs1", "no_op", "two_inputs", "quantized", "dynamic_shape", "deep_loop",
     "hostile_names",
 )  # fmt: skip
-#: what compressing a file must save: smaller ones can be read and compared as they are
+#: least saving for which a file is compressed; uncompressed files are easier to read and compare
 _WORTH_BYTES = 10_000
 _RUNNER = SOURCE.parent / "agent" / "load_and_run"
 _TIMEOUT_S = 900
 
 
 class MakingError(Exception):
-    """MegEngine did not make, or does not run, what was wanted; the text has its last words."""
+    """MegEngine could not make or run a model. The message has the end of its output."""
 
 
 def make_large(python: str) -> None:
@@ -51,12 +51,12 @@ def keep_large(names: Iterable[str], made: Path, target: Path) -> None:
     for name in names:
         inputs, model = f"inputs/{name}", f"models/{name}.mge"
         shutil.copytree(made / inputs, target / inputs, dirs_exist_ok=True)
-        # the model comes last: its presence says that all of it is there
+        # moved last, because `make_large` takes it as the sign that the inputs are complete
         (made / model).rename(target / model)
 
 
 def make_models(python: str, names: Iterable[str], folder: Path) -> list[Any]:
-    """Write models and inputs into a folder and return what models.json has of them.
+    """Write models and inputs into a folder and return their entries of models.json.
 
     Each is run once with its inputs. Raises MakingError.
     """
@@ -69,7 +69,7 @@ def make_models(python: str, names: Iterable[str], folder: Path) -> list[Any]:
 
 
 def make_profile(python: str, entry: dict[str, Any], folder: Path) -> bytes:
-    """Return the profile that MegEngine's own runner writes of a model of `folder`.
+    """Run a model of `folder` with MegEngine's own runner and return the profile.
 
     One warm-up, three iterations. Raises MakingError.
     """
@@ -94,7 +94,7 @@ def analyzed(python: str, profile: bytes, arguments: list[str]) -> bytes:
 
 
 def _run(command: list[Any], stdin: str = "") -> str:
-    # the order of a set is printed by --help, and the width of the terminal sets its lines
+    # the output of --help depends on the order of a set and on the width of the terminal
     environment = {**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "80"}
     done = subprocess.run(
         list(map(str, command)),

@@ -2,12 +2,12 @@
 
     PYTHON-WITH-MEGENGINE testdata/networks.py FOLDER NAME...
 
-writes FOLDER/models/NAME.mge and FOLDER/inputs/NAME/VARIABLE.npy, and prints what models.json says
-of each. `train_mlp` is no model: of it FOLDER/profiles/train_mlp.json, the profile of a training
-step, is written.
+writes FOLDER/models/NAME.mge and FOLDER/inputs/NAME/VARIABLE.npy for each name, and prints their
+entries of models.json. The name `train_mlp` writes FOLDER/profiles/train_mlp.json instead, the
+profile of a training step.
 
-Weights and inputs come from seeds of numpy's RandomState, whose numbers are the same on every
-machine and with every version of numpy. Uniform numbers are used throughout: those of other
+Weights and inputs come from numpy's RandomState with fixed seeds, which returns the same numbers on
+every machine and with every version of numpy. All numbers are uniformly distributed, because other
 distributions depend on the C library.
 """
 
@@ -39,7 +39,7 @@ def numbers(name, shape, low=-1.0, high=1.0):
 
 
 def fill(module):
-    """Give a module its weights. Scales and shifts of normalizations stay one and zero."""
+    """Set the weights of a module. Scales and shifts of normalizations stay one and zero."""
     norms = (M.BatchNorm2d, M.LayerNorm)
     fixed = {name + "." for name, part in module.named_modules() if isinstance(part, norms)}
     for name, value in list(module.named_parameters()) + list(module.named_buffers()):
@@ -157,7 +157,7 @@ class Lstm(M.Module):
 
 
 class TwoInputs(M.Module):
-    """A mean over the pixels that a mask picks."""
+    """Mean over the pixels that a mask selects."""
 
     def __init__(self):
         super().__init__()
@@ -188,7 +188,7 @@ class Quantizable(M.Module):
 
 
 def quantized():
-    """Return the network in int8. Ranges are set, not observed: those depend on the processor."""
+    """Return the network in int8, with fixed ranges, since observed ones depend on the CPU."""
     net = quantization.quantize_qat(fill(Quantizable()), quantization.ema_fakequant_qconfig)
     for module in net.modules():
         if isinstance(module, QAT.QATModule):
@@ -236,7 +236,7 @@ def image(name, *shape):
 def sentences():
     words = numbers("bert_tiny.input_ids", (2, 48), 0, 512).astype(np.int32)
     attention = np.ones((2, 48), np.float32)
-    attention[1, 31:] = 0  # the second one is shorter
+    attention[1, 31:] = 0  # the second sequence is shorter
     return {"input_ids": words, "attention_mask": attention}
 
 
@@ -287,7 +287,7 @@ MODELS = {
 
 
 def make(name, folder):
-    """Write a model and its inputs; return what models.json has of it."""
+    """Write a model and its inputs; return its entry of models.json."""
     build, give, options = MODELS[name]
     network, inputs = build(), give()
     run = trace(lambda *arrays: network(*arrays), symbolic=True, capture_as_const=True)
@@ -321,7 +321,7 @@ class Mlp(M.Module):
 
 
 def profile_training(folder):
-    """Write the profile of a step of training: forward, backward, and Adam."""
+    """Write the profile of one training step: forward, backward and Adam."""
     net = fill(Mlp())
     net.train()
     optimizer = megengine.optimizer.Adam(net.parameters(), lr=0.001)
