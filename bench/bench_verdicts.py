@@ -51,7 +51,7 @@ GATE = "[gate]\nmax_load = 0.1\n"
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class StoredRun:
     """One undisturbed run. `clean_s`: median iteration time of each clean process, s."""
 
     folder: Path
@@ -123,7 +123,7 @@ def profile_names() -> list[str]:
     return [profile_name(number + 1) for number in range(PLAN.profiled)]
 
 
-def read_runs(folder: Path) -> list[Run]:
+def read_runs(folder: Path) -> list[StoredRun]:
     """Return the undisturbed runs of a folder in the order of their names."""
     runs = []
     for path in sorted(folder.glob("run-*/measurement.json")):
@@ -134,7 +134,7 @@ def read_runs(folder: Path) -> list[Run]:
             if record.kind == "clean" and record.kept and record.e2e_ms
         )
         if not measurement.contaminations:
-            runs.append(Run(path.parent, clean_s))
+            runs.append(StoredRun(path.parent, clean_s))
     return runs
 
 
@@ -147,7 +147,7 @@ def slower(columns: ProfileColumns, factor: float) -> ProfileColumns:
     return replace(columns, device=times(columns.device), host=times(columns.host))
 
 
-def report(runs: list[Run], factor: float) -> str:
+def report(runs: list[StoredRun], factor: float) -> str:
     """Return a table of the verdicts on all equal pairs and on one planted pair for each run."""
     equal = [run.data() for run in runs]
     logs = [logarithms(np.array(totals_of_passes(data, "device"), float)) for data in equal]
@@ -182,7 +182,7 @@ def report(runs: list[Run], factor: float) -> str:
     )
 
 
-def latency_verdict(one: Run, other: Run) -> str:
+def latency_verdict(one: StoredRun, other: StoredRun) -> str:
     """Return the verdict on the latency of two runs, without further history of the device."""
     samples = [np.array(run.clean_s) for run in (one, other)]
     return judge_total(*samples, displayed=float("nan"), basis=Basis()).code(0)

@@ -19,14 +19,14 @@ http = get_asgi_application()  # loads the apps, so it runs before the imports o
 
 from webprofile.body_limit import BodyLimit  # noqa: E402
 from webprofile.garbage import loaded_spare  # noqa: E402
-from webprofile.observability.requests import Watched  # noqa: E402
+from webprofile.observability.requests import RequestMiddleware  # noqa: E402
 from webprofile.routing import websocket  # noqa: E402
 from webprofile.storage import storage  # noqa: E402
 
 limited = BodyLimit(
     http, settings.BODY_LIMIT_BYTES, {"/profiles/opened/": settings.OPENED_FORM_LIMIT_BYTES}
 )
-application = Watched(ProtocolTypeRouter({"http": limited, "websocket": websocket}))
+application = RequestMiddleware(ProtocolTypeRouter({"http": limited, "websocket": websocket}))
 # before the server listens, so that no request waits for it
 storage.clients_prepare()
 loaded_spare()

@@ -14,7 +14,7 @@ from agent.conftest import find_megengine_python
 from bench.chaos.clocks import ClockError
 from bench.chaos.disks import DiskError
 from bench.chaos.report import quiet, show, tell
-from bench.chaos.run import RunOptions, run
+from bench.chaos.run import ChaosOptions, run
 from webprofile.operations.devserver.layout import open_home
 from webprofile.operations.devserver.lock import HomeLock
 from webprofile.operations.devserver.supervisor import PartError
@@ -61,7 +61,7 @@ def _restart_in_mount_namespace() -> int:
     os.execv(unshare, [unshare, *ways, sys.executable, "-m", "bench.chaos", *sys.argv[1:]])
 
 
-def _parse() -> RunOptions:
+def _parse() -> ChaosOptions:
     parser = argparse.ArgumentParser(prog="python -m bench.chaos", description=__doc__)
     add = parser.add_argument
     add("--faults", type=int, default=60, metavar="N", help="how many (60)")
@@ -74,7 +74,7 @@ def _parse() -> RunOptions:
         args.seed = random.SystemRandom().randrange(1_000_000)
         sys.argv += ["--seed", str(args.seed)]
     only = frozenset(filter(None, args.only.split(",")))
-    return RunOptions(args.faults, args.seed, args.tasks, only, args.home)
+    return ChaosOptions(args.faults, args.seed, args.tasks, only, args.home)
 
 
 if __name__ == "__main__":

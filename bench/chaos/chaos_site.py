@@ -42,7 +42,7 @@ class ChaosSite:
         self.layout, self._megengine = layout, megengine
         port, storage_port = free_ports(2)
         keys = load_keys(layout)
-        self.site = parts.Site(layout, keys, layout.home / "redis.sock", port, storage_port)
+        self.site = parts.SiteConfig(layout, keys, layout.home / "redis.sock", port, storage_port)
         self.links: dict[str, Link] = {}
         self.disks: dict[str, Disk] = {}
         self.clocks: dict[str, Clock] = {}

@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.chaos.chaos_site import VERSION, ChaosSite
 from bench.chaos.plan import AGENTS
-from bench.chaos.rows import TaskRow
+from bench.chaos.rows import TaskSnapshot
 from bench.chaos.settling import TaskMonitor
 
 MODEL = Path(__file__).resolve().parents[2] / "tasks" / "health.mge"
@@ -40,7 +40,7 @@ class RequestedTask:
     is_cancelled: bool = False
     refused: str = ""
 
-    def has_expected_end(self, row: TaskRow) -> bool:
+    def has_expected_end(self, row: TaskSnapshot) -> bool:
         """Whether the task ended as its scenario requires."""
         end = (row.outcome, row.reason)
         if self.scenario == "bad-model":

@@ -23,7 +23,7 @@ _OVERLAPPING = """select distinct a.task_id from tasks_attempt a join tasks_atte
 
 
 @dataclass(frozen=True)
-class TaskRow:
+class TaskSnapshot:
     """The columns of a task that the bench reads."""
 
     id: int
@@ -38,7 +38,7 @@ class TaskRow:
         return self.state != "finished"
 
 
-class Rows:
+class SiteDatabase:
     """Read-only access to the site's database.
 
     Each query opens a connection of its own, so that no lock delays the site.
@@ -47,11 +47,11 @@ class Rows:
     def __init__(self, database: Path) -> None:
         self._address = f"file:{database}?mode=ro"
 
-    def tasks(self, *, live: bool = False) -> dict[int, TaskRow]:
+    def tasks(self, *, live: bool = False) -> dict[int, TaskSnapshot]:
         """Return the tasks of users by id; with `live` only those that have not ended."""
         only = " and state != 'finished'" if live else ""
         with self._open() as database:
-            return {row[0]: TaskRow(*row) for row in database.execute(_TASKS + only)}
+            return {row[0]: TaskSnapshot(*row) for row in database.execute(_TASKS + only)}
 
     def events_after(self, event: int) -> list[tuple[int, int, int]]:
         """Return (event id, task id, worker id) of all events after `event`, in order."""

@@ -11,7 +11,7 @@ from bench.chaos.injection import FaultInjector, InjectionError
 from bench.chaos.load import LoadGenerator
 from bench.chaos.plan import AGENTS, MOST_AT_ONCE, SERVERS, Fault, draw_faults
 from bench.chaos.report import FaultResult, Verdict, tell
-from bench.chaos.rows import Rows
+from bench.chaos.rows import SiteDatabase
 from bench.chaos.settling import TaskMonitor
 from webprofile.operations.devserver.layout import Layout
 from webprofile.operations.devserver.lock import HomeLock
@@ -24,7 +24,7 @@ ONLINE_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class ChaosOptions:
     """Options of the command line. `only`: kinds of faults; all kinds if empty."""
 
     faults: int
@@ -34,18 +34,18 @@ class RunOptions:
     home: Path | None = None
 
 
-async def run(layout: Layout, lock: HomeLock, megengine: str, options: RunOptions) -> Verdict:
+async def run(layout: Layout, lock: HomeLock, megengine: str, options: ChaosOptions) -> Verdict:
     """Run with a new site. Raises PartError, DiskError or ClockError if it cannot be started."""
     chaos_site = ChaosSite(layout, lock, megengine)
     try:
         await chaos_site.bring_up()
-        await _all_online(Rows(layout.database))
+        await _all_online(SiteDatabase(layout.database))
         return await _Run(chaos_site, options).run()
     finally:
         await chaos_site.close()
 
 
-async def _all_online(rows: Rows) -> None:
+async def _all_online(rows: SiteDatabase) -> None:
     """Wait until every agent has reported its runtimes. Raises PartError."""
     deadline = time.monotonic() + ONLINE_WITHIN_S
     while (count := rows.devices_with_runtimes()) < len(AGENTS):
@@ -55,9 +55,9 @@ async def _all_online(rows: Rows) -> None:
 
 
 class _Run:
-    def __init__(self, chaos_site: ChaosSite, options: RunOptions) -> None:
+    def __init__(self, chaos_site: ChaosSite, options: ChaosOptions) -> None:
         self._chaos_site, self._options = chaos_site, options
-        self._rows = Rows(chaos_site.layout.database)
+        self._rows = SiteDatabase(chaos_site.layout.database)
         self._monitor = TaskMonitor(self._rows)
         self._load = LoadGenerator(chaos_site, options.seed, self._monitor)
         self._injector = FaultInjector(chaos_site, self._note)

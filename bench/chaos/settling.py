@@ -8,7 +8,7 @@ task runs before it.
 import asyncio
 import time
 
-from bench.chaos.rows import Rows, TaskRow
+from bench.chaos.rows import SiteDatabase, TaskSnapshot
 
 POLL_S = 0.4
 #: longest wait for a site to settle
@@ -18,9 +18,9 @@ PATIENCE_S = 300.0
 class TaskMonitor:
     """Polls the live tasks and their events."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: SiteDatabase) -> None:
         self._rows = rows
-        self.live: dict[int, TaskRow] = {}
+        self.live: dict[int, TaskSnapshot] = {}
         self._last_event = 0
         #: the last event of each task, and of each device
         self._of_task: dict[int, int] = {}
@@ -60,7 +60,7 @@ class TaskMonitor:
             left = [row for row in left if not self._has_moved(row, since)]
         return time.monotonic() - begin
 
-    def _has_moved(self, row: TaskRow, since: int) -> bool:
+    def _has_moved(self, row: TaskSnapshot, since: int) -> bool:
         if row.id not in self.live or self._of_task.get(row.id, 0) > since:
             return True
         return row.state == "waiting" and self._of_device.get(row.worker_id, 0) > since

@@ -63,7 +63,9 @@ def running_bench_site(
         # the path of a Unix socket has at most 107 bytes
         short = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address = stack.enter_context(postgres(folder / "postgres"))
-        site = parts.Site(layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1])
+        site = parts.SiteConfig(
+            layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1]
+        )
         environment = parts.environment(site, os.environ) | ENVIRONMENT
         environment |= {"DATABASE_URL": as_url(address), "HEARTBEAT_S": str(heartbeat_s)}
         environment["LEASE_S"] = str(max(60.0, 4 * heartbeat_s))

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from tasks.models import Task
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, zip_of
-from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_from_arguments
 from webprofile.client.batchfile.mistakes import BatchError
 
 pytestmark = pytest.mark.usefixtures("storage", "db")
@@ -110,7 +110,7 @@ def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, messa
     parser = argparse.ArgumentParser()
     add_batch_arguments(parser)
     with pytest.raises(BatchError) as excinfo:
-        blocks_asked(parser.parse_args(["batch.toml"]))
+        blocks_from_arguments(parser.parse_args(["batch.toml"]))
     assert message in dict(excinfo.value.mistakes)[place]
 
 

@@ -20,7 +20,7 @@ from webprofile.observability import counters, exposition
 _REQUEST = "request_id"
 
 
-class Watching(Middleware):
+class ActorMiddleware(Middleware):
     """Pass the request's id on to the actor, time each message and serve the process's metrics."""
 
     def __init__(self) -> None:

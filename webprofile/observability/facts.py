@@ -39,6 +39,6 @@ class FactsMiddleware:
 
 
 def note(request: HttpRequest, **facts: Any) -> None:
-    """Bind log fields of a request, also for the access line that `Watched` writes."""
+    """Bind log fields of a request, also for the access line that `RequestMiddleware` writes."""
     structlog.contextvars.bind_contextvars(**facts)
     getattr(request, "scope", {}).get(FACTS, {}).update(facts)

@@ -50,7 +50,7 @@ _draining = threading.Event()
 _heard_term: list[bool] = []
 
 
-class Watched:
+class RequestMiddleware:
     """ASGI middleware that counts, times and logs requests and sockets."""
 
     def __init__(self, app: App) -> None:

@@ -154,7 +154,7 @@ DRAMATIQ_BROKER = {
         "dramatiq.middleware.Callbacks",
         "dramatiq.middleware.Retries",
         "django_dramatiq.middleware.DbConnectionsMiddleware",
-        "webprofile.observability.actors.Watching",
+        "webprofile.observability.actors.ActorMiddleware",
     ],
 }
 DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", means <app>/tasks.py

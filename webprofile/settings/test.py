@@ -22,7 +22,7 @@ DRAMATIQ_BROKER = {
         "dramatiq.middleware.AgeLimit",
         "dramatiq.middleware.TimeLimit",
         "dramatiq.middleware.Retries",
-        "webprofile.observability.actors.Watching",
+        "webprofile.observability.actors.ActorMiddleware",
     ],
 }
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

@@ -44,7 +44,7 @@ class Cluster:
         self._sockets = tempfile.TemporaryDirectory(prefix="mgw-")
         socket = Path(self._sockets.name) / "redis.sock"
         keys = load_keys(self.layout)
-        self.site = parts.Site(self.layout, keys, socket, self.ports[0], storage_port)
+        self.site = parts.SiteConfig(self.layout, keys, socket, self.ports[0], storage_port)
         self.environment = parts.environment(self.site, os.environ)
         self.environment |= {"DATABASE_URL": fresh_database(), **environment}
         self._parts: dict[str, Part] = {}

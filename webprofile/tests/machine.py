@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Part:
+class SystemPackages:
     """`tests` completes the phrase "tests ..."; `is_there` checks whether it is installed."""
 
     tests: str
@@ -50,16 +50,18 @@ RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 PARTS = {
-    "chromium": Part("in a browser", ("chromium", "chromium-driver"), _has_chromium),
-    "fonts": Part(
+    "chromium": SystemPackages("in a browser", ("chromium", "chromium-driver"), _has_chromium),
+    "fonts": SystemPackages(
         "in a browser", ("fontconfig", "fonts-noto-cjk", "fonts-dejavu-core"), _has_fonts
     ),
-    "gettext": Part("of the translations", ("gettext",), _programs("xgettext", "msgfmt")),
-    "bubblewrap": Part("of the sandbox and of scripts", ("bubblewrap",), _programs("bwrap")),
-    "rabbitmq": Part("of RabbitMQ", ("rabbitmq-server",), RABBITMQ.exists),
-    "caddy": Part("of the proxy", ("caddy",), _programs("caddy")),
+    "gettext": SystemPackages("of the translations", ("gettext",), _programs("xgettext", "msgfmt")),
+    "bubblewrap": SystemPackages(
+        "of the sandbox and of scripts", ("bubblewrap",), _programs("bwrap")
+    ),
+    "rabbitmq": SystemPackages("of RabbitMQ", ("rabbitmq-server",), RABBITMQ.exists),
+    "caddy": SystemPackages("of the proxy", ("caddy",), _programs("caddy")),
     # steps the clock of an agent
-    "libfaketime": Part("of faults", ("libfaketime",), lambda: bool(glob.glob(FAKETIME))),
+    "libfaketime": SystemPackages("of faults", ("libfaketime",), lambda: bool(glob.glob(FAKETIME))),
 }
 #: not in PARTS, because no Debian package has it
 MEGENGINE = "megengine"

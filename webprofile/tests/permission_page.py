@@ -35,7 +35,7 @@ ordinary user, also if it belongs to an administrator, unless it has the scope `
 
 
 @dataclass(frozen=True)
-class Row:
+class PermissionRow:
     """Names of routes, some with a method (`POST tasks:list`), and the answers by person."""
 
     about: str
@@ -44,26 +44,26 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class PermissionTable:
     """`people` and `words`: meaning of each person and of each answer."""
 
     people: dict[str, str]
     words: dict[str, str]
-    rows: list[Row]
+    rows: list[PermissionRow]
 
 
-def read_table() -> Table:
+def read_table() -> PermissionTable:
     """Read `permissions.toml`. Raises ValueError for a row with the wrong number of answers."""
     data = tomllib.loads(SOURCE.read_text(encoding="utf-8"))
     rows = [
-        Row(
+        PermissionRow(
             row["about"],
             tuple(row["routes"]),
             dict(zip(data["people"], row["answers"], strict=True)),
         )
         for row in data["rows"]
     ]
-    return Table(data["people"], data["words"], rows)
+    return PermissionTable(data["people"], data["words"], rows)
 
 
 def permissions() -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from django.urls import URLPattern, get_resolver
 
 from webprofile.routing import websocket
-from webprofile.tests.permission_page import Row
+from webprofile.tests.permission_page import PermissionRow
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: ids and names that do not exist
@@ -52,12 +52,12 @@ class Route:
         return [part[1] or part[2] for part in _PART.finditer(self.pattern)]
 
 
-def row_of(route: Route, method: str, table: list[Row]) -> Row | None:
+def row_of(route: Route, method: str, table: list[PermissionRow]) -> PermissionRow | None:
     """Return the first row that names the route, or None."""
     return next((r for r in table if any(_names(n, route, method) for n in r.names)), None)
 
 
-def unused(table: list[Row], routes: list[Route]) -> list[str]:
+def unused(table: list[PermissionRow], routes: list[Route]) -> list[str]:
     """Return the names in the table that are the first match of no route."""
     used = {
         next((n for row in table for n in row.names if _names(n, route, method)), "")

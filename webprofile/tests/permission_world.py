@@ -90,7 +90,7 @@ def secrets_for(person: str, route: str) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Credentials:
+class PersonCredentials:
     """Session cookie of a browser, or token of an agent or a script; empty for none."""
 
     session: str = ""
@@ -117,15 +117,15 @@ class World:
         bobs = _make_result(bob)
         self.box: Worker = box
         self.credentials = {
-            "anonymous": Credentials(),
-            "owner": Credentials(session=_session_of(alice)),
-            "other user": Credentials(session=_session_of(bob)),
-            "granted user": Credentials(session=_session_of(gina)),
-            "administrator": Credentials(session=_session_of(root)),
-            "agent": Credentials(token=token),
-            "other agent": Credentials(token=other_token),
+            "anonymous": PersonCredentials(),
+            "owner": PersonCredentials(session=_session_of(alice)),
+            "other user": PersonCredentials(session=_session_of(bob)),
+            "granted user": PersonCredentials(session=_session_of(gina)),
+            "administrator": PersonCredentials(session=_session_of(root)),
+            "agent": PersonCredentials(token=token),
+            "other agent": PersonCredentials(token=other_token),
             # not one of PEOPLE: a script of an administrator with a read token
-            "script": Credentials(
+            "script": PersonCredentials(
                 token=issue_token(root, name="reads", scopes=["read"], days=1)[1]
             ),
         }

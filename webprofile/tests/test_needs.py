@@ -72,7 +72,7 @@ def test_in_ci_what_lacks_a_part_fails(tmp_path):
 
 @pytest.mark.parametrize("ci", [True, False])
 def test_what_is_there_is_used(monkeypatch, ci):
-    part = machine.Part("of something", ("something",), lambda: True)
+    part = machine.SystemPackages("of something", ("something",), lambda: True)
     monkeypatch.setitem(machine.PARTS, "something", part)
     monkeypatch.setenv("CI", "true") if ci else monkeypatch.delenv("CI", raising=False)
     need("something")

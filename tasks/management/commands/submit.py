@@ -18,7 +18,11 @@ from tasks.submission.creation import create_task, fail_copy
 from tasks.submission.uploads import FileStore, confirm_task
 from tasks.submission.validation import quota_of
 from webprofile.api.problems import flattened
-from webprofile.client.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.arguments import (
+    FORMAT_HELP,
+    add_batch_arguments,
+    blocks_from_arguments,
+)
 from webprofile.client.batchfile.local_files import look_at, size_of
 from webprofile.client.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words
 from webprofile.client.batchfile.mistakes import BatchError
@@ -69,7 +73,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
             owner = user_named(options["owner"], for_work=True)
-            cells = cells_of(blocks_asked(argparse.Namespace(**options)), devices_of(owner))
+            cells = cells_of(
+                blocks_from_arguments(argparse.Namespace(**options)), devices_of(owner)
+            )
             paths = {file.path for cell in cells for file in cell.files}
             with Progress(size_of(paths), "Reading", unit="bytes") as progress:
                 files = look_at(paths, progress.advance)

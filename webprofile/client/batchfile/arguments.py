@@ -72,7 +72,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     add("--priority", type=int, metavar="N", help="more goes first among your own")
 
 
-def blocks_asked(args: argparse.Namespace) -> list[Block]:
+def blocks_from_arguments(args: argparse.Namespace) -> list[Block]:
     """Return the task matrices of file and arguments. Raises BatchError with all mistakes."""
     replaced = _document(args)
     if args.file is not None:

@@ -34,7 +34,7 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class AskedFile:
+class CellFile:
     """A file of a task.
 
     kind: `model` (also for scripts), `data` or `option`
@@ -73,7 +73,7 @@ class Block:
     versions: tuple[str, ...] = ()
     option_sets: Mapping[str, Mapping[str, Value]] = field(default_factory=lambda: {"": {}})
     repeats: int = 1
-    files: tuple[AskedFile, ...] = ()
+    files: tuple[CellFile, ...] = ()
     inputs: tuple[Mapping[str, Any], ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     title: str = ""
@@ -102,9 +102,9 @@ class Cell:
         return self.block.option_sets[self.option_set]
 
     @property
-    def files(self) -> tuple[AskedFile, ...]:
+    def files(self) -> tuple[CellFile, ...]:
         """All files of the task, the model first."""
-        return (AskedFile("model", self.model), *self.block.files)
+        return (CellFile("model", self.model), *self.block.files)
 
     @property
     def title(self) -> str:
@@ -149,7 +149,7 @@ class Cell:
     def body(self, files: Sequence[Mapping[str, Any]], worker: int | str | None) -> dict[str, Any]:
         """Return the body of the API request for this task.
 
-        files: each as `AskedFile.body` or with the number of a file that the site has
+        files: each as `CellFile.body` or with the number of a file that the site has
         worker: id or name of the device, ignored with a target
         """
         block = self.block
@@ -256,8 +256,8 @@ def _block(place: str, reader: BlockReader) -> Block:
     )
 
 
-def _file(kind: str, path: Path, use: str) -> AskedFile:
-    return AskedFile(kind, path, **{"input" if kind == "data" else "option": use})
+def _file(kind: str, path: Path, use: str) -> CellFile:
+    return CellFile(kind, path, **{"input" if kind == "data" else "option": use})
 
 
 def cells_of(blocks: Sequence[Block], devices: Mapping[str, Sequence[str]]) -> list[Cell]:

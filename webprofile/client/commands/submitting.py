@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from webprofile.client.api import Api
-from webprofile.client.batchfile.arguments import FORMAT_HELP, add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.arguments import (
+    FORMAT_HELP,
+    add_batch_arguments,
+    blocks_from_arguments,
+)
 from webprofile.client.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
 from webprofile.client.batchfile.matrix import (
     MATRIX_HEADERS,
-    AskedFile,
     Cell,
+    CellFile,
     cells_of,
     newest_first,
     room_words,
@@ -49,7 +53,7 @@ Content = tuple[str, str, str, int]
 
 
 @dataclass
-class Run:
+class BatchRun:
     """State of one submission: site, devices, files, and the files that the site has already.
 
     known: number of a file at the site by its content
@@ -95,13 +99,13 @@ def submit_batch(args: argparse.Namespace) -> int:
     key = args.key or uuid.uuid4().hex
     if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(f"--key takes 1 to {LONGEST_KEY} printable ASCII characters.")
-    blocks = blocks_asked(args)
+    blocks = blocks_from_arguments(args)
     with open_api() as api:
         workers = list(api.pages("workers/"))
         devices = {worker["name"]: newest_first(usable(worker)) for worker in workers}
         cells = cells_of(blocks, devices)
         ids = {worker["name"]: worker["id"] for worker in workers}
-        run = Run(api, ids, _read(cells), key, deadline_of(args.timeout))
+        run = BatchRun(api, ids, _read(cells), key, deadline_of(args.timeout))
         if not _may_send_parts(run, cells):
             run = replace(run, files=_read(cells, in_parts=False))
         quota = _check(run, cells)
@@ -146,7 +150,7 @@ def _tell_room(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
     return SUCCEEDED if fits else FAILED
 
 
-def _may_send_parts(run: Run, cells: Sequence[Cell]) -> bool:
+def _may_send_parts(run: BatchRun, cells: Sequence[Cell]) -> bool:
     """Return whether the site accepts the large files of these tasks in parts, if there are any."""
     for cell in cells:
         if any(not run.files[file.path].md5 for file in cell.files):
@@ -162,7 +166,7 @@ def _read(cells: Sequence[Cell], *, in_parts: bool = True) -> dict[Path, LocalFi
         return look_at(paths, progress.advance, unread_from_bytes=unread)
 
 
-def _check(run: Run, cells: Sequence[Cell]) -> dict[str, int]:
+def _check(run: BatchRun, cells: Sequence[Cell]) -> dict[str, int]:
     """Validate every distinct cell at the site; return the user's number and limit of live tasks.
 
     Raises BatchError with all mistakes before any task is created.
@@ -179,7 +183,7 @@ def _check(run: Run, cells: Sequence[Cell]) -> dict[str, int]:
     return quota
 
 
-def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, str]]:
+def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[str, str]]:
     """Return the mistakes of a cell as (place in the file, text); update `quota`."""
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
@@ -200,7 +204,7 @@ def _refusals(run: Run, cell: Cell, quota: dict[str, int]) -> list[tuple[str, st
     return [(cell.place_of(mistake["field"]), mistake["detail"]) for mistake in mistakes]
 
 
-def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:
+def _submit(run: BatchRun, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     try:
         with Progress(len(cells), "Submitting", unit="tasks") as progress:
@@ -217,7 +221,7 @@ def _submit(run: Run, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str
     return rows
 
 
-def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
+def _submitted(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
     """Create the task of a cell; return its result row, also if the site refuses it.
 
     Raises errors that concern all cells.
@@ -234,7 +238,7 @@ def _submitted(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> d
     return {"task": number, **cell.result_row, "problem": problem}
 
 
-def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
+def _make(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
     """Create a task, upload its files and submit it; return its number. Raises ProblemError."""
     task = _created(run, cell, progress, may_wait=may_wait)
     number = int(task["id"])
@@ -259,7 +263,7 @@ def _make(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> int:
     return number
 
 
-def _learn_sum(run: Run, md5: str, path: Path) -> None:
+def _learn_sum(run: BatchRun, md5: str, path: Path) -> None:
     """Remember the checksum of a file that an interrupted run has uploaded before."""
     file = run.files[path]
     if not file.md5 and path not in run.sums and file.size_bytes and has_sum(file, md5):
@@ -271,7 +275,7 @@ def _noting(progress: Progress, file: LocalFile) -> Callable[[int], None]:
     return lambda sent: progress.note(f"{file.name} {100 * sent // max(1, file.size_bytes)} %")
 
 
-def _created(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
+def _created(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
     """Create the task of a cell idempotently; wait while the user's limit is reached."""
     key = f"{run.key}-{cell.number}"
     body = _body(run, cell)
@@ -293,7 +297,7 @@ def _created(run: Run, cell: Cell, progress: Progress, *, may_wait: bool) -> dic
             return task
 
 
-def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
+def _body(run: BatchRun, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
     """Return the request body of a cell.
 
     may_name: refer to files that the site has instead of uploading them again
@@ -303,7 +307,7 @@ def _body(run: Run, cell: Cell, *, may_name: bool = True) -> dict[str, Any]:
     return cell.body(files, run.workers.get(cell.worker))
 
 
-def _file(run: Run, file: AskedFile, known: Mapping[Content, int]) -> dict[str, Any]:
+def _file(run: BatchRun, file: CellFile, known: Mapping[Content, int]) -> dict[str, Any]:
     """Return the API's description of a new file, or a reference to one of an earlier task."""
     number = known.get(run.content(file.kind, file.path))
     if number is not None:

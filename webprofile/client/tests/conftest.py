@@ -80,7 +80,7 @@ class Proxy:
 def proxy(live_server) -> Iterator[Proxy]:
     host, port = live_server.thread.host, live_server.thread.port
 
-    class Handler(BaseHTTPRequestHandler):
+    class ProxyHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def handle_one(self) -> None:
@@ -119,7 +119,7 @@ def proxy(live_server) -> Iterator[Proxy]:
         def log_message(self, *args: object) -> None:
             """Do not log requests."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ProxyHandler)
     server.handle_error = lambda *args: None  # type: ignore[method-assign]
     state = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
     with serving(server):

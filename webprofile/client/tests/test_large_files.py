@@ -112,7 +112,7 @@ def test_another_file_does_not_go_on_with_parts_that_are_stored(client, cuts, ho
     check_stored(content)
 
 
-class Storage:
+class FakeStorage:
     """Takes parts, and `then` happens; the site beside it joins whatever it is told."""
 
     def __init__(self, etag, then=lambda: None):
@@ -156,7 +156,7 @@ def test_a_part_is_called_what_storage_calls_it_and_summed_where_that_is_no_md5(
     real = parts._md5
     monkeypatch.setattr(parts, "_md5", lambda data: summed.append(1) or real(data))
     sums = [real(content[at : at + PART_BYTES]) for at in range(0, SIZE, PART_BYTES)]
-    storage = Storage(lambda data: 'W/"1"' if own else f'"{real(data)}"')
+    storage = FakeStorage(lambda data: 'W/"1"' if own else f'"{real(data)}"')
     assert send(home / "big.mge", storage) == "whole"
     assert storage.joined == sums
     assert len(summed) == (len(sums) if own else 0)
@@ -164,7 +164,7 @@ def test_a_part_is_called_what_storage_calls_it_and_summed_where_that_is_no_md5(
 
 @pytest.mark.parametrize("known", [(), (1,), (1, 2, 3, 4)])
 def test_addresses_that_came_with_the_parts_are_not_asked_for_again(home, content, known):
-    storage = Storage(lambda data: f'"{parts._md5(data)}"')
+    storage = FakeStorage(lambda data: f'"{parts._md5(data)}"')
     assert send(home / "big.mge", storage, known) == "whole"
     sums = [parts._md5(content[at : at + PART_BYTES]) for at in range(0, SIZE, PART_BYTES)]
     assert storage.joined == sums
@@ -187,7 +187,7 @@ def _replaced(path):
 def test_a_file_that_changes_while_it_is_sent_is_not_joined(home, content, change):
     path = home / "big.mge"
     left = iter([lambda: change(path)])
-    storage = Storage(lambda data: "", lambda: next(left, lambda: None)())
+    storage = FakeStorage(lambda data: "", lambda: next(left, lambda: None)())
     with pytest.raises(ClientError, match="changed while it was sent"):
         send(path, storage)
     assert storage.joined is None

@@ -32,7 +32,7 @@ class Collector(ThreadingHTTPServer):
     """HTTP server that keeps all received spans."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _CollectorHandler)
         self.spans: list[Span] = []
 
     @property
@@ -40,7 +40,7 @@ class Collector(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _CollectorHandler(BaseHTTPRequestHandler):
     server: Collector
 
     def do_POST(self) -> None:

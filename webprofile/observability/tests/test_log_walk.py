@@ -98,7 +98,7 @@ def test_an_actor_goes_on_under_the_id_of_the_request_that_asked():
     def hear(*args):
         heard.append(dict(structlog.contextvars.get_contextvars()))
 
-    watching = next(m for m in broker.middleware if type(m).__name__ == "Watching")
+    watching = next(m for m in broker.middleware if type(m).__name__ == "ActorMiddleware")
     watching.before_process_message(broker, message)
     hear()
     watching.after_process_message(broker, message)

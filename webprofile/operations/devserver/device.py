@@ -19,7 +19,7 @@ _HEAD = (
 
 
 @dataclass(frozen=True)
-class Runtime:
+class MegEngineRuntime:
     """Path of the Python interpreter with MegEngine, or the reason why there is none."""
 
     python: str = ""
@@ -57,7 +57,7 @@ def measure_command(config: Path) -> list[str]:
     return [*command, "--config", str(config)]
 
 
-def update_config(file: Path, address: str, runtime: Runtime) -> None:
+def update_config(file: Path, address: str, runtime: MegEngineRuntime) -> None:
     """Set the server's address, which may change at each start, and this machine's runtime."""
     config = tomllib.loads(file.read_text(encoding="utf-8"))
     config["server"] = address

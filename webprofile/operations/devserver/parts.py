@@ -39,7 +39,7 @@ TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteConfig:
     """One run of a site: its folders and secrets, and the ports and socket of this run."""
 
     layout: Layout
@@ -53,7 +53,7 @@ class Site:
         return f"http://127.0.0.1:{self.port}"
 
 
-def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
+def environment(site: SiteConfig, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the Django processes, based on the caller's environment."""
     local = "127.0.0.1,localhost"
     return {
@@ -79,7 +79,7 @@ def environment(site: Site, inherited: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def redis(site: Site) -> Part:
+def redis(site: SiteConfig) -> Part:
     """Redis on a Unix socket; the append-only file keeps queued messages over a restart."""
     arguments = {
         "--port": "0",
@@ -95,7 +95,7 @@ def redis(site: Site) -> Part:
     return Part("redis", command, ready=redis_answers(site.redis_socket))
 
 
-def storage(site: Site) -> Part:
+def storage(site: SiteConfig) -> Part:
     """Object storage (rclone); the keys are in the environment, since arguments are public."""
     line = io.StringIO()
     keys = site.keys
@@ -115,7 +115,7 @@ def storage(site: Site) -> Part:
     )
 
 
-def web(site: Site) -> Part:
+def web(site: SiteConfig) -> Part:
     options = {
         "--host": "127.0.0.1",
         "--port": str(site.port),

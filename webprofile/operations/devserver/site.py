@@ -64,7 +64,7 @@ def choose_ports(requested: int | None) -> list[int]:
 class _Start:
     """Startup of the site."""
 
-    def __init__(self, site: parts.Site, supervisor: Supervisor, options: RunOptions) -> None:
+    def __init__(self, site: parts.SiteConfig, supervisor: Supervisor, options: RunOptions) -> None:
         self._site = site
         self._layout = site.layout
         self._supervisor = supervisor
@@ -131,7 +131,7 @@ class _Start:
 
     # -- the device -----------------------------------------------------------------------------
 
-    async def _find_runtime(self) -> device.Runtime:
+    async def _find_runtime(self) -> device.MegEngineRuntime:
         finding = asyncio.create_task(
             self._supervisor.run(
                 "runtime",
@@ -147,11 +147,13 @@ class _Start:
             if not finding.done():
                 say("Looking for MegEngine. Installing it takes minutes, once.")
                 await _repeat(log, finding)
-            return device.Runtime(python=(await finding).strip().splitlines()[-1])
+            return device.MegEngineRuntime(python=(await finding).strip().splitlines()[-1])
         except PartError:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
             complain("\n".join(lines))
-            return device.Runtime(problem=" ".join(lines)[:500] or "MegEngine was not found.")
+            return device.MegEngineRuntime(
+                problem=" ".join(lines)[:500] or "MegEngine was not found."
+            )
         finally:
             finding.cancel()
 
@@ -164,7 +166,7 @@ class _Start:
         except PartError as error:
             complain(f"Devices cannot fetch the agent from here: {error}")
 
-    async def _join(self, runtime: device.Runtime) -> None:
+    async def _join(self, runtime: device.MegEngineRuntime) -> None:
         config, address = self._layout.agent_config, self._site.address
         if self._code is not None:
             command = device.enrol_command(self._layout, address, self._code)
@@ -186,7 +188,7 @@ class _Start:
 
     # -- the demo -------------------------------------------------------------------------------
 
-    async def _show(self, runtime: device.Runtime) -> int:
+    async def _show(self, runtime: device.MegEngineRuntime) -> int:
         """Run the demo's client with its output on our terminal; return its exit code."""
         if not runtime.python:
             complain("The demo needs a device that can profile; see above.")
@@ -213,7 +215,7 @@ async def run_site(layout: Layout, lock: HomeLock, options: RunOptions) -> int:
     ports = choose_ports(options.port)
     layout.make_folders()
     folder, is_temporary = socket_folder(layout)
-    site = parts.Site(layout, load_keys(layout), folder / "redis.sock", *ports)
+    site = parts.SiteConfig(layout, load_keys(layout), folder / "redis.sock", *ports)
     lock.announce(site.address)
     remember(site)
     environment = parts.environment(site, os.environ)
@@ -222,7 +224,7 @@ async def run_site(layout: Layout, lock: HomeLock, options: RunOptions) -> int:
     return await until_end(supervisor, _Start(site, supervisor, options).bring_up())
 
 
-def remember(site: parts.Site) -> None:
+def remember(site: parts.SiteConfig) -> None:
     """Note the ports and the socket of this start, for `manage`."""
     facts = {"redis": str(site.redis_socket), "port": site.port, "storage": site.storage_port}
     write_private(site.layout.home / RUNNING_NAME, json.dumps(facts) + "\n")
@@ -235,7 +237,7 @@ def manage(layout: Layout, arguments: list[str]) -> int:
     except FileNotFoundError:
         complain("No site was started here yet: `make run` first.")
         return 1
-    site = parts.Site(
+    site = parts.SiteConfig(
         layout, load_keys(layout), Path(facts["redis"]), facts["port"], facts["storage"]
     )
     environment = parts.environment(site, os.environ)

@@ -33,7 +33,7 @@ PARTS = (
     Part("dispatch", messages.dispatch, messages.BROKER_STEP),
     Part("actors", messages.actors, messages.BROKER_STEP),
     Part("channel layer", messages.channel_layer, messages.LAYER_STEP),
-    Part("cache", messages.kept, messages.CACHE_STEP),
+    Part("cache", messages.cache_server, messages.CACHE_STEP),
     Part("storage", objects.objects, objects.STEP),
     Part("public storage", objects.presigned, objects.PUBLIC_STEP, objects.unreachable),
     Part("uploads by browsers", objects.cross_origin, objects.PUBLIC_STEP, objects.unreachable),

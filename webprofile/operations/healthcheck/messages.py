@@ -70,7 +70,7 @@ def channel_layer() -> Finding:
     return good("A wake-up goes to a group and arrives.")
 
 
-def kept() -> Finding:
+def cache_server() -> Finding:
     """Write, read and delete a value in the cache."""
     name, value = f"doctor:{secrets.token_hex(8)}", secrets.token_hex(8)
     cache.set(name, value, 60)

@@ -57,7 +57,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FormAnswer:
     """A page that is the response to a form of another page."""
 
     form_page: Page
@@ -109,7 +109,7 @@ def states_of(world: World) -> list[Page]:
     return [*pages, *(Page(address) for address in strangers)]
 
 
-def answers_of(world: World) -> list[Answer]:
+def answers_of(world: World) -> list[FormAnswer]:
     """Return pages that are responses to forms."""
     root = world.credentials["administrator"].session
     device = f"/admin/workers/worker/{world.box.pk}/"
@@ -117,22 +117,23 @@ def answers_of(world: World) -> list[Answer]:
     login = Page("/accounts/login/")
     wrong = {"login": "alice@example.com", "password": "no"}
     return [
-        Answer(Page("/tasks/", root), "/tasks/act/",
+        FormAnswer(Page("/tasks/", root), "/tasks/act/",
                {"act": "delete", "task": str(world.values["task_id"])}),
-        Answer(Page("/tasks/", root), "/tasks/views/", {"name": "", "query": "status=failed"}),
-        Answer(Page("/accounts/tokens/", root), "/accounts/tokens/",
+        FormAnswer(Page("/tasks/", root), "/tasks/views/", {"name": "", "query": "status=failed"}),
+        FormAnswer(Page("/accounts/tokens/", root), "/accounts/tokens/",
                {"name": "script", "scopes": "read", "days": "30"}),
-        Answer(Page("/accounts/tokens/", root), "/accounts/tokens/", {"name": ""}),
-        Answer(Page("/accounts/webhooks/", root), "/accounts/webhooks/", {"url": "http://x/"}),
-        Answer(Page("/accounts/webhooks/", root), "/accounts/webhooks/",
+        FormAnswer(Page("/accounts/tokens/", root), "/accounts/tokens/", {"name": ""}),
+        FormAnswer(Page("/accounts/webhooks/", root), "/accounts/webhooks/", {"url": "http://x/"}),
+        FormAnswer(Page("/accounts/webhooks/", root), "/accounts/webhooks/",
                {"url": "https://hooks.example.org/", "events": "task.finished"}),
-        Answer(Page(f"{device}change/", root), f"{device}act/revoke/", {}),
-        Answer(Page(f"{device}change/", root), f"{device}act/allow_scripts/", {}),
-        Answer(Page(f"{device}change/", root), f"{device}act/enrol/", {}),
-        Answer(Page(f"{user}change/", root), f"{user}act/grant_workers/", {}),
-        Answer(login, login.address, wrong),
-        Answer(login, login.address, wrong | {"password": PASSWORD}),
-        Answer(Page("/accounts/signup/"), "/accounts/signup/", {"email": "x", "password1": "x"}),
+        FormAnswer(Page(f"{device}change/", root), f"{device}act/revoke/", {}),
+        FormAnswer(Page(f"{device}change/", root), f"{device}act/allow_scripts/", {}),
+        FormAnswer(Page(f"{device}change/", root), f"{device}act/enrol/", {}),
+        FormAnswer(Page(f"{user}change/", root), f"{user}act/grant_workers/", {}),
+        FormAnswer(login, login.address, wrong),
+        FormAnswer(login, login.address, wrong | {"password": PASSWORD}),
+        FormAnswer(Page("/accounts/signup/"), "/accounts/signup/",
+               {"email": "x", "password1": "x"}),
     ]  # fmt: skip
 
 

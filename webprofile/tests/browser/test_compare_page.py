@@ -10,7 +10,7 @@ from webprofile.tests.browser.conftest import PageObject
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-class Page(PageObject):
+class ComparePage(PageObject):
     """A comparison."""
 
     def open(self, query: str = "") -> None:
@@ -25,13 +25,13 @@ class Page(PageObject):
 
 
 @pytest.fixture
-def page(browser, storage, live_server, log_in) -> Page:
+def page(browser, storage, live_server, log_in) -> ComparePage:
     """A comparison that the browser's user may see."""
     alice = make_user()
     profiles = [make_result(good_profile(n), owner=alice) for n in ("resnet18", "resnet18_opt")]
     log_in(alice)
     query = f"?p={profiles[0].pk}&p={profiles[1].pk}"
-    return Page(browser, f"{live_server.url}/profiles/compare/{query}")
+    return ComparePage(browser, f"{live_server.url}/profiles/compare/{query}")
 
 
 def test_filter_selection_and_back_work_without_a_reload(page):

@@ -20,7 +20,7 @@ from webprofile.tests.browser.pages import ASKED_FOR, allow
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-class Graph(PageObject):
+class GraphPage(PageObject):
     """A page with the graph, and what a reader does with it."""
 
     def __init__(self, browser, address: str, profile) -> None:
@@ -77,7 +77,7 @@ def show(browser, storage, live_server, settings, log_in):
     """Make a result of a profile, log its owner in and return its graph."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
-    def shown(profile: bytes, model: str = "") -> Graph:
+    def shown(profile: bytes, model: str = "") -> GraphPage:
         owner = make_user("alice")
         result = make_result(profile, owner=owner)
         if model:
@@ -86,7 +86,7 @@ def show(browser, storage, live_server, settings, log_in):
             object_store.write(file.object_key, content)
             TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content))
         log_in(owner)
-        return Graph(browser, live_server.url, result)
+        return GraphPage(browser, live_server.url, result)
 
     return shown
 

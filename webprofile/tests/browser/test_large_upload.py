@@ -37,7 +37,7 @@ def cuts(storage, settings):
 @pytest.fixture
 def page(browser, live_server, cuts, log_in):
     log_in(make_user())
-    yield Page(browser, live_server.url)
+    yield UploadPage(browser, live_server.url)
     browser.get("about:blank")  # what is on its way must not outlive the storage
 
 
@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-class Page(PageObject):
+class UploadPage(PageObject):
     """The page that opens a profile, or goes on with an upload."""
 
     def open_profile(self, file: Path) -> None:

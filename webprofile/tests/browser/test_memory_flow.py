@@ -13,7 +13,7 @@ from webprofile.tests.browser.pages import turn_wheel
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-class Flow(PageObject):
+class MemoryFlowPage(PageObject):
     """A result page at its memory over time."""
 
     levels = ("SEVERE", "WARNING")
@@ -44,11 +44,11 @@ class Flow(PageObject):
 
 @pytest.fixture
 def open_flow(browser, storage, live_server, log_in):
-    def opened(data: bytes, query: str = "") -> Flow:
+    def opened(data: bytes, query: str = "") -> MemoryFlowPage:
         owner = make_user("alice")
         profile = make_opened(owner, data).profile
         log_in(owner)
-        flow = Flow(browser, f"{live_server.url}/profiles/{profile.pk}/{query}")
+        flow = MemoryFlowPage(browser, f"{live_server.url}/profiles/{profile.pk}/{query}")
         browser.get(flow.address)
         return flow
 

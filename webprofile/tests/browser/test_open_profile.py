@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 RESNET = DATA / "profiles" / "resnet18.json"
 
 
-class Page(PageObject):
+class ImportPage(PageObject):
     """The list of opened profiles, and what it leads to."""
 
     def choose(self, *files: Path) -> None:
@@ -41,11 +41,11 @@ def alice():
 
 
 @pytest.fixture
-def page(browser, live_server, storage, settings, log_in, alice) -> Page:
+def page(browser, live_server, storage, settings, log_in, alice) -> ImportPage:
     """The page of somebody who is logged in; it may send files to storage."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
     log_in(alice)
-    return Page(browser, live_server.url)
+    return ImportPage(browser, live_server.url)
 
 
 def test_files_go_to_storage_and_the_page_goes_on_by_itself(page, tmp_path):

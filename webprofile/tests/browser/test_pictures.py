@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 KINDS = ("timeline", "types", "cumulative", "scopes", "roofline", "memory")
 
 
-class Pictures(PageObject):
+class PicturesPage(PageObject):
     """A result page at its pictures."""
 
     levels = ("SEVERE", "WARNING")
@@ -49,12 +49,12 @@ class Pictures(PageObject):
 
 @pytest.fixture
 def open_pictures(browser, storage, live_server, log_in):
-    def opened(profile: bytes, query: str = "") -> Pictures:
+    def opened(profile: bytes, query: str = "") -> PicturesPage:
         owner = make_user("alice")
         made = make_result(profile, owner=owner)
         log_in(owner)
         browser.get(f"{live_server.url}/tasks/{made.attempt.task_id}/result/{query}")
-        return Pictures(browser, live_server.url)
+        return PicturesPage(browser, live_server.url)
 
     return opened
 
@@ -162,7 +162,7 @@ def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):
     assert page.complaints() == []
 
 
-def _bars(page: Pictures) -> str:
+def _bars(page: PicturesPage) -> str:
     page.keys("timeline", Keys.HOME)
     return page.announcement("timeline").rpartition("/")[2]
 

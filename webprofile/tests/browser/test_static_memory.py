@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 FIGURE = "#picture-static-memory"
 
 
-class Page(PageObject):
+class StaticMemoryPage(PageObject):
     """The page of one run, at its memory plan."""
 
     levels = ("SEVERE", "WARNING")
@@ -48,12 +48,12 @@ class Page(PageObject):
 
 @pytest.fixture
 def open_plan(browser, storage, live_server, log_in):
-    def opened(*files: bytes) -> Page:
+    def opened(*files: bytes) -> StaticMemoryPage:
         owner = make_user("alice")
         upload = make_opened(owner, *files, name="a plan")
         log_in(owner)
         browser.get(f"{live_server.url}/profiles/{upload.profile.pk}/")
-        return Page(browser, live_server.url)
+        return StaticMemoryPage(browser, live_server.url)
 
     return opened
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 THREADS = ("interpreter", "worker", "xpux:0")
 
 
-class Timeline(PageObject):
+class TimelinePage(PageObject):
     """The page of one trace."""
 
     levels = ("SEVERE", "WARNING")
@@ -81,7 +81,7 @@ def timeline(request, browser, storage, live_server, settings, log_in):
     upload = make_opened(owner, MLP.read_bytes(), name="mlp")
     address = live_server.url.replace("localhost", request.param)
     log_in(owner, address)
-    return Timeline(browser, address, upload)
+    return TimelinePage(browser, address, upload)
 
 
 def test_perfetto_shows_the_threads_and_calls_nobody(timeline):
@@ -118,7 +118,7 @@ class TestCuts:
         """A trace of several times as much as is drawn at once."""
         settings.TRACE_CUT_LIMIT_BYTES = 1_500_000
         upload = make_opened(timeline.upload.owner, repeated(RESNET, 4), name="large")
-        large_timeline = Timeline(timeline.browser, timeline.address, upload)
+        large_timeline = TimelinePage(timeline.browser, timeline.address, upload)
         large_timeline.open("drawn")
         return large_timeline
 
@@ -213,7 +213,7 @@ class TestWhatGoesWrong:
     def test_a_trace_that_was_cut_is_shown_up_to_there(self, timeline):
         cut = MLP.read_bytes()[:400_000]
         upload = make_opened(timeline.upload.owner, cut, name="cut")
-        cut_one = Timeline(timeline.browser, timeline.address, upload)
+        cut_one = TimelinePage(timeline.browser, timeline.address, upload)
         cut_one.open("drawn")
         cut_one.inside("Process 6706")
 

@@ -34,7 +34,7 @@ BUCKET = "megengine-web-profile"
 
 
 @dataclass
-class Part:
+class ServiceProcess:
     """The process of a service. `folder` replaces the tmpfs of its container."""
 
     name: str
@@ -55,7 +55,7 @@ class Stand:
 
     folder: Path
     database_url: str
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, ServiceProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = ("site", "viewer", "files", "http", "proxy", "storage", "web-1", "web-2")
@@ -110,7 +110,7 @@ class Stand:
         environment = {"PATH": f"{BIN}:/usr/bin:/bin", "STATIC_ROOT": str(self.folder / "static")}
         subprocess.run([DOCKER / "server" / "build.sh"], env=environment, check=True)
 
-    def start(self, name: str, **changes: str) -> Part:
+    def start(self, name: str, **changes: str) -> ServiceProcess:
         """Start a service with the command of its container. See `wait_for`."""
         environment = self.environment(name) | changes
         log = (self.folder / f"{name}.log").open("ab")
@@ -119,7 +119,7 @@ class Stand:
                 self._command(name), cwd=ROOT, env=environment, stdout=log, stderr=log
             )
         folder = Path(environment["RUN_FOLDER"])
-        part = self.parts[name] = Part(name, process, folder, environment)
+        part = self.parts[name] = ServiceProcess(name, process, folder, environment)
         return part
 
     def wait_for(self, name: str) -> None:

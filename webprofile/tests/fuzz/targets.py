@@ -58,7 +58,7 @@ class BrokenPromiseError(Exception):
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """A fuzz target.
 
     seeds: glob patterns below testdata/ or the repository
@@ -302,26 +302,26 @@ def _written(name: str, data: bytes) -> Path:
 
 _FRAMES = "agent/protocol/tests/frames/*/*.json"
 TARGETS = {
-    "profile": Target(feed_profile, ("profiles/*.json", "bad/profiles/*.json"), is_json=True),
-    "trace": Target(feed_trace, ("traces/*/*.json",), is_json=True),
-    "static_memory": Target(feed_static_memory, (), is_json=True),
-    "static_graph": Target(feed_static_graph, (), is_json=True),
-    "static_zip": Target(feed_static_zip, ("profiles/tests/static_memory/*.zip",)),
-    "memory_flow": Target(feed_memory_flow, ("traces/*/*.svg",)),
-    "columns": Target(feed_columns, ("bad/inputs/*.npz",)),
-    "dump": Target(feed_dump, ("bad/inputs/*.npz",)),
-    "tensor": Target(feed_tensor, ()),
-    "first_look": Target(
+    "profile": FuzzTarget(feed_profile, ("profiles/*.json", "bad/profiles/*.json"), is_json=True),
+    "trace": FuzzTarget(feed_trace, ("traces/*/*.json",), is_json=True),
+    "static_memory": FuzzTarget(feed_static_memory, (), is_json=True),
+    "static_graph": FuzzTarget(feed_static_graph, (), is_json=True),
+    "static_zip": FuzzTarget(feed_static_zip, ("profiles/tests/static_memory/*.zip",)),
+    "memory_flow": FuzzTarget(feed_memory_flow, ("traces/*/*.svg",)),
+    "columns": FuzzTarget(feed_columns, ("bad/inputs/*.npz",)),
+    "dump": FuzzTarget(feed_dump, ("bad/inputs/*.npz",)),
+    "tensor": FuzzTarget(feed_tensor, ()),
+    "first_look": FuzzTarget(
         feed_first_look, ("profiles/*.json", "bad/models/*", "traces/*/*", "bad/inputs/*")
     ),
-    "npy": Target(feed_npy, ("inputs/*/*.npy", "bad/inputs/*.npy")),
-    "picture": Target(feed_picture, ()),
-    "json_input": Target(feed_json_input, ("inputs/*/*.json",), is_json=True),
-    "literal": Target(feed_literal, ()),
-    "frame": Target(feed_frame, (_FRAMES,), is_json=True),
-    "batch": Target(feed_batch, ("examples/*.yaml", "examples/*.toml")),
-    "document": Target(feed_document, (), is_json=True),
-    "options": Target(feed_options, (), is_json=True),
-    "log": Target(feed_log, ("load_and_run/**/*.txt",)),
-    "measurement": Target(feed_measurement, (), is_json=True),
+    "npy": FuzzTarget(feed_npy, ("inputs/*/*.npy", "bad/inputs/*.npy")),
+    "picture": FuzzTarget(feed_picture, ()),
+    "json_input": FuzzTarget(feed_json_input, ("inputs/*/*.json",), is_json=True),
+    "literal": FuzzTarget(feed_literal, ()),
+    "frame": FuzzTarget(feed_frame, (_FRAMES,), is_json=True),
+    "batch": FuzzTarget(feed_batch, ("examples/*.yaml", "examples/*.toml")),
+    "document": FuzzTarget(feed_document, (), is_json=True),
+    "options": FuzzTarget(feed_options, (), is_json=True),
+    "log": FuzzTarget(feed_log, ("load_and_run/**/*.txt",)),
+    "measurement": FuzzTarget(feed_measurement, (), is_json=True),
 }

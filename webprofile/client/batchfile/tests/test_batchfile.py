@@ -8,7 +8,7 @@ import pytest
 
 from agent.protocol.plan import Plan
 from tasks.submission.plans import limits_of
-from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_asked
+from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_from_arguments
 from webprofile.client.batchfile.matrix import cells_of, newest_first, read_batch
 from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.batchfile.values import PLAN_KEYS
@@ -78,7 +78,7 @@ def mistakes(folder: Path, text: str, name: str = "batch.toml") -> dict[str, str
 def parsed_blocks(*arguments: str):
     parser = argparse.ArgumentParser()
     add_batch_arguments(parser)
-    return blocks_asked(parser.parse_args(arguments))
+    return blocks_from_arguments(parser.parse_args(arguments))
 
 
 def test_a_file_makes_every_combination_in_its_own_order(folder):

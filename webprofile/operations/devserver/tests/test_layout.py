@@ -10,7 +10,7 @@ import dramatiq
 import pytest
 
 from webprofile.operations.devserver import layout as layouts
-from webprofile.operations.devserver.device import Runtime, update_config
+from webprofile.operations.devserver.device import MegEngineRuntime, update_config
 from webprofile.operations.devserver.layout import (
     REPOSITORY,
     bound_log,
@@ -20,7 +20,13 @@ from webprofile.operations.devserver.layout import (
     open_home,
     socket_folder,
 )
-from webprofile.operations.devserver.parts import DISPATCH_QUEUE, QUEUES, Site, environment, storage
+from webprofile.operations.devserver.parts import (
+    DISPATCH_QUEUE,
+    QUEUES,
+    SiteConfig,
+    environment,
+    storage,
+)
 from webprofile.operations.devserver.site import manage, remember
 
 
@@ -84,7 +90,7 @@ def test_free_ports_are_not_those_of_connections(tmp_path, monkeypatch, given, f
 def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "home")
     keys = load_keys(layout)
-    site = Site(layout, keys, tmp_path / "s", port=1, storage_port=2)
+    site = SiteConfig(layout, keys, tmp_path / "s", port=1, storage_port=2)
     part = storage(site)
     assert keys.s3_secret_access_key not in " ".join(part.command)
     pair = f"{keys.s3_access_key_id},{keys.s3_secret_access_key}"
@@ -93,7 +99,7 @@ def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
 
 def test_the_callers_rclone_settings_do_not_reach_our_storage(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "a home, 100%")
-    site = Site(layout, load_keys(layout), tmp_path / "s o", port=1, storage_port=2)
+    site = SiteConfig(layout, load_keys(layout), tmp_path / "s o", port=1, storage_port=2)
     made = environment(site, {"RCLONE_READ_ONLY": "1", "HOME": "/home/alice"})
     assert "RCLONE_READ_ONLY" not in made
     assert made["HOME"] == "/home/alice"
@@ -111,7 +117,7 @@ def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
         '[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "/old"\n'
         '[[runtime]]\nversion = "1.12.0"\nkind = "binary"\npath = "/opt/mge"\n'
     )
-    update_config(file, "http://127.0.0.1:9", Runtime(problem="No Python."))
+    update_config(file, "http://127.0.0.1:9", MegEngineRuntime(problem="No Python."))
     config = tomllib.loads(file.read_text())
     assert config["server"] == "http://127.0.0.1:9"
     assert config["spool"] == 'sp"ool'
@@ -119,7 +125,7 @@ def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
     ours, other = config["runtime"]
     assert ours == {"version": "1.13.0", "kind": "wheel", "path": "", "problem": "No Python."}
     assert other["path"] == "/opt/mge"
-    update_config(file, "http://127.0.0.1:9", Runtime(python="/new/bin/python"))
+    update_config(file, "http://127.0.0.1:9", MegEngineRuntime(python="/new/bin/python"))
     runtime = tomllib.loads(file.read_text())["runtime"][0]
     assert runtime == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
 
@@ -135,7 +141,7 @@ def test_every_actor_of_ours_has_its_queue_consumed() -> None:
 def test_manage_works_with_the_settings_of_the_last_start(tmp_path):
     layout = open_home(tmp_path)
     assert manage(layout, ["check"]) == 1  # nothing was started here yet
-    remember(Site(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
+    remember(SiteConfig(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
     assert manage(layout, ["compare_binary_iodump", "--help"]) == 0
 
 
@@ -146,7 +152,7 @@ def test_what_the_owner_set_in_tables_survives_a_start(tmp_path):
         'server = "http://old"\nspool = "spool"\n[gate]\nmax_load = 0.1\n[measure]\ncores = [1]\n'
         '[[c_opr_lib]]\nname = "ops"\npath = "libops.so"\n'
     )
-    update_config(file, "http://new", Runtime(python="/usr/bin/python3"))
+    update_config(file, "http://new", MegEngineRuntime(python="/usr/bin/python3"))
     config = tomllib.loads(file.read_text())
     assert (config["server"], config["gate"]) == ("http://new", {"max_load": 0.1})
     assert config["measure"] == {"cores": [1]}

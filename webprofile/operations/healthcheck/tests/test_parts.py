@@ -124,7 +124,7 @@ def test_a_migration_that_was_not_applied_is_named(transactional_db):
 
 
 def test_a_cache_and_a_layer_that_work_are_told():
-    assert messages.kept().state == "ok"
+    assert messages.cache_server().state == "ok"
     assert messages.channel_layer().state == "ok"
 
 
