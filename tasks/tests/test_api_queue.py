@@ -1,4 +1,4 @@
-"""The queue over the API: where a task stands, where it could go, what a request would become."""
+"""Tests of the queue in the API: position of a task, possible devices, and checks of a request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scripts over the API, as `documented_api` compares every answer with the schema."""
+"""Tests of script tasks in the API. `documented_api` compares each response with the schema."""
 
 import httpx2
 import pytest

@@ -1,4 +1,4 @@
-"""Several tasks that are submitted with one request."""
+"""Tests of submitting several tasks with one request."""
 
 import pytest
 

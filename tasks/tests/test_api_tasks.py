@@ -1,4 +1,4 @@
-"""Tasks over the API: what a program does, and what a stranger's program gets."""
+"""Tests of tasks in the API, for their owner and for other users."""
 
 import httpx2
 import pytest

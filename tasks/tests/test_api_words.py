@@ -1,4 +1,4 @@
-"""Requests to the API as people write them: devices by name, and mistakes told in plain words."""
+"""Tests of API requests with names of devices, and of the messages for invalid values."""
 
 import pytest
 from rest_framework.test import APIClient

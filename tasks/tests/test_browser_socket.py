@@ -1,4 +1,4 @@
-"""What a browser hears of its tasks, also after its connection was lost."""
+"""Tests of the browser's WebSocket about tasks, also after a reconnect."""
 
 import pytest
 from channels.layers import get_channel_layer

@@ -1,4 +1,4 @@
-"""What is done to several tasks of the list at once."""
+"""Tests of bulk actions of the task list."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A cancel at the very moment in which an attempt ends: on a database that lets both in."""
+"""Tests of a cancel at the same time as the end of an attempt, on a database with row locks."""
 
 import threading
 from unittest import mock

@@ -1,4 +1,4 @@
-"""Cancelling several tasks, all of one's own, and what retry and clone keep."""
+"""Tests of cancelling several tasks or all own tasks, and of what retry and clone keep."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the form is told while a task is being described, and caches taken from earlier tasks."""
+"""Tests of validating the form while it is filled in, and of files taken from earlier tasks."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What headers of uploaded data say, and which files are refused before they reach a device."""
+"""Tests of reading headers of uploaded data, and of refusing invalid files."""
 
 import hashlib
 import json

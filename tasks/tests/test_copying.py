@@ -1,4 +1,4 @@
-"""Asking for a task once more: as it was, or with changes."""
+"""Tests of repeating a task, unchanged or with changes."""
 
 import datetime
 import hashlib

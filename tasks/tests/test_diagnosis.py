@@ -1,4 +1,4 @@
-"""From what load_and_run printed to a reason that a reader can act on."""
+"""Tests of the diagnosis: from the output of load_and_run to a reason code."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The dispatcher's actor: what it gives out, what is sent to it, and what joins."""
+"""Tests of the dispatch actor: assignments, messages that call it, and batching."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Each rule of eligibility says the same of objects and of rows, whoever asks."""
+"""Each eligibility rule gives the same result for objects and as a database query."""
 
 import datetime
 import random

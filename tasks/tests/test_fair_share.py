@@ -1,4 +1,4 @@
-"""Whole queues played to their end by the real dispatcher, on a clock of their own."""
+"""Tests of whole queues that the dispatcher runs to their end with a simulated clock."""
 
 import datetime
 import random

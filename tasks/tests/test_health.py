@@ -1,4 +1,4 @@
-"""Health checks: when one is due, and what its end means for the device."""
+"""Tests of health checks: when they are due, and how their outcome changes the device."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Requests that no browser sends: each is refused with words, none breaks the server."""
+"""Tests of malformed requests: each is refused with a message, and none causes a server error."""
 
 import json
 from typing import Any

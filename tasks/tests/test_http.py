@@ -1,4 +1,4 @@
-"""What a browser does: ask for a task, upload, confirm, look, cancel; and what a stranger gets."""
+"""Tests of the requests of a browser: create, upload, confirm, view and cancel a task."""
 
 import datetime
 import json

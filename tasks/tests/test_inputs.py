@@ -1,4 +1,4 @@
-"""Inputs without a file: numbers as load_and_run reads them, random values, and their limits."""
+"""Tests of inputs without a file: literals of load_and_run, random values, and limits."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The way of a task through its states, its history, and what late or repeated reports change."""
+"""Tests of the states of a task, its history, and late or repeated reports."""
 
 import pytest
 from django.db import IntegrityError, connection, transaction

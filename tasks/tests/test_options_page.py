@@ -1,4 +1,4 @@
-"""Every option of the table can be found, read and understood, in both languages."""
+"""Tests of the page of all options, in both languages."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""Plans of measuring: presets, plans of one's own, and the time that a run gets."""
+"""Tests of plans: presets, custom plans, and the time limit of a run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a reader is told of the queue: place, what runs, expected wait, why, and what helps."""
+"""Tests of the queue status of a task: position, running attempts, expected wait, causes, hints."""
 
 import datetime
 

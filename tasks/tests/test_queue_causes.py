@@ -1,4 +1,4 @@
-"""Why a task waits, in the reader's words, and which other device would start it sooner."""
+"""Tests of the causes why a task waits, and of devices that would start it sooner."""
 
 import datetime
 

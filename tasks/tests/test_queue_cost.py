@@ -1,4 +1,4 @@
-"""Answers about a queue, and the choice of the next task, cost the same however many tasks wait."""
+"""Queue status and the choice of the next task cost the same however many tasks wait."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Where a waiting task goes that any device may take, and what moves one by hand."""
+"""Tests of moving waiting tasks to another device, by the dispatcher and by their owner."""
 
 import datetime
 

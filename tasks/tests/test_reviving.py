@@ -1,4 +1,4 @@
-"""A device that was silent for longer than a lease comes back with what it ran."""
+"""Tests of a device that reconnects after its lease expired while its attempt still runs."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Where scripts wait and start: devices that let them, and what becomes of them when one stops."""
+"""Tests of scheduling scripts: devices that allow them, and devices that stop doing so."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""What may be asked of a script: its files, how it is called, and what is refused."""
+"""Tests of script tasks: their files, how they are called, and what is refused."""
 
 import json
 

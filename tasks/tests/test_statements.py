@@ -1,9 +1,9 @@
-"""How many SQL statements a task costs from its submission to its stored result.
+"""Count the SQL statements of a task from its submission to its stored result.
 
-Counted is what every part of the site sends to the database for one task with one model: the user's
-request and its authentication, the assignment, what follows from each frame of the agent, and the
-actor that reads the result. BEGIN, COMMIT and savepoints are not counted: they read and write no
-row. Frames and wake-ups are given to the functions that the socket's process gives them to.
+Counts all queries of the site for a task with one model: the request of the user with its
+authentication, the assignment, the handling of each frame of the agent, and the actor that reads
+the result. BEGIN, COMMIT and savepoints are not counted, because they read and write no row. Frames
+and wake-ups are passed directly to the functions that handle them.
 """
 
 import hashlib

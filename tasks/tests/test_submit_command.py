@@ -1,4 +1,4 @@
-"""`manage.py submit`: what it makes, what it refuses before it makes anything, what it returns."""
+"""Tests of `manage.py submit`: created tasks, refused batches, exit codes."""
 
 import io
 import json

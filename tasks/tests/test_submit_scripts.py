@@ -1,4 +1,4 @@
-"""`manage.py submit` and files of tasks that ask for scripts."""
+"""Tests of `manage.py submit` with scripts and batch files that name scripts."""
 
 import argparse
 import io

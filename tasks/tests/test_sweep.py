@@ -1,4 +1,4 @@
-"""What time alone brings about, and that a lost hint only costs time."""
+"""Tests of the sweep: deadlines, and repetition of lost messages."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Any device that matches: which one is chosen, and what a refusal says."""
+"""Tests of tasks for any matching device: the choice, and the message of a refusal."""
 
 import pytest
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""The list of tasks: filters, pages, saved views and what is done to several at once."""
+"""Tests of the task list: filters, pagination, saved views, bulk actions."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""`manage.py tasks`: list, cancel, repeat and delete many at once."""
+"""Tests of `manage.py tasks`: list, cancel, repeat and delete many at once."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Whose turn it is: tiers, fair shares, own priorities; and how many tasks one user may have."""
+"""Tests of the fair-share order: tiers, shares, own priorities, and the limit of tasks per user."""
 
 import datetime
 import random

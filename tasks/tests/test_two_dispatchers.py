@@ -1,4 +1,4 @@
-"""Two dispatchers at once: the second one acts between any two queries of the first."""
+"""Tests of two concurrent dispatchers: the second acts between any two queries of the first."""
 
 from collections import Counter
 from collections.abc import Callable

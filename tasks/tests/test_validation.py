@@ -1,4 +1,4 @@
-"""Every request that is refused before a task exists names its field and its cause."""
+"""Each request that is refused before a task exists names its field and its error code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What load_and_run would refuse, ignore, crash or hang on is refused before a task exists."""
+"""Options that load_and_run would refuse, ignore, crash or hang on are refused in the request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Moments in the administration: in the reader's zone, to the second, with UTC as the tooltip."""
+"""Times in the admin site: in the user's time zone, with seconds, and with UTC as the tooltip."""
 
 import datetime as dt
 import re

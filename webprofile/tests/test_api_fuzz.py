@@ -1,10 +1,9 @@
-"""The whole API as its schema describes it, asked with what fits the schema and what does not.
+"""Fuzz the API with requests from its schema, valid and invalid ones.
 
-By turns a user asks, with the access part of a log-in, and an administrator with an access token;
-most numbers and names in requests are those of things that exist. Whatever a request changed is
-changed back. Of the thousands of requests at the borders of what the schema allows some are sent,
-always the same; with `API_FUZZ=all` in the environment every one is, and `API_FUZZ=N` asks N
-times as often besides, with other values each time, which takes minutes.
+The requests are sent alternately by a user with a JWT and by an administrator with an access token.
+Most ids and names in them exist. Changes are rolled back. By default a fixed sample of the
+thousands of boundary cases is sent. `API_FUZZ=all` in the environment sends all of them, and
+`API_FUZZ=N` also sends N times as many requests with other values, which takes minutes.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What every resource of the API shares: who asks, errors, pages, languages, limits."""
+"""Tests of what all API resources share: authentication, errors, pagination, languages, limits."""
 
 import datetime
 import json

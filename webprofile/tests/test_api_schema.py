@@ -1,4 +1,4 @@
-"""What the API says of itself, and that it keeps to what it says about tokens."""
+"""Tests of the OpenAPI schema: completeness, and the scopes of tokens."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""The audit of what is pinned: a finding, good news, and no news are three things."""
+"""Tests of the audit of dependencies: findings, no findings, and unreachable services."""
 
 import datetime
 import importlib.util

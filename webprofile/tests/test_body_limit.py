@@ -1,4 +1,4 @@
-"""Bodies that are too long, as the ASGI server hands them over."""
+"""Tests of the size limit of request bodies in the ASGI application."""
 
 import pytest
 

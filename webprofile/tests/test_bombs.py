@@ -1,4 +1,4 @@
-"""Small bodies that would become large: deep and wide JSON, packed bodies, at each entrance."""
+"""Tests of small bodies that expand: nested JSON and compressed bodies, at each endpoint."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""`manage.py doctor` at a real site: well, and with each part wrong."""
+"""Tests of `manage.py doctor` with a healthy site and with each part broken."""
 
 import hashlib
 import json

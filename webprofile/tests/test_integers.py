@@ -1,4 +1,4 @@
-"""One parser for whole numbers in addresses and forms."""
+"""Tests of the parser for integers in URLs and forms."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests that lack a part of the machine: skipped with a way to get it, or failed in CI."""
+"""Tests of the plugin that skips tests without their system packages, or fails them in CI."""
 
 import os
 import subprocess

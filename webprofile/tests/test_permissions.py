@@ -1,6 +1,6 @@
-"""Who may what: each route asked by seven people, compared with permissions.toml.
+"""Tests of permissions: request each route as each of seven people; compare with permissions.toml.
 
-The full product of routes, methods and people is `exhaustive`.
+The full product of routes, methods and people is marked `exhaustive`.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Private names of other packages change without notice: only those listed here are used.
+"""Only the listed private names of third-party packages are used, since they change without notice.
 
-Two rules find them in the source of what is no test: underscored parts of what is imported from a
-third-party package and of attributes of it, and underscored attributes of any other object that
-no module of this project defines. The second rule does not see a name that both sides define.
+Two rules find private names in code outside of tests: underscored parts of what is imported from a
+third-party package and of its attributes, and underscored attributes of other objects that no
+module of this project defines. The second rule misses names that this project also defines.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""RabbitMQ carries the work of the site; without it nothing is lost."""
+"""Tests with RabbitMQ as the broker: no work is lost when it fails."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

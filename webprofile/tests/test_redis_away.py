@@ -1,4 +1,4 @@
-"""A real Redis that goes away and comes back, under the sockets of agents and pages."""
+"""Tests of WebSockets while Redis fails and returns."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The pages of docs/reference are what the code and its data say."""
+"""The pages of docs/reference are up to date."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pure parts of the pages' scripts, under node's own test runner."""
+"""Tests of the pure JavaScript modules of the pages, run by Node's test runner."""
 
 import json
 from pathlib import Path

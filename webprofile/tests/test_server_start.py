@@ -1,4 +1,4 @@
-"""What processes of the server import and prepare when they start."""
+"""Tests of what server processes import and prepare at their start."""
 
 import json
 import os

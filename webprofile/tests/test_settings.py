@@ -1,4 +1,4 @@
-"""Wrong settings say what is wrong; secrets come from the environment or from files."""
+"""Tests of the checks of settings, and of secrets from the environment or from files."""
 
 import json
 import os

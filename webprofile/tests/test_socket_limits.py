@@ -1,4 +1,4 @@
-"""Sockets on a real server: whose pages open them, how long, how many and how often they speak."""
+"""Tests of the limits of WebSockets on a running server: origin, lifetime, number and rate."""
 
 import asyncio
 import json

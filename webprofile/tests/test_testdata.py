@@ -1,4 +1,4 @@
-"""The repository has the data that its tests need, and its limits are kept."""
+"""Tests of the content and the size limits of testdata/."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The threat model names code and tests: they must be there."""
+"""The code and the tests that the threat model names exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Moments stand on pages in the reader's time: no template prints one as a row holds it."""
+"""Pages show times in the user's zone: no template prints a stored time directly."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Two web processes and one Redis between them: wakes cross, and one may die."""
+"""Tests of two web processes with one Redis: wake-ups across processes, and the loss of one."""
 
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""A site of an earlier version is upgraded, and nothing of it is lost.
+"""Upgrade the database of an earlier version and check that nothing is lost.
 
-testdata/README.md says what is recorded. Models are looked up by their class names, so that one may
-move to another app; a model that gets another name, or ends, changes what is expected here.
+testdata/README.md describes the recorded database. Models are looked up by their class names, so a
+model may move to another app. A renamed or removed model changes the expected values here.
 """
 
 import datetime

@@ -1,4 +1,4 @@
-"""`webprofile list`, `cancel`, `retry`, `delete`: several tasks at once, each with its result."""
+"""Tests of `webprofile list`, `cancel`, `retry` and `delete`, with a result for each task."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Help that shows by example, and exit codes that are told."""
+"""Tests of the help of `webprofile`: examples and exit codes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The site answers the client in the language of its terminal."""
+"""The client sends the language of its terminal to the site."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Large files from the client: in parts, past the site, and not twice when something breaks."""
+"""Tests of multipart uploads by the client: direct to storage, resumed after interruptions."""
 
 import hashlib
 import os

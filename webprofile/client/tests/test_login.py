@@ -1,4 +1,4 @@
-"""Logging in and out: where the token lies, what is refused, what leaves no trace."""
+"""Tests of `webprofile login` and `logout`: the stored token, refused logins, revocation."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `pip install .` installs."""
+"""Tests of the packages that `pip install .` installs."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`webprofile show`, `compare`, `export`, `list`, `cancel`, against real results."""
+"""Tests of `webprofile show`, `compare`, `export`, `list` and `cancel` with computed results."""
 
 import csv
 import io

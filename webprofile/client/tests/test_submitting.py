@@ -1,4 +1,4 @@
-"""`webprofile submit` and `wait`: the real process, the real site, the real storage."""
+"""Tests of `webprofile submit` and `wait` as a process, with a live server and an S3 server."""
 
 import json
 import os

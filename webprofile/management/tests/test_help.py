@@ -1,4 +1,4 @@
-"""What `manage.py COMMAND --help` shows."""
+"""Tests of `manage.py COMMAND --help`."""
 
 import argparse
 

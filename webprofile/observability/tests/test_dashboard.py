@@ -1,4 +1,4 @@
-"""Dashboard and alerts name metrics and labels that the site really shows."""
+"""The dashboard and the alerts only name existing metrics and labels."""
 
 import json
 import re

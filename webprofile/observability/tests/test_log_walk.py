@@ -1,4 +1,4 @@
-"""One task walked through, and what the lines about it say in JSON."""
+"""Tests of the log lines in JSON during the whole lifecycle of a task."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""`/metrics`: who may read it, and that its numbers are those of the site."""
+"""Tests of `/metrics`: access, and values compared with the database."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""`/readyz` and `/healthz`: what a proxy hears of a process whose parts come and go."""
+"""Tests of `/readyz` and `/healthz` while the parts that a process needs fail and return."""
 
 import asyncio
 import os

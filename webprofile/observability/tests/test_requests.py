@@ -1,4 +1,4 @@
-"""The outermost layer: ids, the access log, counts and sockets, through the real application."""
+"""Tests of the outermost ASGI layer: request ids, access log, counters and WebSockets."""
 
 import asyncio
 import uuid

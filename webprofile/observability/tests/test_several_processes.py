@@ -1,4 +1,4 @@
-"""Processes that share one port, and those that serve no pages."""
+"""Tests of metrics of processes that share a folder, and of processes without a web server."""
 
 import os
 import subprocess

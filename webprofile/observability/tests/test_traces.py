@@ -1,4 +1,4 @@
-"""Traces: off unless asked for; one of a task's whole way, at a collector that is a real server."""
+"""Tests of tracing: off by default; the trace of a whole task, received by an OTLP server."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Numbers that make no sense are refused where they are typed."""
+"""Tests of types of command line arguments: invalid numbers are refused."""
 
 import argparse
 

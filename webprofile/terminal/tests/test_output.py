@@ -1,4 +1,4 @@
-"""What a terminal is told: numbers with units, and no orders from strangers' names."""
+"""Tests of terminal output: units of numbers, and escaping of control characters in names."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""A file is there whole, or as it was before."""
+"""Tests of writing files atomically."""
 
 import pytest
 

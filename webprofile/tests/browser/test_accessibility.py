@@ -1,4 +1,4 @@
-"""Pages are for everybody: axe finds no barrier, the keyboard reaches all, nothing is cut off."""
+"""Accessibility tests of all pages: axe rules, keyboard access, and layout at all widths."""
 
 import base64
 import time

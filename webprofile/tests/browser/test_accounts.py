@@ -1,4 +1,4 @@
-"""Pages about oneself in a real browser: passwords while typed, security keys, colours, zones."""
+"""Browser tests of the account pages: password check, security keys, colours, time zones."""
 
 import pytest
 from allauth.mfa.models import Authenticator

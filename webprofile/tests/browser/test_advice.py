@@ -1,4 +1,4 @@
-"""What to do next, in a real browser: its operators are those of the whole page."""
+"""Browser tests of the recommendations, which select operators of the whole page."""
 
 import pytest
 from selenium.webdriver.common.by import By

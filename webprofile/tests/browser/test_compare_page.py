@@ -1,4 +1,4 @@
-"""A comparison in a real browser: filters and selection without reloads, picture, graph."""
+"""Browser tests of a comparison: filters and selection without reloads, picture, graph."""
 
 import pytest
 

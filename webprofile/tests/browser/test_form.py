@@ -1,4 +1,4 @@
-"""The form for a new task, in a real browser: what it says before anything is sent."""
+"""Browser tests of the form for a new task before it is submitted."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""When the form asks the server whether a request is right, and what it makes of the answer."""
+"""Browser tests of validating the form on the server: when it is requested, how it is shown."""
 
 import threading
 

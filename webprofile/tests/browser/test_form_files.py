@@ -1,4 +1,4 @@
-"""The new-task form in a browser: its files, a refusal after the upload, and coming back."""
+"""Browser tests of the files of the form: refusals after the upload, and navigation back."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The executed graph in a real browser: Netron in its frame, one selection, nothing called out."""
+"""Browser tests of the executed graph: Netron in its frame, shared selection, no requests out."""
 
 import json
 from urllib.parse import parse_qs, urlsplit

@@ -1,4 +1,4 @@
-"""What a new user does, in a real browser against a real site."""
+"""Browser test of a new user's first task, with the embedded site."""
 
 import subprocess
 from pathlib import Path

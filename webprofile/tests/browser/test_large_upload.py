@@ -1,4 +1,4 @@
-"""Large files from a real browser: in parts, over bad networks and reloaded pages."""
+"""Browser tests of multipart uploads: interrupted networks and reloaded pages."""
 
 import hashlib
 import os

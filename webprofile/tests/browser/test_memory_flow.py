@@ -1,4 +1,4 @@
-"""Memory over time in a real browser: drawn, searched, by keyboard, and the file as an image."""
+"""Browser tests of memory over time: drawing, search, keyboard, and the file as an image."""
 
 import pytest
 from selenium.webdriver.common.keys import Keys

@@ -1,4 +1,4 @@
-"""Opening a profile in a real browser, and the report that it leaves, opened from a file."""
+"""Browser tests of importing a profile, and of the exported report opened from a file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The pictures of a result page in a real browser: drawn, selected, reached by keyboard."""
+"""Browser tests of the charts of a result page: drawing, selection, keyboard."""
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains

@@ -1,4 +1,4 @@
-"""What a reader sees first of a result, in a real browser: header, totals, advice, operators."""
+"""Browser tests of the layout of a result: header, totals, advice, operators."""
 
 import pytest
 from selenium.webdriver.common.by import By

@@ -1,4 +1,4 @@
-"""The tables of a result page, in a real browser: without reloads, by keyboard, one selection."""
+"""Browser tests of the tables of a result page: updates without reload, keyboard, selection."""
 
 import json
 

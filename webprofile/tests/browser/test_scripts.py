@@ -1,4 +1,4 @@
-"""A script in a real browser: the form that asks for one, its task, what it left."""
+"""Browser tests of script tasks: the form, the page of the task, its files."""
 
 import pytest
 from selenium.webdriver.support.ui import Select

@@ -1,4 +1,4 @@
-"""A memory plan in a real browser: drawn, reached by keyboard, joined with the operators' table."""
+"""Browser tests of a memory plan: drawing, keyboard, link to the operators' table."""
 
 import pytest
 from selenium.webdriver.common.keys import Keys

@@ -1,4 +1,4 @@
-"""Statistics in a real browser: what a figure is, without a script and by keyboard."""
+"""Browser tests of the explanations of statistics, without JavaScript and by keyboard."""
 
 import pytest
 from selenium.webdriver.common.by import By

@@ -1,4 +1,4 @@
-"""The task list and the page of a task in a real browser."""
+"""Browser tests of the task list and of the page of a task."""
 
 from pathlib import Path
 

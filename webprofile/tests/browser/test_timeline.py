@@ -1,4 +1,4 @@
-"""A trace in a real browser: Perfetto in its frame, no question asked, nothing called out."""
+"""Browser tests of a trace: Perfetto in its frame, without prompts and external requests."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Where a task goes, in a real browser: one device or any that matches, and what is said first."""
+"""Browser tests of the target of a task: one device or any matching one."""
 
 import pytest
 

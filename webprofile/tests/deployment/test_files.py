@@ -1,4 +1,4 @@
-"""What containers are made of: no engine runs here, so the files' rules are checked one by one."""
+"""Tests of the files in docker/, by rules, without a container engine."""
 
 import re
 import subprocess

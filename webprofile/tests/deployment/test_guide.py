@@ -1,4 +1,4 @@
-"""The reference has every setting; scripts, files and tests of the deployment guide exist."""
+"""The deployment guide only names existing settings, scripts, files and tests."""
 
 import re
 import tomllib

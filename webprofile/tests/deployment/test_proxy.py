@@ -1,4 +1,4 @@
-"""What the proxy of docker/ says to browsers and to its log, with nobody behind it."""
+"""Tests of the responses and the log of the proxy in docker/ without an upstream server."""
 
 import os
 import socket

@@ -1,7 +1,7 @@
-"""The site of docker/compose.yaml: its scripts start it, a device joins, a task goes through.
+"""Tests of a site from docker/compose.yaml: start by its scripts, enrolment, a task.
 
-The tests are one story in order: the device enrols, runs a task, the site is replaced under a
-running one, backed up and brought back elsewhere.
+The tests depend on each other in this order: a device enrols, runs a task, the web servers are
+replaced during another task, and the site is backed up and restored elsewhere.
 """
 
 import json

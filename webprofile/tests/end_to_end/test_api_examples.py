@@ -1,4 +1,4 @@
-"""The Python script of docs/api.md, run as it is written."""
+"""Run the Python script of docs/api.md."""
 
 import csv
 import os

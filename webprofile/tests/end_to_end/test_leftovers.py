@@ -1,4 +1,4 @@
-"""What a real run leaves behind: measurement, manifest, dumps, and the way to run it again."""
+"""Tests of the files that a run leaves: measurement, manifest, dumps, command to repeat it."""
 
 import json
 

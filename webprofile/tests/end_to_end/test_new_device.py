@@ -1,4 +1,4 @@
-"""From the line that an administrator pastes on a device to a task that ran there."""
+"""End-to-end test from the pasted installation command to a task on the new device."""
 
 import hashlib
 import io

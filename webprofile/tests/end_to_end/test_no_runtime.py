@@ -1,4 +1,4 @@
-"""A machine without a Python that MegEngine supports: the site starts and says what is missing."""
+"""The site starts on a machine without a supported Python and reports what is missing."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the site promises holds after real runs: good ones, bad ones, cancelled ones."""
+"""The invariants of docs/architecture/integrity.md hold after runs of all outcomes."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""No log holds a secret: a whole task with everything that has one, at the most talkative level."""
+"""No log contains a secret after a task that uses all of them, at level DEBUG."""
 
 import re
 import sqlite3

@@ -1,4 +1,4 @@
-"""Real model, real MegEngine, a real agent process, real sockets, real storage."""
+"""End-to-end tests with MegEngine, an agent process, WebSockets and an S3 server."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""A script in a real sandbox: asked for as the page does, run by a real agent, shown as a trace."""
+"""End-to-end test of a script in the sandbox: submitted, run by an agent, shown as a trace."""
 
 import json
 import time

@@ -62,7 +62,7 @@ class Engine:
             time.sleep(1)
 
     def once(self, name: str, *command: str, more: Sequence[str] = (), stdin: str = "") -> str:
-        """Run a service to its end, `given` on its standard input. Returns what it printed."""
+        """Run a service to its end, `stdin` on its standard input; return its output."""
         service = self._described["services"][name]
         words = command or service["command"]
         # with a name, so that `clear` can remove it if this program is interrupted

@@ -1,4 +1,4 @@
-"""The file that asks for many tasks: what it makes, and how mistakes in it are told."""
+"""Tests of batch files: the tasks that they describe, and the places of mistakes."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""However a supervisor ends, nothing that it started outlives it."""
+"""No child process outlives a supervisor, however it ends."""
 
 import contextlib
 import os

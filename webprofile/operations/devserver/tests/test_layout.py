@@ -1,4 +1,4 @@
-"""Folders, secrets, ports, and the agent's configuration."""
+"""Tests of folders, secrets, ports, and the configuration of the agent."""
 
 import importlib
 import stat

@@ -1,4 +1,4 @@
-"""A part that dies is named with its reason and started again, a few times."""
+"""Tests of the supervisor, which reports a dead part and restarts it a few times."""
 
 import asyncio
 from collections.abc import AsyncIterator

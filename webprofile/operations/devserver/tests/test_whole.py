@@ -1,4 +1,4 @@
-"""The whole site: `demo --once` profiles a model as a user would, and leaves nothing."""
+"""`demo --once` profiles a model as a user does, and leaves no process running."""
 
 import os
 import socket

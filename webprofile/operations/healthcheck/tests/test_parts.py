@@ -1,4 +1,4 @@
-"""Each part is broken for real, and the words say what is wrong and what to do."""
+"""Tests of the health checks with broken parts: each message names cause and remedy."""
 
 import datetime
 import socket
