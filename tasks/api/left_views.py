@@ -31,7 +31,7 @@ NEXT_OFFSET = OpenApiParameter(
 
 
 class PlainText(BaseRenderer):
-    """So that `Accept: text/plain` finds what it asks for; the view makes the text itself."""
+    """A renderer that lets `Accept: text/plain` match; the view itself produces the text."""
 
     media_type = "text/plain"
     format = "txt"
@@ -41,7 +41,7 @@ class PlainText(BaseRenderer):
 
 
 class EventsQuery(fields.QueryParameters):
-    """From where on."""
+    """The number of the last event that the caller has."""
 
     after = fields.Whole(
         required=False,
@@ -56,7 +56,7 @@ class EventsQuery(fields.QueryParameters):
 
 
 class AttemptQuery(fields.QueryParameters):
-    """Which attempt."""
+    """Selects an attempt."""
 
     attempt = fields.Whole(
         required=False,
@@ -67,7 +67,7 @@ class AttemptQuery(fields.QueryParameters):
 
 
 class LogQuery(AttemptQuery):
-    """Which part of a log."""
+    """Selects an attempt and a part of its log."""
 
     offset = fields.Whole(
         required=False,
@@ -79,11 +79,11 @@ class LogQuery(AttemptQuery):
 
 
 class TaskOutputViewSet(OneTask):
-    """What a task leaves, and the files it came with."""
+    """The output of a task, and its uploaded files."""
 
     @extend_schema(summary="List events", parameters=[EventsQuery], responses=EventsAnswer)
     def events(self, request: Request, task_id: int) -> Response:
-        """The events after a number, in order: ask again with `last_seq` to miss none."""
+        """Return the events after a number, in order; pass `last_seq` as the next `after`."""
         task = self.get_object()
         query = EventsQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -103,8 +103,8 @@ class TaskOutputViewSet(OneTask):
         responses={(200, "text/plain"): OpenApiResponse(str, description="The log's text.")},
     )
     def log(self, request: Request, task_id: int) -> HttpResponse:
-        """The text from an offset on; it grows while the task runs. An attempt without a log, or
-        a task without an attempt, has an empty one.
+        """Return the log from a byte offset on; it grows while the task runs. It is empty for an
+        attempt without a log and for a task without an attempt.
         """
         query = LogQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -116,7 +116,7 @@ class TaskOutputViewSet(OneTask):
 
     @extend_schema(summary="List artifacts", responses=ArtifactAnswer(many=True))
     def artifacts(self, request: Request, task_id: int) -> Response:
-        """Those of all attempts, by attempt and name; also what a rule removed."""
+        """List the artifacts of all attempts, including those that a rule removed."""
         task = self.get_object()
         known = Q(is_stored=True) | Q(removed_at__isnull=False)
         artifacts = Artifact.objects.filter(known, attempt__task=task)
@@ -129,7 +129,7 @@ class TaskOutputViewSet(OneTask):
         responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
     )
     def artifact(self, request: Request, task_id: int, name: str) -> HttpResponse:
-        """A redirect to storage. Do not send the token along."""
+        """Redirect to a presigned URL of storage; send no `Authorization` header to it."""
         task = self.get_object()
         query = AttemptQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -145,7 +145,7 @@ class TaskOutputViewSet(OneTask):
         responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
     )
     def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
-        """A redirect to storage. Do not send the token along."""
+        """Redirect to a presigned URL of storage; send no `Authorization` header to it."""
         row = get_object_or_404(self.get_object().files.exclude(stored_at=None), pk=file_id)
         refuse_removed(row)
         if row.purged_at is not None:

@@ -17,7 +17,7 @@ from webprofile.api.views import ApiListView, ApiView
 
 
 class SavedViewBody(fields.Body):
-    """Filters under a name."""
+    """A name and the filters that it stands for."""
 
     name = fields.Text(max_length=60, help_text="One of the same name is replaced.")
     query = fields.Text(max_length=1000, help_text="As in the page's address, without `?`.")
@@ -25,7 +25,7 @@ class SavedViewBody(fields.Body):
 
 @extend_schema_view(get=extend_schema(summary="List saved views"))
 class SavedViewList(ApiListView):
-    """One's own."""
+    """The saved views of the user."""
 
     queryset = SavedView.objects.all()
     serializer_class = SavedViewAnswer
@@ -43,8 +43,8 @@ class SavedViewList(ApiListView):
         | problems({422: ["invalid", "view_*"]}),
     )
     def post(self, request: Request) -> Response:
-        """One of the same name is replaced, as `replaced_query` tells. What is no filter of the
-        page is left out; nothing but that is refused.
+        """Save a view, or replace the one of the same name; `replaced_query` is its previous query.
+        Unknown filters are dropped, and a query without any known filter is refused.
         """
         user = self.request.user
         body = SavedViewBody(data=request.data)
@@ -63,7 +63,7 @@ class SavedViewDetail(ApiView):
 
     @extend_schema(summary="Delete a saved view", responses={204: None})
     def delete(self, request: Request, view_id: int) -> Response:
-        """It is gone at once; tasks stay."""
+        """Delete the saved view; its tasks are not affected."""
         views = self.request.user.saved_views.all()
         get_object_or_404(views, pk=view_id).delete()
         return Response(status=204)

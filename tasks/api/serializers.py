@@ -16,7 +16,7 @@ from webprofile.api.uploads import UploadAnswer
 
 
 class ArrayAnswer(serializers.Serializer):
-    """An array, as the header of its file says."""
+    """An array, as described by the header of its file."""
 
     name = serializers.CharField(help_text="The input variable that it feeds.", allow_blank=True)
     dtype = serializers.CharField(help_text="Type of its numbers, such as `float32`.")
@@ -26,7 +26,7 @@ class ArrayAnswer(serializers.Serializer):
 
 
 class FileAnswer(serializers.ModelSerializer[TaskFile]):
-    """A file of the user's."""
+    """An uploaded file of a task."""
 
     is_stored = serializers.SerializerMethodField(
         help_text="Whether storage holds it (it was uploaded and confirmed, and not removed)."
@@ -64,7 +64,7 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
 
 
 class ReasonAnswer(serializers.Serializer):
-    """Why a task ended otherwise than well."""
+    """The reason why a task failed or was cancelled."""
 
     code = serializers.CharField(help_text="Stable code.")
     blame = serializers.CharField(help_text="Who can mend it: `user`, `device` or `server`.")
@@ -73,7 +73,7 @@ class ReasonAnswer(serializers.Serializer):
 
 
 class GivenInputAnswer(serializers.Serializer):
-    """An input variable that no file feeds."""
+    """An input variable that has no file."""
 
     name = serializers.CharField(help_text="The variable.")
     literal = serializers.CharField(help_text="Its numbers, or empty for random ones.")
@@ -84,7 +84,7 @@ class GivenInputAnswer(serializers.Serializer):
 
 
 class TargetAnswer(serializers.Serializer):
-    """What a device must have."""
+    """The properties that a device must have."""
 
     labels = serializers.DictField(
         child=serializers.CharField(), required=False, help_text="Labels with their values."
@@ -96,7 +96,7 @@ class TargetAnswer(serializers.Serializer):
 
 
 class PlanAnswer(serializers.Serializer):
-    """What is measured."""
+    """The measurement plan of a task."""
 
     preset = serializers.CharField(help_text="`quick`, `standard`, `thorough` or `custom`.")
     clean = serializers.BooleanField(help_text="Whether there is a run without profiling.")
@@ -106,7 +106,7 @@ class PlanAnswer(serializers.Serializer):
 
 
 class ScriptAnswer(serializers.Serializer):
-    """How a task's program is called."""
+    """The program of a task and its arguments."""
 
     entry = serializers.CharField(
         allow_null=True, help_text="Path of the program within its .zip; null for a .py."
@@ -175,7 +175,7 @@ class TaskRow(serializers.ModelSerializer[Task]):
 
 
 class AttemptAnswer(serializers.ModelSerializer[Attempt]):
-    """One try of a task on a device."""
+    """An attempt to run a task on a device."""
 
     worker_name = serializers.CharField(source="worker.name", help_text="The device.")
 
@@ -249,7 +249,7 @@ class TaskAnswer(TaskRow):
 
 
 class CreatedTask(TaskAnswer):
-    """A task, and where to send its files."""
+    """A new task, with the presigned URLs for its files."""
 
     uploads = UploadAnswer(many=True, help_text="The files that storage does not hold yet.")
 
@@ -258,7 +258,7 @@ class CreatedTask(TaskAnswer):
 
 
 class EventAnswer(serializers.ModelSerializer[TaskEvent]):
-    """A line of a task's history."""
+    """An event of a task."""
 
     status = serializers.SerializerMethodField(help_text="The task's status since then.")
     outcome = serializers.SerializerMethodField(help_text="How it ended, or empty.")
@@ -291,7 +291,7 @@ class EventAnswer(serializers.ModelSerializer[TaskEvent]):
 
 
 class EventsAnswer(serializers.Serializer):
-    """A piece of a task's history."""
+    """Consecutive events of a task."""
 
     results = EventAnswer(many=True, help_text="In order.")
     last_seq = serializers.IntegerField(help_text="What to give as `after` the next time.")
@@ -299,7 +299,7 @@ class EventsAnswer(serializers.Serializer):
 
 
 class ArtifactAnswer(serializers.Serializer):
-    """A file that an attempt left."""
+    """A file that an attempt produced."""
 
     name = serializers.CharField(help_text="Its name, such as `profile.json`.")
     attempt = serializers.IntegerField(help_text="Number of the attempt.")
@@ -317,7 +317,7 @@ class ArtifactAnswer(serializers.Serializer):
 
 
 class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
-    """Filters of the task list under a name."""
+    """A saved view: filters of the task list under a name."""
 
     class Meta:
         model = SavedView
@@ -331,7 +331,7 @@ class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
 
 
 class SavedAnswer(SavedViewAnswer):
-    """A view that was just saved."""
+    """The response to saving a view."""
 
     replaced_query = serializers.CharField(
         help_text="The query that a view of this name had before; empty if the view is new."

@@ -25,7 +25,7 @@ MOST_SUBMITTED = 100
 
 
 class SubmitBody(fields.Body):
-    """Which tasks to submit."""
+    """The tasks to submit."""
 
     tasks = fields.List(
         child=fields.Key(),
@@ -36,7 +36,7 @@ class SubmitBody(fields.Body):
 
 
 class CancelBody(fields.Body):
-    """Which tasks to cancel: either of the two."""
+    """The tasks to cancel: some, or all of the user's; exactly one of the two is given."""
 
     tasks = fields.List(
         child=fields.Key(),
@@ -56,7 +56,7 @@ class CancelBody(fields.Body):
 
 
 class SubmittedTask(serializers.Serializer):
-    """What became of one task."""
+    """The result of submitting one task."""
 
     id = serializers.IntegerField(help_text="Its number.")
     status = serializers.ChoiceField(Status.choices, help_text="Its status now.")
@@ -67,7 +67,7 @@ class SubmittedTask(serializers.Serializer):
 
 
 class SubmittedAnswer(serializers.Serializer):
-    """What became of each task, in the order asked for."""
+    """The result for each task, in the order of the request."""
 
     tasks = SubmittedTask(many=True, help_text="Those that are yours.")
     unknown = serializers.ListField(
@@ -76,7 +76,7 @@ class SubmittedAnswer(serializers.Serializer):
 
 
 class CancelledAnswer(serializers.Serializer):
-    """What became of each task, in the order asked for."""
+    """The result for each task, in the order of the request."""
 
     cancelled = serializers.ListField(
         child=serializers.IntegerField(), help_text="Ended, or told to end."
@@ -94,8 +94,8 @@ class TasksViewSet(ApiViewSet):
 
     @extend_schema(summary="Submit several tasks", request=SubmitBody, responses=SubmittedAnswer)
     def submit_several(self, request: Request) -> Response:
-        """Looks of each whether all its files arrived whole, and puts those into the queue. One
-        that is refused holds no other up. Repeating it changes nothing.
+        """Verify the files of each task and put it into the queue. A refused task does not affect
+        the others, and repeating the request changes nothing.
         """
         body = SubmitBody(data=request.data)
         body.is_valid(raise_exception=True)
@@ -127,7 +127,7 @@ class TasksViewSet(ApiViewSet):
         responses={200: CancelledAnswer} | problems({422: ["invalid", "cancel_which"]}),
     )
     def cancel_several(self, request: Request) -> Response:
-        """Some by their numbers, or all of one's own."""
+        """Cancel tasks by number, or all tasks of the user."""
         body = CancelBody(data=request.data)
         body.is_valid(raise_exception=True)
         if body.validated_data["all_mine"]:

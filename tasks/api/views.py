@@ -52,7 +52,7 @@ REFUSALS = [
 
 
 class SubmitQuery(fields.QueryParameters):
-    """What becomes of a task that cannot be submitted."""
+    """Whether a task that cannot be submitted is removed."""
 
     discard = serializers.BooleanField(
         required=False,
@@ -63,13 +63,13 @@ class SubmitQuery(fields.QueryParameters):
 
 
 class MoveBody(fields.Body):
-    """Where to."""
+    """The device to move a task to."""
 
     worker = fields.Named(help_text="The device, by number or name.")
 
 
 class TaskChange(fields.Body):
-    """What may be changed of a task that has not started."""
+    """Changes to a task that has not started."""
 
     priority = fields.Integer(
         min_value=-ANY_PRIORITY,
@@ -79,14 +79,14 @@ class TaskChange(fields.Body):
 
 
 class KeepBody(fields.Body):
-    """Whether rules leave a task's files alone."""
+    """Whether the files of a task are exempt from retention rules."""
 
     keep = fields.Flag(help_text="True: nothing of this task is removed by rule.")
 
 
 @extend_schema_view(get=extend_schema(summary="List tasks", operation_id="tasks_list"))
 class TaskList(ApiListView):
-    """One's own tasks; an administrator sees all."""
+    """The tasks of the user; administrators see all tasks."""
 
     queryset = Task.objects.all()
     serializer_class = TaskRow
@@ -110,10 +110,10 @@ class TaskList(ApiListView):
         operation_id="tasks_create",
     )
     def post(self, request: Request) -> Response:
-        """Judges the request and answers with an address for each file that is to be uploaded.
+        """Validate the request, create the task and return a presigned URL for each file.
 
-        Send each file by `PUT` to its address, then submit the task. To repeat a task with changes,
-        name its files by `from_file`: they are copied, and nothing has to be uploaded.
+        Send each file with `PUT` to its URL, then submit the task. To repeat a task with changes,
+        name its files with `from_file`: they are copied, and nothing has to be uploaded.
         """
         body = TaskBody(data=request.data)
         body.is_valid(raise_exception=True)
@@ -138,7 +138,7 @@ class TaskList(ApiListView):
 
 
 class TasksJudge(ApiView):
-    """What would become of a request."""
+    """Check a request without creating a task."""
 
     @extend_schema(
         summary="Judge a request",
@@ -147,10 +147,12 @@ class TasksJudge(ApiView):
         operation_id="tasks_judge",
     )
     def post(self, request: Request) -> Response:
-        """Says of a request for a task, without making it, whether it would be refused, all that is
-        wrong with it as far as it is written, where it would go, what would run there and how long
-        it would wait. If fields cannot be read, the refusal is `invalid`, the problems are theirs,
-        and the rest is not looked at.
+        """Check a request, which may be incomplete, without creating a task.
+
+        The response holds the error that would refuse it, all errors in the fields that are
+        present, the device, the commands that would run there and the expected wait. If fields
+        have the wrong structure or type, the refusal is `invalid`, the errors are those of the
+        fields, and nothing else is checked.
         """
         body = DraftBody(data=request.data)
         user = self.request.user
@@ -183,10 +185,10 @@ class TasksJudge(ApiView):
 
 
 class OneTask(ApiViewSet):
-    """What one task's views share."""
+    """Base of the views of one task."""
 
     def get_object(self) -> Task:
-        """The task, if it exists for the user. Raises Http404."""
+        """Return the task if the user may see it. Raises Http404."""
         tasks = visible_tasks(self.request.user).defer(*LONG_OF_WORKER)
         return get_object_or_404(tasks, pk=self.kwargs["task_id"])
 
@@ -196,7 +198,7 @@ class TaskViewSet(OneTask):
 
     @extend_schema(summary="Show a task", responses=TaskAnswer, operation_id="tasks_show")
     def retrieve(self, request: Request, task_id: int) -> Response:
-        """All about a task but its events, its log and its results."""
+        """Return the task without its events, its log and its results."""
         return Response(TaskAnswer(self.get_object()).data)
 
     @extend_schema(
@@ -205,7 +207,7 @@ class TaskViewSet(OneTask):
         operation_id="tasks_delete",
     )
     def destroy(self, request: Request, task_id: int) -> Response:
-        """A task that has ended, with its results; its files leave storage soon after."""
+        """Delete a task that has ended, with its results; its files leave storage soon after."""
         delete_task(self.get_object(), by=self.request.user)
         return Response(status=204)
 
@@ -215,8 +217,9 @@ class TaskViewSet(OneTask):
         responses={200: UploadsAnswer} | problems({409: ["not_initiated"]}),
     )
     def uploads(self, request: Request, task_id: int) -> Response:
-        """For an upload that broke, or took longer than its address lives; of files in parts it
-        says which parts have arrived.
+        """Return new presigned URLs, for an upload that was interrupted or whose URL has expired.
+
+        For a file in parts, the response lists the parts that have arrived.
         """
         task = self.get_object()
         check_initiated(task)
@@ -236,9 +239,10 @@ class TaskViewSet(OneTask):
         ),
     )
     def submit(self, request: Request, task_id: int) -> Response:
-        """Looks whether all files arrived whole, and puts the task into the queue.
+        """Verify size and checksum of all files and put the task into the queue.
 
-        Repeating it changes nothing. A task with a file that cannot be what it was sent as fails.
+        Repeating the request changes nothing. A task fails if the content of a file does not match
+        its kind.
         """
         query = SubmitQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -258,7 +262,7 @@ class TaskViewSet(OneTask):
 
     @extend_schema(summary="Cancel a task", request=None, responses=TaskAnswer)
     def cancel(self, request: Request, task_id: int) -> Response:
-        """A task on a device ends within seconds; one that has ended stays as it is."""
+        """Cancel a task. One that runs ends within seconds; one that has ended does not change."""
         cancel_task(self.get_object())
         return self.retrieve(request, task_id)
 
@@ -276,8 +280,8 @@ class TaskViewSet(OneTask):
         parameters=[idempotency.PARAMETER],
     )
     def retry(self, request: Request, task_id: int) -> Response:
-        """A new task of the reader's with the request and files of one that has ended, submitted
-        at once.
+        """Create and submit a task of the user with the request and the files of a task that has
+        ended.
         """
         origin, user = self.get_object(), self.request.user
         with idempotency.once(self.request) as use:
@@ -302,8 +306,8 @@ class TaskViewSet(OneTask):
 
     @extend_schema(summary="Show the queue", responses=PlaceAnswer)
     def queue(self, request: Request, task_id: int) -> Response:
-        """The place of a waiting task, how long it may take, why it waits, and where it would
-        start sooner.
+        """Return the position of a waiting task, its expected wait, the causes, and devices on
+        which it would start sooner.
         """
         facts = facts_of(self.get_object(), reader=self.request.user)
         return Response(PlaceAnswer({"queue": facts}).data)
@@ -314,7 +318,7 @@ class TaskViewSet(OneTask):
         responses={200: TaskAnswer} | problems({409: ["not_waiting"], 422: REFUSALS}),
     )
     def move(self, request: Request, task_id: int) -> Response:
-        """Lets a waiting task wait for another device, with the same version of MegEngine."""
+        """Move a waiting task to another device that has the same version of MegEngine."""
         task = self.get_object()
         body = MoveBody(data=request.data)
         body.is_valid(raise_exception=True)
@@ -331,7 +335,7 @@ class TaskViewSet(OneTask):
         | problems({409: ["not_waiting"], 422: ["invalid", "priority_bad"]}),
     )
     def prioritize(self, request: Request, task_id: int) -> Response:
-        """Of a task that has not started."""
+        """Change the priority of a task that has not started."""
         task = self.get_object()
         body = TaskChange(data=request.data)
         body.is_valid(raise_exception=True)
@@ -340,7 +344,7 @@ class TaskViewSet(OneTask):
 
     @extend_schema(summary="Keep the files of a task", request=KeepBody, responses=TaskAnswer)
     def keep_files(self, request: Request, task_id: int) -> Response:
-        """Or let them go again. Results are kept in any case."""
+        """Exempt the files of a task from retention rules, or end that; results are always kept."""
         task = self.get_object()
         body = KeepBody(data=request.data)
         body.is_valid(raise_exception=True)

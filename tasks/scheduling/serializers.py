@@ -19,7 +19,7 @@ PASS_KINDS = {
 
 
 class RunningAnswer(serializers.Serializer):
-    """What runs on a device now."""
+    """A running attempt of a device."""
 
     since = serializers.DateTimeField(help_text="Since when.")
     task_id = serializers.IntegerField(
@@ -30,7 +30,7 @@ class RunningAnswer(serializers.Serializer):
 
 
 class WaitAnswer(serializers.Serializer):
-    """How long until the start, from the device's history."""
+    """The expected time until the start, estimated from the history of the device."""
 
     p50_s = serializers.FloatField(help_text="In half of the cases at most so long, s.")
     p90_s = serializers.FloatField(help_text="In nine of ten cases at most so long, s.")
@@ -38,7 +38,7 @@ class WaitAnswer(serializers.Serializer):
 
 
 class CauseAnswer(serializers.Serializer):
-    """Why a task has not started."""
+    """A cause why a task has not started."""
 
     code = serializers.CharField(help_text="Stable code, such as `offline` or `behind`.")
     text = serializers.SerializerMethodField(help_text="In the reader's words.")
@@ -62,7 +62,7 @@ class HintAnswer(serializers.Serializer):
 
 
 class QueueAnswer(serializers.Serializer):
-    """The place in a device's queue."""
+    """The status of a task in the queue of a device."""
 
     worker = serializers.IntegerField(source="worker.pk", help_text="Number of the device.")
     worker_name = serializers.CharField(source="worker.name", help_text="Its name.")
@@ -74,13 +74,13 @@ class QueueAnswer(serializers.Serializer):
 
 
 class PlaceAnswer(serializers.Serializer):
-    """Whether and how a task waits."""
+    """The queue status of a task; null if it does not wait."""
 
     queue = QueueAnswer(allow_null=True, help_text="Null if the task does not wait.")
 
 
 class QuotaAnswer(serializers.Serializer):
-    """How many tasks a user has and may have."""
+    """The number of live tasks of a user, and the limit."""
 
     live = serializers.IntegerField(help_text="That have not ended.")
     limit = serializers.IntegerField(help_text="At most at once.")
@@ -101,7 +101,7 @@ class CommandAnswer(serializers.Serializer):
 
 
 class RefusalAnswer(serializers.Serializer):
-    """What is wrong with a request."""
+    """An error in a request."""
 
     code = serializers.CharField(help_text="As `code` of the error that asking would end with.")
     field = serializers.CharField(help_text="The field at fault, or empty.", allow_blank=True)
@@ -112,7 +112,7 @@ class RefusalAnswer(serializers.Serializer):
 
 
 class JudgedAnswer(serializers.Serializer):
-    """What would become of a request for a task."""
+    """The result of checking a request."""
 
     refusal = RefusalAnswer(allow_null=True, help_text="Null: the task could be made now.")
     problems = RefusalAnswer(

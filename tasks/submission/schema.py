@@ -78,7 +78,7 @@ class OptionalText(fields.Text):
 
 
 class FileAsked(fields.Body):
-    """A file: announced for an upload, or taken over from an earlier task."""
+    """A file of a request: to be uploaded, or copied from an earlier task."""
 
     kind = fields.Choice(
         TaskFile.Kind.choices,
@@ -142,7 +142,7 @@ class TypedList(fields.List):
     }
 )
 class Shape(TypedList):
-    """Lengths along each axis, as a list or as it is typed: `1,3,224,224`."""
+    """A shape (lengths along each axis), as a list or as text: `1,3,224,224`."""
 
     read_text = staticmethod(read_shape)
 
@@ -160,7 +160,7 @@ class Shape(TypedList):
     }
 )
 class Arguments(TypedList):
-    """Arguments, as a list or as a line that a shell would split; nothing is expanded."""
+    """Arguments, as a list or as text that is split like a command line; nothing is expanded."""
 
     read_text = staticmethod(split_arguments)
 
@@ -188,7 +188,7 @@ class InputAsked(fields.Body):
 
 
 class PlanAsked(fields.Body):
-    """What is measured: a preset, or `custom` with its numbers."""
+    """The measurement plan: a preset, or `custom` with its numbers."""
 
     preset = fields.Choice(
         [*PRESETS, "custom"], required=False, help_text="The numbers are for `custom` alone."
@@ -216,7 +216,7 @@ _ARGUMENTS_BAD = _words("script_arguments_bad", limit=MAX_ARGUMENTS, length=LONG
 
 
 class ScriptAsked(fields.Body):
-    """A Python program in place of a model: how it is called, and what is recorded of it."""
+    """A Python program instead of a model: its arguments, and the formats that are recorded."""
 
     entry = fields.Text(
         allow_null=True,
@@ -263,7 +263,7 @@ class ScriptAsked(fields.Body):
 
 
 class TargetAsked(fields.Body):
-    """What any device must have; each key is optional."""
+    """The properties that a device must have; each key is optional."""
 
     labels = fields.Table(
         child=fields.Text(max_length=200),
@@ -285,7 +285,7 @@ class TargetAsked(fields.Body):
     {"oneOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string", "maxLength": 10_000}]}
 )
 class OptionValue(serializers.Field):
-    """true, a number or a text."""
+    """The value of an option: true, a number or a string."""
 
     default_error_messages = {"invalid": _("Give true, false, a number or a text.")}
 
@@ -299,7 +299,7 @@ class OptionValue(serializers.Field):
 
 
 class TaskBody(fields.Body):
-    """A task to be made: on a `worker` with a `runtime_version`, or on any that fits a `target`."""
+    """A new task: for a `worker` with a `runtime_version`, or for any that matches a `target`."""
 
     worker = fields.Named(allow_null=True, default=None, help_text="The device, by number or name.")
     runtime_version = OptionalText(
@@ -365,7 +365,7 @@ class TaskBody(fields.Body):
 
 
 class DraftBody(TaskBody):
-    """A request that may be incomplete: files may be missing, or have nothing but a name."""
+    """A request that may be incomplete: files may be missing, or have only a name."""
 
     files = FileAsked(  # type: ignore[call-arg]
         many=True,

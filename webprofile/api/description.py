@@ -1,40 +1,41 @@
 """Texts of the OpenAPI schema."""
 
 DESCRIPTION = """\
-What the pages of this site do with tasks, devices and profiles, for programs. Administration and
-the settings of one's own account have pages alone.
+The API offers to programs what the pages of this site do with tasks, devices and profiles.
+Administration and account settings are available on pages only.
 
-**Who asks.** `Authorization: Bearer <token>` with an access token (`mwp_...`, made on the profile
-page or by `POST /api/v1/access-tokens/`; it has scopes and expires) or with the `access` part of a
-pair from `POST /api/v1/auth/token/`. A page's session works too; what changes something then needs
-the header `X-CSRFToken`. What one may not see does not exist: the answer is 404.
+**Authentication.** Send `Authorization: Bearer <token>` with an access token (`mwp_...`, created on
+the profile page or by `POST /api/v1/access-tokens/`; it has scopes and expires) or with the
+`access` part of a pair from `POST /api/v1/auth/token/`. The session of a page works, too; requests
+that change data then need the header `X-CSRFToken`. For an object that the user may not see the
+response is 404.
 
-**Errors** are problem details (RFC 9457, `application/problem+json`). `code` is stable, texts come
+**Errors** are problem details (RFC 9457, `application/problem+json`). `code` is stable; texts are
 in the language of `Accept-Language` (English or Chinese). `/api/v1/problems/` lists all codes.
 
-**Lists** come in pages, the newest row first: `next` and `previous` are addresses, or null at the
-ends. A filter or value that is not known is refused.
+**Lists** are paginated, the newest row first: `next` and `previous` are URLs, or null at the ends.
+Unknown filters and invalid values are refused.
 
-**Units** are part of names: `_s` seconds, `_ms` milliseconds, `_bytes` bytes. Times (`_at`) are
-ISO 8601 in UTC. Fields of answers may be added; a program should pass over what it does not know.
+**Units** are part of the names: `_s` seconds, `_ms` milliseconds, `_bytes` bytes. Times (`_at`) are
+ISO 8601 in UTC. New fields may be added to responses; clients should ignore unknown fields.
 
-**Twice is once.** With the header `Idempotency-Key` a request that makes a task may be repeated:
-the same key with the same request answers with the same task.
+**Idempotency.** A request that creates a task can be repeated with the header `Idempotency-Key`:
+the same key with the same request returns the same task.
 
-**Limits.** A body has at most 256 KiB; files never come through here, they are uploaded to
-presigned addresses. Too many requests are answered with 429 and `Retry-After` (seconds).
+**Limits.** A body has at most 256 KiB; files are uploaded to presigned URLs. Above the rate limit
+the response is 429 with `Retry-After` (seconds).
 """
 
 TAGS = {
-    "auth": "Log in, stay logged in, log out.",
-    "me": "Who asks.",
+    "auth": "Obtain, refresh and revoke token pairs.",
+    "me": "The current user.",
     "access-tokens": "Tokens for scripts.",
-    "tasks": "Ask for a profile, upload, follow, fetch what it left.",
+    "tasks": "Create tasks, upload files, follow the state, download artifacts.",
     "workers": "Devices, their MegEngine versions and options.",
-    "pools": "Devices under one name.",
+    "pools": "Named groups of devices.",
     "options": "Options of load_and_run.",
     "profiles": "Results: operators, statistics, graphs, comparisons, exports.",
-    "problems": "What the codes of errors mean.",
+    "problems": "Explanations of error codes.",
 }
 
 #: descriptions of path parameters, by the path segment before the parameter and its name
@@ -56,4 +57,4 @@ PATH_PARAMETERS = {
     "workers/{name}": "Name of the device.",
 }
 #: default descriptions of responses by status
-ANSWERS = {"200": "What was asked for.", "201": "What was made."}
+ANSWERS = {"200": "The requested data.", "201": "The created object."}

@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 
 class PartAnswer(serializers.Serializer):
-    """Where one part is to be sent: `PUT`, with exactly its bytes."""
+    """The presigned URL of one part; send exactly its bytes with `PUT`."""
 
     number = serializers.IntegerField(help_text="Which part.")
     url = serializers.CharField(help_text="Presigned address, for some minutes.")
@@ -14,7 +14,7 @@ class PartAnswer(serializers.Serializer):
 
 
 class PartsAnswer(serializers.Serializer):
-    """How far a file is that comes in parts."""
+    """The state of a file that is uploaded in parts."""
 
     upload = serializers.IntegerField(
         help_text="Which try it is: what was sent in an earlier one is lost."
@@ -30,7 +30,7 @@ class PartsAnswer(serializers.Serializer):
 
 
 class UploadAnswer(serializers.Serializer):
-    """Where one file is to be sent: `PUT`, with exactly its bytes; or how far its parts are."""
+    """The presigned URL of one file (`PUT` with exactly its bytes), or the state of its parts."""
 
     file = serializers.IntegerField(help_text="Number of the file.")
     name = serializers.CharField(help_text="Its name.")
@@ -44,13 +44,13 @@ class UploadAnswer(serializers.Serializer):
 
 
 class PartAddressesAnswer(serializers.Serializer):
-    """Where to send parts."""
+    """Presigned URLs of parts."""
 
     parts = PartAnswer(many=True, help_text="Those asked for, in their order.")
 
 
 class JoinedAnswer(serializers.Serializer):
-    """A file whose parts were joined."""
+    """A file whose parts have been joined."""
 
     md5 = serializers.CharField(
         help_text="The MD5 of its parts' MD5s, then `-` and how many parts there are."
@@ -58,6 +58,6 @@ class JoinedAnswer(serializers.Serializer):
 
 
 class UploadsAnswer(serializers.Serializer):
-    """Where to send files."""
+    """Presigned URLs of files."""
 
     uploads = UploadAnswer(many=True, help_text="The files that storage does not hold yet.")

@@ -57,7 +57,7 @@ class ApiListView(ApiView, ListAPIView):
 
 
 class FilledAnswer(serializers.Serializer):
-    """A name in braces."""
+    """A value that is inserted into the text of an error."""
 
     name = serializers.CharField(help_text="The name, as between the braces in `text`.")
     meaning = serializers.CharField(
@@ -66,7 +66,7 @@ class FilledAnswer(serializers.Serializer):
 
 
 class ProblemMeaning(serializers.Serializer):
-    """A code and its text."""
+    """An error code and its text."""
 
     code = serializers.CharField(help_text="As in `code` of an error.")
     text = serializers.CharField(
@@ -77,18 +77,18 @@ class ProblemMeaning(serializers.Serializer):
 
 
 class ProblemViewSet(ApiViewSet):
-    """What the codes of errors mean."""
+    """The error codes of the API."""
 
     permission_classes = (AllowAny,)
 
     @extend_schema(summary="List codes of errors", responses=ProblemMeaning(many=True))
     def list(self, request: Request) -> Response:
-        """All codes with their texts, in the reader's language, and what is filled in."""
+        """List all codes, with texts in the user's language and the values that are inserted."""
         return Response([_meaning(code) for code in WORDINGS])
 
     @extend_schema(summary="Explain a code", responses=ProblemMeaning)
     def retrieve(self, request: Request, code: str) -> Response:
-        """The address that `type` of an error names."""
+        """Explain a code; this is the URL in `type` of an error."""
         if code not in WORDINGS:
             raise Http404
         return Response(_meaning(code))
