@@ -4,13 +4,13 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from accounts.views import own as account_views
+from accounts.views import account as account_views
 from profiles.views.viewers import netron, perfetto
 from tasks.views import pages as task_views
 from webprofile.admin.site import set_up_admin_site
 from webprofile.operations.views import metrics, readyz
 from webprofile.views import favicon, healthz
-from workers.views import agents, installing
+from workers.views import agents, installation
 
 # webprofile.apps.AdminConfig does not import the admin modules
 set_up_admin_site()
@@ -25,9 +25,9 @@ urlpatterns = [
     path("perfetto/<str:tag>/", perfetto, name="perfetto"),
     path("perfetto/<str:tag>/<path:name>", perfetto),
     path("docs/options/", task_views.options, name="options"),
-    path("agent/", installing.agent_page, name="agent"),
-    path("agent/install.py", installing.install_script, name="agent-install"),
-    path("agent/<str:name>", installing.agent_file, name="agent-file"),
+    path("agent/", installation.agent_page, name="agent"),
+    path("agent/install.py", installation.install_script, name="agent-install"),
+    path("agent/<str:name>", installation.agent_file, name="agent-file"),
     path("api/agent/enrol/", agents.agent_enrol, name="agent-enrol"),
     path("api/agent/check/", agents.agent_check, name="agent-check"),
     path("api/agent/heartbeat/", agents.agent_heartbeat, name="agent-heartbeat"),

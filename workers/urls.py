@@ -2,12 +2,12 @@
 
 from django.urls import path
 
-from workers.views import devices, page
+from workers.views import pages
 
 app_name = "workers"
 urlpatterns = [
-    path("", devices.worker_list, name="list"),
-    path("rows/", devices.rows, name="rows"),
-    path("<str:name>/", page.worker_page, name="detail"),
-    path("<str:name>/check/", page.worker_check, name="check"),
+    path("", pages.worker_list, name="list"),
+    path("rows/", pages.rows, name="rows"),
+    path("<str:name>/", pages.worker_page, name="detail"),
+    path("<str:name>/check/", pages.worker_check, name="check"),
 ]

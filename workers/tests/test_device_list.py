@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tasks.tests.make import make_user, make_worker
-from workers.views.devices import PAGE_SIZE
+from workers.views.pages import PAGE_SIZE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -1,11 +1,16 @@
-"""The page of one device."""
+"""Pages of devices: the list, and one device with its health checks."""
 
 from typing import Any
+from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -19,9 +24,11 @@ from tasks.usage import recent_tasks, usage_of
 from webprofile.admin.worker_actions import HEALTH_CHECK
 from workers import releases
 from workers.models import Worker
-from workers.selectors import labels_of, visible_workers
-from workers.status import DeviceStatus, status_of
+from workers.selectors import labels_of, search_workers, visible_workers
+from workers.status import ONLINE, DeviceStatus, status_of
 
+PAGE_SIZE = 50
+#: health checks on the page of a device
 CHECKS = 15
 #: CSS modifier of the badge of each status
 _BADGES = {
@@ -34,6 +41,54 @@ _BADGES = {
     DeviceStatus.BUSY: "running",
     DeviceStatus.FREE: "online",
 }
+
+
+class DeviceFilterForm(forms.Form):
+    """Search and status filter of the list; the values are part of the URL."""
+
+    q = forms.CharField(label=_("Search"), max_length=100, required=False)
+    state = forms.ChoiceField(
+        label=_("State"),
+        choices=[("", _("All")), ("online", _("online")), ("offline", _("offline"))],
+        required=False,
+    )
+
+    def filter(self, workers: "QuerySet[Worker]") -> "QuerySet[Worker]":
+        """Return the workers that match a valid form. Network addresses are not searched."""
+        if text := self.cleaned_data["q"]:
+            workers = search_workers(workers, text)
+        online = ONLINE.rows("")
+        if state := self.cleaned_data["state"]:
+            workers = workers.filter(online if state == "online" else ~online)
+        return workers
+
+
+@login_required
+@require_safe
+def worker_list(request: HttpRequest) -> HttpResponse:
+    return render(request, "workers/list.html", _list_context(request))
+
+
+@login_required
+@require_safe
+def rows(request: HttpRequest) -> HttpResponse:
+    """Render only the rows of the list, for the page's automatic refresh."""
+    return render(request, "workers/_rows.html", _list_context(request))
+
+
+def _list_context(request: HttpRequest) -> dict[str, Any]:
+    form = DeviceFilterForm(request.GET)
+    visible = visible_workers(current_user(request))
+    workers = form.filter(visible) if form.is_valid() else Worker.objects.none()
+    page = Paginator(workers, PAGE_SIZE).get_page(request.GET.get("page"))
+    behind = {worker.pk for worker in page if releases.is_behind(worker.agent_version)}
+    return {
+        "form": form,
+        "page": page,
+        "workers": page.object_list,
+        "behind": behind,
+        "query": urlencode({name: value for name, value in form.cleaned_data.items() if value}),
+    }
 
 
 @login_required
