@@ -174,8 +174,8 @@ def _tasks() -> Iterator[Metric]:
 def _workers() -> Iterator[Metric]:
     known = Worker.objects.filter(NOT_RETIRED.rows(""))
     counts = count_heartbeat_statuses(known.filter(ENABLED.rows("")))
-    beats: dict[str, float] = {status.value: count for status, count in counts.items()}
-    yield _by_label("mgw_workers", beats)
+    by_status: dict[str, float] = {status.value: count for status, count in counts.items()}
+    yield _by_label("mgw_workers", by_status)
     filters = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
     out = known.aggregate(**{name: Count("pk", filter=rule) for name, rule in filters.items()})
     yield _by_label("mgw_workers_out", out)

@@ -29,7 +29,7 @@ def recent_entries(limit: int) -> list[AuditEntry]:
 
 
 @register.simple_tag
-def beats() -> list[tuple[HeartbeatStatus, int]]:
+def heartbeat_counts() -> list[tuple[HeartbeatStatus, int]]:
     """Return the number of devices in service by heartbeat status, without counts of zero."""
     counts = count_heartbeat_statuses(Worker.objects.filter(retired_at=None))
     return [(status, count) for status, count in counts.items() if count]

@@ -27,7 +27,7 @@ from workers import releases, services
 from workers.admin import columns
 from workers.admin.forms import UsersForm, WorkerForm
 from workers.grants import add_grants, remove_grants
-from workers.heartbeats import HeartbeatStatus, count_heartbeat_statuses, heartbeat_status_is
+from workers.heartbeats import HeartbeatStatus, heartbeat_status_is
 from workers.models import Worker
 from workers.status import NOT_RETIRED, SERVICE_RULES, with_shut_out_at
 
@@ -154,10 +154,7 @@ class WorkerAdmin(ActionsAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        counts = count_heartbeat_statuses(Worker.objects.filter(retired_at=None))
-        beats = [(status, count) for status, count in counts.items() if count]
-        context = {"beats": beats, "title": _("Devices"), **(extra_context or {})}
-        return super().changelist_view(request, context)
+        return super().changelist_view(request, {"title": _("Devices"), **(extra_context or {})})
 
     def facts_of(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
         return {
