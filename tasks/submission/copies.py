@@ -133,7 +133,7 @@ def _caches(user: User) -> QuerySet[Artifact]:
 def resolve_file(file: Mapping[str, Any], user: User) -> FileRequest:
     """Return the request for a file; look up its source if it is taken over from an earlier task.
 
-    file: validated data of `tasks.submission.schema.FileAsked`
+    file: validated data of `tasks.submission.schema.FileBody`
 
     Raises DomainError.
     """

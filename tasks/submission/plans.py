@@ -45,7 +45,7 @@ LABELS: dict[str, Any] = {
 
 
 def read_plan(body: Mapping[str, Any]) -> Plan:
-    """Convert validated data of `schema.PlanAsked`, a preset or numbers, into a plan.
+    """Convert validated data of `schema.PlanBody`, a preset or numbers, into a plan.
 
     Raises DomainError plan_field (naming the field) or plan_empty.
     """

@@ -77,7 +77,7 @@ class OptionalText(fields.Text):
         super().__init__(default="", allow_blank=True, **kwargs)
 
 
-class FileAsked(fields.Body):
+class FileBody(fields.Body):
     """A file of a request: to be uploaded, or copied from an earlier task."""
 
     kind = fields.Choice(
@@ -165,7 +165,7 @@ class Arguments(TypedList):
     read_text = staticmethod(split_arguments)
 
 
-class InputAsked(fields.Body):
+class InputBody(fields.Body):
     """An input variable without a file: numbers, or random values."""
 
     name = fields.Text(max_length=1000, help_text="The variable.")
@@ -187,7 +187,7 @@ class InputAsked(fields.Body):
     )
 
 
-class PlanAsked(fields.Body):
+class PlanBody(fields.Body):
     """The measurement plan: a preset, or `custom` with its numbers."""
 
     preset = fields.Choice(
@@ -215,7 +215,7 @@ class PlanAsked(fields.Body):
 _ARGUMENTS_BAD = _words("script_arguments_bad", limit=MAX_ARGUMENTS, length=LONGEST_ARGUMENT)
 
 
-class ScriptAsked(fields.Body):
+class ScriptBody(fields.Body):
     """A Python program instead of a model: its arguments, and the formats that are recorded."""
 
     entry = fields.Text(
@@ -262,7 +262,7 @@ class ScriptAsked(fields.Body):
     )
 
 
-class TargetAsked(fields.Body):
+class TargetBody(fields.Body):
     """The properties that a device must have; each key is optional."""
 
     labels = fields.Table(
@@ -306,7 +306,7 @@ class TaskBody(fields.Body):
         max_length=40,
         help_text="One of the device's versions of MegEngine.",
     )
-    target = TargetAsked(
+    target = TargetBody(
         allow_null=True,
         default=None,
         help_text="Instead of `worker` and `runtime_version`: what any device must have.",
@@ -329,7 +329,7 @@ class TaskBody(fields.Body):
         default=dict,
         help_text="Options of load_and_run by name, as `/api/v1/options/` lists them.",
     )
-    plan = PlanAsked(default=dict, help_text="What is measured; `standard` if nothing is given.")
+    plan = PlanBody(default=dict, help_text="What is measured; `standard` if nothing is given.")
     seed = fields.Integer(
         default=0,
         max_value=SEED_LIMIT,
@@ -342,16 +342,16 @@ class TaskBody(fields.Body):
         help_text="Of all passes of a model together, s; 0: the site's, the longest. A script has "
         "its own within `script`.",
     )
-    inputs = InputAsked(  # type: ignore[call-arg]
+    inputs = InputBody(  # type: ignore[call-arg]
         many=True,
         default=list,
         max_length=MOST_FILES,
         help_text="Input variables that no file feeds; the rest get random values.",
     )
-    files = FileAsked(  # type: ignore[call-arg]
+    files = FileBody(  # type: ignore[call-arg]
         many=True, max_length=MOST_FILES, help_text="The model, data, and content of options."
     )
-    script = ScriptAsked(
+    script = ScriptBody(
         allow_null=True,
         default=None,
         help_text="To run a program instead of a model; options, plan, seed and inputs are not "
@@ -367,7 +367,7 @@ class TaskBody(fields.Body):
 class DraftBody(TaskBody):
     """A request that may be incomplete: files may be missing, or have only a name."""
 
-    files = FileAsked(  # type: ignore[call-arg]
+    files = FileBody(  # type: ignore[call-arg]
         many=True,
         default=list,
         max_length=MOST_FILES,

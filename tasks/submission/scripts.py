@@ -25,7 +25,7 @@ _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 
 
 def read_script(body: Mapping[str, Any] | None) -> Script | None:
-    """Convert validated data of `schema.ScriptAsked` into a Script; None (a model) stays None.
+    """Convert validated data of `schema.ScriptBody` into a Script; None (a model) stays None.
 
     Raises DomainError script_*, naming the field.
     """
