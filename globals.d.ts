@@ -1,5 +1,5 @@
-// What scripts use without an import, for `make lint` (tsc --checkJs). Elements that a page looks up are
-// known by their selectors, not by their types.
+// Global variables of the scripts, for `make lint` (tsc --checkJs). Elements have loose types, because
+// scripts look them up by selectors.
 
 interface ParentNode {
   querySelector(selectors: string): any;
@@ -25,7 +25,7 @@ interface Event {
 interface Window {
   echarts: any;
   SwaggerUIBundle: any;
-  /** Netron's, on its own page. */
+  /** Set by Netron in its own page. */
   __view__: any;
 }
 
