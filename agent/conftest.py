@@ -10,9 +10,9 @@ from webprofile.tests.needs import lacks_megengine
 
 
 def find_megengine_python() -> str:
-    """`MGW_TEST_MEGENGINE_PYTHON`, else what `make runtime` made; skips the test without.
+    """Return the interpreter in `MGW_TEST_MEGENGINE_PYTHON`, or that of `make runtime`.
 
-    With it the large models of testdata/ are made, if they are not there yet.
+    Skip the test if there is none. Otherwise make missing large models of testdata/.
     """
     ready = installed_wheel()
     python = os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (ready.path if ready else "")

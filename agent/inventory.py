@@ -44,7 +44,7 @@ class LocalRuntime:
         )
 
     @property
-    def tells_inputs(self) -> bool:
+    def can_print_inputs(self) -> bool:
         """Whether load_and_run can print a model's inputs (`--model_info`, since 1.5)."""
         return not self.info.flags or "model_info" in self.info.flags
 

@@ -155,7 +155,7 @@ class PassRunner:
         None if they are not needed or cannot be determined; missing inputs are then not filled.
         """
         tensors = self._known_inputs.get(self._order)
-        if tensors is not None or not self._order.fill or not self._runtime.tells_inputs:
+        if tensors is not None or not self._order.fill or not self._runtime.can_print_inputs:
             return tensors
         run_log = await self._pass(run, self._builder.inspect())
         if not run_log.outputs:

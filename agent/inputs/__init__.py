@@ -1,1 +1,1 @@
-"""A run's inputs as npy files, for every kind of runtime; the readers: `agent.protocol.inputs`."""
+"""Convert the inputs of a task to npy files; `agent.protocol.inputs` parses and checks them."""

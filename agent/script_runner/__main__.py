@@ -7,8 +7,8 @@ The working folder at the start contains two folders: `program`, which contains 
 the program's working folder, and `traces`, where the runner writes `<pid>.<format>` and `raised`
 (an uncaught exception, in one line). Output is line buffered as on a terminal, because users read
 it live and a killed process would lose its buffer. With `--try` alone, only check that MegEngine is
-readable. The runner imports few modules, none with a usual name, so that it does not shadow the
-program's modules.
+readable. The runner's own modules have unusual names, and it imports few of the standard library,
+so that it does not shadow the program's modules.
 
 The Profiler starts after the program has imported MegEngine, so that the program can set
 environment variables and import its own modules before. It stops at the very end, after the

@@ -13,7 +13,7 @@ _SITE = "needs parts of the site, which are this machine's"
 
 #: test or test file below agent/ -> reason why it is excluded
 LEFT_OUT = {
-    "bundle/tests/test_build.py": "sites build the agent, devices do not",
+    "install/tests/test_build.py": "sites build the agent, devices do not",
     "tests/test_broken_connections.py": _SITE,
     "inputs/tests/test_bad_files.py::test_fortran_order_gives_the_same_file_as_c_order": _SITE,
     "tests/test_attempt.py::test_the_process_sees_its_files_and_no_secret": _LIMIT,
@@ -24,7 +24,7 @@ LEFT_OUT = {
     "device/tests/test_state.py::test_the_process_table_holds_this_process": _PROC,
     "tests/test_cores.py::test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs":
         "qemu's own thread is not pinned",
-    "tests/test_heart.py::test_it_is_small_bound_to_its_core_and_goes_first":
+    "tests/test_heartbeat_process.py::test_it_is_small_bound_to_its_core_and_goes_first":
         "qemu's memory counts",
     "tests/test_attempt.py::test_a_process_that_dies_while_timed_still_shows_its_log":
         "qemu adds a line to the log",
@@ -32,7 +32,7 @@ LEFT_OUT = {
     "tests/test_ending.py::test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace":
         _SLOW,
     "tests/test_ending.py::test_a_timeout_kills_grandchildren": _SLOW,
-    "tests/test_heart.py::"
+    "tests/test_heartbeat_process.py::"
     "test_no_three_beats_are_missed_while_every_core_is_busy_and_the_agent_blocked": _SLOW,
     "tests/test_measure.py::test_many_profiles_find_their_way": _SLOW,
     "tests/test_warm_safety.py::test_a_killed_agents_warm_run_is_ended_by_the_next_agent": _SLOW,
