@@ -15,7 +15,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-class Bench:
+class CacheFolder:
     """A cache, and files that come from outside it."""
 
     def __init__(self, folder, limit_bytes=1000):
@@ -44,8 +44,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path):
-    return Bench(tmp_path)
+def cached(tmp_path):
+    return CacheFolder(tmp_path)
 
 
 def failing(code: int):
@@ -62,96 +62,96 @@ def damage(path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def test_a_kept_file_is_given_as_a_copy_that_a_run_may_spoil(bench):
-    assert bench.take(b"model") is None
-    assert bench.keep(b"model")
-    assert bench.take(b"model") == b"model"
-    (bench.folder / "taken2").write_bytes(b"spoilt")
-    assert bench.take(b"model") == b"model"
+def test_a_kept_file_is_given_as_a_copy_that_a_run_may_spoil(cached):
+    assert cached.take(b"model") is None
+    assert cached.keep(b"model")
+    assert cached.take(b"model") == b"model"
+    (cached.folder / "taken2").write_bytes(b"spoilt")
+    assert cached.take(b"model") == b"model"
 
 
-def test_what_was_used_least_recently_leaves_first(bench):
+def test_what_was_used_least_recently_leaves_first(cached):
     first, second, third = (bytes([n]) * 400 for n in (1, 2, 3))
     for age, content in enumerate((first, second)):
-        bench.keep(content)
-        os.utime(bench.path(content), ns=(age, age))
-    assert bench.take(first) == first  # used now: the second is the oldest
-    bench.keep(third)
-    assert bench.names() == {digest(first), digest(third)}
-    assert bench.cache.size_bytes() == 800
+        cached.keep(content)
+        os.utime(cached.path(content), ns=(age, age))
+    assert cached.take(first) == first  # used now: the second is the oldest
+    cached.keep(third)
+    assert cached.names() == {digest(first), digest(third)}
+    assert cached.cache.size_bytes() == 800
 
 
-def test_a_file_larger_than_the_cache_is_not_kept_and_costs_no_other(bench):
-    bench.keep(b"small")
-    assert not bench.keep(b"x" * 1001)
-    assert bench.names() == {digest(b"small")}
-    assert bench.keep(b"y" * 1000)
-    assert bench.names() == {digest(b"y" * 1000)}
+def test_a_file_larger_than_the_cache_is_not_kept_and_costs_no_other(cached):
+    cached.keep(b"small")
+    assert not cached.keep(b"x" * 1001)
+    assert cached.names() == {digest(b"small")}
+    assert cached.keep(b"y" * 1000)
+    assert cached.names() == {digest(b"y" * 1000)}
 
 
 def test_a_cache_of_no_bytes_keeps_nothing(tmp_path):
-    bench = Bench(tmp_path, 0)
-    assert not bench.keep(b"model")
-    assert bench.take(b"model") is None
+    cached = CacheFolder(tmp_path, 0)
+    assert not cached.keep(b"model")
+    assert cached.take(b"model") is None
 
 
 @pytest.mark.parametrize("content", [b"other", b"longer than before"])
-def test_a_damaged_file_is_dropped_and_is_a_miss(bench, content):
-    bench.keep(b"model")
-    damage(bench.path(b"model"), content)
-    assert bench.take(b"model") is None
-    assert bench.names() == set()
-    assert bench.keep(b"model")
-    assert bench.take(b"model") == b"model"
+def test_a_damaged_file_is_dropped_and_is_a_miss(cached, content):
+    cached.keep(b"model")
+    damage(cached.path(b"model"), content)
+    assert cached.take(b"model") is None
+    assert cached.names() == set()
+    assert cached.keep(b"model")
+    assert cached.take(b"model") == b"model"
 
 
-def test_a_wrong_size_is_a_miss_that_costs_nothing(bench):
-    bench.keep(b"model")
-    assert not bench.cache.take(digest(b"model"), 7, bench.folder / "target")
-    assert bench.names() == {digest(b"model")}
+def test_a_wrong_size_is_a_miss_that_costs_nothing(cached):
+    cached.keep(b"model")
+    assert not cached.cache.take(digest(b"model"), 7, cached.folder / "target")
+    assert cached.names() == {digest(b"model")}
 
 
-def test_a_large_file_is_hashed_until_it_is_known_and_again_when_it_changed(bench, monkeypatch):
+def test_a_large_file_is_hashed_until_it_is_known_and_again_when_it_changed(cached, monkeypatch):
     hashed = []
     monkeypatch.setattr(module, "HASHED_ALWAYS_BYTES", 3)
     monkeypatch.setattr(module, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
-    bench.keep(b"model")
-    assert [bench.take(b"model") for _ in range(3)] == [b"model"] * 3
+    cached.keep(b"model")
+    assert [cached.take(b"model") for _ in range(3)] == [b"model"] * 3
     assert len(hashed) == 1
-    damage(bench.path(b"model"), b"MODEL")
-    assert bench.take(b"model") is None
-    assert bench.names() == set()
+    damage(cached.path(b"model"), b"MODEL")
+    assert cached.take(b"model") is None
+    assert cached.names() == set()
 
 
-def test_what_a_crash_left_is_removed_and_the_rest_is_found_again(bench):
-    bench.keep(b"model")
-    (bench.folder / "cache" / "partial-123").write_bytes(b"mod")
-    again = Bench(bench.folder)
+def test_what_a_crash_left_is_removed_and_the_rest_is_found_again(cached):
+    cached.keep(b"model")
+    (cached.folder / "cache" / "partial-123").write_bytes(b"mod")
+    again = CacheFolder(cached.folder)
     assert again.names() == {digest(b"model")}
     assert again.take(b"model") == b"model"
 
 
-def test_a_smaller_limit_holds_from_the_start(bench):
-    bench.keep(b"x" * 600)
-    bench.keep(b"y" * 300)
-    assert Bench(bench.folder, 400).names() == {digest(b"y" * 300)}
+def test_a_smaller_limit_holds_from_the_start(cached):
+    cached.keep(b"x" * 600)
+    cached.keep(b"y" * 300)
+    assert CacheFolder(cached.folder, 400).names() == {digest(b"y" * 300)}
 
 
-def test_a_name_that_is_no_sha256_is_an_error(bench, tmp_path):
+def test_a_name_that_is_no_sha256_is_an_error(cached, tmp_path):
     for name in ("../../etc/passwd", "", "A" * 64):
         with pytest.raises(ValueError, match="64 hexadecimal digits"):
-            bench.cache.take(name, 1, tmp_path / "target")
+            cached.cache.take(name, 1, tmp_path / "target")
 
 
-def test_where_the_kernel_copies_nothing_the_copy_is_made_by_hand(bench, monkeypatch):
+def test_where_the_kernel_copies_nothing_the_copy_is_made_by_hand(cached, monkeypatch):
     monkeypatch.setattr(os, "copy_file_range", failing(errno.EXDEV))
     content = b"m" * 900
-    assert bench.keep(content)
-    assert bench.take(content) == content
+    assert cached.keep(content)
+    assert cached.take(content) == content
 
 
 def test_threads_share_one_cache(tmp_path):
-    bench = Bench(tmp_path, 4096)
+    cached = CacheFolder(tmp_path, 4096)
     contents = [bytes([n]) * 1024 for n in range(8)]
     wrong = []
 
@@ -160,9 +160,9 @@ def test_threads_share_one_cache(tmp_path):
             content = contents[(number + turn) % 8]
             source = tmp_path / f"source{number}"
             source.write_bytes(content)
-            bench.cache.keep(source, digest(content))
+            cached.cache.keep(source, digest(content))
             target = tmp_path / f"target{number}-{turn}"
-            if bench.cache.take(digest(content), 1024, target) and target.read_bytes() != content:
+            if cached.cache.take(digest(content), 1024, target) and target.read_bytes() != content:
                 wrong.append(target)
 
     threads = [threading.Thread(target=use, args=(n,)) for n in range(4)]
@@ -171,32 +171,32 @@ def test_threads_share_one_cache(tmp_path):
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert 0 < bench.cache.size_bytes() <= 4096
-    assert all(not name.startswith("partial") for name in bench.names())
+    assert 0 < cached.cache.size_bytes() <= 4096
+    assert all(not name.startswith("partial") for name in cached.names())
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
-def test_a_file_that_cannot_be_read_is_dropped_and_is_a_miss(bench, monkeypatch, code):
-    bench.keep(b"model")
+def test_a_file_that_cannot_be_read_is_dropped_and_is_a_miss(cached, monkeypatch, code):
+    cached.keep(b"model")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_copy", failing(code))
-        assert bench.take(b"model") is None
-    assert bench.names() == set()
-    assert bench.keep(b"model")
+        assert cached.take(b"model") is None
+    assert cached.names() == set()
+    assert cached.keep(b"model")
     with monkeypatch.context() as patch:
         patch.setattr(module, "sha256_of", failing(code))
-        assert bench.take(b"model") is None
-    assert bench.names() == set()
+        assert cached.take(b"model") is None
+    assert cached.names() == set()
 
 
-def test_something_else_in_a_files_place_is_a_miss(bench):
-    bench.path(b"model").mkdir()
-    assert bench.take(b"model") is None
+def test_something_else_in_a_files_place_is_a_miss(cached):
+    cached.path(b"model").mkdir()
+    assert cached.take(b"model") is None
 
 
-def test_a_full_disk_is_a_miss_and_costs_no_file(bench, monkeypatch):
-    bench.keep(b"model")
+def test_a_full_disk_is_a_miss_and_costs_no_file(cached, monkeypatch):
+    cached.keep(b"model")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_copy", failing(errno.ENOSPC))
-        assert bench.take(b"model") is None
-    assert bench.take(b"model") == b"model"
+        assert cached.take(b"model") is None
+    assert cached.take(b"model") == b"model"

@@ -19,15 +19,12 @@ LEFT_OUT = {
     "tests/test_attempt.py::test_the_process_sees_its_files_and_no_secret": _LIMIT,
     "tests/test_ending.py::test_a_process_beyond_its_memory_limit_fails_alone": _LIMIT,
     "tests/test_ending.py::test_limits_hold_with_and_without_prlimit": _LIMIT,
-    "tests/test_warm.py::test_a_warm_run_has_the_limits_the_group_and_no_stdin": _LIMIT,
     "device/tests/test_state.py::test_what_the_agent_starts_is_its_own": _PROC,
     "device/tests/test_state.py::test_the_process_table_holds_this_process": _PROC,
     "tests/test_cores.py::test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs":
         "qemu's own thread is not pinned",
     "tests/test_heartbeat_process.py::test_it_is_small_bound_to_its_core_and_goes_first":
         "qemu's memory counts",
-    "tests/test_attempt.py::test_a_process_that_dies_while_timed_still_shows_its_log":
-        "qemu adds a line to the log",
     "tests/test_ending.py::test_cancel_ends_a_run": _SLOW,
     "tests/test_ending.py::test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace":
         _SLOW,
