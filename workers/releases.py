@@ -9,8 +9,6 @@ from pathlib import Path
 
 from django.conf import settings
 
-from workers.models import Worker
-
 #: the command that the wheel installs
 PROGRAM = "megengine-web-profile-agent"
 MANIFEST = "manifest.json"
@@ -36,13 +34,13 @@ class Release:
     names: frozenset[str] = field(default=frozenset())
 
 
-def folder() -> Path:
+def release_folder() -> Path:
     return Path(settings.AGENT_FOLDER)
 
 
-def served() -> Release | None:
+def served_release() -> Release | None:
     """Return the release that devices get; None if none was built."""
-    path = folder() / MANIFEST
+    path = release_folder() / MANIFEST
     try:
         changed_ns = path.stat().st_mtime_ns
     except OSError:
@@ -51,7 +49,7 @@ def served() -> Release | None:
 
 
 def served_version() -> str:
-    release = served()
+    release = served_release()
     return release.version if release else ""
 
 
@@ -67,23 +65,23 @@ def is_behind(version: str) -> bool:
     return "+" in version or _number(version) < _number(release_version)
 
 
-def enrol_line(worker: Worker, code: str) -> dict[str, str]:
-    """Return alternative commands that install, enrol and start the agent of this worker.
+def enrolment_commands(code: str) -> dict[str, str]:
+    """Return alternative commands that install, enrol and start the agent with an enrolment code.
 
     `curl` needs only Python 3; `pipx` is empty while the site serves no release; `clone` is for an
     agent that runs from a clone of the repository.
     """
     site, quoted = settings.SITE_URL, shlex.quote(code)
-    lines = {
+    commands = {
         "curl": f"curl -fsS {site}/agent/install.py | python3 - --code {quoted} --start",
         "pipx": "",
         "clone": f"python -m agent enrol --server {site} --code {quoted} --find-runtimes",
     }
-    if release := served():
+    if release := served_release():
         wheel = f"{site}/agent/{release.wheel}"
         arguments = f"--server {site} --code {quoted} --start"
-        lines["pipx"] = f"pipx run --spec {shlex.quote(wheel)} {PROGRAM} {arguments}"
-    return lines
+        commands["pipx"] = f"pipx run --spec {shlex.quote(wheel)} {PROGRAM} {arguments}"
+    return commands
 
 
 def _number(version: str) -> tuple[int, ...]:

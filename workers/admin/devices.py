@@ -192,7 +192,7 @@ class WorkerAdmin(ActionsAdmin):
     def enrolled_view(self, request: HttpRequest) -> HttpResponse:
         codes = dict(request.session.pop(CODES, []))
         workers = Worker.objects.filter(pk__in=codes)
-        lines = [(worker, releases.enrol_line(worker, codes[worker.pk])) for worker in workers]
+        lines = [(worker, releases.enrolment_commands(codes[worker.pk])) for worker in workers]
         context = {"title": _("Enrol on the device"), "lines": lines}
         return self.page_below(request, "workers/admin_enrolled.html", context)
 

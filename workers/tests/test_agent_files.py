@@ -8,7 +8,7 @@ import pytest
 from django.test import AsyncClient, Client
 
 from tasks.tests.make import make_worker
-from workers.releases import enrol_line, is_behind
+from workers.releases import enrolment_commands, is_behind
 from workers.tokens import issue_code
 
 VERSION = "0.1.0+1a2b3c4d"
@@ -87,7 +87,7 @@ def test_only_get_and_head_are_allowed(built):
 def test_the_commands_of_a_device_contain_its_code(built):
     worker = make_worker()
     code = issue_code(worker)
-    lines = enrol_line(worker, code)
+    lines = enrolment_commands(code)
     assert lines["curl"] == (
         f"curl -fsS https://profile.example.org/agent/install.py | python3 - --code {code} --start"
     )
@@ -99,7 +99,7 @@ def test_the_commands_of_a_device_contain_its_code(built):
 @pytest.mark.django_db
 def test_without_a_built_agent_there_is_no_pipx_command(tmp_path, settings):
     settings.AGENT_FOLDER = str(tmp_path)
-    assert enrol_line(make_worker(), "mge_x")["pipx"] == ""
+    assert enrolment_commands("mge_x")["pipx"] == ""
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ _CHUNK_BYTES = 1 << 18
 def agent_page(request: HttpRequest) -> HttpResponse:
     """Show how to install the agent on a machine, and which version this site serves."""
     context = {
-        "release": releases.served(),
+        "release": releases.served_release(),
         "program": releases.PROGRAM,
         "site": settings.SITE_URL,
     }
@@ -48,10 +48,10 @@ def install_script(request: HttpRequest) -> HttpResponse:
 @never_cache
 def agent_file(request: HttpRequest, name: str) -> HttpResponseBase:
     """Return a file of the served release, or its manifest."""
-    release = releases.served()
+    release = releases.served_release()
     if release is None:
         raise DomainError("agent_not_built", status=404)
-    path = releases.folder() / name
+    path = releases.release_folder() / name
     if name == releases.MANIFEST:
         return HttpResponse(path.read_bytes(), content_type="application/json")
     if name not in release.names or not path.is_file():

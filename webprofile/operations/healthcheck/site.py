@@ -77,8 +77,8 @@ def _some(names: list[str]) -> str:
 
 def agent_files() -> Finding:
     """Check that the site serves an agent that devices can install."""
-    release = releases.served()
-    folder = releases.folder()
+    release = releases.served_release()
+    folder = releases.release_folder()
     files = release.files if release else ()
     for path in (folder / releases.MANIFEST, *(folder / file.name for file in files)):
         if problem := _unreadable(path):

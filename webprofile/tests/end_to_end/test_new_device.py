@@ -27,11 +27,11 @@ from workers.models import Worker
 begin_health_checks(Worker.objects.get(name="pasted"), cause="asked")
 """
 _REGISTER = """
-from workers.releases import enrol_line
+from workers.releases import enrolment_commands
 from workers.services import ensure_worker
 from workers.tokens import issue_code
 worker = ensure_worker(name={name!r})
-print(enrol_line(worker, issue_code(worker))["curl"])
+print(enrolment_commands(issue_code(worker))["curl"])
 """
 
 

@@ -14,7 +14,7 @@ from webprofile.terminal.output import table
 from workers import services
 from workers.heartbeats import heartbeat_status
 from workers.models import Worker
-from workers.releases import enrol_line
+from workers.releases import enrolment_commands
 from workers.status import status_of, with_shut_out_at
 
 FIELDS = ("device", "heartbeat", "state", "public", "versions", "agent", "waiting", "live")
@@ -74,7 +74,7 @@ class Command(BaseCommand):
             worker = services.register_worker(name=name, by=None, is_public=options["public"])
         elif options["public"]:
             raise CommandError(f"{name} is registered: “publish” opens it.", returncode=USAGE)
-        line = enrol_line(worker, services.enrol_worker(worker, by=None))[options["way"]]
+        line = enrolment_commands(services.enrol_worker(worker, by=None))[options["way"]]
         if not line:
             raise CommandError("This site serves no agent: --with clone.")
         self.stdout.write(line)
