@@ -32,7 +32,7 @@ def build_profile(attempt_id: str) -> None:
         with trace_result(attempt):
             build_attempt_profile(attempt)
     except DomainError:
-        raise  # storage is away, or the site is being stopped: Dramatiq tries again
+        raise  # storage is unreachable, or the site is being stopped: Dramatiq retries
     except Exception:
         # a file that breaks our own code must not leave its task behind
         log.exception("profile_broke")
@@ -50,7 +50,7 @@ def build_opened(upload_id: int) -> None:
     try:
         read_import(upload)
     except DomainError:
-        raise  # storage is away, or the site is being stopped: Dramatiq tries again
+        raise  # storage is unreachable, or the site is being stopped: Dramatiq retries
     except Exception:
         # a file that breaks our own code must not leave its row behind
         log.exception("upload_broke", upload=upload_id)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.advice import Advice, Finding, RunFacts, Waits, advise
 from profiles.analysis.data import ProfileData
-from profiles.analysis.durations import TimeUnit, unit_of
+from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.exports.originals import are_of_trace
 from profiles.formats.chrome_trace.advice_messages import TRACE_RULES
@@ -18,7 +18,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.advice_messages import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
-from profiles.presenters.formatting import bytesize, listed, seconds, shortened
+from profiles.presenters.formatting import bytesize, listed, shortened
 from profiles.presenters.peak_performance import roofs_of
 
 #: maximum number of operators that a finding links to; the others are only counted
@@ -149,7 +149,7 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
     if "bytes" in values:
         values["bytes"] = bytesize(values["bytes"])
     if "total_us" in values:
-        values["total_us"] = seconds(values["total_us"] * 1e-6)
+        values["total_us"] = duration(values["total_us"] * 1e-6)
     if "passes_cv" in values:
         values["spread"] = share(max(values["passes_cv"], values["iterations_cv"]))
     return values
@@ -161,7 +161,7 @@ def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] |
         return None
     whole_s = advice.total_s + (finding.saves_s if finding.estimate in ("idle", "outside") else 0)
     part = share(finding.saves_s / whole_s) if whole_s > 0 else ""
-    return {"time": seconds(finding.saves_s, unit), "share": part}
+    return {"time": duration(finding.saves_s, unit), "share": part}
 
 
 def _overlaps(
@@ -202,7 +202,7 @@ def _operator(row: int, data: ProfileData, unit: TimeUnit) -> dict[str, Any]:
         "row": row,
         "name": shortened(columns.names[row]),
         "type": shortened(columns.types[row] or ""),
-        "time": seconds(float(columns.device.end_s[row]), unit),
+        "time": duration(float(columns.device.end_s[row]), unit),
     }
 
 

@@ -16,13 +16,13 @@ from agent.protocol.artifacts import profile_number
 from profiles.analysis.by_type import ScopeTimes, scope_paths, scope_tree, time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
-from profiles.analysis.durations import unit_of
+from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, Side
-from profiles.presenters.formatting import bytesize, isolated, seconds
+from profiles.presenters.formatting import bytesize, isolated
 from webprofile.sentences import sentences
 
 Json = dict[str, Any]
@@ -83,7 +83,7 @@ def pass_sentence(data: ProfileData) -> str:
         "The tables show medians over %(passes)s passes."
     ) % {
         "number": drawn_pass(data),
-        "total": seconds(data.times_of_pass(0, "device").total_s()),
+        "total": duration(data.times_of_pass(0, "device").total_s()),
         "passes": len(data.passes),
     }
 
@@ -103,7 +103,7 @@ def _timeline_sentence(drawn: Timeline) -> str:
     device = [lane for lane in drawn.lanes if lane.side == "device"]
     if not device:
         return _("From the first start to the last end: %(span)s.") % {
-            "span": seconds(drawn.span_us / 1e6)
+            "span": duration(drawn.span_us / 1e6)
         }
     work_us, wait_us = sum(lane.work_us for lane in device), sum(lane.wait_us for lane in device)
     unit = unit_of(time_us / 1e6 for time_us in (drawn.span_us, work_us, wait_us))
@@ -111,9 +111,9 @@ def _timeline_sentence(drawn: Timeline) -> str:
         "From the first start to the last end: %(span)s. On the device, operators compute for "
         "%(work)s and wait for %(wait)s, added up."
     ) % {
-        "span": seconds(drawn.span_us / 1e6, unit),
-        "work": seconds(work_us / 1e6, unit),
-        "wait": seconds(wait_us / 1e6, unit),
+        "span": duration(drawn.span_us / 1e6, unit),
+        "work": duration(work_us / 1e6, unit),
+        "wait": duration(wait_us / 1e6, unit),
     }
 
 
@@ -144,7 +144,7 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
                 "no operator start on the device before the host began to issue it. So the gap "
                 "between an operator on the host and on the device may be larger than drawn."
             )
-            % {"shift": seconds(drawn.shift_us / 1e6)}
+            % {"shift": duration(drawn.shift_us / 1e6)}
         )
     odd = {
         "not_finite": _("no finite number"),
@@ -181,7 +181,7 @@ def types_data(data: ProfileData) -> Json:
         sentence = _("%(type)s takes %(share)s of the time of all operators, %(total)s.") % {
             "type": isolated(columns.types.values[types.codes[0]]),
             "share": percent(types.times_s[0] / types.total_s),
-            "total": seconds(types.total_s),
+            "total": duration(types.total_s),
         }
     return {
         "types": types.codes.tolist(),
@@ -253,7 +253,7 @@ def _roofline_sentence(points: Roofline, operators: int) -> str:
         "%(number)d of %(all)d operators is a point; they take %(time)s.",
         "%(number)d of %(all)d operators are points; they take %(time)s.",
         len(points.rows),
-    ) % {"number": len(points.rows), "all": operators, "time": seconds(total)}
+    ) % {"number": len(points.rows), "all": operators, "time": duration(total)}
 
 
 def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:

@@ -25,19 +25,14 @@ _VISIBLE = str.maketrans(
 LONGEST = 200
 
 
-def seconds(value: float | None, unit: TimeUnit | None = None) -> str:
-    """Format a time with four significant digits: `12.35 ms`, `0.01235 ms`; see `duration`."""
-    return duration(value, unit)
-
-
 def milliseconds(value: float | None, unit: TimeUnit | None = None) -> str:
-    """Format a value in ms as `seconds` does."""
-    return seconds(None if value is None else value / 1000, unit)
+    """Format a time in ms as `duration` does."""
+    return duration(None if value is None else value / 1000, unit)
 
 
 def microseconds(value: float | None, unit: TimeUnit | None = None) -> str:
-    """Format a value in µs as `seconds` does."""
-    return seconds(None if value is None else value / 1e6, unit)
+    """Format a time in µs as `duration` does."""
+    return duration(None if value is None else value / 1e6, unit)
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.durations import TimeUnit, unit_of
+from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent
 from profiles.analysis.select import number_order
 from profiles.analysis.stability import unstable
@@ -17,7 +17,7 @@ from profiles.analysis.totals import totals
 from profiles.formats.columns import MISSING, NumberColumn, Side, SideTimes
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 from profiles.formats.load_and_run.shapes import tensor_text
-from profiles.presenters.formatting import seconds, shortened, visible
+from profiles.presenters.formatting import shortened, visible
 
 SIDES: tuple[Side, ...] = ("device", "host")
 #: maximum number of variables and parameters that are listed; the graph has all
@@ -73,12 +73,12 @@ def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
     unit = unit_of([self_s, *samples])
     return SideFacts(
         title=_("Device") if side == "device" else _("Host"),
-        self_time=seconds(self_s, unit),
+        self_time=duration(self_s, unit),
         share=percent(self_s / total_s) if total_s else "",
         place=_place(times, row),
         timed=int(np.count_nonzero(times.present)),
         statistics=_statistics(data, side, row, unit) if several else [],
-        samples=[seconds(value, unit) for value in samples] if several else [],
+        samples=[duration(value, unit) for value in samples] if several else [],
         is_unstable=bool(unstable(data, side)[row]),
     )
 
@@ -95,9 +95,9 @@ def _statistics(data: ProfileData, side: Side, row: int, unit: TimeUnit) -> list
     spread = data.spread(side)
     cv = float(spread.cv[row])
     return [
-        ("p10", seconds(float(spread.p10_s[row]), unit)),
-        ("p90", seconds(float(spread.p90_s[row]), unit)),
-        (_("Minimum"), seconds(float(spread.min_s[row]), unit)),
+        ("p10", duration(float(spread.p10_s[row]), unit)),
+        ("p90", duration(float(spread.p90_s[row]), unit)),
+        (_("Minimum"), duration(float(spread.min_s[row]), unit)),
         ("CV", "–" if math.isnan(cv) else percent(cv)),
         ("n", str(int(spread.count[row]))),
     ]

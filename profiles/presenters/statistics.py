@@ -14,7 +14,7 @@ from profiles.analysis.advice import RunFacts
 from profiles.analysis.advice.context import RuleContext
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.durations import unit_of
+from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.analysis.stability import (
     Stability,
@@ -27,7 +27,7 @@ from profiles.exports.originals import are_of_trace, originals_of, own_names
 from profiles.formats.columns import Side
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.explanations import EXPLANATIONS
-from profiles.presenters.formatting import isolated, seconds
+from profiles.presenters.formatting import isolated
 
 #: size of the drawing of the histogram, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
@@ -117,11 +117,11 @@ def total_words(statistics: SideStatistics) -> dict[str, Any]:
     note, beyond = _MEDIANS[statistics.place]
     has_range = len(statistics.passes_s) > 1 and statistics.lowest_s is not None
     limits = {
-        "low": seconds(statistics.lowest_s, unit),
-        "high": seconds(statistics.highest_s, unit),
+        "low": duration(statistics.lowest_s, unit),
+        "high": duration(statistics.highest_s, unit),
     }
     return {
-        "value": seconds(statistics.total_s, unit),
+        "value": duration(statistics.total_s, unit),
         "about": about[statistics.side],
         "note": str(note) % limits if has_range else "",
         "beyond": str(beyond) if has_range else "",
@@ -163,7 +163,7 @@ def coverage_words(covered: Coverage, reason: Withheld | None) -> dict[str, Any]
     """
     times_s = (covered.outside_s, covered.lowest_outside_s, covered.highest_outside_s)
     unit = unit_of(times_s)
-    outside, lowest, highest = (seconds(time_s, unit) for time_s in times_s)
+    outside, lowest, highest = (duration(time_s, unit) for time_s in times_s)
     shares = {
         "low": share(covered.lowest_share, absent=""),
         "high": share(covered.highest_share, absent=""),

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import template
 
-from profiles.analysis.durations import TimeUnit, unit_of
+from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.presenters.formatting import (
     bytesize,
@@ -13,12 +13,12 @@ from profiles.presenters.formatting import (
     listed,
     microseconds,
     milliseconds,
-    seconds,
 )
 
 register = template.Library()
-for _filter in (bytesize, giga, listed, microseconds, milliseconds, seconds, share):
+for _filter in (bytesize, giga, listed, microseconds, milliseconds, share):
     register.filter(_filter)
+register.filter("seconds", duration)
 
 
 @register.simple_tag

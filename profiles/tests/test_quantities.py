@@ -3,8 +3,8 @@ import math
 import pytest
 from django.template import Context, Template
 
-from profiles.analysis.durations import unit_of
-from profiles.presenters.formatting import bytesize, milliseconds, seconds
+from profiles.analysis.durations import duration, unit_of
+from profiles.presenters.formatting import bytesize, milliseconds
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from profiles.presenters.formatting import bytesize, milliseconds, seconds
     ],
 )
 def test_a_time_has_four_digits_and_the_unit_that_fits(value, text):
-    assert seconds(value) == text
+    assert duration(value) == text
 
 
 def test_milliseconds_are_the_same_from_another_unit():
@@ -40,13 +40,13 @@ def test_sizes_are_binary(value, text):
 def test_times_side_by_side_have_the_unit_of_the_longest():
     times = [0.0123456, 5e-6, 0.0, 9.4e-4, None, math.nan]
     unit = unit_of(times)
-    shown = [seconds(time, unit) for time in times]
+    shown = [duration(time, unit) for time in times]
     assert shown == ["12.35 ms", "0.005000 ms", "0 ms", "0.9400 ms", "–", "–"]
 
 
 def test_no_digits_are_shown_that_no_clock_tells():
-    assert seconds(1.23456e-9, unit_of([12.0])) == "0.000000001 s"
-    assert seconds(1.23456e-7, unit_of([0.2e-3])) == "0.123 µs"
+    assert duration(1.23456e-9, unit_of([12.0])) == "0.000000001 s"
+    assert duration(1.23456e-7, unit_of([0.2e-3])) == "0.123 µs"
 
 
 def test_a_template_gives_one_unit_to_the_column_of_a_table():

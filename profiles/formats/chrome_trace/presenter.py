@@ -7,10 +7,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import duration
 from profiles.analysis.numbers import ratio
 from profiles.formats.chrome_trace.curves import Curve
 from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
-from profiles.presenters.formatting import seconds
 from profiles.presenters.time_axis import time_axis
 
 #: maximum rows on the page; the API returns all that are kept
@@ -209,7 +209,7 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
                 "as it is in the file.",
                 number,
             )
-            % {"number": number, "time": seconds(summary.copies_waited_s)}
+            % {"number": number, "time": duration(summary.copies_waited_s)}
         )
     return notes
 

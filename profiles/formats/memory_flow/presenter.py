@@ -9,8 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.durations import duration
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, TensorRow, tag_of
-from profiles.presenters.formatting import bytesize, seconds, shortened, visible
+from profiles.presenters.formatting import bytesize, shortened, visible
 from webprofile.integers import parse_int
 
 Json = dict[str, Any]
@@ -209,7 +210,7 @@ def _sentence(summary: MemoryFlowSummary) -> str:
         summary.peak_tensors,
     ) % {
         "size": bytesize(summary.peak_bytes),
-        "at": seconds(summary.peak_s),
+        "at": duration(summary.peak_s),
         "number": summary.peak_tensors,
     }
 

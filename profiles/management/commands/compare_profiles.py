@@ -8,6 +8,7 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError
 from tabulate import tabulate
 
+from profiles.analysis.durations import duration
 from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
 from profiles.comparison.messages import letter, signed, signed_percent, verdict_words
 from profiles.comparison.question import RowQuery, select_rows
@@ -15,7 +16,6 @@ from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
-from profiles.presenters.formatting import seconds
 
 #: maximum length of an operator's name in the table
 LONGEST_NAME = 60
@@ -75,7 +75,7 @@ def _steps_text(steps: tuple[WaterfallStep, ...]) -> str:
         (
             step.name or names.get(step.kind, "without a scope"),
             signed(step.delta_s) if step.kind in ("step", "rest") else "",
-            seconds(step.to_s),
+            duration(step.to_s),
         )
         for step in steps
     ]
@@ -100,8 +100,8 @@ def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) 
                 _cut(comparison.nodes[profile].short_names[node]),
                 comparison.nodes[profile].kinds[node],
                 cell.status,
-                seconds(base_s),
-                seconds(float(numbers.time_s[other, number])),
+                duration(base_s),
+                duration(float(numbers.time_s[other, number])),
                 signed(delta_s),
                 signed_percent(delta_s / base_s) if base_s > 0 else "",
                 " ".join(filter(None, (verdict["word"], verdict["interval"]))),
