@@ -35,7 +35,7 @@ from profiles.exports.originals import originals_of
 from profiles.exports.provenance import file_name, provenance
 from profiles.formats.chrome_trace.timeline_presenter import range_of
 from profiles.formats.columns import Side
-from profiles.ingest import cuts
+from profiles.ingest import trace_excerpts
 from profiles.presenters.operator_facts import SIDES
 from profiles.presenters.trace_file import is_trace
 from profiles.tables.page import SideTable, TableLinks
@@ -305,7 +305,7 @@ class FilesView(ViewSetMixin, DataView):
         if not is_trace(profile):
             raise DomainError("trace_none", status=409)
         excerpt = range_of(query["begin_s"], query["end_s"], query["lane"])
-        packed, events = cuts.trace_cut(profile, excerpt)
+        packed, events = trace_excerpts.trace_excerpt(profile, excerpt)
         response = gzipped_json_response(request, packed)
         response["X-Trace-Events"] = str(events)
         return response

@@ -18,7 +18,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from profiles.ingest import cut_reader, limited_process
+from profiles.ingest import excerpt_process, limited_process
 
 #: from linux/prctl.h
 PR_SET_PDEATHSIG = 1
@@ -81,8 +81,8 @@ def _read(folder: Path) -> None:
             # end with the watching process, since the folder is removed then
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.dup2(os.open(folder / STDERR, os.O_CREAT | os.O_WRONLY, 0o600), sys.stderr.fileno())
-        is_cut = (folder / cut_reader.ORDER).exists()
-        code = cut_reader.main(folder) if is_cut else limited_process.main(folder)
+        is_cut = (folder / excerpt_process.ORDER).exists()
+        code = excerpt_process.main(folder) if is_cut else limited_process.main(folder)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from profiles.formats.chrome_trace import events as events_of_traces
 from profiles.formats.chrome_trace import span_index
-from profiles.formats.chrome_trace.choosing import Range, TooLargeError
-from profiles.formats.chrome_trace.cutting import exact_us
+from profiles.formats.chrome_trace.excerpt_file import exact_us
+from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange, ExcerptTooLargeError
 from profiles.formats.chrome_trace.reading import read_dynamic
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.errors import ProfileFormatError
@@ -86,7 +86,7 @@ class TestAgainstTheText:
             patch.setattr(events_of_traces, "_START_WITHIN_BYTES", 40)
             patch.setattr(span_index, "BLOCK_ROWS", 4)
             path.write_bytes(to_trace(*events))
-            found = cut_of(path, Range(begin, end))
+            found = cut_of(path, ExcerptRange(begin, end))
         assert spans_in(found) == touching(spans_of_text(path.read_bytes()), begin, end)
         counted = [each["ts"] for each in events if each["ph"] == "C"]
         kept = [each["ts"] for each in found if each["ph"] == "C"]
@@ -100,7 +100,7 @@ class TestAgainstTheText:
         path.write_bytes(to_trace(*events))
         order = list(dict.fromkeys(each["tid"] for each in events))
         chosen = data.draw(st.sets(st.sampled_from(range(len(order)))))
-        found = cut_of(path, Range(begin, end, frozenset(chosen)))
+        found = cut_of(path, ExcerptRange(begin, end, frozenset(chosen)))
         wanted = touching(spans_of_text(path.read_bytes()), begin, end)
         threads = {order[number] for number in chosen}
         assert spans_in(found) == [each for each in wanted if each[0] in threads]
@@ -113,10 +113,10 @@ class TestAgainstTheText:
         begin, end = (begins[min(int(each * len(begins)), len(begins) - 1)] for each in part)
         wanted = touching(spans, begin, end)
         assert len(wanted) > 50
-        assert spans_in(cut_of(trace, Range(begin, end))) == wanted
+        assert spans_in(cut_of(trace, ExcerptRange(begin, end))) == wanted
 
     def test_all_of_it_is_in_a_cut_without_bounds(self):
-        found = cut_of(RESNET, Range())
+        found = cut_of(RESNET, ExcerptRange())
         text = json.loads(RESNET.read_bytes())["traceEvents"]
         assert spans_in(found) == spans_of_text(RESNET.read_bytes())
         for phase in "CM":
@@ -135,7 +135,7 @@ class TestBorders:
     def test_what_is_open_at_both_ends_is_drawn_whole(self, path):
         outer = around(span(HOST, "outer", 0, 100, told=1), *span(HOST, "inner", 40, 60))
         path.write_bytes(to_trace(*outer, *span(HOST, "later", 200, 210)))
-        found = of("X", cut_of(path, Range(45, 50)))
+        found = of("X", cut_of(path, ExcerptRange(45, 50)))
         assert [(each["name"], each["ts"], each["dur"]) for each in found] == [
             ("outer", 0, 100),
             ("inner", 40, 20),
@@ -146,13 +146,13 @@ class TestBorders:
         monkeypatch.setattr(events_of_traces, "PIECE_BYTES", 300)
         many = [each for at in range(1, 400) for each in span(HOST, "x", at, at + 0.5)]
         path.write_bytes(to_trace(*around(span(HOST, "all", 0, 500), *many)))
-        found = of("X", cut_of(path, Range(200.1, 200.2)))
+        found = of("X", cut_of(path, ExcerptRange(200.1, 200.2)))
         assert [each["name"] for each in found] == ["all", "x"]
 
     @pytest.mark.parametrize("ends", [(-50, -10), (1e9, 1e12)])
     def test_a_range_outside_has_nothing(self, path, ends):
         path.write_bytes(to_trace(*span(HOST, "a", 0, 1), _counter(0.5)))
-        found = cut_of(path, Range(*ends))
+        found = cut_of(path, ExcerptRange(*ends))
         assert {each["ph"] for each in found} == {"M"}
 
     def test_kernels_that_touch_are_not_within_each_other(self, path):
@@ -161,7 +161,7 @@ class TestBorders:
             each for low, high in pairwise(ends.tolist()) for each in span(DEVICE, "k", low, high)
         ]
         path.write_bytes(to_trace(*kernels))
-        found = spans_in(cut_of(path, Range()))
+        found = spans_in(cut_of(path, ExcerptRange()))
         assert all(before[3] == after[2] for before, after in pairwise(found))
 
     def test_arrows_stay_if_both_ends_are_inside(self, path):
@@ -174,10 +174,12 @@ class TestBorders:
             *[arrow("s", 2, 15), arrow("t", 2, 16), arrow("f", 2, 90), arrow("f", 3, 12)],
         ]
         path.write_bytes(to_trace(*events))
-        found = cut_of(path, Range(5, 50))
+        found = cut_of(path, ExcerptRange(5, 50))
         arrows = [(each["ph"], each["id"]) for each in found if each["ph"] in "stf"]
         assert sorted(arrows) == [("f", 1), ("s", 1), ("s", 2), ("t", 2)]
-        assert not [each for each in cut_of(path, Range(5, 50, frozenset())) if each["ph"] in "stf"]
+        assert not [
+            each for each in cut_of(path, ExcerptRange(5, 50, frozenset())) if each["ph"] in "stf"
+        ]
 
 
 class TestBadFiles:
@@ -190,20 +192,20 @@ class TestBadFiles:
         random.Random(3).shuffle(events)
         path.write_bytes(to_trace(*events))
         wanted = touching(spans_of_text(path.read_bytes()), 1_000, 1_100)
-        assert spans_in(cut_of(path, Range(1_000, 1_100))) == wanted
+        assert spans_in(cut_of(path, ExcerptRange(1_000, 1_100))) == wanted
 
     @pytest.mark.parametrize("part", [0.2, 0.5, 0.99])
     def test_a_file_that_ends_early(self, path, part):
         text = RESNET.read_bytes()
         path.write_bytes(text[: int(len(text) * part)])
         whole = set(spans_of_text(text))
-        found = spans_in(cut_of(path, Range()))
+        found = spans_in(cut_of(path, ExcerptRange()))
         assert len(set(found) & whole) > 0.9 * len(found) > 100
 
     def test_a_span_without_an_end_lasts_as_long_as_its_thread(self, path):
         events = [*span(HOST, "open", 10, 20)[:1], *span(HOST, "b", 30, 40)]
         path.write_bytes(to_trace(*events))
-        found = of("X", cut_of(path, Range(35, 36)))
+        found = of("X", cut_of(path, ExcerptRange(35, 36)))
         assert [(each["name"], each["ts"], each["dur"]) for each in found] == [
             ("open", 10, 30),
             ("b", 30, 10),
@@ -215,7 +217,7 @@ class TestBadFiles:
         (begin, end) = span(HOST, name, 0, 5, **args)
         begin |= {"args": {"first": 1}, "cat": "c", "cname": "good"}
         path.write_bytes(to_trace(begin, end))
-        (found,) = of("X", cut_of(path, Range()))
+        (found,) = of("X", cut_of(path, ExcerptRange()))
         assert found["name"] == name
         assert found["args"] == {"first": 1, **args}
         assert (found["cat"], found["cname"]) == ("c", "good")
@@ -227,7 +229,7 @@ class TestBadFiles:
         text = to_trace(begin, end).replace(b'"args":{}', b'"args":' + json.dumps(args).encode())
         if args is None:
             path.write_bytes(text)
-            (found,) = of("X", cut_of(path, Range()))
+            (found,) = of("X", cut_of(path, ExcerptRange()))
             assert found["dur"] == 5
 
     def test_a_file_that_changed_since_is_noticed(self, path):
@@ -235,7 +237,7 @@ class TestBadFiles:
         index = index_of(path)
         path.write_bytes(path.read_bytes().replace(b'"ph"', b'"hp"'))
         with pytest.raises(ValueError, match="another"):
-            cut_of(path, Range(), data=index)
+            cut_of(path, ExcerptRange(), data=index)
 
 
 @pytest.mark.parametrize(
@@ -269,24 +271,24 @@ def test_whatever_stands_in_an_event_the_others_are_cut(path, change):
     assert msgspec.json.decode(kept, type=TraceSummary) == found.summary
     assert len(kept) < 50_000
     assert len(index_of(path)) < 5_000
-    drawn = {each["name"] for each in of("X", cut_of(path, Range(-math.inf, 100)))}
+    drawn = {each["name"] for each in of("X", cut_of(path, ExcerptRange(-math.inf, 100)))}
     assert {"ADD", "OpDispatch"} <= drawn
 
 
 class TestLimits:
     def test_more_text_than_the_limit_is_refused(self):
-        with pytest.raises(TooLargeError) as caught:
-            cut_of(RESNET, Range(), limit_bytes=500_000)
+        with pytest.raises(ExcerptTooLargeError) as caught:
+            cut_of(RESNET, ExcerptRange(), limit_bytes=500_000)
         assert caught.value.size_bytes > 500_000
         assert caught.value.events > 5_000
 
     def test_so_are_more_events_before_they_are_looked_at(self, path):
         many = [{"ph": "X", "ts": at, "dur": 0, "pid": 1, "tid": 0} for at in range(20_000)]
         path.write_bytes(to_trace(*many))
-        with pytest.raises(TooLargeError) as caught:
-            cut_of(path, Range(0, 19_000), limit_bytes=64 * 1_000)
+        with pytest.raises(ExcerptTooLargeError) as caught:
+            cut_of(path, ExcerptRange(0, 19_000), limit_bytes=64 * 1_000)
         assert caught.value.events > 1_000
-        assert len(of("X", cut_of(path, Range(0, 500), limit_bytes=1 << 20))) == 501
+        assert len(of("X", cut_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20))) == 501
 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)), min_size=1, max_size=50))

@@ -17,7 +17,7 @@ from profiles.formats.chrome_trace import timeline_presenter
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.imports import progress
 from profiles.imports.sweep import purge_import
-from profiles.ingest import cuts, readers
+from profiles.ingest import readers, trace_excerpts
 from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects
 from profiles.tests.opened import confirm, make_opened, make_upload, objects_of
@@ -142,20 +142,20 @@ class TestRefused:
         assert cut(client, trace).json()["code"] == "object_missing"
 
     def test_more_at_a_time_than_the_machine_has_for_it(self, client, trace, monkeypatch):
-        monkeypatch.setattr(cuts, "_PATIENCE_S", 0.01)
-        for _ in range(cuts._AT_ONCE):
-            cuts._slots.acquire()
+        monkeypatch.setattr(trace_excerpts, "_PATIENCE_S", 0.01)
+        for _ in range(trace_excerpts._AT_ONCE):
+            trace_excerpts._slots.acquire()
         try:
             answer = cut(client, trace)
         finally:
-            for _ in range(cuts._AT_ONCE):
-                cuts._slots.release()
+            for _ in range(trace_excerpts._AT_ONCE):
+                trace_excerpts._slots.release()
         assert (answer.status_code, answer.json()["code"]) == (503, "cut_busy")
         assert cut(client, trace).status_code == 200
 
     def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
         # less than the process has already; a small cut would do with what it has free
-        monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
+        monkeypatch.setattr(trace_excerpts, "_MEMORY_BYTES", 16 << 20)
         answer = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
         assert (answer.status_code, answer.json()["code"]) == (422, "cut_heavy")
 

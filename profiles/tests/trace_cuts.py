@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from profiles.formats.chrome_trace.choosing import Range, choose
-from profiles.formats.chrome_trace.cutting import write_cut
+from profiles.formats.chrome_trace.excerpt_file import write_excerpt
+from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange, select_excerpt
 from profiles.formats.chrome_trace.lanes import lanes_of
 from profiles.formats.chrome_trace.reader import read_trace
 from profiles.formats.chrome_trace.span_index import (
@@ -32,13 +32,13 @@ def index_of(path: Path) -> bytes:
 
 
 def cut_of(
-    path: Path, asked: Range, limit_bytes: int = LIMIT, data: bytes = b""
+    path: Path, asked: ExcerptRange, limit_bytes: int = LIMIT, data: bytes = b""
 ) -> list[dict[str, Any]]:
-    """The events of a cut, as `profiles.ingest.cuts` has it made; `data` is an earlier index."""
+    """Return the events of an excerpt, as the server writes it. data: an earlier index"""
     data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])
-    chosen = choose(
+    chosen = select_excerpt(
         index, asked, lambda begin, size: data[at + begin :][:size], limit_bytes=limit_bytes
     )
     text = path.read_bytes()
@@ -49,7 +49,7 @@ def cut_of(
         for each in places
     ]
     file = io.BytesIO()
-    write_cut(file, chosen.rows, parts, requested=asked, lanes=index.lanes, naming=index.naming)
+    write_excerpt(file, chosen.rows, parts, requested=asked, lanes=index.lanes, naming=index.naming)
     return json.loads(file.getvalue())["traceEvents"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 
-from profiles.formats.chrome_trace.choosing import Range
+from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.overview import BUCKETS, LaneUse, Overview
 from profiles.ingest.loading import request_rebuild
 from profiles.models import Profile
@@ -69,14 +69,14 @@ def _path(lane: LaneUse) -> str:
     return f"{path}H{len(lane.busy)}V{_HEIGHT}Z"
 
 
-def range_of(begin_s: float | None, end_s: float | None, lanes: list[int] | None) -> Range:
+def range_of(begin_s: float | None, end_s: float | None, lanes: list[int] | None) -> ExcerptRange:
     """Return the requested excerpt; None means no bound or all lanes.
 
     Raises DomainError cut_range.
     """
-    wide = Range()
+    wide = ExcerptRange()
     begin_us = wide.begin_us if begin_s is None else begin_s * _US_PER_S
     end_us = wide.end_us if end_s is None else end_s * _US_PER_S
     if not begin_us <= end_us:
         raise DomainError("cut_range", field="begin_s")
-    return Range(begin_us, end_us, frozenset(lanes) if lanes else None)
+    return ExcerptRange(begin_us, end_us, frozenset(lanes) if lanes else None)

@@ -219,7 +219,7 @@ class TestWhatGoesWrong:
 
     def test_what_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline, monkeypatch):
         broken = gzip.compress(b"no trace at all" * 100), 0
-        monkeypatch.setattr("profiles.ingest.cuts.trace_cut", lambda *_: broken)
+        monkeypatch.setattr("profiles.ingest.trace_excerpts.trace_excerpt", lambda *_: broken)
         timeline.open("failed")
         assert timeline.status == "Perfetto could not show the trace."
         assert timeline.all(".timeline__frame") == []

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.choosing import Range
 from profiles.formats.chrome_trace.events import TraceEvent
+from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.reader import LATEST_US, placed_events
 from profiles.formats.chrome_trace.span_index import COUNTERS, SpanRows
 
@@ -30,7 +30,7 @@ _EXACT_US = 2.0**52 / 1000
 _WRITTEN_AT_ONCE = 5_000
 
 
-class Sink(Protocol):
+class BinarySink(Protocol):
     """A binary output stream."""
 
     def write(self, data: bytes, /) -> object:
@@ -42,12 +42,12 @@ PieceText = tuple[int, bytes]
 Lanes = list[tuple[int | str, int | str]]
 
 
-def write_cut(
-    file: Sink,
+def write_excerpt(
+    file: BinarySink,
     rows: SpanRows,
     pieces: Iterable[PieceText],
     *,
-    requested: Range,
+    requested: ExcerptRange,
     lanes: Lanes,
     naming: list[dict[str, Any]],
 ) -> None:
@@ -149,7 +149,7 @@ def _us(ns: NDArray[np.float64]) -> NDArray[np.float64]:
 class _Flows:
     """Collects flow events; only flows with both ends in the excerpt are written."""
 
-    def __init__(self, requested: Range, lanes: Lanes) -> None:
+    def __init__(self, requested: ExcerptRange, lanes: Lanes) -> None:
         self._range = requested
         numbers = range(len(lanes)) if requested.lanes is None else requested.lanes
         self._lanes = {lanes[number] for number in numbers if number < len(lanes)}

@@ -20,7 +20,7 @@ Fetch = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True)
-class Range:
+class ExcerptRange:
     """A requested excerpt: everything that overlaps [begin, end] (us) on these lanes; None: all."""
 
     begin_us: float = -math.inf
@@ -29,7 +29,7 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class Excerpt:
     """The rows of an excerpt, lane by lane, outer spans first, and the pieces that hold them.
 
     pieces: (p,) indices into `SpanIndex.pieces`, ascending
@@ -41,7 +41,7 @@ class Chosen:
     size_bytes: int
 
 
-class TooLargeError(Exception):
+class ExcerptTooLargeError(Exception):
     """An excerpt exceeds the limit; holds its known or estimated number of events and bytes."""
 
     def __init__(self, events: int, size_bytes: int) -> None:
@@ -49,11 +49,13 @@ class TooLargeError(Exception):
         super().__init__(f"{events} events, {size_bytes} bytes")
 
 
-def choose(index: SpanIndex, requested: Range, fetch: Fetch, limit_bytes: int) -> Chosen:
+def select_excerpt(
+    index: SpanIndex, requested: ExcerptRange, fetch: Fetch, limit_bytes: int
+) -> Excerpt:
     """Select the rows of an excerpt. Counters belong to no lane and are always included.
 
     limit_bytes: limit of the text in the file, from which a limit of events follows
-    Raises TooLargeError before it fetches more than that, ValueError for a damaged index.
+    Raises ExcerptTooLargeError before it fetches more than that, ValueError for a damaged index.
     """
     blocks = index.blocks
     overlapping = (blocks["high"] >= requested.begin_us) & (blocks["low"] <= requested.end_us)
@@ -75,13 +77,13 @@ def choose(index: SpanIndex, requested: Range, fetch: Fetch, limit_bytes: int) -
     pieces = np.unique(index.pieces.of_rows(np.concatenate([rows.first, rows.last])))
     size_bytes = int((index.pieces.end[pieces] - index.pieces.begin[pieces]).sum())
     if size_bytes > limit_bytes:
-        raise TooLargeError(len(rows), size_bytes)
-    return Chosen(rows, pieces, size_bytes)
+        raise ExcerptTooLargeError(len(rows), size_bytes)
+    return Excerpt(rows, pieces, size_bytes)
 
 
 def _check(events: int, most: int, size_bytes: int) -> None:
     if events > most:
-        raise TooLargeError(events, size_bytes)
+        raise ExcerptTooLargeError(events, size_bytes)
 
 
 def _bytes_about(index: SpanIndex, blocks: NDArray, selected: NDArray[np.bool_]) -> int:

@@ -1,7 +1,7 @@
 """Write an excerpt of an untrusted trace in a limited process (`profiles.ingest.limited_process`).
 
 `main` reads the job, the selected rows and the text of the pieces from its folder, and writes the
-excerpt there, compressed by gzip. `profiles.ingest.cuts` starts it.
+excerpt there, compressed by gzip. `profiles.ingest.trace_excerpts` starts it.
 """
 
 import gc
@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from profiles.formats.chrome_trace.choosing import Range
-from profiles.formats.chrome_trace.cutting import PieceText, write_cut
+from profiles.formats.chrome_trace.excerpt_file import PieceText, write_excerpt
+from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.span_index import SpanRows
 from profiles.ingest import limited_process
 
@@ -27,14 +27,14 @@ ROW = np.dtype(
 )
 
 
-class CutOrder(msgspec.Struct, frozen=True):
+class ExcerptJob(msgspec.Struct, frozen=True):
     """The job of a trace excerpt.
 
     pieces: (first row of the trace, size in bytes) of each consecutive piece of the text
     """
 
     pieces: list[tuple[int, int]]
-    requested: Range
+    requested: ExcerptRange
     lanes: list[tuple[int | str, int | str]]
     naming: list[dict[str, Any]]
     memory_bytes: int
@@ -43,13 +43,13 @@ class CutOrder(msgspec.Struct, frozen=True):
 
 def main(folder: Path) -> int:
     """Run the job in `folder` and return the exit code."""
-    job = msgspec.msgpack.decode((folder / ORDER).read_bytes(), type=CutOrder)
+    job = msgspec.msgpack.decode((folder / ORDER).read_bytes(), type=ExcerptJob)
     # no niceness: a user waits for the response
     limited_process.limit(job.memory_bytes, job.time_s, niceness=0)
     gc.disable()
     try:
         with gzip.open(folder / CUT, "wb", _LEVEL) as file:
-            write_cut(
+            write_excerpt(
                 file,
                 _rows(folder),
                 _pieces(folder, job),
@@ -69,7 +69,7 @@ def _rows(folder: Path) -> SpanRows:
     return SpanRows(*(np.ascontiguousarray(rows[name]) for name in ROW.names or ()))
 
 
-def _pieces(folder: Path, job: CutOrder) -> Iterator[PieceText]:
+def _pieces(folder: Path, job: ExcerptJob) -> Iterator[PieceText]:
     with (folder / TEXT).open("rb") as file:
         for first_row, size_bytes in job.pieces:
             yield first_row, file.read(size_bytes)

@@ -14,15 +14,20 @@ import numpy as np
 import structlog
 from django.conf import settings
 
-from profiles.formats.chrome_trace.choosing import Chosen, Range, TooLargeError, choose
+from profiles.formats.chrome_trace.excerpt_selection import (
+    Excerpt,
+    ExcerptRange,
+    ExcerptTooLargeError,
+    select_excerpt,
+)
 from profiles.formats.chrome_trace.span_index import (
     START_BYTES,
     SpanIndex,
     from_header,
     header_bytes,
 )
-from profiles.ingest import cut_reader, readers
-from profiles.ingest.cut_reader import CutOrder
+from profiles.ingest import excerpt_process, readers
+from profiles.ingest.excerpt_process import ExcerptJob
 from profiles.ingest.fork_server import STDERR
 from profiles.ingest.loading import request_rebuild
 from profiles.models import Profile
@@ -43,7 +48,7 @@ _GAP_BYTES = 64 << 10
 MIB = 1 << 20
 
 
-def trace_cut(profile: Profile, requested: Range) -> tuple[bytes, int]:
+def trace_excerpt(profile: Profile, requested: ExcerptRange) -> tuple[bytes, int]:
     """Return (the requested excerpt, compressed by gzip; its number of spans and counters).
 
     Raises DomainError: cut_unready if the index is not built yet, profile_damaged if it cannot be
@@ -55,12 +60,12 @@ def trace_cut(profile: Profile, requested: Range) -> tuple[bytes, int]:
     try:
         index, at = _index(profile)
         _check_lanes(index, requested)
-        chosen = _choose(profile, index, at, requested)
+        excerpt = _select(profile, index, at, requested)
         with tempfile.TemporaryDirectory(prefix="cut-") as name:
             folder = Path(name)
-            _write_job(profile, index, chosen, requested, folder)
+            _write_job(profile, index, excerpt, requested, folder)
             _run(folder)
-            return (folder / cut_reader.CUT).read_bytes(), len(chosen.rows)
+            return (folder / excerpt_process.CUT).read_bytes(), len(excerpt.rows)
     except _NotReadyError:
         if profile.problem:  # a rebuild failed: the file is missing or unreadable
             raise DomainError("profile_damaged", status=409) from None
@@ -92,21 +97,21 @@ def _index(profile: Profile) -> tuple[SpanIndex, int]:
         return from_header(start[START_BYTES:at]), at
 
 
-def _check_lanes(index: SpanIndex, requested: Range) -> None:
+def _check_lanes(index: SpanIndex, requested: ExcerptRange) -> None:
     for number in requested.lanes or ():
         if not 0 <= number < len(index.lanes):
             raise DomainError("cut_lane", field="lane", number=number)
 
 
-def _choose(profile: Profile, index: SpanIndex, at: int, requested: Range) -> Chosen:
+def _select(profile: Profile, index: SpanIndex, at: int, requested: ExcerptRange) -> Excerpt:
     def fetch(begin: int, size_bytes: int) -> bytes:
         return storage.read_start(profile.spans_key, begin=at + begin, size_bytes=size_bytes)
 
     limit = settings.TRACE_CUT_LIMIT_BYTES
     try:
         with _damage():
-            return choose(index, requested, fetch, limit)
-    except TooLargeError as error:
+            return select_excerpt(index, requested, fetch, limit)
+    except ExcerptTooLargeError as error:
         raise DomainError(
             "cut_large",
             field="end_s",
@@ -121,38 +126,38 @@ def _mib(size_bytes: int) -> str:
 
 
 def _write_job(
-    profile: Profile, index: SpanIndex, chosen: Chosen, requested: Range, folder: Path
+    profile: Profile, index: SpanIndex, excerpt: Excerpt, requested: ExcerptRange, folder: Path
 ) -> None:
     """Write the job, the rows and the text of the pieces to the process's folder."""
-    rows = np.empty(len(chosen.rows), cut_reader.ROW)
-    selected = chosen.rows
+    rows = np.empty(len(excerpt.rows), excerpt_process.ROW)
+    selected = excerpt.rows
     columns = (selected.lane, selected.begin_us, selected.end_us, selected.first, selected.last)
-    for name, column in zip(cut_reader.ROW.names or (), columns, strict=True):
+    for name, column in zip(excerpt_process.ROW.names or (), columns, strict=True):
         rows[name] = column
-    np.save(folder / cut_reader.ROWS, rows, allow_pickle=False)
+    np.save(folder / excerpt_process.ROWS, rows, allow_pickle=False)
     pieces = index.pieces
-    with (folder / cut_reader.TEXT).open("wb") as file:
+    with (folder / excerpt_process.TEXT).open("wb") as file:
         key = profile.object_key(index.file)
-        for begin, end, parts in _runs(index, chosen):
+        for begin, end, parts in _runs(index, excerpt):
             text = storage.read_start(key, begin=begin, size_bytes=end - begin)
             for start, stop in parts:
                 file.write(text[start - begin : stop - begin])
-    sizes = (pieces.end - pieces.begin)[chosen.pieces].tolist()
-    job = CutOrder(
-        pieces=list(zip(pieces.first_row[chosen.pieces].tolist(), sizes, strict=True)),
+    sizes = (pieces.end - pieces.begin)[excerpt.pieces].tolist()
+    job = ExcerptJob(
+        pieces=list(zip(pieces.first_row[excerpt.pieces].tolist(), sizes, strict=True)),
         requested=requested,
         lanes=index.lanes,
         naming=index.naming,
         memory_bytes=_MEMORY_BYTES,
         time_s=_TIME_S,
     )
-    (folder / cut_reader.ORDER).write_bytes(msgspec.msgpack.encode(job))
+    (folder / excerpt_process.ORDER).write_bytes(msgspec.msgpack.encode(job))
 
 
-def _runs(index: SpanIndex, chosen: Chosen) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+def _runs(index: SpanIndex, excerpt: Excerpt) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     """Byte ranges of the file to fetch in one request each: (begin, end, its pieces)."""
     parts: list[tuple[int, int]] = []
-    for piece in chosen.pieces.tolist():
+    for piece in excerpt.pieces.tolist():
         begin, end = int(index.pieces.begin[piece]), int(index.pieces.end[piece])
         if parts and (begin - parts[-1][1] > _GAP_BYTES or end - parts[0][0] > 16 * MIB):
             yield parts[0][0], parts[-1][1], parts
@@ -169,7 +174,7 @@ def _run(folder: Path) -> None:
         raise DomainError("cut_heavy") from None
     if code is None:
         raise DomainError("reading_stopped", status=503)
-    problem = folder / cut_reader.PROBLEM
+    problem = folder / excerpt_process.PROBLEM
     if problem.exists():
         log.warning("cut_problem", problem=problem.read_text(errors="replace"))
         raise _NotReadyError
