@@ -57,16 +57,16 @@ class Network(object):
         flags = flags or {name: default for name, (_, default, _) in FLAGS.items()}
         self._ids = {}
         self._memory = memory  # must outlive the network, which reads its parameters there
-        self._network = self._call(settings.make_network, self._lite, flags)
+        self._network = call(settings.make_network, self._lite, flags)
         api, handle = self._network._api, self._network._network
         if memory:
             api.LITE_load_model_from_mem.argtypes[1:] = [ctypes.c_void_p, ctypes.c_size_t]
-            self._call(
+            call(
                 api.LITE_load_model_from_mem, handle, ctypes.addressof(memory.bytes), memory.length
             )
         else:
             # by path, because LiteNetwork.load keeps three copies of the file in memory
-            self._call(api.LITE_load_model_from_path, handle, os.fsencode(path))
+            call(api.LITE_load_model_from_path, handle, os.fsencode(path))
         self._affinity_callback = self._finish_callback = None
         self._end_times = []  # end of the run, if the library reports it
         if flags["bin_out_dump"]:
@@ -74,11 +74,11 @@ class Network(object):
 
     def configure(self, flags):
         """Apply the flags that megenginelite accepts only after the model is loaded."""
-        self._affinity_callback = self._call(settings.after_load, self._lite, self._network, flags)
+        self._affinity_callback = call(settings.after_load, self._lite, self._network, flags)
 
     def inputs(self):
         """Return a TensorSpec for each input of the model."""
-        names = self._call(self._network.get_all_input_name) or []
+        names = call(self._network.get_all_input_name) or []
         return [self._spec(name, self._tensor(name)) for name in names]
 
     def results(self):
@@ -88,14 +88,14 @@ class Network(object):
     def outputs(self):
         """Return the outputs of the last run: (variable's id, name, array)."""
         return [
-            (self._ids.get(name, 0), name, self._call(tensor.to_numpy))
+            (self._ids.get(name, 0), name, call(tensor.to_numpy))
             for name, tensor in self._output_tensors()
         ]
 
     def _output_tensors(self):
         phase = self._lite.LiteTensorPhase.LITE_OUTPUT
-        names = self._call(self._network.get_all_output_name) or []
-        return [(name, self._call(self._network.get_io_tensor, name, phase)) for name in names]
+        names = call(self._network.get_all_output_name) or []
+        return [(name, call(self._network.get_io_tensor, name, phase)) for name in names]
 
     @staticmethod
     def _spec(name, tensor):
@@ -108,7 +108,7 @@ class Network(object):
         # The wheel's table lacks float16; LiteTensor needs only the width of the type.
         half = self._lite.LiteDataType.LITE_HALF
         tensor._lite_dtypes_to_ctype.setdefault(half, tensor.c_ushort)
-        return self._call(self._network.get_io_tensor, name, self._lite.LiteTensorPhase.LITE_INPUT)
+        return call(self._network.get_io_tensor, name, self._lite.LiteTensorPhase.LITE_INPUT)
 
     def put(self, name, array):
         """Copy `array` (C order, dtype of the input) into the input `name`."""
@@ -117,19 +117,17 @@ class Network(object):
         kind = self._lite.LiteDataType(target.layout.data_type)
         layout = self._lite.LiteLayout(array.shape, kind)
         target.layout = layout
-        source = self._call(self._lite.LiteTensor, layout)
-        self._call(
-            source._api.LITE_reset_tensor_memory, source._tensor, array.ctypes.data, array.nbytes
-        )
-        self._call(target.copy_from, source)
+        source = call(self._lite.LiteTensor, layout)
+        call(source._api.LITE_reset_tensor_memory, source._tensor, array.ctypes.data, array.nbytes)
+        call(target.copy_from, source)
 
     def dump_text_to(self, path):
         """Write the inputs and outputs of all operators to the file `path`, in each run."""
-        self._call(self._network.io_txt_dump, path)
+        call(self._network.io_txt_dump, path)
 
     def dump_binary_to(self, folder):
         """Write each variable to a file of its own in `folder`, in each run."""
-        self._call(self._network.io_bin_dump, folder)
+        call(self._network.io_bin_dump, folder)
 
     def profile_to(self, path):
         """Write a profile to `path` after each run; each run overwrites it.
@@ -145,9 +143,9 @@ class Network(object):
             end_times.append(time.perf_counter())
             return 0
 
-        self._call(self._network.enable_profile_performance, path)
+        call(self._network.enable_profile_performance, path)
         self._finish_callback = LiteFinishCallback(record_end)  # the library keeps no reference
-        self._call(
+        call(
             self._network._api.LITE_set_finish_callback,
             self._network._network,
             self._finish_callback,
@@ -162,13 +160,9 @@ class Network(object):
     def forward(self):
         """Start a run; in CPU in-place mode this executes the whole run."""
         del self._end_times[:]
-        self._call(self._network.forward)
+        call(self._network.forward)
 
     def wait(self):
         """Wait for the end of the run; return its time, by time.perf_counter()."""
-        self._call(self._network.wait)
+        call(self._network.wait)
         return self._end_times[-1] if self._end_times else time.perf_counter()
-
-    @staticmethod
-    def _call(function, *arguments):
-        return call(function, *arguments)
