@@ -1,4 +1,4 @@
-"""The agent under test: its real code, waiting less long than on a device."""
+"""The agent under test: its real code with shorter delays."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ class Device:
         self.install()
 
     def install(self, body: str | None = None) -> None:
-        """Give the device a load_and_run that behaves as `body` says."""
+        """Install a load_and_run whose behaviour is the script `body`."""
         args = () if body is None else (body,)
         path = make_load_and_run(self.folder, *args)
         info = RuntimeInfo(version="1.13.0", kind="binary")
@@ -61,7 +61,7 @@ class Device:
         return Config(**{**facts, **self.changes})
 
     def start(self, body: str | None = None) -> asyncio.Task[None]:
-        """Start the agent, with a load_and_run that behaves as `body` says (or as installed)."""
+        """Start the agent, with a load_and_run whose behaviour is `body` (or the installed one)."""
         if body is not None:
             self.install(body)
         self.running = asyncio.create_task(work(self.config(), QUICK, self.runtimes, self.sandbox))

@@ -1,4 +1,4 @@
-"""A proxy that breaks connections after so many bytes, as a bad network does."""
+"""A proxy that breaks connections after a number of bytes, like a bad network."""
 
 import contextlib
 import socket
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Cuts:
-    """`down`, `up`: after how many bytes of each further connection it breaks, while there are any.
+class CuttingProxy:
+    """The behaviour of the proxy. `down`, `up`: bytes after which the next connections break.
 
-    questions: the head of each request that passed; received: bytes that came down, by connection
+    questions: the head of each request; received: bytes sent to the client, by connection
     """
 
     address: str
@@ -35,7 +35,7 @@ class Cuts:
             _end(connection)
 
     def wait_until_ended(self, timeout_s: float = 30) -> None:
-        """Until nothing is under way: what a killed program wrote may still be in a buffer."""
+        """Wait until all data has been forwarded, as a killed program may have filled buffers."""
         until = time.monotonic() + timeout_s
         while self.open_now:
             if time.monotonic() > until:
@@ -44,7 +44,7 @@ class Cuts:
 
     @property
     def ranges(self) -> list[str]:
-        """Of each GET, empty for the whole."""
+        """Return the Range header of each GET, empty for the whole file."""
         heads = [head for head in self.questions if head.startswith("GET")]
         return [_header(head, "range") for head in heads]
 
@@ -58,10 +58,10 @@ def _header(head: str, name: str) -> str:
 
 
 @contextlib.contextmanager
-def cutting_proxy(target: tuple[str, int]) -> Iterator[Cuts]:
-    """Passes everything on to `target`, and cuts as told."""
+def cutting_proxy(target: tuple[str, int]) -> Iterator[CuttingProxy]:
+    """Run a proxy to `target` that breaks connections."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        cuts = Cuts(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        cuts = CuttingProxy(f"http://127.0.0.1:{listener.getsockname()[1]}")
         thread = threading.Thread(target=_serve, args=(listener, target, cuts))
         thread.start()
         try:
@@ -71,7 +71,7 @@ def cutting_proxy(target: tuple[str, int]) -> Iterator[Cuts]:
             thread.join()
 
 
-def _serve(listener: socket.socket, target: tuple[str, int], cuts: Cuts) -> None:
+def _serve(listener: socket.socket, target: tuple[str, int], cuts: CuttingProxy) -> None:
     threads = []
     while True:
         try:
@@ -86,7 +86,7 @@ def _serve(listener: socket.socket, target: tuple[str, int], cuts: Cuts) -> None
         thread.join()
 
 
-def _connect(client: socket.socket, target: tuple[str, int], cuts: Cuts) -> None:
+def _connect(client: socket.socket, target: tuple[str, int], cuts: CuttingProxy) -> None:
     place = len(cuts.sent)
     cuts.sent.append(0)
     cuts.received.append(0)

@@ -1,4 +1,4 @@
-"""A server to run the real agent against: a socket, a storage for files, and a load_and_run."""
+"""A fake server for the real agent: a socket, object storage, and a fake load_and_run."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ def npy_bytes(values: list[Any]) -> bytes:
 
 
 class Storage:
-    """Object storage: GET gives `files`, PUT fills `stored`; `refusals` are used up first."""
+    """Object storage: GET returns `files`, PUT fills `stored`, after the statuses in `refusals`."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {"model.mge": MODEL, "data.npy": npy_bytes([1.0, 2.0, 3.0])}
@@ -130,21 +130,21 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
 
 
 @dataclass(frozen=True)
-class Beat:
+class HeartbeatRequest:
     """A heartbeat over HTTP; `at` is monotonic."""
 
     at: float
     running: frozenset[uuid.UUID]
 
 
-class Front:
-    """One address for both: answers heartbeats over HTTP, tunnels all else to the socket's server.
+class FrontServer:
+    """A front server: answers heartbeats over HTTP, forwards the rest to the socket's server.
 
-    `status` is the answer to a heartbeat; 404 is a server that has no such address.
+    `status` is the answer to a heartbeat; 404 is that of a server without such a URL.
     """
 
     def __init__(self) -> None:
-        self.beats: list[Beat] = []
+        self.beats: list[HeartbeatRequest] = []
         self.status = 200
         self._inner_port = 0
         self._forgotten = 0
@@ -159,7 +159,7 @@ class Front:
         self._server.close()
 
     def forget(self) -> None:
-        """The tunnels that are open carry nothing any more, and nobody is told."""
+        """Drop all data of the open tunnels silently."""
         self._forgotten += 1
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -183,7 +183,9 @@ class Front:
         assert fields["authorization"] == f"Bearer {TOKEN}"
         body = json.loads(await reader.readexactly(int(fields["content-length"])))
         if self.status == 200:
-            self.beats.append(Beat(time.monotonic(), frozenset(map(uuid.UUID, body["running"]))))
+            self.beats.append(
+                HeartbeatRequest(time.monotonic(), frozenset(map(uuid.UUID, body["running"])))
+            )
         writer.write(b"HTTP/1.1 %d -\r\nContent-Length: 2\r\n\r\n{}" % self.status)
         await writer.drain()
 
@@ -197,7 +199,7 @@ class Front:
             await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one direction to its end, and the end too."""
+        """Forward one direction until its end, including the end."""
         since = self._forgotten
         while piece := await reader.read(1 << 16):
             if since == self._forgotten:
@@ -207,7 +209,7 @@ class Front:
 
 
 class FakeServer:
-    """Speaks the protocol and remembers every frame. Its own answers can be turned off."""
+    """Speaks the protocol and records all frames. Its answers can be disabled."""
 
     def __init__(self, storage: Storage, port: int = 0) -> None:
         self.storage, self.port = storage, port
@@ -222,7 +224,7 @@ class FakeServer:
         self.refuse_status: int | None = None
         self.authorization: list[str] = []
         self.connection: ServerConnection | None = None
-        self.front = Front()
+        self.front = FrontServer()
         self._changed = asyncio.Condition()
 
     async def __aenter__(self) -> "FakeServer":
@@ -300,7 +302,7 @@ class FakeServer:
         return await self.end_of(await self.ask(**changes))
 
     def between(self, begin_s: float, end_s: float) -> list[AgentMessage]:
-        """What came over the socket in between (monotonic)."""
+        """Return the messages received between two monotonic times."""
         pairs = zip(self.seen, self.times, strict=True)
         return [message for message, at in pairs if begin_s < at < end_s]
 
@@ -384,7 +386,7 @@ write_profile()
 
 
 def make_load_and_run(folder: Path, body: str = HONEST) -> Path:
-    """Write a program that behaves as `body` says."""
+    """Write a program whose behaviour is the script `body`."""
     path = folder / "load_and_run"
     # -S -E: no site packages, a start within 20 ms
     path.write_text(f"#!{sys.executable} -SE\n{PREAMBLE}\n{textwrap.dedent(body)}")
@@ -428,7 +430,7 @@ async def start_agent(
 
 
 def survivors(attempt: uuid.UUID) -> list[int]:
-    """Processes that carry the attempt's mark."""
+    """Return the processes that have the attempt's mark."""
     variable, pids = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
     for pid in read_pids():
         with contextlib.suppress(OSError):
@@ -438,7 +440,7 @@ def survivors(attempt: uuid.UUID) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is dead: an init that waits for nobody is no fault of the agent."""
+    """Return whether a process is running; a zombie is not, as some inits do not reap."""
     row = read_stat(pid)
     return row is not None and row.state not in "ZX"
 

@@ -8,7 +8,7 @@ from socketserver import BaseServer
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Writes whole answers, and nothing to the terminal."""
+    """Request handler that writes complete responses and logs nothing."""
 
     def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -22,7 +22,7 @@ class Answering(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(server: BaseServer) -> Iterator[None]:
-    """Afterwards the port is closed and the thread has ended."""
+    """Run a server; afterwards the port is closed and the thread has ended."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

@@ -50,7 +50,7 @@ def zip_bytes(files: dict[str, str | bytes]) -> bytes:
 
 
 class Scripted:
-    """Runs programs on the device and reads what came of them."""
+    """Runs programs on the device and reads their results."""
 
     def __init__(self, device: "Device", server: FakeServer) -> None:
         self.device, self.server = device, server
@@ -85,7 +85,7 @@ class Scripted:
 
 
 def allow_scripts(device: "Device", python: str) -> None:
-    """Make it a device with a wheel and bubblewrap, whose owner allows scripts."""
+    """Turn the device into one with a wheel and bubblewrap, whose owner allows scripts."""
     need("bubblewrap")
     info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
     device.runtimes = {

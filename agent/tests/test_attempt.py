@@ -1,4 +1,4 @@
-"""The way of an attempt on the device, from order to acknowledged end."""
+"""An attempt on the device, from the order to the acknowledged end."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""A compiled load_and_run of each age, driven by the whole agent through a stand-in for it."""
+"""Compiled load_and_runs of several versions (fakes), run by the whole agent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A connection that breaks costs what was on the wire; one that fell silent, no long wait."""
+"""A broken connection costs only the data in transit; a silent one, no long wait."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def cuts(object_storage):
 
 
 def file_of(bucket, cuts, part_bytes=0, act="get_object", **changes):
-    """The object, by the proxy's address, for which it is signed."""
+    """Return the object with a URL that is signed for the proxy's address."""
     config = Config(signature_version="s3v4", s3={"addressing_style": "path"})
     signer = boto3.client(
         "s3",

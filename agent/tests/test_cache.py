@@ -1,4 +1,4 @@
-"""Files that were downloaded before: kept by content, never trusted, never too many."""
+"""The cache of downloaded files: content-addressed, verified, limited in size."""
 
 import errno
 import hashlib
@@ -16,7 +16,7 @@ def digest(content: bytes) -> str:
 
 
 class CacheFolder:
-    """A cache, and files that come from outside it."""
+    """A cache, and a folder for files that are downloaded or taken from it."""
 
     def __init__(self, folder, limit_bytes=1000):
         self.folder, self.limit_bytes = folder, limit_bytes
@@ -29,7 +29,7 @@ class CacheFolder:
         return self.cache.keep(path, digest(content))
 
     def take(self, content: bytes) -> bytes | None:
-        """What the cache gives for this content's name, None for a miss."""
+        """Return the cached content, None for a miss."""
         self.taken += 1
         target = self.folder / f"taken{self.taken}"
         is_cached = self.cache.take(digest(content), len(content), target)
@@ -49,7 +49,7 @@ def cached(tmp_path):
 
 
 def failing(code: int):
-    """A function that ends as the disk does with this error."""
+    """Return a function that raises this OSError."""
 
     def fail(*_):
         raise OSError(code, os.strerror(code))

@@ -1,4 +1,4 @@
-"""The scripts' sandbox by itself, in each way in which a machine may offer it."""
+"""The sandbox of scripts, in all variants that a machine may support."""
 
 import os
 import shutil

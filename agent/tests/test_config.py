@@ -1,4 +1,4 @@
-"""The configuration file: what is understood, and that a mistake is named."""
+"""The configuration file: its keys, and error messages that name the mistake."""
 
 from pathlib import Path
 

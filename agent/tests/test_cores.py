@@ -1,4 +1,4 @@
-"""Which cores are measured, and that a run and the agent stay on theirs."""
+"""Division of the cores, and binding of runs and of the agent."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Ending a run before its own end: cancel, timeout, and that no process is left."""
+"""Runs that are ended by the agent: cancel, timeout, limits; no process is left."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The commands an owner types: enrol once, doctor when something is wrong."""
+"""The commands `agent enrol` and `agent doctor`."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from webprofile.tests.needs import need
 
 
 class AgentSite(Site):
-    """The two HTTP endpoints; answers are set by the test."""
+    """A fake server with the two HTTP endpoints; the test sets the responses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def write_config(folder: Path, site_url: str, runtime: str = "") -> Path:
 
 
 def scripts_on(python: str) -> str:
-    """Of a configuration: scripts are allowed, and there is a wheel to run them with."""
+    """Extend a configuration: scripts are allowed, and there is a wheel to run them."""
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "{python}"\n'
     return "[scripts]\nallow = true\n" + runtime
 

@@ -1,4 +1,4 @@
-"""Connections that a firewall forgot: the first one that is silent speaks for all."""
+"""Connections that a firewall dropped: after one timeout, all of them are replaced."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ POLICIES = Policies(download=Policy(tries=3, first_s=0.01, most_s=0.02))
 
 
 class Storage:
-    """Answers each request, over connections that stay open, until they are forgotten."""
+    """Answers requests over persistent connections, until the connections are dropped."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []

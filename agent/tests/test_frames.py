@@ -1,4 +1,4 @@
-"""What an agent says of an attempt's end fits into a frame."""
+"""The message about an attempt's end fits into a frame."""
 
 import uuid
 
@@ -23,7 +23,7 @@ NAME = "a" * 100
 
 
 def make_end(count: int = 0, text: str = "") -> AttemptFinished:
-    """An end with so many files, and with all texts full of `text`."""
+    """Return an end with `count` files, whose texts are filled with `text`."""
     offer = FileOffer(name=NAME, size_bytes=2**63 - 1, md5="a" * 32)
     phase = Phase(name="a" * 40, started_at=1e10 / 3, ended_at=1e10 / 3)
     return AttemptFinished(

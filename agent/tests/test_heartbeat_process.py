@@ -1,6 +1,6 @@
-"""The heartbeat's own process, against a real HTTP server.
+"""The heartbeat process, with a real HTTP server.
 
-That a whole worker keeps its leases under load is tested in `test_quiet`.
+`test_quiet` tests that a whole worker keeps its leases under load.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ ONE, TWO = sorted(uuid.uuid4() for _ in range(2))
 
 
 class Site:
-    """Remembers each beat; `statuses` are used up first, then every beat is welcome."""
+    """Records heartbeats; answers with `statuses` first, then with success."""
 
     def __init__(self) -> None:
         self.beats: list[tuple[float, dict[str, object], str]] = []
@@ -84,7 +84,7 @@ async def until(predicate: Callable[[], bool], timeout_s: float = 8.0) -> None:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    """A process that died is back after 0.1 s."""
+    """Restart a process that died after 0.1 s."""
     monkeypatch.setattr(heartbeat, "_RESTART_S", 0.1)
 
 
@@ -231,7 +231,7 @@ async def test_it_is_small_bound_to_its_core_and_goes_first(site):
 
 
 def serve_beats(port: "multiprocessing.Queue[int]", stop: "multiprocessing.Event", out) -> None:
-    """A server of its own process, since the test's own is as starved as anything else."""
+    """Run the server in a separate process, since the test's own may be starved, too."""
     os.setpriority(os.PRIO_PROCESS, 0, -10) if os.geteuid() == 0 else None
     site = Site()
     port.put(site.http.server_port)

@@ -1,4 +1,4 @@
-"""Programs that want more than to compute: what they reach, and how they end."""
+"""Hostile programs: what they can access, and how they are ended."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What the agent logs: each line names the attempt and the task that it is about."""
+"""The log: each line contains its attempt and task."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""An attempt as a plan of passes: what runs, what is kept of it, and what a failure leaves."""
+"""The passes of an attempt: the processes, the results, and those after a failure."""
 
 import io
 import zipfile
@@ -49,7 +49,7 @@ def obedient(extra: str = "") -> str:
 
 @pytest.fixture
 async def obeying(device):
-    """A started device whose load_and_run does what it is asked for."""
+    """A started device whose load_and_run honours its options."""
     device.start(obedient())
 
 

@@ -1,4 +1,4 @@
-"""No process of a sandbox is left behind: the kernel keeps each until its parent waits for it."""
+"""The agent reaps all processes of a sandbox."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ print([row for row in read_table().values() if row.parent == os.getpid()])
 
 
 def ended_below(pid: int) -> list[str]:
-    """What has ended in this process's tree and was not waited for."""
+    """Return the zombies in this process's tree."""
     rows = descendants(read_table(), [pid]).values()
     return [f"{row.name} {row.pid} of {row.parent}" for row in rows if row.state == "Z"]
 

@@ -1,4 +1,4 @@
-"""While a pass is timed: nothing on the socket, and leases that are renewed all the same.
+"""While a pass is timed, the socket is silent, and leases are renewed nevertheless.
 
 `MGW_TEST_HEART_S=60` makes the test under load longer.
 """
@@ -59,26 +59,26 @@ write_profile()
 
 
 def read_passes(path: Path) -> list[tuple[float, float]]:
-    """Of each pass the begin of its warm-up and the end of its last iteration."""
+    """Return the begin of the warm-up and the end of the last iteration of each pass."""
     stamps = [float(line) for line in path.read_text().split()]
     return list(zip(stamps[::2], stamps[1::2], strict=True))
 
 
 def read_stamps(path: Path) -> tuple[float, float]:
-    """The begin of the first warm-up and the end of the last iteration."""
+    """Return the begin of the first warm-up and the end of the last iteration."""
     passes = read_passes(path)
     return passes[0][0], passes[-1][1]
 
 
 async def until(predicate: Callable[[], bool]) -> None:
-    """For what nobody announces."""
+    """Poll until a condition is true."""
     async with asyncio.timeout(8):
         while not predicate():
             await asyncio.sleep(0.02)
 
 
 async def measure(device: Device, server: FakeServer, plan: Plan = THREE) -> Start:
-    """Order an attempt; the rhythm is chosen before."""
+    """Order an attempt, with the heartbeat interval that was set before."""
     device.start()
     order = await server.ask(plan=plan, timeout_s=LOAD_S + 60)
     return order

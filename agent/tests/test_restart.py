@@ -1,4 +1,4 @@
-"""What an agent finds in its spool when it starts."""
+"""Recovery of the attempts in the spool when the agent starts."""
 
 import asyncio
 import json
@@ -94,7 +94,7 @@ async def test_a_killed_agents_process_is_ended_by_the_next_agent(device, server
 
 
 async def test_a_recycled_pid_is_not_killed(device, server):
-    """The record names this very pid, but a process that started at another time."""
+    """The record contains this pid with another start time."""
     stranger = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
     try:
         mark = mark_process(stranger.pid)
@@ -173,7 +173,7 @@ async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
 
 
 async def test_the_spool_of_an_earlier_version_is_brought_to_its_end(device, server, storage):
-    """It has an attempt that ran, one whose files were not sent and one whose end is unheard."""
+    """It has an attempt that was running, one with unsent files, one with an unacknowledged end."""
     shutil.copytree(DATA / "upgrade" / "spool", device.spool)
     records = {
         folder.name: json.loads((folder / "record.json").read_text())

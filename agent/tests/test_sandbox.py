@@ -1,4 +1,4 @@
-"""What a run can reach inside bubblewrap; only where this machine has it and lets it work."""
+"""Access of a run inside bubblewrap; skipped if this machine does not support it."""
 
 import asyncio
 import os

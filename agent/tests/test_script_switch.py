@@ -1,4 +1,4 @@
-"""What the owner changes of [scripts] while the agent runs."""
+"""Changes of [scripts] by the owner while the agent runs."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.megengine
 
 
 def write(device, words: str) -> None:
-    """Write the device's agent.toml, and let its agent know where that is."""
+    """Write the device's agent.toml, and configure its agent to use it."""
     file = device.folder / "agent.toml"
     file.write_text(f'server = "{device.server.url}"\ntoken = "{TOKEN}"\nspool = "spool"\n{words}')
     file.chmod(0o600)

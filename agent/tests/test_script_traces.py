@@ -1,4 +1,4 @@
-"""Scripts that compile their training step: MegEngine 1.13 cannot do that under its Profiler."""
+"""Scripts that compile their training step, which MegEngine 1.13 cannot do under its Profiler."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -38,7 +38,7 @@ run = trace(step, symbolic=SYMBOLIC)
 
 
 def check_balance(events: list[dict]) -> None:
-    """Each begin has its end, in the order of time, per thread."""
+    """Check that each begin event has an end event, in chronological order, per thread."""
     begun, times = defaultdict(list), {}
     for event in events:
         if event["ph"] not in "BE":

@@ -1,4 +1,4 @@
-"""Users' programs on a device whose owner allows them: what they see, and what comes back."""
+"""Users' programs on a device whose owner allows them: their environment and their results."""
 
 import asyncio
 import json

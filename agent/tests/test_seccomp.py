@@ -1,4 +1,4 @@
-"""The filter of system calls, run here by a few lines that do what the kernel does with it."""
+"""The seccomp filter, run by a small interpreter of classic BPF."""
 
 import errno
 import struct
@@ -12,7 +12,7 @@ ALLOWED = 0x7FFF0000
 
 
 def judge(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
-    """What the filter answers: an errno, or ALLOWED."""
+    """Return the result of the filter: an errno, or ALLOWED."""
     data = struct.pack(
         "<IIQ6Q",
         number,

@@ -1,4 +1,4 @@
-"""The socket: connect, lose it, come back, or be refused."""
+"""The socket: connect, disconnect, reconnect, and refusal."""
 
 import asyncio
 

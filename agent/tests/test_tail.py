@@ -1,4 +1,4 @@
-"""The log's chunks, without a process."""
+"""Chunks of the log, without a process."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Files in and out: checked, repeated where it may help, given up where it does not."""
+"""Downloads and uploads: verification, retries, and permanent failures."""
 
 import errno
 import hashlib

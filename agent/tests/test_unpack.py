@@ -1,4 +1,4 @@
-"""Zip files of strangers: what is unpacked, and that nothing else ever is."""
+"""Untrusted zip files: what is unpacked, and what is rejected."""
 
 import io
 import random

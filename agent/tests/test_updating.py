@@ -1,4 +1,4 @@
-"""An agent that its server finds behind: it replaces itself between attempts, or says why not."""
+"""Updates of the agent between attempts, and the reasons for no update."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ OTHER = "9.9.9+1a2b3c4d"
 
 
 class FilesSite(Site):
-    """What an agent asks for: the manifest and a file."""
+    """A fake site that serves the manifest and a file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ def test_which_version_is_another_one(monkeypatch, own, served, other):
 
 
 class RefusedSession:
-    """A server that finds this agent too old each time it connects."""
+    """A session that is always rejected as too old."""
 
     def __init__(self) -> None:
         self.tries = 0

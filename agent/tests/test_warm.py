@@ -1,4 +1,4 @@
-"""Processes that wait for an attempt while the device idles."""
+"""Pre-started processes that wait for an attempt while the device is idle."""
 
 import asyncio
 import json
@@ -129,7 +129,7 @@ async def test_a_stopped_agent_leaves_no_process_and_no_folder(warmed, device, s
 async def test_the_real_interpreter_says_warm_what_it_says_cold(
     device, server, monkeypatch, megengine_python
 ):
-    """The model is none, so both runs end in the same words about it."""
+    """The model is invalid, so both runs must end with the same error."""
     monkeypatch.setattr(process_pool, "REST_S", 0.1)
     command = tuple(command_for("wheel", megengine_python))
     device.runtimes = {"1.13.0": LocalRuntime(RuntimeInfo(version="1.13.0", kind="wheel"), command)}

@@ -1,4 +1,4 @@
-"""What a process that waits for an attempt can reach, and that none is left."""
+"""Access of a pre-started process, and its end."""
 
 import asyncio
 from pathlib import Path
@@ -45,9 +45,9 @@ async def test_a_killed_agent_leaves_no_process(warmed, device, server, how):
 
 
 async def children_of(parent: int) -> list[int]:
-    """Wait for the agent's child that lives on, and return it and its own children.
+    """Wait for the agent's pre-started process; return it and its children.
 
-    The process of its heartbeat is none that waits for an attempt.
+    The heartbeat process is not one.
     """
     async with asyncio.timeout(10):
         while True:

@@ -1,4 +1,4 @@
-"""Real processes that misbehave, and the limit that ends each."""
+"""Real processes that exceed a limit, and are ended."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "f
 
 
 class WatchedRun:
-    """One run in a folder of its own, watched with the given limits alone."""
+    """One run in its own folder, watched with the given limits only."""
 
     def __init__(self, folder):
         self.work, self.output = folder / "work", folder / "output"

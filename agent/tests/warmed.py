@@ -1,4 +1,4 @@
-"""A device whose runtime is a wheel, as far as the agent can see."""
+"""A device with a fake wheel, whose process is pre-started."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ if is_warm:
 
 
 class Warmed:
-    """A device with one wheel; `started` says how each of its processes was started."""
+    """A device with one wheel; `started` records how each of its processes was started."""
 
     def __init__(self, device: "Device") -> None:
         self.device, self.pids = device, device.folder / "pids"
@@ -50,7 +50,7 @@ class Warmed:
         return int(self._lines()[number].split()[1])
 
     async def waits(self, count: int = 1) -> None:
-        """Wait until so many processes have ever been warmed."""
+        """Wait until `count` processes have been pre-started in total."""
         async with asyncio.timeout(5):
             while self.started().count("warm") < count:
                 await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Snapshots made by hand: a calm machine, with what a test changes of it."""
+"""Make snapshots and samples of an idle machine, with the changes of a test."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ GIB = 1 << 30
 
 
 def snapshot(at: float = 0.0, **changes: Any) -> Snapshot:
-    """Two cores; of each second 1.0 is used by the run itself."""
+    """Make a snapshot of a machine with two cores, one of which the run itself uses."""
     facts: dict[str, Any] = {
         "at": 1_000.0 + at,
         "window_s": at or 0.1,

@@ -1,4 +1,4 @@
-"""What counts as a disturbance, on snapshots made by hand."""
+"""Detection of disturbances, with synthetic snapshots."""
 
 import pytest
 

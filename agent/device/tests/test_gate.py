@@ -1,4 +1,4 @@
-"""The gate: a calm device costs a tenth of a second, a busy one is waited for, but not for ever."""
+"""The gate: an idle device is recognized in 0.1 s; for a busy device the wait is limited."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ CALM = GateLimits(max_load=1000.0, max_temperature_c=1000.0, min_memory_bytes=0)
 
 @pytest.fixture
 def load(monkeypatch):
-    """What others use, in cores: read from a list, whose last entry stays."""
+    """Replace the load of other processes (in cores) by the items of a list, then its last item."""
     loads = [0.0]
     monkeypatch.setattr(
         gate, "other_cores", lambda since, now: loads.pop(0) if len(loads) > 1 else loads[0]
@@ -27,7 +27,7 @@ def load(monkeypatch):
 
 @pytest.fixture
 def rests(monkeypatch):
-    """The rests that are taken, s; how long a busy machine makes of them says nothing."""
+    """Record the requested pauses in seconds; their real duration depends on the machine."""
     taken = []
     sleep = gate._sleep
 

@@ -1,4 +1,4 @@
-"""The device as it is: real readings of this machine, and a real disturbance."""
+"""Readings of this machine, with a real disturbance."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
 
 
 def start_stranger(folder, name: str) -> int:
-    """A process that is none of ours: it spins for 30 s, and its parent has ended."""
+    """Start a process outside of our process tree that spins for 30 s; its parent has ended."""
     program = folder / name
     program.write_text(f"#!{sys.executable} -SE\n{SPIN}\n")
     program.chmod(0o755)
@@ -138,7 +138,7 @@ def test_the_process_table_holds_this_process():
 
 @pytest.fixture
 def sysfs(tmp_path, monkeypatch):
-    """A machine with everything that /sys may show."""
+    """Make a /sys with all files that are read."""
     files = {
         "cpu/cpu0/cpufreq/scaling_governor": "powersave",
         "cpu/cpu1/cpufreq/scaling_governor": "powersave",

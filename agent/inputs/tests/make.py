@@ -1,4 +1,4 @@
-"""Making inputs and what becomes of them."""
+"""Make input files, and prepare them."""
 
 from pathlib import Path
 

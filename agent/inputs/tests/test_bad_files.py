@@ -1,4 +1,4 @@
-"""Every broken or unfit file of the collection: used rightly, or refused for the right reason."""
+"""Damaged and unsuitable input files of testdata/: read correctly, or rejected as expected."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_every_file_of_the_collection_has_a_verdict() -> None:
 def outcome(
     case: dict, folder: Path, kind: RuntimeKind, expected: tuple[ModelInput, ...] | None
 ) -> tuple[str, Path | None]:
-    """The code of the error and, if there is none, the file that was made."""
+    """Return the code of the error, or the file that was written if there is none."""
     folder.mkdir()
     spec = InputSpec(case["input"], FileSource(DATA / case["file"]))
     try:

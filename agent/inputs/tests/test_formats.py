@@ -1,4 +1,4 @@
-"""Pictures, JSON files and literals mean what load_and_run means by them."""
+"""Pictures, JSON files and literals are read as load_and_run reads them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What becomes of good inputs, and what a model makes of them."""
+"""Preparation of valid inputs, and their comparison with the inputs of the model."""
 
 import shutil
 import subprocess

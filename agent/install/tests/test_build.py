@@ -1,4 +1,4 @@
-"""The files that devices get, built for this machine."""
+"""The build of the agent's files, for this machine."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def one_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder of files for this machine, and its manifest; made by somebody who is careful."""
+    """Build the files for this machine with a strict umask; return the folder and the manifest."""
     folder = tmp_path_factory.mktemp("built")
     before = os.umask(0o077)
     try:

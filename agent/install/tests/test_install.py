@@ -1,4 +1,4 @@
-"""The script that a device is given, run against a site: what it does, and what it refuses."""
+"""The installer, run against a fake site."""
 
 import ast
 import hashlib
@@ -53,7 +53,7 @@ def bundle(main: str = MAIN) -> bytes:
 
 
 class BundleSite(Site):
-    """Serves one agent and knows one token."""
+    """Fake site that serves one agent and accepts one token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_a_device_without_a_python_is_told_what_to_do(
 
 
 def as_program(*words: str) -> None:
-    """In a process of its own, whose children are not ours to wait for."""
+    """Run the installer in a separate process, so that its children are not ours."""
     subprocess.run(
         [sys.executable, install.__file__, *words], check=True, stdout=subprocess.DEVNULL
     )
@@ -204,7 +204,7 @@ def test_it_removes_no_folder_that_is_not_its_own(tmp_path: Path, capfd):
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A systemctl that notes what it was asked for; user units, as for anybody but root."""
+    """Install a fake systemctl that records its arguments; for user units, without root."""
     programs, notes = tmp_path / "bin", tmp_path / "asked"
     programs.mkdir()
     (programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {notes}\n')
@@ -237,9 +237,9 @@ def test_a_unit_is_written_and_removed_again(site: BundleSite, home: Path, syste
 
 @pytest.fixture
 def as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As if root ran it; who takes another user's place is noted where the kernel would see to it.
+    """Pretend that root runs the installer; a change of the user is recorded only.
 
-    Returns the unit's path.
+    Returns the path of the unit.
     """
     unit = tmp_path / "system" / install.SERVICE
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -249,7 +249,7 @@ def as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def other_user() -> str:
-    """Somebody who is not root, and whom a folder can be given to."""
+    """Return a user other than root, to whom a folder can be given."""
     return "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 
 

@@ -1,4 +1,4 @@
-"""The process that stays: it starts the agent anew, and goes back when a new one does not work."""
+"""The launcher: restart of the agent after an update, and return to the previous version."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NOTE = "import os; open(os.environ['MGW_AGENT_HOME'] + '/seen', 'a').write('%s\\
 
 
 class Home:
-    """A device's folder whose agents are scripts: Python runs a text file of any name."""
+    """The agent's folder of a device. Its agents are scripts, as Python runs any text file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

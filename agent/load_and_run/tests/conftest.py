@@ -1,4 +1,4 @@
-"""load_and_run is imported as the runtime's interpreter does it: as a package of its own."""
+"""Make `load_and_run` importable as a top-level package, as in the runtime's interpreter."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Runs of load_and_run in the runtime's own interpreter, for the tests."""
+"""Run load_and_run in the runtime's interpreter."""
 
 import json
 import os
@@ -17,8 +17,8 @@ TIMEOUT_S = 300  # a hang, on a machine that does much else
 class Forks:
     """An interpreter that has imported MegEngine and forks for each run.
 
-    To import it takes ten times as long as to run a small model. A fork has seen nothing of the
-    runs before it: no model was looked at where it comes from.
+    The import takes ten times as long as the run of a small model. Runs do not influence each
+    other, because the parent process loads no model.
     """
 
     def __init__(self, python: str) -> None:
@@ -51,7 +51,7 @@ class Forks:
 
 
 class Runner:
-    """Runs load_and_run as the agent does, in an empty folder, with a limit on memory."""
+    """Runs load_and_run like the agent, in an empty folder, with a memory limit."""
 
     def __init__(self, python: str, folder: Path, forks: Forks) -> None:
         self.python, self.folder, self._forks = python, folder, forks

@@ -1,4 +1,4 @@
-"""The command line is read as gflags reads it."""
+"""The command line is parsed as gflags parses it."""
 
 import pytest
 from load_and_run.errors import FlagError

@@ -1,4 +1,4 @@
-"""The parts of load_and_run that need MegEngine's graph API, in the runtime's own interpreter."""
+"""The modules that use MegEngine's graph API, in the runtime's interpreter."""
 
 import json
 import os
@@ -96,8 +96,8 @@ _RANGE = """
 class Scripts:
     """Runs a script for a model of testdata/, or for one that a script has written.
 
-    In an interpreter of its own: MegEngine and megenginelite never meet. What does not import
-    MegEngine itself is run in a fork of one that has imported megenginelite.
+    Each script has its own interpreter, since MegEngine and megenginelite must not be used in the
+    same process. Scripts that do not import MegEngine run in a fork that has megenginelite.
     """
 
     def __init__(self, python: str, folder: Path, data: Path, forks: Forks) -> None:
@@ -132,7 +132,7 @@ class Scripts:
         return json.loads(done.stdout.splitlines()[-1])
 
     def arrays(self, names: list[str]) -> list[np.ndarray]:
-        """What the last script has written of its outputs."""
+        """Return the outputs that the last script has written."""
         return [np.load(self.folder / f"{name}.npy") for name in names]
 
     def operators(self, name: str, model: str = "") -> Counter[str]:
@@ -200,7 +200,7 @@ def test_a_dumped_model_has_the_same_inputs_and_results(
 
 
 def test_fuse_grain_is_off_unless_asked_for(scripts: Scripts) -> None:
-    """The wheel's own default is on; the options that reach the library are looked at."""
+    """Check the options that reach the library; the wheel's own default is on."""
     spied = """
     from load_and_run import graph_library as api
     library = api.Library({})
@@ -350,7 +350,7 @@ def test_an_input_out_of_range_is_named_as_load_and_run_names_it(
 
 @pytest.mark.exhaustive
 def test_with_mdl_the_range_is_that_of_the_optimized_graph(scripts: Scripts) -> None:
-    """The first number beyond 1.2 is a variance of a BatchNorm, which is folded away with --mdl."""
+    """The first value above 1.2 is the variance of a BatchNorm, which --mdl folds."""
     flags = {"range": 1.2, "optimize_for_inference": True}
     assert "name:bn1.running_var" in scripts(_RANGE, "resnet18", **flags)["text"]
     assert "{ConvolutionForward}" in scripts(_RANGE, "resnet18", mdl=True, **flags)["text"]

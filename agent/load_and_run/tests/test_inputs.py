@@ -1,4 +1,4 @@
-"""--input: npy files, and whether the model can take them."""
+"""--input: npy files, and their match with the inputs of the model."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Model files are looked at before the library gets them."""
+"""Checks of model files before the library loads them."""
 
 import struct
 from pathlib import Path

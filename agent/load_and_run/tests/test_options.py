@@ -1,4 +1,4 @@
-"""Each option has the effect that it has in load_and_run, on real models."""
+"""The effect of each option is that of load_and_run, with real models."""
 
 import json
 import os
@@ -20,7 +20,7 @@ TWO_INPUTS = f"--input=data:{DATA_NPY};mask:{DATA / 'inputs' / 'two_inputs' / 'm
 
 
 def done(run: Runner, *arguments: str) -> str:
-    """What a run that must go well says."""
+    """Return the log of a run that must succeed."""
     ended = run(*arguments)
     assert ended.returncode == 0, ended.stderr
     assert "=== total time: " in ended.stderr
@@ -28,13 +28,13 @@ def done(run: Runner, *arguments: str) -> str:
 
 
 def graph(run: Runner, *arguments: str) -> dict:
-    """The whole profile of a run."""
+    """Return the profile of a run."""
     done(run, *arguments, "--iter=1", "--profile=p.json")
     return json.loads((run.folder / "p.json").read_text())
 
 
 def eight(run: Runner, values: np.ndarray) -> str:
-    """The argument that gives eight numbers to the model `tiny`."""
+    """Return the argument that passes eight numbers to the model `tiny`."""
     np.save(run.folder / "eight.npy", values.astype(np.float32).reshape(1, 8))
     return "--input=data:eight.npy"
 
@@ -44,7 +44,7 @@ def types(profile: dict) -> Counter:
 
 
 def nodes(profile: dict) -> set[str]:
-    """The names of the comp nodes that operators ran on."""
+    """Return the names of the comp nodes that operators ran on."""
     names = (node for nodes in profile["profiler"]["device"].values() for node in nodes)
     return {re.findall(r'"([^"]+)"', name)[0] for name in names}
 
@@ -58,7 +58,7 @@ def best_ms(log: str) -> float:
 
 
 def tensor(path: Path) -> tuple[str, np.ndarray]:
-    """As megengine.tools.compare_binary_iodump reads it."""
+    """Read a tensor file like megengine.tools.compare_binary_iodump."""
     content = path.read_bytes()
     length, kind, axes = struct.unpack_from("<3I", content)
     shape = [n for n in struct.unpack_from(f"<{axes}I", content, 12) if n]
@@ -215,7 +215,7 @@ def test_static_memory_is_that_of_the_batch_of_the_run(run: Runner) -> None:
 
 
 def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
-    """What `script` prints after a run of the model `name` in its process, rules left out."""
+    """Run the model `name` without the rules, then `script`, in one process; return the output."""
     before = (
         "import sys\n"
         "from load_and_run.flags import parse\n"
@@ -230,7 +230,7 @@ def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
 
 
 def test_writing_the_profile_belongs_to_no_iteration(run: Runner) -> None:
-    """It takes as long as an iteration, and profiling would look twice as dear as it is."""
+    """Writing takes as long as an iteration, so it would double the measured time."""
     script = (
         "import os, time\n"
         "network.profile_to('p.json'); network.forward(); ended = network.wait()\n"
@@ -242,7 +242,7 @@ def test_writing_the_profile_belongs_to_no_iteration(run: Runner) -> None:
 
 
 def test_a_model_without_convolutions_survives_the_layout_transform(run: Runner) -> None:
-    """By its parts, since AMD CPUs are refused."""
+    """Without the rules, since they reject AMD CPUs."""
     by_parts(run, "tiny", ["--layout_transform=cpu", "--layout_transform_dump=t.mge"])
     done(run, "t.mge", "--iter=1")
 
@@ -301,7 +301,7 @@ def test_fake_first_computes_nothing_in_the_first_run(run: Runner) -> None:
 
 
 def test_the_sanity_check_is_off_if_asked_for(run: Runner) -> None:
-    """By its parts: the time that it takes is lost in the noise of a busy machine."""
+    """Without the rules, as the check takes too little time to measure on a busy machine."""
     script = "print(network._network.config.options.var_sanity_check_first_run)"
     assert by_parts(run, "tiny", [], script) == "1\n"
     assert by_parts(run, "tiny", ["--no_sanity_check"], script).splitlines()[-1] == "0"

@@ -1,4 +1,4 @@
-"""What load_and_run forbids, ignores, crashes or hangs on is refused before anything runs."""
+"""Flags that load_and_run forbids, ignores, crashes or hangs on are rejected before the run."""
 
 import itertools
 from collections.abc import Iterator
@@ -265,7 +265,7 @@ def sensible_values(name: str) -> list[Any]:
 
 
 def option_sets() -> Iterator[dict[str, Any]]:
-    """Every option, every pair, and each of them with what it needs."""
+    """Yield every option and every pair, with the options that they need."""
     single = [(name, value) for name in OPTIONS for value in sensible_values(name)]
     pairs = [pair for pair in itertools.combinations(single, 2) if pair[0][0] != pair[1][0]]
     for chosen in (*((name,) for name in single), *pairs):
@@ -286,7 +286,7 @@ def with_needs(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def command_lines(options: dict[str, Any], able: Capabilities, plan: Plan) -> list[tuple[str, ...]]:
-    """Those of all passes. Raises OptionError."""
+    """Return the command lines of all passes. Raises OptionError."""
     order: Any = SimpleNamespace(
         options={name: value for name, value in options.items() if value is not FILE},
         data=[SimpleNamespace(option=name) for name in options if options[name] is FILE],

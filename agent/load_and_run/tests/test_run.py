@@ -1,4 +1,4 @@
-"""Whole runs in the runtime's own interpreter, on the models and inputs of testdata/."""
+"""Whole runs in the runtime's interpreter, with the models and inputs of testdata/."""
 
 import json
 import re
@@ -128,7 +128,7 @@ def test_bad_inputs(run: Runner, file: str, kind: str, text: str) -> None:
 
 
 def test_layout_and_byte_order_give_the_same_result(run: Runner) -> None:
-    """The numbers that reach the model are those of the array (its relu is read back)."""
+    """The model receives the numbers of the array (checked by its relu)."""
     script = (
         "import sys\n"
         "import numpy as np\n"
@@ -178,7 +178,7 @@ def test_names_that_are_not_ascii_are_said_to_spoil_the_profile(
 def test_a_library_that_dies_at_the_end_spoils_no_run_that_went_well(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MegEngine prints what C's stdio still holds, and its destructors may abort."""
+    """The process flushes C's stdio, and does not run MegEngine's destructors, which may abort."""
     (run.folder / "sitecustomize.py").write_text(
         "import ctypes\n"
         "c = ctypes.CDLL(None)\n"

@@ -1,4 +1,4 @@
-"""A process that is started before its arguments are known."""
+"""A process that is started before its arguments are known (`prestarted`)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The wire, frame by frame: what version 1 looks like must not change by accident."""
+"""Golden frames: version 1 of the protocol must not change by accident."""
 
 import json
 import typing
@@ -64,7 +64,7 @@ def test_a_frame_from_before_later_fields_is_still_understood(path):
 
 
 def _without_defaults(written, golden):
-    """What was written, without fields that the earlier frame does not have."""
+    """Remove the fields that the earlier frame does not have."""
     if isinstance(golden, dict) and golden:
         return {name: _without_defaults(written[name], golden[name]) for name in golden}
     if isinstance(golden, list):

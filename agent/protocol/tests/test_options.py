@@ -1,4 +1,4 @@
-"""load_and_run's options: the table, its limits, and the command line that they become."""
+"""load_and_run's options: the table, validation, and the command line."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ BINARY = Capabilities("binary", builds=frozenset({"cuda", "tensorrt", "opencl"})
 
 
 def short(parameter: object) -> str:
-    """For the name of a test: sets in a runtime have no order that holds."""
+    """Return a stable name for a test, since the order of sets varies."""
     return parameter.kind if isinstance(parameter, Capabilities) else str(parameter)
 
 

@@ -1,4 +1,4 @@
-"""load_and_run's text is read whatever its version, prefix, colours and noise."""
+"""load_and_run's log is parsed for all versions, with prefixes, colours and other output."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Stand-ins for interpreters, pip and load_and_run: shell scripts, no network."""
+"""Fake interpreters, pip and load_and_run: shell scripts without network."""
 
 import shlex
 import stat
@@ -25,11 +25,11 @@ def make_script() -> MakeScript:
 
 @pytest.fixture
 def make_python(make_script: MakeScript) -> Callable[[Path, int], Path]:
-    """A Python 3.<minor> that answers the probe, makes virtual environments, and has a pip.
+    """Make a fake Python 3.<minor> that answers the probe, makes environments, and has a fake pip.
 
-    Calls of its pip are appended to calls.txt beside it and the requirements that it was given are
-    kept; a file `fail-pip` beside it breaks pip and is what it says, `no-wheel` does so for the
-    requirements only; a file `version` is the version of MegEngine that it installs.
+    Files beside it: calls of pip are appended to `calls.txt`, and its requirements are copied. If
+    `fail-pip` exists, pip fails and prints its content; `no-wheel` does the same for the
+    requirements only. `version` is the version of MegEngine that pip installs.
     """
 
     def make(path: Path, minor: int) -> Path:
@@ -58,7 +58,7 @@ chmod +x "$3/bin/python" ;;
 
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Python, pyenv or uv but what a test puts there; a cache of its own."""
+    """A machine without Python, pyenv and uv, to which a test adds some, with an empty cache."""
     for name in ("MEGENGINE_PYTHON", "PYENV_ROOT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""How load_and_run reads its command line, up to 1.6 and since."""
+"""Parse the command line like load_and_run up to 1.6, and like later versions."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ LEGACY_SILENT = (
 
 
 class Abort(Exception):
-    """A C++ exception that nobody catches."""
+    """An uncaught C++ exception."""
 
     def __init__(self, what, kind="mgb::AssertionError", extra=""):
         super().__init__(what)
@@ -29,7 +29,7 @@ class Abort(Exception):
 
 
 def parse_legacy(argv):
-    """(model, flags by name) as up to 1.6: whatever comes first is the model."""
+    """Return (model, flags by name) as up to 1.6: the first argument is the model."""
     known = set(re.findall(r"--[a-z][a-z0-9-]+", LEGACY_HELP)) | {
         f"--enable-{name}" for name in LEGACY_SILENT
     }
@@ -51,7 +51,7 @@ def parse_legacy(argv):
 
 
 def parse_gflags(arguments, known):
-    """(model, flags by name) as gflags reads them, or the exit code."""
+    """Return (model, flags by name) as gflags does, or the exit code."""
     values, models, rest = {}, [], list(arguments)
     while rest:
         argument = rest.pop(0)

@@ -1,4 +1,4 @@
-"""The flags of load_and_run 1.7 to 1.13, and what it prints of them."""
+"""The flags of load_and_run 1.7 to 1.13, and its help."""
 
 import re
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ _MEANING = "what this flag is good for (see the guide), in some words: a type: d
 
 
 def flags_of(version: Version, builds: frozenset[str]) -> dict[str, Flag]:
-    """The flags that a build of this version knows, gflags' own included."""
+    """Return the flags of a build of this version, including gflags' own."""
     known = list(_rows(TABLE, "/home/code/lite/load_and_run/src/", version))
     known += _rows(_GFLAGS, "/home/code/third_party/gflags/src/", version)
     return {flag.name: flag for flag in known if not flag.build or flag.build in builds}
@@ -82,7 +82,7 @@ def _number(text: str) -> Version:
 
 
 def gflags_help(flags: dict[str, Flag]) -> str:
-    """What gflags prints for --help: 80 columns, continued lines begin with six blanks."""
+    """Format --help like gflags: 80 columns, continuation lines begin with six blanks."""
     lines = ["load_and_run: load_and_run <model_path> [options Flags...]"]
     for source in dict.fromkeys(flag.source for flag in flags.values()):
         lines += ["", f"  Flags from {source}:"]

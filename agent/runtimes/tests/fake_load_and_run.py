@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A load_and_run of any version from 1.6 to 1.13, for tests: its text, exit codes and signals.
+"""Fake load_and_run of any version from 1.6 to 1.13: its output, exit codes and signals.
 
-What it prints and how it fails is that of the real 1.13.0, recorded in testdata/load_and_run, in
-the words of the version that it plays. Nothing is computed; times and profiles are recorded ones.
-The version is in FAKE_LOAD_AND_RUN_VERSION or the program's name (load_and_run-1.10.0), as is what
-the build lacks or has besides: -nocuda, -tensorrt. `install_fake` writes such a program.
+Output and failures are those of the real 1.13.0, recorded in testdata/load_and_run, in the format
+of the chosen version. It computes nothing; times and profiles are recorded ones. The version is in
+FAKE_LOAD_AND_RUN_VERSION or in the program's name (load_and_run-1.10.0), as are differences of the
+build: -nocuda, -tensorrt. `install_fake` writes such a program.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ DUMP = b"var0 produced: name=data\n val: [1, 2] min=1 max=2 mean=1.5 l2=1 sd=1 s
 
 
 def _recorded():
-    """A folder of what the program reads. A sandbox hides homes, where testdata's `DATA` may be."""
+    """Return a folder with the recorded data, since a sandbox may hide testdata's `DATA`."""
     from testdata import DATA  # the program itself runs without the repository on its path
 
     folder = Path(tempfile.gettempdir()) / f"recorded-load-and-run-{DATA.name}"
@@ -118,7 +118,7 @@ class Program:
             print((self.data / "load_and_run" / "err__no_args" / "stdout.txt").read_text(), end="")
 
     def warn(self, text):
-        """A line of the library's own log, which goes to stderr in every version."""
+        """Write a line of the library's own log, which goes to stderr in all versions."""
         mark = " " if self.number >= (1, 11) else "[WARN] "
         sys.stderr.write(f"[20 22:51:35 f@options.cpp:1]{mark}{text}\n")
         sys.stderr.flush()
@@ -128,7 +128,7 @@ class Program:
         return f"{start}using MegBrain {self.version}(0) and MegDNN 9.3.0"
 
     def say(self, text, function="run_subline", line="51"):
-        """A line of the log. Into a pipe stdout is written in blocks, and abort loses the last."""
+        """Write a line of the log; output to a pipe is buffered, and an abort loses the buffer."""
         if self.number >= (1, 11):
             sys.stderr.write(f"[20 22:51:35 {function}@strategy_normal.cpp:{line}] {text}\n")
             sys.stderr.flush()
@@ -137,7 +137,7 @@ class Program:
 
 
 class Run:
-    """One run: it checks what the real one would die of, then tells a recorded story."""
+    """One run: it fails where the real program would fail, else it replays a recorded run."""
 
     def __init__(self, program, model, flags):
         self.program, self.model, self.flags = program, model, flags
@@ -229,7 +229,7 @@ class Run:
         self.say("\n".join([*lines, "+--------+--------+---------+---------+\n"]), "print", "246")
 
     def recorded(self):
-        """The recorded run that is nearest to this one."""
+        """Return the recorded run that is most similar to this one."""
         name = (self.known or {}).get("name", "tiny")
         if name == "resnet18_opt":
             for flag, case in (
@@ -244,7 +244,7 @@ class Run:
         return case if case.is_dir() else self.runs / "tiny__profile"
 
     def profile(self):
-        """Few runs were recorded with a profile: of the others it is that of their model."""
+        """Return the recorded profile; most runs have only the one of their model."""
         name = (self.known or {}).get("name", "tiny")
         for case in (self.recorded(), self.runs / f"{name}__profile"):
             if (case / "profile.json").is_file():
@@ -348,7 +348,7 @@ class Run:
 
 
 def read_item(value):
-    """The type of an item of --input if it is a file of one; dies as the real one does."""
+    """Return the dtype of an item of --input if it is a file; fail like the real program."""
     if not value.endswith(".npy"):
         if value.endswith((".json", ".ppm", ".pgm")) and not Path(value).is_file():
             raise Abort("parse json fail")
@@ -366,7 +366,7 @@ def read_item(value):
 
 
 def tensor(path, name):
-    """A variable in MegEngine's binary form: float32 {1,2}."""
+    """Return a variable in MegEngine's binary format: float32 {1,2}."""
     head = b"".join(n.to_bytes(4, "little") for n in (len(name), 0, 7, 1, 2, 0, 0, 0, 0, 0))
     path.write_bytes(head + name.encode() + bytes(8))
 

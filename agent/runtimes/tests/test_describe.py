@@ -1,4 +1,4 @@
-"""A runtime says itself which MegEngine it is, or why it cannot be used."""
+"""Descriptions of runtimes: version and capabilities, or the problem."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The stand-in for load_and_run fails and speaks as the recorded 1.13.0 did."""
+"""The fake load_and_run fails and prints like the recorded 1.13.0."""
 
 import json
 import re

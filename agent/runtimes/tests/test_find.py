@@ -1,4 +1,4 @@
-"""Pythons are found in a fixed order, and only those that really run."""
+"""Pythons are found in a fixed order, and only working ones."""
 
 from collections.abc import Callable
 from pathlib import Path

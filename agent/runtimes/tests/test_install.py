@@ -1,4 +1,4 @@
-"""The runtime is made once, whole or not at all."""
+"""Installation of the wheel: once, and completely or not at all."""
 
 import json
 import threading

@@ -165,7 +165,7 @@ def test_a_binary_without_a_model_to_run_is_only_asked(
 
 @pytest.fixture
 def modeller(config: Path, tmp_path: Path) -> Path:
-    """A wheel whose interpreter makes a model (any bytes will do), but runs none itself."""
+    """A wheel whose interpreter makes a model (any bytes), but cannot run one."""
     python = tmp_path / "wheel" / "python"
     python.parent.mkdir()
     python.write_text(

@@ -1,4 +1,4 @@
-"""What a device reaches at best: what is run for it, what counts, what is kept and told."""
+"""Peak performance: the runs, the operators that count, the stored and reported results."""
 
 import json
 from dataclasses import replace
@@ -50,7 +50,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def device(tmp_path: Path, make_script):
-    """A wheel that makes models, and a load_and_run that writes the profiles it is given."""
+    """A wheel that makes models, and a load_and_run that writes given profiles."""
     profiles = tmp_path / "profiles"
     profiles.mkdir()
     maker = make_script(
