@@ -150,6 +150,17 @@ def test_the_number_of_queries_does_not_depend_on_lost_devices(
     assert webhook.deliveries.count() == 6
 
 
+def test_the_addresses_of_a_lost_device_lead_to_it(settings, client):
+    webhook = lost_webhook(settings, "box")
+    notify_lost_devices()
+    client.force_login(webhook.user)
+    data = webhook.deliveries.get().data
+    for name in ("url", "api"):
+        page = client.get(data[name].removeprefix(settings.SITE_URL))
+        assert page.status_code == 200
+        assert "box" in page.text
+
+
 def test_an_administrator_gets_an_event_of_a_held_device():
     root = make_user("root", is_staff=True)
     webhook, _ = add_webhook(root, url=URL, events=["device.held"])

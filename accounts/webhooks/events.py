@@ -63,8 +63,8 @@ def add_device_deliveries(
         data = {
             "device": occurrence.worker_id,
             "name": occurrence.name,
-            "url": f"{settings.SITE_URL}/workers/{occurrence.worker_id}/",
-            "api": f"{settings.SITE_URL}/api/v1/workers/{occurrence.worker_id}/",
+            "url": f"{settings.SITE_URL}/workers/{occurrence.name}/",
+            "api": f"{settings.SITE_URL}/api/v1/workers/{occurrence.name}/",
         }
         for webhook in webhooks:
             if (webhook.pk, key) not in existing:
