@@ -16,7 +16,7 @@ from profiles.tests.hostile import (
     times,
     variables,
 )
-from profiles.tests.static_plans import chunk, graph_of, plan, plan_of, to_bytes
+from profiles.tests.static_plans import graph_of, make_chunk, make_plan, plan_of, to_bytes
 from profiles.tests.traces import DEVICE, HOST, around, operator, span, to_trace
 from testdata import DATA, good_profile
 
@@ -228,16 +228,18 @@ def _shape_cases() -> dict[str, bytes]:
 
 def _trace_cases() -> dict[str, bytes]:
     hostile_name = '<img src=x onerror=alert(1)>"}],[\u202e'
-    some = operator(10, hostile_name, 0, 5, f"{hostile_name}:0")
+    events = operator(10, hostile_name, 0, 5, f"{hostile_name}:0")
     for number in range(1, 6):
-        some += operator(10 + number, "ADD", 30.0 * number, 2, "")
+        events += operator(10 + number, "ADD", 30.0 * number, 2, "")
     wait = span(HOST, "TensorWaitProp", 40, 90, id=5, name=hostile_name, shape="{", dtype="?")
     return {
-        "trace of hostile names": to_trace(*around(span(HOST, hostile_name, 0, 99), *some, *wait)),
-        "trace without a device": to_trace(*(each for each in some if each["tid"] != DEVICE)),
-        "trace without a host": to_trace(*(each for each in some if each["tid"] == DEVICE)),
+        "trace of hostile names": to_trace(
+            *around(span(HOST, hostile_name, 0, 99), *events, *wait)
+        ),
+        "trace without a device": to_trace(*(event for event in events if event["tid"] != DEVICE)),
+        "trace without a host": to_trace(*(event for event in events if event["tid"] == DEVICE)),
         "trace of one moment": to_trace(*operator(10, "ADD", -8, 1e-300, "a:0")),
-        "trace far away": to_trace(*operator(10, "ADD", 1e300, 1e299, "a:0"), *some),
+        "trace far away": to_trace(*operator(10, "ADD", 1e300, 1e299, "a:0"), *events),
         "trace below zero": to_trace(*span(DEVICE, "ADD", 5, -5, __id__=1)),
     }
 
@@ -250,9 +252,9 @@ def _plan_cases() -> dict[str, bytes]:
     return {
         "plan cut": whole[: len(whole) // 2],
         "plan without addresses": whole.replace(b"logic_addr_begin", b"logic_address"),
-        "plan that ends before it begins": to_bytes(plan(3, chunk(0, (2, 1), (0, 8)))),
+        "plan that ends before it begins": to_bytes(make_plan(3, make_chunk(0, (2, 1), (0, 8)))),
         "plan with a chunk twice": whole.replace(b'"chunk": { ', one, 1),
-        "plan of unknown operators": to_bytes(plan(3, chunk(0, (0, 4), (0, 8)))),
+        "plan of unknown operators": to_bytes(make_plan(3, make_chunk(0, (0, 4), (0, 8)))),
         "graph of a plan": graph_of("two_inputs"),
     }
 

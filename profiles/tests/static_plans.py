@@ -31,7 +31,7 @@ def graph_of(name: str) -> bytes:
     return zipfile.ZipFile(io.BytesIO(packed(name))).read("graph.json")
 
 
-def chunk(number: int, life: tuple[int, int], place: tuple[int, int], **changes: Any) -> Plan:
+def make_chunk(number: int, life: tuple[int, int], place: tuple[int, int], **changes: Any) -> Plan:
     """A chunk as the file has it: from operator to the one behind, from address to address."""
     return {
         "id": str(number),
@@ -45,16 +45,16 @@ def chunk(number: int, life: tuple[int, int], place: tuple[int, int], **changes:
     }
 
 
-def plan(operators: int, *chunks: Plan) -> Plan:
+def make_plan(operators: int, *chunks: Plan) -> Plan:
     """A plan whose operators are called `op0`, `op1` ..."""
     return {
         "opr": {str(n): {"id": str(n), "name": f"op{n}"} for n in range(operators)},
-        "chunk": {each["id"]: each for each in chunks},
+        "chunk": {chunk["id"]: chunk for chunk in chunks},
     }
 
 
-def to_bytes(made: Plan) -> bytes:
-    return json.dumps(made).encode()
+def to_bytes(plan: Plan) -> bytes:
+    return json.dumps(plan).encode()
 
 
 def zipped(**files: bytes) -> bytes:

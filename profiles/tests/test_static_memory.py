@@ -11,13 +11,21 @@ from hypothesis import strategies as st
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.static_memory import summary as summaries
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
-from profiles.tests.static_plans import NAMES, Plan, chunk, graph_of, plan, plan_of, to_bytes
+from profiles.tests.static_plans import (
+    NAMES,
+    Plan,
+    graph_of,
+    make_chunk,
+    make_plan,
+    plan_of,
+    to_bytes,
+)
 from testdata import DATA
 
 
-def read(folder: Path, made: Plan | bytes, graph: bytes | None = None) -> StaticMemory:
+def read(folder: Path, plan: Plan | bytes, graph: bytes | None = None) -> StaticMemory:
     path, beside = folder / "plan.json", folder / "graph.json"
-    path.write_bytes(made if isinstance(made, bytes) else to_bytes(made))
+    path.write_bytes(plan if isinstance(plan, bytes) else to_bytes(plan))
     if graph is not None:
         beside.write_bytes(graph)
     return msgspec.json.decode(
@@ -25,90 +33,92 @@ def read(folder: Path, made: Plan | bytes, graph: bytes | None = None) -> Static
     )
 
 
-def by_hand(made: Plan) -> dict:
+def by_hand(plan: Plan) -> dict:
     """The same figures, chunk by chunk and operator by operator."""
-    alive = [0] * len(made["opr"])
-    here: list[set[int]] = [set() for _ in alive]
-    for each in made["chunk"].values():
-        if each["type"] == "weight_mem":
+    alive = [0] * len(plan["opr"])
+    chunks_at: list[set[int]] = [set() for _ in alive]
+    for chunk in plan["chunk"].values():
+        if chunk["type"] == "weight_mem":
             continue
-        size = int(each["logic_addr_end"]) - int(each["logic_addr_begin"])
-        first = int(each["time_begin"]) + (each["overwrite_dest_id"] != "-1")
-        for step in range(first, int(each["time_end"])):
+        size = int(chunk["logic_addr_end"]) - int(chunk["logic_addr_begin"])
+        first = int(chunk["time_begin"]) + (chunk["overwrite_dest_id"] != "-1")
+        for step in range(first, int(chunk["time_end"])):
             alive[step] += size
-            here[step].add(int(each["id"]))
+            chunks_at[step].add(int(chunk["id"]))
     most = max(alive, default=0)
-    static = [each for each in made["chunk"].values() if each["type"] == "static_mem"]
+    static = [chunk for chunk in plan["chunk"].values() if chunk["type"] == "static_mem"]
     return {
         "alive": alive,
-        "here": here,
+        "chunks": chunks_at,
         "most": most,
         "reached": [step for step, size in enumerate(alive) if size == most and most],
-        "peak": max((int(each["logic_addr_end"]) for each in static), default=0),
+        "peak": max((int(chunk["logic_addr_end"]) for chunk in static), default=0),
     }
 
 
-def assert_as_by_hand(found: StaticMemory, made: Plan) -> None:
-    hand = by_hand(made)
-    assert (found.peak_bytes, found.most_alive_bytes) == (hand["peak"], hand["most"])
-    assert list(found.curve_bytes) == hand["alive"]
-    reached = [step for run in found.moments for step in range(run.first, run.last + 1)]
+def assert_as_by_hand(summary: StaticMemory, plan: Plan) -> None:
+    hand = by_hand(plan)
+    assert (summary.peak_bytes, summary.most_alive_bytes) == (hand["peak"], hand["most"])
+    assert list(summary.curve_bytes) == hand["alive"]
+    reached = [step for run in summary.moments for step in range(run.first, run.last + 1)]
     assert reached == hand["reached"]
-    assert found.reached_count == len(reached)
-    for run in found.moments:
+    assert summary.reached_count == len(reached)
+    for run in summary.moments:
         for step in range(run.first, run.last + 1):
-            assert set(run.chunks) == hand["here"][step]
+            assert set(run.chunks) == hand["chunks"][step]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_of_real_plans_are_those_counted_by_hand(name, tmp_path):
-    made = json.loads(plan_of(name))
-    found = read(tmp_path, made, graph_of(name))
-    assert_as_by_hand(found, made)
-    weights = [each for each in made["chunk"].values() if each["type"] == "weight_mem"]
-    assert found.weight_bytes == sum(
-        int(each["logic_addr_end"]) - int(each["logic_addr_begin"]) for each in weights
+    plan = json.loads(plan_of(name))
+    summary = read(tmp_path, plan, graph_of(name))
+    assert_as_by_hand(summary, plan)
+    weights = [chunk for chunk in plan["chunk"].values() if chunk["type"] == "weight_mem"]
+    assert summary.weight_bytes == sum(
+        int(chunk["logic_addr_end"]) - int(chunk["logic_addr_begin"]) for chunk in weights
     )
-    assert found.overlaps_count == 0
-    assert found.graph == "used"
+    assert summary.overlaps_count == 0
+    assert summary.graph == "used"
 
 
 def test_the_figures_of_a_real_plan(tmp_path):
-    found = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
-    assert (found.peak_bytes, found.weight_bytes) == (1_939_968, 3_456_448)
-    assert (found.most_alive_bytes, found.peak_alive_bytes) == (1_433_088, 718_848)
-    assert (found.sum_bytes, found.in_place_count) == (12_048_336, 9)
-    (moment,) = found.moments
+    summary = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
+    assert (summary.peak_bytes, summary.weight_bytes) == (1_939_968, 3_456_448)
+    assert (summary.most_alive_bytes, summary.peak_alive_bytes) == (1_433_088, 718_848)
+    assert (summary.sum_bytes, summary.in_place_count) == (12_048_336, 9)
+    (moment,) = summary.moments
     assert (moment.first, moment.last, moment.percent) == (31, 31, (56.02, 43.98))
-    names = {each.id: each.variable for each in found.chunks}
+    names = {chunk.id: chunk.variable for chunk in summary.chunks}
     workspace = "conv_bias(data,fuse[1725]@1726,const{1,16,1,1}[1717])[24]:workspace"
-    assert [names[each] for each in moment.chunks] == ["RELU", workspace]
+    assert [names[number] for number in moment.chunks] == ["RELU", workspace]
 
 
 def test_tensors_lie_in_chunks_as_large_as_those_of_a_real_run(tmp_path):
     """load_and_run's profile of the same model tells for each variable in which chunk it lies."""
-    found = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
+    summary = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     path = DATA / "load_and_run" / "resnet18_opt__profile" / "profile.json"
     graph = json.loads(path.read_text())["graph_exec"]
     sizes: dict[str, set[int]] = {}
-    for each in graph["var"].values():
-        if each["mem_plan"]:
-            size = graph["mem_chunk"][each["mem_plan"]["mem_chunk_id"]]["size"]
-            sizes.setdefault(each["name"], set()).add(size)
-    moving = [each for each in found.chunks if not each.is_weight]
-    assert sum(not each.variable for each in moving) == 0
-    told = [each for each in moving if sizes.get(each.variable)]
-    assert len(told) > 40
+    for variable in graph["var"].values():
+        if variable["mem_plan"]:
+            size = graph["mem_chunk"][variable["mem_plan"]["mem_chunk_id"]]["size"]
+            sizes.setdefault(variable["name"], set()).add(size)
+    moving = [chunk for chunk in summary.chunks if not chunk.is_weight]
+    assert sum(not chunk.variable for chunk in moving) == 0
+    known = [chunk for chunk in moving if sizes.get(chunk.variable)]
+    assert len(known) > 40
     # a chunk of the plan may be an own piece of what is one chunk of the run
-    assert [each.variable for each in told if each.size_bytes not in sizes[each.variable]] == []
+    assert [
+        chunk.variable for chunk in known if chunk.size_bytes not in sizes[chunk.variable]
+    ] == []
 
 
 @pytest.mark.parametrize(
     ("name", "unnamed"), [("resnet18_opt", 0), ("lstm", 2), ("bert_tiny", 20), ("dynamic_shape", 1)]
 )
 def test_what_fits_more_than_one_output_has_no_name(name, unnamed, tmp_path):
-    found = read(tmp_path, plan_of(name), graph_of(name))
-    assert sum(not each.variable for each in found.chunks) == unnamed
+    summary = read(tmp_path, plan_of(name), graph_of(name))
+    assert sum(not chunk.variable for chunk in summary.chunks) == unnamed
 
 
 def test_sizes_that_only_a_run_knows_are_told(tmp_path):
@@ -123,17 +133,17 @@ def test_without_its_graph_or_with_another_a_plan_has_figures_but_no_names(tmp_p
         (b"{", "graph_unreadable"),
         (graph_of("lstm"), "not_a_profile"),
     ):
-        found = read(tmp_path, plan_of("tiny"), graph)
-        assert (found.graph, found.peak_bytes) == (state, 64)
-        assert {each.variable for each in found.chunks} == {""}
-        assert found.operators[2].name.startswith("MUL(")
+        summary = read(tmp_path, plan_of("tiny"), graph)
+        assert (summary.graph, summary.peak_bytes) == (state, 64)
+        assert {chunk.variable for chunk in summary.chunks} == {""}
+        assert summary.operators[2].name.startswith("MUL(")
 
 
 def test_the_order_of_the_file_does_not_matter(tmp_path):
-    made = json.loads(plan_of("two_inputs"))
-    for section in made:
-        made[section] = dict(reversed(made[section].items()))
-    turned = json.dumps(dict(reversed(made.items()))).encode()
+    plan = json.loads(plan_of("two_inputs"))
+    for section in plan:
+        plan[section] = dict(reversed(plan[section].items()))
+    turned = json.dumps(dict(reversed(plan.items()))).encode()
     assert read(tmp_path, turned) == read(tmp_path, plan_of("two_inputs"))
 
 
@@ -151,23 +161,23 @@ def plans(draw) -> Plan:
             changes["type"] = "weight_mem"
         end = draw(st.integers(begin, operators))
         high = low + draw(st.integers(0, 20))
-        chunks.append(chunk(number, (begin, end), (low, high), **changes))
-    return plan(operators, *draw(st.permutations(chunks)))
+        chunks.append(make_chunk(number, (begin, end), (low, high), **changes))
+    return make_plan(operators, *draw(st.permutations(chunks)))
 
 
 @given(plans())
-def test_any_plan_is_counted_as_by_hand(tmp_path_factory, made):
-    found = read(tmp_path_factory.mktemp("plan"), made)
-    assert_as_by_hand(found, made)
-    rows = {each.id: each for each in found.chunks}
-    static = [each for each in rows.values() if not each.is_weight and each.size_bytes]
+def test_any_plan_is_counted_as_by_hand(tmp_path_factory, plan):
+    summary = read(tmp_path_factory.mktemp("plan"), plan)
+    assert_as_by_hand(summary, plan)
+    rows = {chunk.id: chunk for chunk in summary.chunks}
+    static = [chunk for chunk in rows.values() if not chunk.is_weight and chunk.size_bytes]
 
     def meet(one, other) -> bool:
         ends = one.address + one.size_bytes, other.address + other.size_bytes
         return one is not other and one.address < ends[1] and other.address < ends[0]
 
-    for each in static:
-        assert each.shares == sum(meet(each, other) for other in static)
+    for chunk in static:
+        assert chunk.shares == sum(meet(chunk, other) for other in static)
     together = {
         frozenset((one.id, other.id))
         for one in static
@@ -177,19 +187,29 @@ def test_any_plan_is_counted_as_by_hand(tmp_path_factory, made):
         and one.counted_from <= one.last
         and other.counted_from <= other.last
     }
-    assert bool(found.overlaps_count) == bool(together)
-    assert {frozenset((each.one, each.other)) for each in found.overlaps} <= together
+    assert bool(summary.overlaps_count) == bool(together)
+    assert {frozenset((overlap.one, overlap.other)) for overlap in summary.overlaps} <= together
 
 
 def test_chunks_that_lie_on_each_other_at_the_same_time_are_named(tmp_path):
-    made = plan(3, chunk(0, (0, 2), (0, 64)), chunk(1, (1, 3), (32, 96)), chunk(2, (2, 3), (0, 8)))
-    (found,) = read(tmp_path, made).overlaps
-    assert (found.one, found.other, found.size_bytes) == (0, 1, 32)
+    plan = make_plan(
+        3,
+        make_chunk(0, (0, 2), (0, 64)),
+        make_chunk(1, (1, 3), (32, 96)),
+        make_chunk(2, (2, 3), (0, 8)),
+    )
+    (overlap,) = read(tmp_path, plan).overlaps
+    assert (overlap.one, overlap.other, overlap.size_bytes) == (0, 1, 32)
 
 
 def test_a_plan_without_anything_is_one(tmp_path):
-    found = read(tmp_path, b'{"opr": {}, "chunk": {}}')
-    assert (found.peak_bytes, found.peak_step, found.moments, found.chunks) == (0, -1, (), ())
+    summary = read(tmp_path, b'{"opr": {}, "chunk": {}}')
+    assert (summary.peak_bytes, summary.peak_step, summary.moments, summary.chunks) == (
+        0,
+        -1,
+        (),
+        (),
+    )
 
 
 def test_what_is_kept_is_bounded_and_what_is_left_out_is_counted(tmp_path, monkeypatch):
@@ -198,24 +218,26 @@ def test_what_is_kept_is_bounded_and_what_is_left_out_is_counted(tmp_path, monke
         monkeypatch.setattr(summaries, name, 5)
     monkeypatch.setattr(summaries, "MOMENTS_LIMIT", 1)
     monkeypatch.setattr(summaries, "POINTS_LIMIT", 50)
-    found = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
-    assert (len(found.chunks), found.chunks_left_out) == (10, 199)
-    assert (len(found.moments), found.moments_left_out) == (1, 2)
-    assert found.moments[0].chunks == whole.moments[0].chunks[:5]
-    assert found.moments[0].chunks_left_out == len(whole.moments[0].chunks) - 5
-    assert set(found.moments[0].chunks) <= {each.id for each in found.chunks}
-    assert max(found.curve_bytes) == whole.most_alive_bytes
-    assert len(found.curve_steps) == 50
-    named = {each.step for each in found.operators}
-    assert {each.begin for each in found.chunks if not each.is_weight} <= named
-    assert (found.peak_bytes, found.sum_bytes) == (whole.peak_bytes, whole.sum_bytes)
+    summary = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
+    assert (len(summary.chunks), summary.chunks_left_out) == (10, 199)
+    assert (len(summary.moments), summary.moments_left_out) == (1, 2)
+    assert summary.moments[0].chunks == whole.moments[0].chunks[:5]
+    assert summary.moments[0].chunks_left_out == len(whole.moments[0].chunks) - 5
+    assert set(summary.moments[0].chunks) <= {chunk.id for chunk in summary.chunks}
+    assert max(summary.curve_bytes) == whole.most_alive_bytes
+    assert len(summary.curve_steps) == 50
+    named = {operator.step for operator in summary.operators}
+    assert {chunk.begin for chunk in summary.chunks if not chunk.is_weight} <= named
+    assert (summary.peak_bytes, summary.sum_bytes) == (whole.peak_bytes, whole.sum_bytes)
 
 
 def changed(**changes: str) -> bytes:
-    return to_bytes(plan(3, chunk(0, (0, 2), (0, 64)), chunk(1, (1, 3), (64, 96), **changes)))
+    return to_bytes(
+        make_plan(3, make_chunk(0, (0, 2), (0, 64)), make_chunk(1, (1, 3), (64, 96), **changes))
+    )
 
 
-ONCE_MORE = to_bytes(chunk(1, (0, 1), (0, 1))) + b", "
+ONCE_MORE = to_bytes(make_chunk(1, (0, 1), (0, 1))) + b", "
 DAMAGED = {
     "nothing": (b"", "empty"),
     "white space": (b" \n ", "empty"),
@@ -266,12 +288,12 @@ def test_what_cannot_be_a_plan_is_named(case, tmp_path):
 
 
 def test_more_bytes_together_than_any_memory_has_are_refused(tmp_path):
-    chunks = [chunk(n, (0, 1), (0, 2**50)) for n in range(9)]
+    chunks = [make_chunk(n, (0, 1), (0, 2**50)) for n in range(9)]
     with pytest.raises(ProfileFormatError, match="8 PiB"):
-        read(tmp_path, plan(1, *chunks))
+        read(tmp_path, make_plan(1, *chunks))
 
 
 def test_a_name_that_looks_like_a_key_is_a_name(tmp_path):
-    made = plan(2, chunk(0, (0, 1), (0, 8)))
-    made["opr"]["1"]["name"] = '"time_begin": "name": time_begin'
-    assert read(tmp_path, made).operators[1].name == '"time_begin": "name": time_begin'
+    plan = make_plan(2, make_chunk(0, (0, 1), (0, 8)))
+    plan["opr"]["1"]["name"] = '"time_begin": "name": time_begin'
+    assert read(tmp_path, plan).operators[1].name == '"time_begin": "name": time_begin'

@@ -14,10 +14,10 @@ from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import LOG, ended_attempt
 from profiles.tests.static_plans import (
-    chunk,
     graph_of,
+    make_chunk,
+    make_plan,
     packed,
-    plan,
     plan_of,
     to_bytes,
     zipped,
@@ -113,11 +113,14 @@ def test_with_a_profile_of_the_run_operators_are_linked_and_types_known(client, 
 def test_the_picture_has_every_chunk_that_counts(client, alice):
     profile = make_opened(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
     client = caller(alice)
-    found = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/").json()
-    assert (found["peak"], found["steps"], len(found["id"])) == (147_968, 23, 16)
-    assert max(low + size for low, size in zip(found["low"], found["size"], strict=True)) == 147_968
-    assert sum(found["at_peak"]) == 2
-    assert "147" not in found["sentence"]
+    picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/").json()
+    assert (picture["peak"], picture["steps"], len(picture["id"])) == (147_968, 23, 16)
+    assert (
+        max(low + size for low, size in zip(picture["low"], picture["size"], strict=True))
+        == 147_968
+    )
+    assert sum(picture["at_peak"]) == 2
+    assert "147" not in picture["sentence"]
     other = make_opened(alice, good_profile("tiny")).profile
     refused = client.get(f"/api/v1/profiles/{other.pk}/pictures/static-memory/")
     assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
@@ -125,22 +128,22 @@ def test_the_picture_has_every_chunk_that_counts(client, alice):
 
 def test_the_api_gives_all_that_is_kept_and_says_where_there_is_none(alice):
     profile = make_opened(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
-    found = caller(alice).get(f"/api/v1/profiles/{profile.pk}/static-memory/").json()
-    assert (found["peak_bytes"], found["weight_bytes"], len(found["chunks"])) == (
+    body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/static-memory/").json()
+    assert (body["peak_bytes"], body["weight_bytes"], len(body["chunks"])) == (
         147_968,
         35_200,
         24,
     )
-    assert found["chunks"][1]["variable"] == "conv.Convolution"
-    assert found["operators"][4]["type"] == "ConvolutionForward"
+    assert body["chunks"][1]["variable"] == "conv.Convolution"
+    assert body["operators"][4]["type"] == "ConvolutionForward"
     other = make_opened(alice, good_profile("tiny")).profile
     refused = caller(alice).get(f"/api/v1/profiles/{other.pk}/static-memory/")
     assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
 
 
 def test_what_no_plan_may_have_is_said_above_its_figures(client, alice):
-    made = plan(3, chunk(0, (0, 2), (0, 64)), chunk(1, (1, 3), (32, 96)))
-    page = page_of(client, make_opened(alice, to_bytes(made)).profile)
+    plan = make_plan(3, make_chunk(0, (0, 2), (0, 64)), make_chunk(1, (1, 3), (32, 96)))
+    page = page_of(client, make_opened(alice, to_bytes(plan)).profile)
     notes = part(page, 'id="static-memory-notes">', "</div>")
     assert "At least 1 pair of pieces is taken at the same time" in notes
     assert "graph.json" in notes
@@ -152,7 +155,7 @@ def test_a_graph_alone_and_a_damaged_plan_say_what_to_do(client, alice):
     for data, code in (
         (graph_of("tiny"), "graph_alone"),
         (plan_of("tiny")[:300], "not_json"),
-        (to_bytes(plan(1, chunk(0, (0, 9), (0, 64)))), "static_memory_operator"),
+        (to_bytes(make_plan(1, make_chunk(0, (0, 9), (0, 64)))), "static_memory_operator"),
     ):
         upload = make_opened(alice, data)
         assert (upload.state, upload.problem) == ("failed", code)
@@ -164,8 +167,8 @@ def test_a_graph_alone_and_a_damaged_plan_say_what_to_do(client, alice):
     assert "It does not belong to the memory plan." in page_of(client, both.profile)
 
 
-def built(owner, files, **asked) -> Profile:
-    attempt = ended_attempt({"log.txt": LOG, **files}, owner, **asked)
+def built(owner, files, **task_fields) -> Profile:
+    attempt = ended_attempt({"log.txt": LOG, **files}, owner, **task_fields)
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "succeeded"
@@ -183,7 +186,7 @@ def test_a_task_with_the_option_shows_its_plan_beside_its_operators(client, alic
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "cause"),
     [
         (packed("tiny")[:-300], "File is not a zip file"),
         (zipped(graph=b"{}"), "StaticMemoryInfo.json is not in it"),
@@ -192,13 +195,13 @@ def test_a_task_with_the_option_shows_its_plan_beside_its_operators(client, alic
         (b"", "File is not a zip file"),
     ],
 )
-def test_a_damaged_plan_costs_no_result_and_is_told(client, alice, data, said):
+def test_a_damaged_plan_costs_no_result_and_is_told(client, alice, data, cause):
     profile = built(alice, {"profile.json": good_profile("tiny"), ZIP: data})
     page = page_of(client, profile)
     assert 'id="static-memory"' not in page
-    told = part(page, 'id="left-out">', "</section>")
-    assert ZIP in told
-    assert said in told
+    left_out = part(page, 'id="left-out">', "</section>")
+    assert ZIP in left_out
+    assert cause in left_out
 
 
 def test_a_plan_that_unpacks_to_more_than_is_read_costs_no_result(client, alice, settings):
@@ -243,14 +246,14 @@ def test_reprofile_shows_the_plan_of_an_older_attempt(client, alice, monkeypatch
 
 
 def test_hostile_names_stay_names(client, alice):
-    made, graph = json.loads(plan_of("two_inputs")), json.loads(graph_of("two_inputs"))
+    plan, graph = json.loads(plan_of("two_inputs")), json.loads(graph_of("two_inputs"))
     for step, key in enumerate(graph["comp_seq"]):
         name = hostile.name_of(step)
-        made["opr"][str(step)]["name"] = graph["operator"][key]["name"] = name
+        plan["opr"][str(step)]["name"] = graph["operator"][key]["name"] = name
         graph["operator"][key]["type"] = hostile.name_of(step + 1)
-    for place, each in enumerate(graph["var"].values()):
-        each["name"] = hostile.name_of(place)
-    files = [to_bytes(made), to_bytes(graph)]
+    for place, variable in enumerate(graph["var"].values()):
+        variable["name"] = hostile.name_of(place)
+    files = [to_bytes(plan), to_bytes(graph)]
     profile = make_opened(alice, good_profile("two_inputs"), *files).profile
     for query in ("", "?chunk=a&peak=1", "?chunk=%3Cscript%3E", "?peak=%00&chunk=%00"):
         page_of(client, profile, query)

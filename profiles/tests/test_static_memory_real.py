@@ -30,13 +30,13 @@ class Writer:
     def __getattr__(self, name):
         return lambda *arguments: None
 
-found = {}
+figures = {}
 for path in sys.argv[1:]:
     writer = Writer()
     tool.peak_mem_regist(path, writer)
     sizes = {key: opr["size"] for key, opr in tool.load_mem_info(path)["opr"].items()}
-    found[path] = {"texts": writer.texts, "sizes": sizes}
-print(json.dumps(found))
+    figures[path] = {"texts": writer.texts, "sizes": sizes}
+print(json.dumps(figures))
 """
 #: writes a plan as load_and_run does on the wheel; arguments: the agent's folder, the model
 _WRITE = """
@@ -69,23 +69,23 @@ def summary(plan: Path, graph: Path | None = None) -> StaticMemory:
 
 
 @pytest.fixture(scope="module")
-def told(python, tmp_path_factory) -> dict[str, tuple[dict, StaticMemory]]:
+def figures(python, tmp_path_factory) -> dict[str, tuple[dict, StaticMemory]]:
     """What the tool and what we say of each sample."""
     folder = tmp_path_factory.mktemp("plans")
     paths = {name: folder / f"{name}.json" for name in NAMES}
     for name, path in paths.items():
         path.write_bytes(plan_of(name))
-    found = json.loads(run(python, _TOOL, *paths.values(), cwd=folder).splitlines()[-1])
-    return {name: (found[str(path)], summary(path)) for name, path in paths.items()}
+    output = json.loads(run(python, _TOOL, *paths.values(), cwd=folder).splitlines()[-1])
+    return {name: (output[str(path)], summary(path)) for name, path in paths.items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_figures_are_those_of_graph_info_analyze(told, name):
-    tool, ours = told[name]
+def test_figures_are_those_of_graph_info_analyze(figures, name):
+    tool, ours = figures[name]
     texts = tool["texts"]
 
     def in_brackets(tag: str) -> int:
-        (text,) = [text for found, text in texts if found == tag]
+        (text,) = [text for text_tag, text in texts if text_tag == tag]
         return int(re.search(r"\((\d+) B\)", text)[1])
 
     assert in_brackets("PEAK_MEMORY_SIZE") == ours.peak_bytes
@@ -98,10 +98,10 @@ def test_figures_are_those_of_graph_info_analyze(told, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(told, name):
-    tool, ours = told[name]
-    names = {each.step: each.name for each in ours.operators}
-    writers = {each.id: names[each.begin] for each in ours.chunks if not each.is_weight}
+def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(figures, name):
+    tool, ours = figures[name]
+    names = {operator.step: operator.name for operator in ours.operators}
+    writers = {chunk.id: names[chunk.begin] for chunk in ours.chunks if not chunk.is_weight}
     first = ours.moments[0]
     of_first = [(tag, text) for tag, text in tool["texts"] if tag.startswith("PEAK0/MAX")]
     shares = [text.split()[1] for _, text in of_first if text.startswith("percent:")]
@@ -117,17 +117,17 @@ def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(t
 def test_plans_written_anew_say_what_the_samples_say(python, tmp_path, name):
     model = DATA / "models" / f"{name}.mge"
     run(python, _WRITE, AGENT, model, cwd=tmp_path)
-    made = summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
+    written = summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
     (tmp_path / "plan").write_bytes(plan_of(name))
     (tmp_path / "graph").write_bytes(graph_of(name))
-    assert told_always(made) == told_always(summary(tmp_path / "plan", tmp_path / "graph"))
+    assert stable_figures(written) == stable_figures(summary(tmp_path / "plan", tmp_path / "graph"))
 
 
-def told_always(found: StaticMemory) -> list[object]:
+def stable_figures(memory: StaticMemory) -> list[object]:
     """What is the same each time; MegEngine lays out pieces of equal life in any order."""
     chunks = Counter(
-        (each.is_weight, each.begin, each.last, each.size_bytes, each.variable, each.shape)
-        for each in found.chunks
+        (chunk.is_weight, chunk.begin, chunk.last, chunk.size_bytes, chunk.variable, chunk.shape)
+        for chunk in memory.chunks
     )
-    sums = (found.most_alive_bytes, found.sum_bytes, found.weight_bytes, found.unplanned)
-    return [sums, found.curve_bytes, found.operators, chunks]
+    sums = (memory.most_alive_bytes, memory.sum_bytes, memory.weight_bytes, memory.unplanned)
+    return [sums, memory.curve_bytes, memory.operators, chunks]

@@ -32,7 +32,7 @@ from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
 from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
-from profiles.tests.static_plans import chunk, plan, to_bytes
+from profiles.tests.static_plans import make_chunk, make_plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import around, operator, span, to_trace
 from tasks.models import Artifact, SavedView, Task, TaskFile
@@ -229,7 +229,7 @@ def _make_step(owner: Any) -> Profile:
 
 def _make_plan(owner: Any) -> Profile:
     """Create a profile from a memory plan, which has a picture of it."""
-    made = plan(2, chunk(0, (0, 2), (0, 64)))
+    made = make_plan(2, make_chunk(0, (0, 2), (0, 64)))
     name = SECRET if owner.email.startswith("alice@") else "plan"
     return make_opened(owner, to_bytes(made), name=name).profile
 
