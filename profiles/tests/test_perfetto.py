@@ -23,9 +23,9 @@ def trace(alice):
 def test_its_scripts_are_its_own_and_run_no_text(client):
     response = client.get(FOLDER)
     policy = policy_of(response)
-    here = f"http://testserver{FOLDER}"
-    assert policy["font-src"] == here
-    assert policy["script-src"].startswith(f"{here} 'sha256-")
+    origin = f"http://testserver{FOLDER}"
+    assert policy["font-src"] == origin
+    assert policy["script-src"].startswith(f"{origin} 'sha256-")
     assert "'unsafe-inline'" not in policy["script-src"]
     assert "'unsafe-eval'" not in policy["script-src"]
     assert response.text.index("bridge.js") < response.text.index("frontend_bundle.js")
@@ -76,5 +76,5 @@ class TestPage:
     def test_a_profile_that_is_no_trace_has_no_timeline(self, client, alice):
         opened = make_opened(alice, good_profile("tiny")).profile
         of_task = make_result(good_profile("tiny"), owner=alice)
-        for each in (opened, of_task):
-            assert client.get(f"/profiles/{each.pk}/trace/").status_code == 404
+        for profile in (opened, of_task):
+            assert client.get(f"/profiles/{profile.pk}/trace/").status_code == 404

@@ -25,9 +25,9 @@ data = megengine.Tensor(np.ones((BATCH, 3, SIZE, SIZE), np.float32))
 label = megengine.Tensor(np.zeros(BATCH, np.int32))
 trainer = Trainer()
 trainer.step(data, label).numpy()
-for number, given in enumerate(sys.argv[2:]):
+for number, options in enumerate(sys.argv[2:]):
     folder = os.path.join(sys.argv[1], str(number))
-    with Profiler(path=folder, format="chrome_timeline.json", **ast.literal_eval(given)):
+    with Profiler(path=folder, format="chrome_timeline.json", **ast.literal_eval(options)):
         trainer.step(data, label).item()
 """
 #: how the Profiler is set up, whether it records devices, and at least so many moments of memory
@@ -77,10 +77,10 @@ def runs(megengine_python, tmp_path_factory):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("example", ["profile_inference", "profile_training"])
 def test_all_files_of_an_example_are_one_run(client, alice, runs, example):
-    found = runs(example)
-    assert set(found) == {"json", "chrome_timeline.json", "memory_flow.svg"}
-    static, timeline = found["json"], found["chrome_timeline.json"]
-    opened = make_opened(alice, static, timeline, found["memory_flow.svg"])
+    files = runs(example)
+    assert set(files) == {"json", "chrome_timeline.json", "memory_flow.svg"}
+    static, timeline = files["json"], files["chrome_timeline.json"]
+    opened = make_opened(alice, static, timeline, files["memory_flow.svg"])
     assert opened.state == ProfileUpload.State.READY
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     for part in (*PARTS, "trace-phases", "trace-lanes"):
@@ -109,7 +109,12 @@ def test_a_compiled_training_step_has_every_page_of_a_profile(client, alice, run
 def variants(megengine_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("variants")
     (folder / "variants.py").write_text(VARIANTS)
-    run(megengine_python, str(folder / "variants.py"), str(folder), *(each[0] for each in SET_UP))
+    run(
+        megengine_python,
+        str(folder / "variants.py"),
+        str(folder),
+        *(variant[0] for variant in SET_UP),
+    )
     return folder
 
 
@@ -118,15 +123,15 @@ def variants(megengine_python, tmp_path_factory):
 def test_the_profiler_is_read_however_it_was_set_up(client, alice, variants, number):
     _, device, memory_points = SET_UP[number]
     (path,) = (variants / str(number)).iterdir()
-    found = read_dynamic(path)
-    assert len(found.columns) > 250
-    assert {phase.name for phase in found.summary.phases} == {
+    profile = read_dynamic(path)
+    assert len(profile.columns) > 250
+    assert {phase.name for phase in profile.summary.phases} == {
         "forward", "backward", "step", "clear_grad"
     }  # fmt: skip
-    assert (found.columns.device.total_s() is not None) is device
-    memory = next(each for each in found.summary.curves if each.name.endswith("_alloc_mem"))
+    assert (profile.columns.device.total_s() is not None) is device
+    memory = next(curve for curve in profile.summary.curves if curve.name.endswith("_alloc_mem"))
     assert (len(memory.at_s) > memory_points) is (memory_points > 5)
-    assert (found.summary.unpaired, found.summary.broken) == (0, 0)
+    assert (profile.summary.unpaired, profile.summary.broken) == (0, 0)
     opened = make_opened(alice, path.read_bytes())
     page = client.get(f"/profiles/{opened.profile.pk}/")
     assert page.status_code == 200

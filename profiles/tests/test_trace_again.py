@@ -8,8 +8,8 @@ from profiles.tests.traces import DEVICE, HOST, WORKER, around, operator, read, 
 
 def executed(number, name, at, took, *, reads, makes):
     """One execution as MegEngine 1.13 writes it, sent at `at` and computed 10 us later."""
-    told = {"__id__": number, "__name__": name, "__device__": "invalid"}
-    tensors = [("Input", each) for each in reads] + [("Output", makes)]
+    arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
+    tensors = [("Input", tensor) for tensor in reads] + [("Output", makes)]
     inner = [
         event
         for place, (kind, tensor) in enumerate(tensors)
@@ -21,8 +21,8 @@ def executed(number, name, at, took, *, reads, makes):
             **{"id": tensor, "name": f"t{tensor}:0", "dtype": "Float32", "shape": f"{{{tensor}}}"},
         )
     ]
-    sent = around(span(WORKER, name, at, at + 3, **told), *inner)
-    return sent, span(DEVICE, name, at + 10, at + 10 + took, **told)
+    sent = around(span(WORKER, name, at, at + 3, **arguments), *inner)
+    return sent, span(DEVICE, name, at + 10, at + 10 + took, **arguments)
 
 
 def again(at, tensor, sent):
@@ -32,7 +32,7 @@ def again(at, tensor, sent):
 
 def trace_of_dtr():
     """A convolution that is computed three times for its two readers, which are computed once."""
-    told = {"__id__": 10, "__name__": "Convolution", "__device__": "invalid"}
+    arguments = {"__id__": 10, "__name__": "Convolution", "__device__": "invalid"}
     runs = [
         executed(10, "Convolution", at, took, reads=(1, 2), makes=3)
         for at, took in ((0, 40), (100, 30), (200, 20))
@@ -40,7 +40,7 @@ def trace_of_dtr():
     first, *more = runs
     readers = [executed(20, "RELU", 150, 5, reads=(3,), makes=4)]
     readers += [executed(30, "ADD", 250, 7, reads=(3, 4), makes=5)]
-    events = [*span(HOST, "OpDispatch", 0, 0, **told), *first[0]]
+    events = [*span(HOST, "OpDispatch", 0, 0, **arguments), *first[0]]
     for (sent, _), (reader, _), at in zip(more, readers, (100, 200), strict=True):
         events += [*again(at, 3, sent), *reader]
     for _, computed in sorted([*runs, *readers], key=lambda run: run[1][0]["ts"]):
@@ -49,8 +49,8 @@ def trace_of_dtr():
 
 
 def test_what_is_computed_again_has_its_own_inputs_and_outputs_and_all_its_time(tmp_path):
-    found = read(tmp_path, trace_of_dtr())
-    columns, graph = found.columns, found.graph
+    profile = read(tmp_path, trace_of_dtr())
+    columns, graph = profile.columns, profile.graph
     rows = [
         (columns.names[row], columns.in_shapes[row], columns.out_shapes[row])
         for row in range(len(columns))
@@ -65,12 +65,12 @@ def test_what_is_computed_again_has_its_own_inputs_and_outputs_and_all_its_time(
     assert [round(time_s * 1e6) for time_s in columns.host.end_s] == [9, 3, 3]
     operators, variables = graph.operators, graph.variables
     wired = [
-        ([variables.ids[each] for each in operators.inputs[row]],
-         [variables.ids[each] for each in operators.outputs[row]])
+        ([variables.ids[variable] for variable in operators.inputs[row]],
+         [variables.ids[variable] for variable in operators.outputs[row]])
         for row in range(3)
     ]  # fmt: skip
     assert wired == [(["1", "2"], ["3"]), (["3"], ["4"]), (["3", "4"], ["5"])]
-    assert (found.summary.repeated, found.summary.again) == (1, 2)
+    assert (profile.summary.repeated, profile.summary.again) == (1, 2)
 
 
 @pytest.mark.django_db

@@ -24,14 +24,14 @@ LANES = names({**NAMES, OTHER: "cpu1:0"})
 
 def copy(number, *on_devices):
     """One copy as MegEngine 1.13 writes it: sent once, a span on the lane of each device."""
-    told = {"__id__": number, "__name__": "Copy", "__device__": "invalid"}
+    arguments = {"__id__": number, "__name__": "Copy", "__device__": "invalid"}
     return [
-        *span(HOST, "OpDispatch", number, number, **told),
-        *span(WORKER, "Copy", number + 1, number + 3, **told),
+        *span(HOST, "OpDispatch", number, number, **arguments),
+        *span(WORKER, "Copy", number + 1, number + 3, **arguments),
         *(
             event
             for lane, begin, end in on_devices
-            for event in span(lane, "Copy", begin, end, **told)
+            for event in span(lane, "Copy", begin, end, **arguments)
         ),
     ]
 
@@ -43,26 +43,26 @@ LATE = [
 ]
 
 
-def took_us(found):
-    columns = found.columns
+def took_us(profile):
+    columns = profile.columns
     pairs = zip(columns.ids, columns.device.end_s.tolist(), strict=True)
     return {number: round(time_s * 1e6, 3) for number, time_s in pairs}
 
 
 def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
-    found = read(tmp_path, to_trace(*around(span(HOST, "net", 0, 30), *LATE), *LANES))
-    assert took_us(found) == {"10": 890, "20": 4}
-    assert found.columns.device.total_s() == pytest.approx(894e-6)
-    (phase,), (scope,) = found.summary.phases, found.summary.scopes
+    profile = read(tmp_path, to_trace(*around(span(HOST, "net", 0, 30), *LATE), *LANES))
+    assert took_us(profile) == {"10": 890, "20": 4}
+    assert profile.columns.device.total_s() == pytest.approx(894e-6)
+    (phase,), (scope,) = profile.summary.phases, profile.summary.scopes
     assert phase.device_s == scope.device_s == pytest.approx(894e-6)
     # a device that waits does nothing else: its lane stays as it is in the file
-    busy = {lane.name: round(lane.busy_s * 1e6) for lane in found.summary.lanes}
+    busy = {lane.name: round(lane.busy_s * 1e6) for lane in profile.summary.lanes}
     assert (busy["xpux:0"], busy["cpu1:0"]) == (894, 884)
-    assert (found.summary.copies, round(found.summary.copies_waited_s * 1e6)) == (1, 880)
+    assert (profile.summary.copies, round(profile.summary.copies_waited_s * 1e6)) == (1, 880)
 
 
 @pytest.mark.parametrize(
-    ("on_devices", "wanted"),
+    ("on_devices", "expected_us"),
     [
         # each lane has it twice, as where a tensor is computed again
         ([(DEVICE, 0, 10), (OTHER, 6, 12), (DEVICE, 20, 30), (OTHER, 15, 23)], 4 + 3),
@@ -73,9 +73,11 @@ def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
     ],
     ids=["twice", "apart", "one device"],
 )
-def test_kernels_on_one_device_add_up_and_on_several_they_overlap(tmp_path, on_devices, wanted):
-    found = read(tmp_path, to_trace(*copy(20, *on_devices), *LANES))
-    assert took_us(found) == {"20": wanted}
+def test_kernels_on_one_device_add_up_and_on_several_they_overlap(
+    tmp_path, on_devices, expected_us
+):
+    profile = read(tmp_path, to_trace(*copy(20, *on_devices), *LANES))
+    assert took_us(profile) == {"20": expected_us}
 
 
 def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
@@ -83,18 +85,18 @@ def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
     events = [*operator(10, "ADD", 0, 5, "a:0")]
     others = [event | {"pid": 2} for event in operator(10, "ADD", 50, 7, "a:0")]
     lanes = [event | {"pid": 2} for event in names({**NAMES, DEVICE: "xpux:1"})]
-    found = read(tmp_path, to_trace(*events, *others, *lanes))
-    assert found.columns.device.total_s() == pytest.approx(12e-6)
-    assert found.summary.copies == 0
+    profile = read(tmp_path, to_trace(*events, *others, *lanes))
+    assert profile.columns.device.total_s() == pytest.approx(12e-6)
+    assert profile.summary.copies == 0
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("storage")
 def test_the_page_and_the_report_say_what_does_not_count(client, alice):
     profile = make_opened(alice, to_trace(*LATE, *LANES)).profile
-    told = "What one of them waited for another, 880.0 µs, counts for no operator"
+    sentence = "What one of them waited for another, 880.0 µs, counts for no operator"
     for address in ("", "export/report/"):
-        assert told in client.get(f"/profiles/{profile.pk}/{address}").content.decode()
+        assert sentence in client.get(f"/profiles/{profile.pk}/{address}").content.decode()
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/timeline/").json()
     assert "with what that one waited for the other" in picture["notes"][0]
     alone = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile

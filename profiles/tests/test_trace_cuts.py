@@ -49,27 +49,27 @@ def path(tmp_path):
 @st.composite
 def traces(draw):
     """Events of some threads whose spans nest, many of them touching; counters between them."""
-    made = []
+    events = []
     for thread in draw(st.sets(st.sampled_from(THREADS), min_size=1)):
-        made += draw(_nested(thread, 0, 20_000, 3))
+        events += draw(_nested(thread, 0, 20_000, 3))
     for at in draw(st.lists(TIMES, max_size=10)):
-        made.append(_counter(at / 1000))
-    return made
+        events.append(_counter(at / 1000))
+    return events
 
 
 @st.composite
 def _nested(draw, thread, begin, end, depth):
     ends = sorted(draw(st.lists(st.integers(begin, end), min_size=2, max_size=6)))
-    made = []
+    events = []
     for low, high in pairwise(ends):
         name = draw(st.sampled_from(["a", "b", "Input 7", '"},{"ph":"B"', "层"]))
         if draw(st.booleans()):
             where = {"pid": 1, "tid": thread, "name": name}
-            made.append({"ph": "X", "ts": low / 1000, "dur": (high - low) / 1000, **where})
+            events.append({"ph": "X", "ts": low / 1000, "dur": (high - low) / 1000, **where})
             continue
         inner = draw(_nested(thread, low, high, depth - 1)) if depth and high - low > 2 else []
-        made += around(span(thread, name, low / 1000, high / 1000), *inner)
-    return made
+        events += around(span(thread, name, low / 1000, high / 1000), *inner)
+    return events
 
 
 def _counter(at, value=1.0):
@@ -80,89 +80,93 @@ class TestAgainstTheText:
     @ANYHOW
     @given(events=traces(), ends=RANGES, piece_bytes=st.sampled_from([50, 400, 1 << 18]))
     def test_it_has_the_spans_that_touch_the_range(self, path, events, ends, piece_bytes):
-        begin, end = (each / 1000 for each in ends)
+        begin, end = (time_ns / 1000 for time_ns in ends)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(events_of_traces, "PIECE_BYTES", piece_bytes)
             patch.setattr(events_of_traces, "_START_WITHIN_BYTES", 40)
             patch.setattr(span_index, "BLOCK_ROWS", 4)
             path.write_bytes(to_trace(*events))
-            found = cut_of(path, ExcerptRange(begin, end))
-        assert spans_in(found) == touching(spans_of_text(path.read_bytes()), begin, end)
-        counted = [each["ts"] for each in events if each["ph"] == "C"]
-        kept = [each["ts"] for each in found if each["ph"] == "C"]
-        assert sorted(kept) == sorted(each for each in counted if begin <= each <= end)
-        assert [each for each in found if each["ph"] == "M"] == names()
+            cut = cut_of(path, ExcerptRange(begin, end))
+        assert spans_in(cut) == touching(spans_of_text(path.read_bytes()), begin, end)
+        counted = [event["ts"] for event in events if event["ph"] == "C"]
+        kept = [event["ts"] for event in cut if event["ph"] == "C"]
+        assert sorted(kept) == sorted(time_us for time_us in counted if begin <= time_us <= end)
+        assert [event for event in cut if event["ph"] == "M"] == names()
 
     @ANYHOW
     @given(events=traces(), ends=RANGES, data=st.data())
     def test_of_chosen_threads_alone(self, path, events, ends, data):
-        begin, end = (each / 1000 for each in ends)
+        begin, end = (time_ns / 1000 for time_ns in ends)
         path.write_bytes(to_trace(*events))
-        order = list(dict.fromkeys(each["tid"] for each in events))
+        order = list(dict.fromkeys(event["tid"] for event in events))
         chosen = data.draw(st.sets(st.sampled_from(range(len(order)))))
-        found = cut_of(path, ExcerptRange(begin, end, frozenset(chosen)))
-        wanted = touching(spans_of_text(path.read_bytes()), begin, end)
+        cut = cut_of(path, ExcerptRange(begin, end, frozenset(chosen)))
+        expected = touching(spans_of_text(path.read_bytes()), begin, end)
         threads = {order[number] for number in chosen}
-        assert spans_in(found) == [each for each in wanted if each[0] in threads]
+        assert spans_in(cut) == [row for row in expected if row[0] in threads]
 
     @pytest.mark.parametrize("trace", [MLP, RESNET], ids=["mlp", "resnet"])
     @pytest.mark.parametrize("part", [(0.0, 1.0), (0.3, 0.35), (0.9, 2.0)])
     def test_of_a_real_trace(self, trace, part):
         spans = spans_of_text(trace.read_bytes())
-        begins = sorted(each[2] / 1000 for each in spans)
-        begin, end = (begins[min(int(each * len(begins)), len(begins) - 1)] for each in part)
-        wanted = touching(spans, begin, end)
-        assert len(wanted) > 50
-        assert spans_in(cut_of(trace, ExcerptRange(begin, end))) == wanted
+        begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
+        begin, end = (
+            begins[min(int(position * len(begins)), len(begins) - 1)] for position in part
+        )
+        expected = touching(spans, begin, end)
+        assert len(expected) > 50
+        assert spans_in(cut_of(trace, ExcerptRange(begin, end))) == expected
 
     def test_all_of_it_is_in_a_cut_without_bounds(self):
-        found = cut_of(RESNET, ExcerptRange())
+        cut = cut_of(RESNET, ExcerptRange())
         text = json.loads(RESNET.read_bytes())["traceEvents"]
-        assert spans_in(found) == spans_of_text(RESNET.read_bytes())
+        assert spans_in(cut) == spans_of_text(RESNET.read_bytes())
         for phase in "CM":
-            wanted, kept = (
-                sorted(json.dumps(each, sort_keys=True) for each in events if each["ph"] == phase)
-                for events in (text, found)
+            expected, kept = (
+                sorted(
+                    json.dumps(event, sort_keys=True) for event in events if event["ph"] == phase
+                )
+                for events in (text, cut)
             )
-            assert kept == wanted
+            assert kept == expected
 
 
-def of(kind, found):
-    return [each for each in found if each["ph"] == kind]
+def of_phase(kind, events):
+    return [event for event in events if event["ph"] == kind]
 
 
 class TestBorders:
     def test_what_is_open_at_both_ends_is_drawn_whole(self, path):
-        outer = around(span(HOST, "outer", 0, 100, told=1), *span(HOST, "inner", 40, 60))
+        outer = around(span(HOST, "outer", 0, 100, note=1), *span(HOST, "inner", 40, 60))
         path.write_bytes(to_trace(*outer, *span(HOST, "later", 200, 210)))
-        found = of("X", cut_of(path, ExcerptRange(45, 50)))
-        assert [(each["name"], each["ts"], each["dur"]) for each in found] == [
+        slices = of_phase("X", cut_of(path, ExcerptRange(45, 50)))
+        assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("outer", 0, 100),
             ("inner", 40, 20),
         ]
-        assert found[0]["args"] == {"told": 1}
+        assert slices[0]["args"] == {"note": 1}
 
     def test_begin_and_end_may_stand_in_far_pieces(self, path, monkeypatch):
         monkeypatch.setattr(events_of_traces, "PIECE_BYTES", 300)
-        many = [each for at in range(1, 400) for each in span(HOST, "x", at, at + 0.5)]
+        many = [event for at in range(1, 400) for event in span(HOST, "x", at, at + 0.5)]
         path.write_bytes(to_trace(*around(span(HOST, "all", 0, 500), *many)))
-        found = of("X", cut_of(path, ExcerptRange(200.1, 200.2)))
-        assert [each["name"] for each in found] == ["all", "x"]
+        slices = of_phase("X", cut_of(path, ExcerptRange(200.1, 200.2)))
+        assert [event["name"] for event in slices] == ["all", "x"]
 
     @pytest.mark.parametrize("ends", [(-50, -10), (1e9, 1e12)])
     def test_a_range_outside_has_nothing(self, path, ends):
         path.write_bytes(to_trace(*span(HOST, "a", 0, 1), _counter(0.5)))
-        found = cut_of(path, ExcerptRange(*ends))
-        assert {each["ph"] for each in found} == {"M"}
+        cut = cut_of(path, ExcerptRange(*ends))
+        assert {event["ph"] for event in cut} == {"M"}
 
     def test_kernels_that_touch_are_not_within_each_other(self, path):
         ends = np.cumsum([random.Random(7).uniform(0.001, 5) for _ in range(2_000)]).round(3)
         kernels = [
-            each for low, high in pairwise(ends.tolist()) for each in span(DEVICE, "k", low, high)
+            event for low, high in pairwise(ends.tolist()) for event in span(DEVICE, "k", low, high)
         ]
         path.write_bytes(to_trace(*kernels))
-        found = spans_in(cut_of(path, ExcerptRange()))
-        assert all(before[3] == after[2] for before, after in pairwise(found))
+        spans = spans_in(cut_of(path, ExcerptRange()))
+        assert all(before[3] == after[2] for before, after in pairwise(spans))
 
     def test_arrows_stay_if_both_ends_are_inside(self, path):
         def arrow(kind, number, at):
@@ -174,39 +178,39 @@ class TestBorders:
             *[arrow("s", 2, 15), arrow("t", 2, 16), arrow("f", 2, 90), arrow("f", 3, 12)],
         ]
         path.write_bytes(to_trace(*events))
-        found = cut_of(path, ExcerptRange(5, 50))
-        arrows = [(each["ph"], each["id"]) for each in found if each["ph"] in "stf"]
+        cut = cut_of(path, ExcerptRange(5, 50))
+        arrows = [(event["ph"], event["id"]) for event in cut if event["ph"] in "stf"]
         assert sorted(arrows) == [("f", 1), ("s", 1), ("s", 2), ("t", 2)]
         assert not [
-            each for each in cut_of(path, ExcerptRange(5, 50, frozenset())) if each["ph"] in "stf"
+            event for event in cut_of(path, ExcerptRange(5, 50, frozenset())) if event["ph"] in "stf"
         ]
 
 
 class TestBadFiles:
     def test_events_out_of_order(self, path):
         events = [
-            each
+            event
             for at in range(0, 3_000, 10)
-            for each in around(span(HOST, "a", at, at + 9), *span(HOST, "b", at + 2, at + 3.5))
+            for event in around(span(HOST, "a", at, at + 9), *span(HOST, "b", at + 2, at + 3.5))
         ]
         random.Random(3).shuffle(events)
         path.write_bytes(to_trace(*events))
-        wanted = touching(spans_of_text(path.read_bytes()), 1_000, 1_100)
-        assert spans_in(cut_of(path, ExcerptRange(1_000, 1_100))) == wanted
+        expected = touching(spans_of_text(path.read_bytes()), 1_000, 1_100)
+        assert spans_in(cut_of(path, ExcerptRange(1_000, 1_100))) == expected
 
     @pytest.mark.parametrize("part", [0.2, 0.5, 0.99])
     def test_a_file_that_ends_early(self, path, part):
         text = RESNET.read_bytes()
         path.write_bytes(text[: int(len(text) * part)])
         whole = set(spans_of_text(text))
-        found = spans_in(cut_of(path, ExcerptRange()))
-        assert len(set(found) & whole) > 0.9 * len(found) > 100
+        spans = spans_in(cut_of(path, ExcerptRange()))
+        assert len(set(spans) & whole) > 0.9 * len(spans) > 100
 
     def test_a_span_without_an_end_lasts_as_long_as_its_thread(self, path):
         events = [*span(HOST, "open", 10, 20)[:1], *span(HOST, "b", 30, 40)]
         path.write_bytes(to_trace(*events))
-        found = of("X", cut_of(path, ExcerptRange(35, 36)))
-        assert [(each["name"], each["ts"], each["dur"]) for each in found] == [
+        slices = of_phase("X", cut_of(path, ExcerptRange(35, 36)))
+        assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("open", 10, 30),
             ("b", 30, 10),
         ]
@@ -217,10 +221,10 @@ class TestBadFiles:
         (begin, end) = span(HOST, name, 0, 5, **args)
         begin |= {"args": {"first": 1}, "cat": "c", "cname": "good"}
         path.write_bytes(to_trace(begin, end))
-        (found,) = of("X", cut_of(path, ExcerptRange()))
-        assert found["name"] == name
-        assert found["args"] == {"first": 1, **args}
-        assert (found["cat"], found["cname"]) == ("c", "good")
+        (event,) = of_phase("X", cut_of(path, ExcerptRange()))
+        assert event["name"] == name
+        assert event["args"] == {"first": 1, **args}
+        assert (event["cat"], event["cname"]) == ("c", "good")
 
     @pytest.mark.parametrize("args", [[1], "text", None])
     def test_what_is_told_may_be_anything(self, path, args):
@@ -229,8 +233,8 @@ class TestBadFiles:
         text = to_trace(begin, end).replace(b'"args":{}', b'"args":' + json.dumps(args).encode())
         if args is None:
             path.write_bytes(text)
-            (found,) = of("X", cut_of(path, ExcerptRange()))
-            assert found["dur"] == 5
+            (event,) = of_phase("X", cut_of(path, ExcerptRange()))
+            assert event["dur"] == 5
 
     def test_a_file_that_changed_since_is_noticed(self, path):
         path.write_bytes(to_trace(*span(HOST, "a", 0, 5), *span(HOST, "b", 6, 7)))
@@ -263,15 +267,15 @@ def test_whatever_stands_in_an_event_the_others_are_cut(path, change):
     }
     path.write_bytes(to_trace(*operator(10, "ADD", 0, 5, "a:0"), strange, named))
     try:
-        found = read_dynamic(path)
+        profile = read_dynamic(path)
     except ProfileFormatError as error:
         assert error.code == "bad_value"
         return
-    kept = msgspec.json.encode(found.summary)
-    assert msgspec.json.decode(kept, type=TraceSummary) == found.summary
+    kept = msgspec.json.encode(profile.summary)
+    assert msgspec.json.decode(kept, type=TraceSummary) == profile.summary
     assert len(kept) < 50_000
     assert len(index_of(path)) < 5_000
-    drawn = {each["name"] for each in of("X", cut_of(path, ExcerptRange(-math.inf, 100)))}
+    drawn = {event["name"] for event in of_phase("X", cut_of(path, ExcerptRange(-math.inf, 100)))}
     assert {"ADD", "OpDispatch"} <= drawn
 
 
@@ -288,13 +292,13 @@ class TestLimits:
         with pytest.raises(ExcerptTooLargeError) as caught:
             cut_of(path, ExcerptRange(0, 19_000), limit_bytes=64 * 1_000)
         assert caught.value.events > 1_000
-        assert len(of("X", cut_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20))) == 501
+        assert len(of_phase("X", cut_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20))) == 501
 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)), min_size=1, max_size=50))
 def test_times_are_whole_ns_whether_rounded_or_cut_off(spans):
-    begin = np.array([each[0] for each in spans])
-    end = begin + np.array([each[1] for each in spans])
+    begin = np.array([begin_us for begin_us, _ in spans])
+    end = begin + np.array([length_us for _, length_us in spans])
     starts, lengths = exact_us(begin, end)
     for value in (*starts, *lengths):
         assert math.trunc(value * 1000) == round(value * 1000)

@@ -51,31 +51,33 @@ def test_what_is_no_trace_says_why(tmp_path, data, code, says):
 def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "TEXTS_LIMIT", 10)
     scopes = [event for n in range(50) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
-    found = read(tmp_path, to_trace(*TWO, *scopes)).summary
-    assert len(found.scopes) < 12
-    assert sum(row.count for row in found.scopes) == 50
+    summary = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    assert len(summary.scopes) < 12
+    assert sum(row.count for row in summary.scopes) == 50
 
 
 def test_an_endless_name_is_cut(tmp_path):
-    found = read(tmp_path, to_trace(*TWO, *span(HOST, "x" * 100_000, 60, 70))).summary
-    assert max(len(name) for row in found.scopes for name in row.path) == reader.LONGEST_TEXT
+    summary = read(tmp_path, to_trace(*TWO, *span(HOST, "x" * 100_000, 60, 70))).summary
+    assert max(len(name) for row in summary.scopes for name in row.path) == reader.LONGEST_TEXT
 
 
 @pytest.mark.parametrize("largest", [2**7, 2**15, 2**31, 2**63 - 2])
 def test_numbers_of_operators_are_kept_however_large(tmp_path, largest):
     numbers = [3, largest - 3, largest]
-    steps = [operator(each, f"K{each}", 100 * at, 5, "a:0") for at, each in enumerate(numbers)]
-    found = read(tmp_path, to_trace(*chain.from_iterable(steps)))
-    assert found.columns.ids == tuple(map(str, numbers))
-    assert list(found.columns.types) == [f"K{each}" for each in numbers]
-    made = {str(each + 1) for each in numbers}
-    assert set(found.graph.variables.ids) == made
+    steps = [
+        operator(number, f"K{number}", 100 * at, 5, "a:0") for at, number in enumerate(numbers)
+    ]
+    profile = read(tmp_path, to_trace(*chain.from_iterable(steps)))
+    assert profile.columns.ids == tuple(map(str, numbers))
+    assert list(profile.columns.types) == [f"K{number}" for number in numbers]
+    tensors = {str(number + 1) for number in numbers}
+    assert set(profile.graph.variables.ids) == tensors
 
 
 def test_names_are_told_apart_however_many_they_are(tmp_path):
     scopes = [event for n in range(300) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
-    found = read(tmp_path, to_trace(*TWO, *scopes)).summary
-    assert {row.path for row in found.scopes} >= {(f"scope{n}",) for n in range(300)}
+    summary = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    assert {row.path for row in summary.scopes} >= {(f"scope{n}",) for n in range(300)}
 
 
 def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
@@ -86,9 +88,9 @@ def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
         return [begin, span(WORKER, tensor, at + 1, at + 2)[0], end]
 
     events = [*broken(3, "ADD", 10, "Output 4"), *broken(5, "MUL", 20, "Input 9")]
-    found = read(tmp_path, to_trace(*events))
-    assert found.columns.ids == ("3", "5")
-    assert found.graph.variables.ids == ()
+    profile = read(tmp_path, to_trace(*events))
+    assert profile.columns.ids == ("3", "5")
+    assert profile.graph.variables.ids == ()
 
 
 def test_a_counter_beyond_all_numbers_counts_nothing(tmp_path):

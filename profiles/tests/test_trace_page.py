@@ -45,8 +45,8 @@ def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
 
 def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
     def wait(name, begin, end):
-        told = {"id": 5, "name": name, "dtype": "Float32", "shape": "{1}"}
-        return span(HOST, "TensorWaitProp", begin, end, **told)
+        tensor = {"id": 5, "name": name, "dtype": "Float32", "shape": "{1}"}
+        return span(HOST, "TensorWaitProp", begin, end, **tensor)
 
     events = (*wait("a:0", 40, 50), *wait("b:0", 60, 85), *wait("a:0", 90, 110))
     trace = to_trace(*operator(10, "ADD", 15, 10, "x:0"), *events)
@@ -88,23 +88,23 @@ def test_other_profiles_have_no_such_part(client, alice):
 
 def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
     profile = make_opened(alice, RESNET.read_bytes()).profile
-    found = (
+    body = (
         caller(alice)
         .get(f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3")
         .json()
     )
-    assert [row["type"] for row in found["operators"]] == ["Convolution"] * 3
-    assert found["operators"][0]["name"] == "conv1.Convolution"
+    assert [row["type"] for row in body["operators"]] == ["Convolution"] * 3
+    assert body["operators"][0]["name"] == "conv1.Convolution"
     exported = client.get(f"/profiles/{profile.pk}/export/csv/?type=Pooling").content.decode()
     assert "maxpool.Pooling" in exported
 
 
 def test_the_api_answers_all_that_the_page_shows(alice):
     profile = make_opened(alice, RESNET.read_bytes()).profile
-    found = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
-    assert found["events"] == 13_053
-    assert [lane["kind"] for lane in found["lanes"]] == ["host", "worker", "device"]
-    device_s = sum(phase["device_s"] for phase in found["phases"])
+    body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
+    assert body["events"] == 13_053
+    assert [lane["kind"] for lane in body["lanes"]] == ["host", "worker", "device"]
+    device_s = sum(phase["device_s"] for phase in body["phases"])
     assert device_s == pytest.approx(profile.device_total_s)
 
 
@@ -117,7 +117,7 @@ def test_the_api_says_that_another_profile_is_no_trace(alice):
 def test_two_steps_compare_by_the_names_of_their_operators(client, alice):
     before = to_trace(*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"))
     after = to_trace(*operator(77, "MatrixMul", 0, 15, "fc.linear.MatrixMul:0"))
-    profiles = [make_opened(alice, each).profile.pk for each in (before, after)]
+    profiles = [make_opened(alice, data).profile.pk for data in (before, after)]
     page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).content.decode()
     assert "fc.linear.MatrixMul" in page
     assert "10 µs" in page or "10.00 µs" in page
@@ -144,11 +144,11 @@ def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
     profile = make_opened(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
-        for table, said in (
+        for table, sentence in (
             ("phases", "Python’s thread within modules and functions of the phase"),
             ("lanes", "it seems idle while it works outside of them"),
         ):
-            assert said in text.partition(f'id="trace-{table}"')[0]
+            assert sentence in text.partition(f'id="trace-{table}"')[0]
 
 
 def test_names_are_text_wherever_they_stand(client, alice):
@@ -170,17 +170,17 @@ def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_sa
     for key in FIGURES:
         assert f'id="sort-device-{key}"' not in text
         assert f'name="col" value="{key}"' not in text
-    for gone in ("preset-memory", "preset-flops", 'id="picture-roofline"', "N/A FLOP"):
-        assert gone not in text
+    for absent in ("preset-memory", "preset-flops", 'id="picture-roofline"', "N/A FLOP"):
+        assert absent not in text
     assert 'value="bandwidth"' not in text
     assert "how many operations an operator computes and how many bytes it moves" in text
-    for there in ("preset-types", 'id="picture-memory"', 'id="sort-device-time"'):
-        assert there in text
+    for present in ("preset-types", 'id="picture-memory"', 'id="sort-device-time"'):
+        assert present in text
     memory = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory/").json()
     assert memory["sentence"].startswith("Peak: ")
     # all boxes that there are: the usual table, whose address names no columns
-    asked = "&".join(f"col={key}" for key in ("cum", "in", "out"))
-    assert 'id="tables" data-address=""' in client.get(f"/profiles/{profile.pk}/?{asked}").text
+    query = "&".join(f"col={key}" for key in ("cum", "in", "out"))
+    assert 'id="tables" data-address=""' in client.get(f"/profiles/{profile.pk}/?{query}").text
     header = client.get(f"/profiles/{profile.pk}/export/csv/").content.decode().splitlines()[0]
     assert "flo" in header
 
@@ -190,8 +190,8 @@ def test_a_profile_with_figures_has_all_of_them(client, alice):
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
         assert f'id="sort-device-{key}"' in text
-    for there in ("preset-memory", "preset-flops", 'id="picture-roofline"'):
-        assert there in text
+    for present in ("preset-memory", "preset-flops", 'id="picture-roofline"'):
+        assert present in text
     assert 'id="no-figures"' not in text
 
 
@@ -215,9 +215,9 @@ class TestOfAFunctionThatWasCompiled:
     def test_its_timeline_and_api_have_what_there_is(self, client, alice, profile):
         address = f"/profiles/{profile.pk}/"
         assert client.get(f"{address}trace/").status_code == 200
-        found = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
-        assert found["scopes"][0]["path"] == ["fc"]
-        assert found["operators"] == 0
+        body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
+        assert body["scopes"][0]["path"] == ["fc"]
+        assert body["operators"] == 0
 
     def test_beside_a_profile_it_changes_no_operator(self, alice):
         alone = make_opened(alice, good_profile()).profile
@@ -229,7 +229,7 @@ class TestOfAFunctionThatWasCompiled:
         traces = [to_trace(*ON_THE_HOST), to_trace(*operator(10, "ADD", 0, 5, "a:0"))]
         for number, contents in enumerate((traces, reversed(traces))):
             profile = make_opened(alice, *contents).profile
-            assert [each.code for each in run_data(profile).left_out] == ["second_of_kind"]
+            assert [entry.code for entry in run_data(profile).left_out] == ["second_of_kind"]
             assert profile.operators == number
             assert "which is of the same kind" in page_of(client, profile)
 

@@ -52,15 +52,15 @@ def test_a_scope_of_the_user_around_the_steps_hides_none_of_their_phases(tmp_pat
 
 def test_a_scope_for_each_part_hides_none_either(tmp_path):
     step = training_step(0, 100)
-    backward_at = next(n for n, each in enumerate(step) if each["name"] == "backward")
-    step_at = next(n for n, each in enumerate(step) if each["name"] == "step")
+    backward_at = next(n for n, event in enumerate(step) if event["name"] == "backward")
+    step_at = next(n for n, event in enumerate(step) if event["name"] == "step")
     parts = [
         *around(span(HOST, "net", 0, 20), *step[:backward_at]),
         *around(span(HOST, "gradients", 20, 50), *step[backward_at:step_at]),
         *around(span(HOST, "update", 50, 60), *step[step_at:-2]),
     ]
-    found = phases_of(tmp_path, *around(span(HOST, "iteration", 0, 70), *parts))
-    assert found == {"forward": (1, 30, 5), "backward": (1, 30, 7), "step": (1, 10, 3)}
+    phases = phases_of(tmp_path, *around(span(HOST, "iteration", 0, 70), *parts))
+    assert phases == {"forward": (1, 30, 5), "backward": (1, 30, 7), "step": (1, 10, 3)}
 
 
 def test_steps_after_an_exception_that_was_caught_count(tmp_path):
@@ -71,11 +71,11 @@ def test_steps_after_an_exception_that_was_caught_count(tmp_path):
         *training_step(200, 200),
         *training_step(400, 300),
     ]
-    found = phases_of(tmp_path, *events)
-    assert [found[name][0] for name in ("backward", "step", "clear_grad")] == [3, 3, 3]
-    assert [found[name][2] for name in ("forward", "backward", "step")] == [15, 21, 9]
+    phases = phases_of(tmp_path, *events)
+    assert [phases[name][0] for name in ("backward", "step", "clear_grad")] == [3, 3, 3]
+    assert [phases[name][2] for name in ("forward", "backward", "step")] == [15, 21, 9]
     # of `concat`, open to the last event (461 us), all but its two steps' 41 us
-    assert found["forward"][1] == 20 + 361 - 2 * 41
+    assert phases["forward"][1] == 20 + 361 - 2 * 41
 
 
 @pytest.mark.parametrize("name", ["step", "backward"])
@@ -92,11 +92,11 @@ def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path
     ]
     network = around(span(HOST, "rnn", 0, 40), *cells, *operator(60, "ADD", 35, 2, "y:0"))
     events = [*network, *training_step(100, 100)]
-    found = phases_of(
+    phases = phases_of(
         tmp_path, *(around(span(HOST, "work", 0, 200), *events) if wrapped else events)
     )
-    assert (found["backward"][0], found["step"][0]) == (1, 1)
-    assert [found[each][2] for each in ("forward", "backward", "step")] == [19, 7, 3]
+    assert (phases["backward"][0], phases["step"][0]) == (1, 1)
+    assert [phases[phase][2] for phase in ("forward", "backward", "step")] == [19, 7, 3]
 
 
 def test_a_network_of_nothing_but_a_module_called_step_trains_nothing(tmp_path):

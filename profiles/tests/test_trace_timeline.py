@@ -65,12 +65,12 @@ def overview_of(profile):
 class TestCut:
     def test_it_has_what_the_text_has_in_the_range(self, client, trace):
         spans = spans_of_text(RESNET.read_bytes())
-        begins = sorted(each[2] / 1000 for each in spans)
+        begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
         begin, end = begins[1000], begins[1200]
         answer = cut(client, trace, f"?begin_s={begin * US!r}&end_s={end * US!r}")
-        found = spans_in(events_of(answer))
-        assert found == touching(spans, begin, end)
-        assert len(found) > 100
+        drawn = spans_in(events_of(answer))
+        assert drawn == touching(spans, begin, end)
+        assert len(drawn) > 100
         assert answer["Cache-Control"] == "private, no-store"
 
     def test_without_a_question_it_is_all_of_it_compressed_or_not(self, client, trace):
@@ -80,20 +80,20 @@ class TestCut:
         assert "Content-Encoding" not in plain
         assert events_of(plain) == events_of(packed)
         assert spans_in(events_of(plain)) == spans_of_text(RESNET.read_bytes())
-        drawn = [each for each in events_of(plain) if each["ph"] in "XC"]
+        drawn = [event for event in events_of(plain) if event["ph"] in "XC"]
         assert packed["X-Trace-Events"] == str(len(drawn))
 
     def test_of_the_device_alone(self, client, trace):
         lanes = overview_of(trace).lanes
         number = next(lane.number for lane in lanes if lane.kind == "device")
-        found = events_of(cut(client, trace, f"?lane={number}"))
-        assert {each["tid"] for each in found if each["ph"] == "X"} == {2}
-        assert any(each["ph"] == "C" for each in found)
+        events = events_of(cut(client, trace, f"?lane={number}"))
+        assert {event["tid"] for event in events if event["ph"] == "X"} == {2}
+        assert any(event["ph"] == "C" for event in events)
 
     def test_another_trace_of_a_run_is_the_one_that_is_shown(self, client, alice):
         run = make_opened(alice, good_profile("tiny"), MLP.read_bytes()).profile
-        found = spans_in(events_of(cut(client, run)))
-        assert found == spans_of_text(MLP.read_bytes())
+        drawn = spans_in(events_of(cut(client, run)))
+        assert drawn == spans_of_text(MLP.read_bytes())
 
     def test_the_original_stays_as_it_was(self, client, trace):
         cut(client, trace)
@@ -220,12 +220,12 @@ class TestOverview:
             *span(DEVICE, "k", 290, 310),
         ]
         profile = make_opened(alice, to_trace(*events)).profile
-        found = overview_of(profile)
-        assert (found.begin_s, found.end_s) == pytest.approx((0, 310e-6))
-        lanes = {lane.name: lane for lane in found.lanes}
+        overview = overview_of(profile)
+        assert (overview.begin_s, overview.end_s) == pytest.approx((0, 310e-6))
+        lanes = {lane.name: lane for lane in overview.lanes}
         device = lanes["xpux:0"]
         buckets = [place * 300 // 310 for place in (5, 60, 200, 300)]
-        assert [device.busy[each] for each in buckets] == [0, 100, 0, 100]
+        assert [device.busy[bucket] for bucket in buckets] == [0, 100, 0, 100]
         assert sum(device.begun) == device.spans == 2
         assert sum(device.busy) == pytest.approx(120 / 310 * 300 * 100, rel=0.02)
         assert sum(lanes["interpreter"].begun) == 2
@@ -246,8 +246,8 @@ class TestOverview:
     def test_a_large_one_begins_with_a_part(self, client, large):
         page = client.get(f"/profiles/{large.pk}/trace/").text
         assert "too large to be drawn at once" in page
-        told = json.loads(re.search(r'id="overview-data"[^>]*>(.*?)</script>', page).group(1))
-        begin, end = told["first"]
+        overview = json.loads(re.search(r'id="overview-data"[^>]*>(.*?)</script>', page).group(1))
+        begin, end = overview["first"]
         answer = cut(client, large, f"?begin_s={begin!r}&end_s={end!r}")
         assert 1_000 < len(events_of(answer)) < 6_000
 
@@ -270,7 +270,7 @@ class TestOverview:
         page = client.get(f"/profiles/{trace.pk}/").text
         figures = re.findall(r'<figure class="trace__curve".*?</figure>', page, re.DOTALL)
         assert figures
-        assert [each for each in figures if len(re.findall("<text", each)) < 2] == []
+        assert [figure for figure in figures if len(re.findall("<text", figure)) < 2] == []
 
 
 class TestSizes:
@@ -316,10 +316,10 @@ def test_what_is_kept_of_a_trace_is_no_orphan_and_goes_with_it(alice):
 
 class TestProgress:
     def test_the_api_says_how_far_reading_is(self, client, alice):
-        told = []
+        reports = []
 
         def look(*_):
-            told.append(client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"])
+            reports.append(client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"])
 
         upload = make_upload(alice, repeated(RESNET, 4))
         with pytest.MonkeyPatch.context() as patch:
@@ -329,11 +329,11 @@ class TestProgress:
             patch.setattr(progress.cache, "set", lambda *a, **k: (note(*a, **k), look()))
             confirm(upload)
             build_opened(upload.pk)
-        percents = [each["percent"] for each in told]
+        percents = [report["percent"] for report in reports]
         assert percents[0] < 50
-        assert {"fetched" in each["text"] for each in told} == {True, False}
+        assert {"fetched" in report["text"] for report in reports} == {True, False}
         assert max(percents) == 100
-        assert all("%" in each["text"] or "added up" in each["text"] for each in told)
+        assert all("%" in report["text"] or "added up" in report["text"] for report in reports)
         assert client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"] is None
 
     @pytest.mark.parametrize(

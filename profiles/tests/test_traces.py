@@ -50,22 +50,22 @@ def added_up(path):
 @pytest.mark.parametrize("path", [MLP, RESNET], ids=["mlp", "resnet"])
 def test_each_operator_has_the_times_that_its_events_add_up_to(path):
     device, host, types, waits = added_up(path)
-    found = read_dynamic(path)
-    columns = found.columns
+    profile = read_dynamic(path)
+    columns = profile.columns
     assert columns.ids == tuple(str(number) for number in sorted(types))
     assert [columns.types[row] for row in range(len(columns))] == [
         types[number] for number in sorted(types)
     ]
-    for times, wanted in ((columns.device, device), (columns.host, host)):
+    for times, expected in ((columns.device, device), (columns.host, host)):
         took = {
             int(number): time * 1e6
             for number, time, known in zip(columns.ids, times.end_s, times.present, strict=True)
             if known
         }
-        assert took == pytest.approx(dict(wanted))
+        assert took == pytest.approx(dict(expected))
     assert columns.device.total_s() == pytest.approx(sum(device.values()) / 1e6)
-    assert found.summary.wait_s == pytest.approx(sum(waits) / 1e6)
-    assert found.summary.waits_count == len(waits) == 1
+    assert profile.summary.wait_s == pytest.approx(sum(waits) / 1e6)
+    assert profile.summary.waits_count == len(waits) == 1
 
 
 def test_operators_are_called_as_what_they_make_and_have_its_shape():
@@ -91,9 +91,9 @@ def test_phases_share_the_time_of_all_kernels(tmp_path):
         *around(span(HOST, "step", 50, 60), *operator(30, "SUB", 51, 5, "w:0")),
         *span(HOST, "clear_grad", 60, 61),
     ]
-    found = read(tmp_path, to_trace(*events)).summary
+    summary = read(tmp_path, to_trace(*events)).summary
     assert [
-        (p.name, p.count, round(p.host_s * 1e6), round(p.device_s * 1e6)) for p in found.phases
+        (p.name, p.count, round(p.host_s * 1e6), round(p.device_s * 1e6)) for p in summary.phases
     ] == [
         ("forward", 1, 20, 5),
         ("backward", 1, 30, 7),
@@ -105,8 +105,8 @@ def test_phases_share_the_time_of_all_kernels(tmp_path):
 def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
     inner = around(span(HOST, "conv", 10, 40), *operator(10, "Convolution", 15, 100, "a.conv:0"))
     events = around(span(HOST, "a", 0, 100), *inner, *operator(20, "ADD", 50, 7, "a.ADD:0"))
-    found = {row.path: row for row in read(tmp_path, to_trace(*events)).summary.scopes}
-    outer, nested = found["a",], found["a", "conv"]
+    scopes = {row.path: row for row in read(tmp_path, to_trace(*events)).summary.scopes}
+    outer, nested = scopes["a",], scopes["a", "conv"]
     times = ("host_s", "host_self_s", "device_s", "device_self_s")
     assert [round(getattr(outer, name) * 1e6) for name in times] == [100, 70, 107, 7]
     assert [round(getattr(nested, name) * 1e6) for name in times] == [30, 30, 100, 100]
@@ -116,8 +116,8 @@ def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
 def test_a_wait_says_where_and_for_what(tmp_path):
     tensor = {"id": 5, "name": "loss:0", "dtype": "Float32", "shape": "{1}"}
     wait = span(HOST, "TensorWaitProp", 40, 90, **tensor)
-    found = read(tmp_path, to_trace(*TWO, *around(span(HOST, "check", 30, 95), *wait))).summary
-    assert [(w.path, w.tensor, round(w.wait_s * 1e6)) for w in found.waits] == [
+    summary = read(tmp_path, to_trace(*TWO, *around(span(HOST, "check", 30, 95), *wait))).summary
+    assert [(w.path, w.tensor, round(w.wait_s * 1e6)) for w in summary.waits] == [
         (("check",), "loss:0", 50)
     ]
 
@@ -134,15 +134,15 @@ def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_o
         *span(HOST, "TensorWaitProp", 55, 70),
         *(operator(30, "SUB", goes_on, 5, "c:0") if goes_on else ()),
     ]
-    found = read(tmp_path, to_trace(*events)).summary
-    (wait,) = found.waits
+    summary = read(tmp_path, to_trace(*events)).summary
+    (wait,) = summary.waits
     assert round(wait.wait_s * 1e6) == 15
-    assert round(wait.after_s * 1e6) == round(found.wait_after_s * 1e6) == after
+    assert round(wait.after_s * 1e6) == round(summary.wait_after_s * 1e6) == after
     # what the device computes may come from another thread, which need not wait for this one
     threads = {**NAMES, 9: "interpreter"}
     more = [*events, *span(9, "other", 0, 1), *names(threads)]
-    found = read(tmp_path, json.dumps({"traceEvents": more}).encode()).summary
-    assert [round(each.after_s * 1e6) for each in found.waits] == [0]
+    summary = read(tmp_path, json.dumps({"traceEvents": more}).encode()).summary
+    assert [round(wait.after_s * 1e6) for wait in summary.waits] == [0]
 
 
 def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
@@ -152,9 +152,9 @@ def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
         *operator(20, "MUL", 140, 30, "b:0"),  # from 150 to 180
         *span(WORKER, "StopProfile", 200, 300),
     ]
-    found = read(tmp_path, to_trace(*events)).summary
-    assert (found.begin_s, found.end_s) == pytest.approx((100e-6, 200e-6))
-    device = next(lane for lane in found.lanes if lane.kind == "device")
+    summary = read(tmp_path, to_trace(*events)).summary
+    assert (summary.begin_s, summary.end_s) == pytest.approx((100e-6, 200e-6))
+    device = next(lane for lane in summary.lanes if lane.kind == "device")
     assert (device.name, round(device.busy_s * 1e6), round(device.share, 9)) == ("xpux:0", 50, 0.5)
 
 
@@ -240,29 +240,29 @@ def test_an_event_without_its_other_half_costs_no_other_one(tmp_path, lost):
     inner = span(HOST, "inner", 10, 20)
     left = inner[1:] if lost == "B" else inner[:1]
     outer = around(span(HOST, "outer", 0, 50), *left, *operator(10, "ADD", 30, 3, "a:0"))
-    found = read(tmp_path, to_trace(*outer)).summary
-    assert found.unpaired == 1
-    row = next(row for row in found.scopes if row.path == ("outer",))
+    summary = read(tmp_path, to_trace(*outer)).summary
+    assert summary.unpaired == 1
+    row = next(row for row in summary.scopes if row.path == ("outer",))
     assert round(row.host_s * 1e6) == 50
     assert round(row.device_s * 1e6) == 3
 
 
 def test_events_out_of_order_are_sorted_and_that_is_told(tmp_path):
     events = TWO[::-1]
-    found = read(tmp_path, to_trace(*events))
-    assert found.summary.out_of_order == 3
-    assert found.columns.device.total_s() == pytest.approx(7e-6)
+    profile = read(tmp_path, to_trace(*events))
+    assert profile.summary.out_of_order == 3
+    assert profile.columns.device.total_s() == pytest.approx(7e-6)
 
 
 def test_an_end_that_rounding_puts_before_its_begin_is_still_its_end(tmp_path):
     short = operator(10, "COPY", 0, 0, "a:0")
     short[-1]["ts"] -= 0.001
-    found = read(tmp_path, to_trace(*short, *operator(20, "ADD", 50, 7, "b:0")))
-    assert (found.summary.out_of_order, found.summary.unpaired) == (0, 0)
-    assert found.columns.device.total_s() == pytest.approx(7e-6)
-    assert [round(lane.busy_s * 1e6) for lane in found.summary.lanes if lane.kind == "device"] == [
-        7
-    ]
+    profile = read(tmp_path, to_trace(*short, *operator(20, "ADD", 50, 7, "b:0")))
+    assert (profile.summary.out_of_order, profile.summary.unpaired) == (0, 0)
+    assert profile.columns.device.total_s() == pytest.approx(7e-6)
+    assert [
+        round(lane.busy_s * 1e6) for lane in profile.summary.lanes if lane.kind == "device"
+    ] == [7]
 
 
 def test_without_names_of_threads_their_events_tell_whose_they_are(tmp_path):
@@ -283,9 +283,9 @@ def test_unknown_phases_and_wrong_times_cost_nothing_else(tmp_path):
         {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": -4}},
         {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": 1 << 70}},
     ]
-    found = read(tmp_path, to_trace(*TWO, *odd))
-    assert found.columns.ids == ("10", "20")
-    assert found.summary.broken == 2  # one without a time, one beyond any clock
+    profile = read(tmp_path, to_trace(*TWO, *odd))
+    assert profile.columns.ids == ("10", "20")
+    assert profile.summary.broken == 2  # one without a time, one beyond any clock
 
 
 def test_no_index_is_left_of_a_trace_that_could_not_be_read(tmp_path, monkeypatch):

@@ -32,55 +32,57 @@ def index_of(path: Path) -> bytes:
 
 
 def cut_of(
-    path: Path, asked: ExcerptRange, limit_bytes: int = LIMIT, data: bytes = b""
+    path: Path, requested: ExcerptRange, limit_bytes: int = LIMIT, data: bytes = b""
 ) -> list[dict[str, Any]]:
     """Return the events of an excerpt, as the server writes it. data: an earlier index"""
     data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])
     chosen = select_excerpt(
-        index, asked, lambda begin, size: data[at + begin :][:size], limit_bytes=limit_bytes
+        index, requested, lambda begin, size: data[at + begin :][:size], limit_bytes=limit_bytes
     )
     text = path.read_bytes()
     places = chosen.pieces.tolist()
     pieces = index.pieces
     parts = [
-        (int(pieces.first_row[each]), text[pieces.begin[each] : pieces.end[each]])
-        for each in places
+        (int(pieces.first_row[number]), text[pieces.begin[number] : pieces.end[number]])
+        for number in places
     ]
     file = io.BytesIO()
-    write_excerpt(file, chosen.rows, parts, requested=asked, lanes=index.lanes, naming=index.naming)
+    write_excerpt(file, chosen.rows, parts, requested=requested, lanes=index.lanes, naming=index.naming)
     return json.loads(file.getvalue())["traceEvents"]
 
 
 def spans_in(events: list[dict[str, Any]]) -> list[Span]:
     """The complete events, as Perfetto takes them: cut off to whole ns."""
     return sorted(
-        (each["tid"], each["name"], at := int(each["ts"] * 1000), at + int(each["dur"] * 1000))
-        for each in events
-        if each["ph"] == "X"
+        (event["tid"], event["name"], at := int(event["ts"] * 1000), at + int(event["dur"] * 1000))
+        for event in events
+        if event["ph"] == "X"
     )
 
 
 def spans_of_text(text: bytes) -> list[Span]:
     """All spans of a trace whose begins and ends pair, each thread's by time."""
-    found: list[Span] = []
+    spans: list[Span] = []
     stacks: dict[int, list[dict[str, Any]]] = {}
-    listed = json.loads(text)
-    events = listed if isinstance(listed, list) else listed["traceEvents"]
-    for event in sorted((each for each in events if "ts" in each), key=lambda each: each["ts"]):
+    document = json.loads(text)
+    events = document if isinstance(document, list) else document["traceEvents"]
+    for event in sorted(
+        (event for event in events if "ts" in event), key=lambda event: event["ts"]
+    ):
         stack = stacks.setdefault(event["tid"], [])
         if event["ph"] == "X":
-            found.append(_span(event, event["ts"] + event["dur"]))
+            spans.append(_span(event, event["ts"] + event["dur"]))
         elif event["ph"] == "B":
             stack.append(event)
         elif event["ph"] == "E":
-            found.append(_span(stack.pop(), event["ts"]))
-    return sorted(found)
+            spans.append(_span(stack.pop(), event["ts"]))
+    return sorted(spans)
 
 
 def touching(spans: list[Span], begin_us: float, end_us: float) -> list[Span]:
-    return [each for each in spans if each[3] >= begin_us * 1000 and each[2] <= end_us * 1000]
+    return [span for span in spans if span[3] >= begin_us * 1000 and span[2] <= end_us * 1000]
 
 
 def _span(event: dict[str, Any], end_us: float) -> Span:

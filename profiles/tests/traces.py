@@ -25,13 +25,13 @@ def around(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[str
 
 def operator(number: int, name: str, at: float, took: float, output: str) -> list[dict[str, Any]]:
     """One operator: dispatched at `at`, sent 1 us later, computed 10 us later for `took` us."""
-    told = {"__id__": number, "__name__": name, "__device__": "invalid"}
+    arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
     tensor = {"id": number + 1, "name": output, "dtype": "Float32", "shape": "{2,3}"}
     made = span(WORKER, f"Output {number + 1}", at + 2, at + 2, **tensor)
     return [
-        *span(HOST, "OpDispatch", at, at, **told),
-        *around(span(WORKER, name, at + 1, at + 3, **told), *made),
-        *span(DEVICE, name, at + 10, at + 10 + took, **told),
+        *span(HOST, "OpDispatch", at, at, **arguments),
+        *around(span(WORKER, name, at + 1, at + 3, **arguments), *made),
+        *span(DEVICE, name, at + 10, at + 10 + took, **arguments),
     ]
 
 
@@ -72,12 +72,12 @@ def to_trace(*events: dict[str, Any], **more: Any) -> bytes:
 def repeated(path: Path, times: int) -> bytes:
     """A real trace, one copy after the other in time."""
     events = json.loads(path.read_bytes())["traceEvents"]
-    took = max(each.get("ts", 0) for each in events) + 100
+    took = max(event.get("ts", 0) for event in events) + 100
     copies = [
-        each | ({"ts": round(each["ts"] + copy * took, 3)} if "ts" in each else {})
+        event | ({"ts": round(event["ts"] + copy * took, 3)} if "ts" in event else {})
         for copy in range(times)
-        for each in events
-        if copy == 0 or each["ph"] != "M"
+        for event in events
+        if copy == 0 or event["ph"] != "M"
     ]
     return json.dumps({"traceEvents": copies}, separators=(",", ":")).encode()
 
