@@ -48,7 +48,7 @@ def tensor(
     group: int | None = 7,
 ) -> str:
     """One rectangle; begin and end in ns, an end of None is one that was never told."""
-    told = {
+    fields = {
         "x": f"{begin // 100_000}.000000",
         "y": f"{at / 1e6:.6f}",
         "height": f"{size / 1e6:.6f}",
@@ -64,8 +64,8 @@ def tensor(
         "tag:duration": time_text(max(0, (end or 0) - begin)),
     }
     if group is not None:
-        told["tag:group"] = str(group)
-    attributes = " ".join(f'{key}="{value}"' for key, value in told.items())
+        fields["tag:group"] = str(group)
+    attributes = " ".join(f'{key}="{value}"' for key, value in fields.items())
     return f"<rect {attributes}>\n</rect>\n"
 
 

@@ -8,19 +8,19 @@ from profiles.tests.flows import read, tensor, to_flow
 MB = 1_000_000
 
 
-def alive(found):
-    return sorted(row.name for row in found.tensors if row.at_peak)
+def alive(summary):
+    return sorted(row.name for row in summary.tensors if row.at_peak)
 
 
-def held(found, at_ns):
+def held(summary, at_ns):
     """By the curve, which has all moments of a small file."""
-    moments = zip(found.curve.at_s, found.curve.held_bytes, strict=True)
+    moments = zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
     return [size for at_s, size in moments if at_s <= at_ns * 1e-9][-1]
 
 
 def test_halves_of_a_split_hold_all_of_what_was_split(tmp_path):
     # MegEngine writes the address of the whole for both, and the whole is gone at once
-    found = read(
+    summary = read(
         tmp_path,
         to_flow(
             tensor("x", at=64, size=4 * MB, begin=0, end=900),
@@ -30,15 +30,15 @@ def test_halves_of_a_split_hold_all_of_what_was_split(tmp_path):
             tensor("late", at=20 * MB, size=MB, begin=300, end=400),
         ),
     )
-    assert (found.peak_bytes, found.peak_s) == (9 * MB, pytest.approx(300e-9))
-    assert alive(found) == ["Split:0", "Split:1", "late", "x"]
+    assert (summary.peak_bytes, summary.peak_s) == (9 * MB, pytest.approx(300e-9))
+    assert alive(summary) == ["Split:0", "Split:1", "late", "x"]
     # both halves lie at one address: two of their four megabytes are those of the whole
-    assert (found.peak_added_bytes, found.peak_kept_bytes) == (9 * MB, 2 * MB)
-    assert [held(found, at) for at in (200, 550, 600)] == [8 * MB, 8 * MB, 4 * MB]
+    assert (summary.peak_added_bytes, summary.peak_kept_bytes) == (9 * MB, 2 * MB)
+    assert [held(summary, at) for at in (200, 550, 600)] == [8 * MB, 8 * MB, 4 * MB]
 
 
 def test_a_view_of_a_tensor_that_is_gone_holds_all_of_its_memory(tmp_path):
-    found = read(
+    summary = read(
         tmp_path,
         to_flow(
             tensor("whole", at=4096, size=4 * MB, begin=0, end=100),
@@ -46,17 +46,17 @@ def test_a_view_of_a_tensor_that_is_gone_holds_all_of_its_memory(tmp_path):
             tensor("other", at=8 * MB, size=MB, begin=200, end=300),
         ),
     )
-    assert (found.peak_bytes, found.peak_kept_bytes) == (5 * MB, 3_600_000)
+    assert (summary.peak_bytes, summary.peak_kept_bytes) == (5 * MB, 3_600_000)
     # what a tensor is, and how long, stays its own
-    view = next(row for row in found.tensors if row.name == "view")
+    view = next(row for row in summary.tensors if row.name == "view")
     assert (view.size_bytes, view.produced_s) == (400_000, pytest.approx(50e-9))
     assert (view.duration_s, view.at_peak) == (pytest.approx(750e-9), True)
-    tags = {row.tag: row.peak_bytes for row in found.tags}
+    tags = {row.tag: row.peak_bytes for row in summary.tags}
     assert tags == {"whole": 0, "view": 400_000, "other": MB}
 
 
 def test_views_of_views_hold_the_memory_up_to_the_last_of_them(tmp_path):
-    found = read(
+    summary = read(
         tmp_path,
         to_flow(
             tensor("whole", at=64, size=1_000, begin=0, end=10),
@@ -65,11 +65,11 @@ def test_views_of_views_hold_the_memory_up_to_the_last_of_them(tmp_path):
             tensor("second", at=64, size=20, begin=29, end=50),
         ),
     )
-    assert [held(found, at) for at in (5, 15, 40, 50)] == [1_000, 1_000, 1_000, 0]
+    assert [held(summary, at) for at in (5, 15, 40, 50)] == [1_000, 1_000, 1_000, 0]
 
 
 def test_memory_that_is_used_again_at_once_is_as_large_as_its_new_tensor(tmp_path):
-    found = read(
+    summary = read(
         tmp_path,
         to_flow(
             tensor("before", at=64, size=1_000, begin=0, end=10),
@@ -78,29 +78,29 @@ def test_memory_that_is_used_again_at_once_is_as_large_as_its_new_tensor(tmp_pat
             tensor("never", at=64, size=9_000, begin=25, end=25),
         ),
     )
-    assert [held(found, at) for at in (5, 20, 35, 45)] == [1_000, 10, 0, 2_000]
-    assert (found.peak_bytes, found.peak_kept_bytes, alive(found)) == (2_000, 0, ["last"])
+    assert [held(summary, at) for at in (5, 20, 35, 45)] == [1_000, 10, 0, 2_000]
+    assert (summary.peak_bytes, summary.peak_kept_bytes, alive(summary)) == (2_000, 0, ["last"])
 
 
 def test_what_is_overwritten_in_place_counts_once(tmp_path):
     # each step's output has the memory of its input, which lives until just after
     steps = [tensor(f"w{n}", at=64, size=400, begin=10 * n, end=10 * n + 12) for n in range(9)]
-    found = read(tmp_path, to_flow(*steps))
-    assert set(found.curve.held_bytes) == {400, 0}
-    assert (found.peak_bytes, found.peak_kept_bytes) == (400, 0)
-    assert found.near_peak_s == pytest.approx(92e-9)
+    summary = read(tmp_path, to_flow(*steps))
+    assert set(summary.curve.held_bytes) == {400, 0}
+    assert (summary.peak_bytes, summary.peak_kept_bytes) == (400, 0)
+    assert summary.near_peak_s == pytest.approx(92e-9)
 
 
 def test_many_small_views_of_one_tensor_hold_it_once(tmp_path):
     views = [tensor("v", at=64, size=8, begin=n, end=20_000 - n) for n in range(1, 5_000)]
     whole = tensor("whole", at=64, size=MB, begin=0, end=2)
-    found = read(tmp_path, to_flow(*views, whole))
-    assert (found.count, found.peak_bytes, found.curve.held_bytes) == (5_000, MB, (MB, 0))
+    summary = read(tmp_path, to_flow(*views, whole))
+    assert (summary.count, summary.peak_bytes, summary.curve.held_bytes) == (5_000, MB, (MB, 0))
 
 
 def test_a_view_that_runs_backwards_holds_what_it_looks_at(tmp_path):
     # as MegEngine 1.13 wrote a, a[::-1] and a[:, ::-1]
-    written = (
+    tensors = (
         ("a", 0x7FC8308CAD00, "{1000(1000),1000(1) Float32}"),
         ("rows", 0x7FC8304FB3A0, "{1000(-1000),1000(1) Float32}"),
         ("columns", 0x7FC8308C9D64, "{1000(1000),1000(-1) Float32}"),
@@ -108,13 +108,13 @@ def test_a_view_that_runs_backwards_holds_what_it_looks_at(tmp_path):
     data = to_flow(
         *(
             tensor(name, at=at, size=4 * MB, begin=5, end=90, layout=layout)
-            for name, at, layout in written
+            for name, at, layout in tensors
         )
     )
-    found = read(tmp_path, data)
-    assert (found.peak_bytes, found.used_bytes) == (4 * MB, 4 * MB)
-    assert (found.peak_tensors, found.peak_added_bytes) == (3, 12 * MB)
-    assert {row.address for row in found.tensors} == {"0x7fc8308cad00"}
+    summary = read(tmp_path, data)
+    assert (summary.peak_bytes, summary.used_bytes) == (4 * MB, 4 * MB)
+    assert (summary.peak_tensors, summary.peak_added_bytes) == (3, 12 * MB)
+    assert {row.address for row in summary.tensors} == {"0x7fc8308cad00"}
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,17 @@ def added(text):
     return sum(int(n) * WORTH[unit] for n, unit in re.findall(r"(\d+)([A-Za-z]+)", text))
 
 
-def told_by(path):
+def read_tensors(path):
     """From the text alone: (name, address, size, begin, end) of each tensor."""
     rows = []
-    for each in ElementTree.parse(path).getroot():
-        if f"{TAG}address" in each.attrib:
-            told = {key.removeprefix(TAG): value for key, value in each.attrib.items()}
+    for element in ElementTree.parse(path).getroot():
+        if f"{TAG}address" in element.attrib:
+            attributes = {key.removeprefix(TAG): value for key, value in element.attrib.items()}
             rows.append(
                 (
-                    told["name"],
-                    int(told["address"], 16),
-                    *(added(told[key]) for key in ("size", "produced", "erased")),
+                    attributes["name"],
+                    int(attributes["address"], 16),
+                    *(added(attributes[key]) for key in ("size", "produced", "erased")),
                 )
             )
     return rows
@@ -56,20 +56,22 @@ def told_by(path):
 
 def blocks_of(rows):
     """(address, size, begin, end) of what tensors hold: those of one address that meet are one."""
-    found = []
+    blocks = []
     for _, low, size, begin, end in rows:
         if begin < end:
-            met = [each for each in found if each[0] == low and each[2] < end and begin < each[3]]
-            found = [each for each in found if each not in met]
+            met = [
+                block for block in blocks if block[0] == low and block[2] < end and begin < block[3]
+            ]
+            blocks = [block for block in blocks if block not in met]
             _, sizes, begins, ends = zip(*met, (low, size, begin, end), strict=True)
-            found.append((low, max(sizes), min(begins), max(ends)))
-    return found
+            blocks.append((low, max(sizes), min(begins), max(ends)))
+    return blocks
 
 
 def held_at(blocks, at):
     """Bytes of the blocks that are there at a moment, each address once."""
     held, top = 0, 0
-    for low, size in sorted(each[:2] for each in blocks if each[2] <= at < each[3]):
+    for low, size in sorted(block[:2] for block in blocks if block[2] <= at < block[3]):
         held += max(0, low + size - max(low, top))
         top = max(top, low + size)
     return held
@@ -77,20 +79,20 @@ def held_at(blocks, at):
 
 @pytest.mark.parametrize("path", [MLP, RESNET], ids=["mlp", "resnet"])
 def test_the_peak_is_what_all_addresses_at_all_moments_add_up_to(path):
-    rows = told_by(path)
+    rows = read_tensors(path)
     blocks = blocks_of(rows)
     moments = sorted({at for block in blocks for at in block[2:]})
     held = [held_at(blocks, at) for at in moments]
     peak = max(held)
     at = moments[held.index(peak)]
-    found = summarize(read_flow(path))
-    assert found.count == len(rows)
-    assert (found.peak_bytes, found.peak_s) == (peak, pytest.approx(at / 1e9))
+    summary = summarize(read_flow(path))
+    assert summary.count == len(rows)
+    assert (summary.peak_bytes, summary.peak_s) == (peak, pytest.approx(at / 1e9))
     alive = [row for row in rows if row[3] <= at < row[4]]
-    assert found.peak_tensors == len(alive)
-    assert found.peak_added_bytes == sum(row[2] for row in alive)
-    shown = sorted((row.name, row.size_bytes) for row in found.tensors if row.at_peak)
-    assert shown == sorted((row[0], row[2]) for row in alive)
+    assert summary.peak_tensors == len(alive)
+    assert summary.peak_added_bytes == sum(row[2] for row in alive)
+    at_peak = sorted((row.name, row.size_bytes) for row in summary.tensors if row.at_peak)
+    assert at_peak == sorted((row[0], row[2]) for row in alive)
     usage = usage_of(read_flow(path))
     assert dict(zip(usage.at_ns.tolist(), usage.held.tolist(), strict=True)) == dict(
         zip(moments, held, strict=True)
@@ -98,34 +100,43 @@ def test_the_peak_is_what_all_addresses_at_all_moments_add_up_to(path):
 
 
 def test_the_samples_say_what_was_seen_in_them():
-    found = summarize(read_flow(RESNET))
-    assert (found.count, found.peak_bytes, found.peak_added_bytes) == (589, 1_688_740, 1_689_224)
-    assert (found.broken, found.others, found.never_erased, found.is_cut) == (0, 0, 0, False)
+    summary = summarize(read_flow(RESNET))
+    assert (summary.count, summary.peak_bytes, summary.peak_added_bytes) == (
+        589,
+        1_688_740,
+        1_689_224,
+    )
+    assert (summary.broken, summary.others, summary.never_erased, summary.is_cut) == (
+        0,
+        0,
+        0,
+        False,
+    )
     # the first one of the file; the name it has is that of another one, too
-    first = next(row for row in found.tensors if row.group == 25_000)
+    first = next(row for row in summary.tensors if row.group == 25_000)
     assert (first.name, first.address) == ("step[152].ADD:0", "0x7f653c4c2a80")
     assert (first.size_bytes, first.shape, first.dtype) == (256, (1, 64, 1, 1), "Float32")
     assert first.produced_s == pytest.approx(45.594283e-3)
     assert first.erased_s == pytest.approx(82.075249e-3)
     assert first.duration_s == pytest.approx(36.480966e-3)
-    steps = next(row for row in found.tags if row.tag == "step.ADD")
+    steps = next(row for row in summary.tags if row.tag == "step.ADD")
     assert steps.tensors == sum(
-        bool(re.fullmatch(r"step(\[\d+\])?\.ADD:0", name)) for name, *_ in told_by(RESNET)
+        bool(re.fullmatch(r"step(\[\d+\])?\.ADD:0", name)) for name, *_ in read_tensors(RESNET)
     )
 
 
 def test_the_picture_leaves_out_addresses_that_nothing_has():
-    found = summarize(read_flow(MLP))
-    addresses = [(row[1], row[1] + row[2]) for row in told_by(MLP)]
+    summary = summarize(read_flow(MLP))
+    addresses = [(row[1], row[1] + row[2]) for row in read_tensors(MLP)]
     assert max(high for _, high in addresses) - min(low for low, _ in addresses) > 46e12
     used, top = 0, 0
     for low, high in sorted(addresses):
         used += max(0, high - max(low, top))
         top = max(top, high)
-    assert found.used_bytes == used < 1_000_000
-    assert all(0 <= row.place_bytes <= used - row.size_bytes for row in found.tensors)
-    assert found.regions[0].place_bytes == 0
-    assert sum(region.size_bytes for region in found.regions) == used
+    assert summary.used_bytes == used < 1_000_000
+    assert all(0 <= row.place_bytes <= used - row.size_bytes for row in summary.tensors)
+    assert summary.regions[0].place_bytes == 0
+    assert sum(region.size_bytes for region in summary.regions) == used
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 2**50))
@@ -137,8 +148,8 @@ def test_times_and_sizes_are_read_as_they_are_written(ns, size):
 
 @given(st.text(alphabet="0123456789 smunKMGB.-+e", max_size=20))
 def test_what_is_no_size_or_time_is_none(text):
-    for found in (ns_of(text), bytes_of(text)):
-        assert found is None or 0 <= found < 2**63
+    for value in (ns_of(text), bytes_of(text)):
+        assert value is None or 0 <= value < 2**63
 
 
 @pytest.mark.parametrize(
@@ -164,23 +175,28 @@ def test_memory_that_tensors_share_counts_once(tmp_path):
         tensor("view", at=4096, size=512, begin=10, end=50),
         tensor("beside", at=8192, size=100, begin=20, end=30),
     )
-    found = read(tmp_path, data)
-    assert (found.peak_bytes, found.peak_added_bytes, found.peak_tensors) == (1124, 1636, 3)
-    assert (found.peak_s, found.peak_end_s) == pytest.approx((20e-9, 30e-9))
-    assert found.used_bytes == 1124
+    summary = read(tmp_path, data)
+    assert (summary.peak_bytes, summary.peak_added_bytes, summary.peak_tensors) == (1124, 1636, 3)
+    assert (summary.peak_s, summary.peak_end_s) == pytest.approx((20e-9, 30e-9))
+    assert summary.used_bytes == 1124
 
 
 def test_what_begins_as_another_ends_does_not_stand_beside_it(tmp_path):
     data = to_flow(
         tensor("a", at=0, size=64, begin=0, end=10), tensor("b", at=64, size=64, begin=10, end=20)
     )
-    found = read(tmp_path, data)
-    assert (found.peak_bytes, found.peak_s, found.peak_tensors) == (64, 0.0, 1)
+    summary = read(tmp_path, data)
+    assert (summary.peak_bytes, summary.peak_s, summary.peak_tensors) == (64, 0.0, 1)
 
 
 def test_one_that_lives_for_no_time_holds_nothing(tmp_path):
-    found = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=5, end=5)))
-    assert (found.count, found.peak_bytes, found.peak_s, found.peak_tensors) == (1, 0, None, 0)
+    summary = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=5, end=5)))
+    assert (summary.count, summary.peak_bytes, summary.peak_s, summary.peak_tensors) == (
+        1,
+        0,
+        None,
+        0,
+    )
 
 
 def test_one_that_was_never_erased_lives_to_the_end_of_the_file(tmp_path):
@@ -188,15 +204,15 @@ def test_one_that_was_never_erased_lives_to_the_end_of_the_file(tmp_path):
         tensor("left", at=64, size=64, begin=5, end=None),
         tensor("other", at=128, size=8, begin=1, end=90),
     )
-    found = read(tmp_path, data)
-    left = next(row for row in found.tensors if row.name == "left")
+    summary = read(tmp_path, data)
+    left = next(row for row in summary.tensors if row.name == "left")
     assert (left.erased_s, left.duration_s) == (None, pytest.approx(85e-9))
-    assert (found.never_erased, found.peak_bytes) == (1, 72)
+    assert (summary.never_erased, summary.peak_bytes) == (1, 72)
 
 
 def test_one_that_ends_before_it_begins_holds_nothing(tmp_path):
-    found = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=50, end=5)))
-    assert (found.count, found.peak_bytes, found.never_erased) == (1, 0, 0)
+    summary = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=50, end=5)))
+    assert (summary.count, summary.peak_bytes, summary.never_erased) == (1, 0, 0)
 
 
 def test_how_long_nearly_the_peak_is_held_is_added_up_from_all_moments(tmp_path):
@@ -207,9 +223,9 @@ def test_how_long_nearly_the_peak_is_held_is_added_up_from_all_moments(tmp_path)
         for n in range(700)
     ]
     data = to_flow(tensor("kept", at=64, size=100, begin=0, end=6_000_000_000), *pulses)
-    found = read(tmp_path, data)
-    assert found.peak_bytes == 1_000
-    assert found.near_peak_s == pytest.approx(3 * 700 * 3e-9, rel=1e-9)
+    summary = read(tmp_path, data)
+    assert summary.peak_bytes == 1_000
+    assert summary.near_peak_s == pytest.approx(3 * 700 * 3e-9, rel=1e-9)
 
 
 def test_the_curve_shows_a_pause_as_low_as_it_is(tmp_path):
@@ -251,8 +267,8 @@ def test_what_is_nine_tenths_is_near_the_peak_and_what_is_less_is_not(tmp_path):
 
 
 def test_without_a_tensor_there_is_nothing_to_show(tmp_path):
-    found = read(tmp_path, to_flow())
-    assert (found.count, found.peak_s, found.tensors, found.curve.at_s) == (0, None, (), ())
+    summary = read(tmp_path, to_flow())
+    assert (summary.count, summary.peak_s, summary.tensors, summary.curve.at_s) == (0, None, (), ())
 
 
 @given(
@@ -313,13 +329,13 @@ def test_what_is_kept_is_bounded_and_the_rest_counted(tmp_path, monkeypatch):
     rectangles = [
         tensor(f"part{n}.MUL:0", at=n * 100, size=n + 1, begin=n, end=500 + n) for n in range(60)
     ]
-    found = read(tmp_path, to_flow(*rectangles))
-    assert (len(found.tensors), found.tensors_left_out) == (10, 50)
-    assert (len(found.tags), found.tags_left_out) == (3, 57)
-    assert max(found.curve.held_bytes) == found.peak_bytes == sum(range(1, 61))
-    assert len(found.curve.at_s) <= 5
-    assert found.peak_tensors == 60
-    assert "part59.MUL:0" in {row.name for row in found.tensors}
+    summary = read(tmp_path, to_flow(*rectangles))
+    assert (len(summary.tensors), summary.tensors_left_out) == (10, 50)
+    assert (len(summary.tags), summary.tags_left_out) == (3, 57)
+    assert max(summary.curve.held_bytes) == summary.peak_bytes == sum(range(1, 61))
+    assert len(summary.curve.at_s) <= 5
+    assert summary.peak_tensors == 60
+    assert "part59.MUL:0" in {row.name for row in summary.tensors}
 
 
 def test_a_summary_of_an_earlier_version_does_not_say_what_it_did_not_measure():
@@ -329,6 +345,6 @@ def test_a_summary_of_an_earlier_version_does_not_say_what_it_did_not_measure():
 
 
 def test_a_summary_is_the_same_after_a_round():
-    found = summarize(read_flow(MLP))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=MemoryFlowSummary) == found
-    assert not any(math.isnan(row.produced_s) for row in found.tensors)
+    summary = summarize(read_flow(MLP))
+    assert msgspec.json.decode(msgspec.json.encode(summary), type=MemoryFlowSummary) == summary
+    assert not any(math.isnan(row.produced_s) for row in summary.tensors)

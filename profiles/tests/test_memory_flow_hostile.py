@@ -83,9 +83,9 @@ ADDED = {
 
 @pytest.mark.parametrize("added", ADDED.values(), ids=ADDED)
 def test_what_megengine_does_not_write_is_dropped_and_counted(tmp_path, added):
-    found = read(tmp_path, to_flow(GOOD, added, GOOD))
-    assert (found.count, found.broken) == (2, 0)
-    assert 1 <= found.others <= 2
+    summary = read(tmp_path, to_flow(GOOD, added, GOOD))
+    assert (summary.count, summary.broken) == (2, 0)
+    assert 1 <= summary.others <= 2
 
 
 ODD = ("a<b", 'say "x"', "&", "a&b;", "&#0;", "&#65;", "]]>")
@@ -94,19 +94,19 @@ ODD = ("a<b", 'say "x"', "&", "a&b;", "&#0;", "&#65;", "]]>")
 @pytest.mark.parametrize("name", [*hostile.NAMES, *ODD])
 def test_names_are_shown_as_they_are_though_megengine_escapes_nothing(tmp_path, name):
     data = to_flow(GOOD, tensor(name, at=640, size=64, begin=2, end=5), GOOD)
-    found = read(tmp_path, data)
-    assert (found.count, found.broken, found.is_cut) == (3, 0, False)
-    (shown,) = [row.name for row in found.tensors if row.address == hex(640)]
-    wanted = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
-    wanted = re.sub(r"[\r\n\t]+", " ", wanted)
-    if len(wanted) > reader.LONGEST_NAME:
-        wanted = wanted[: reader.LONGEST_NAME - 1] + OTHERS
-    assert re.sub(" +", " ", shown) == re.sub(" +", " ", wanted)
+    summary = read(tmp_path, data)
+    assert (summary.count, summary.broken, summary.is_cut) == (3, 0, False)
+    (displayed,) = [row.name for row in summary.tensors if row.address == hex(640)]
+    expected = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
+    expected = re.sub(r"[\r\n\t]+", " ", expected)
+    if len(expected) > reader.LONGEST_NAME:
+        expected = expected[: reader.LONGEST_NAME - 1] + OTHERS
+    assert re.sub(" +", " ", displayed) == re.sub(" +", " ", expected)
 
 
 def test_names_that_another_program_escaped_are_shown_without(tmp_path):
-    found = read(tmp_path, to_flow(tensor("a&lt;b&amp;中", at=1, size=1, begin=1, end=2)))
-    assert [row.name for row in found.tensors] == ["a<b&中"]
+    summary = read(tmp_path, to_flow(tensor("a&lt;b&amp;中", at=1, size=1, begin=1, end=2)))
+    assert [row.name for row in summary.tensors] == ["a<b&中"]
 
 
 BROKEN = {
@@ -127,18 +127,18 @@ BROKEN = {
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_a_broken_rectangle_costs_itself_alone(tmp_path, broken):
-    found = read(tmp_path, to_flow(GOOD, GOOD, broken, GOOD, GOOD))
-    assert found.broken >= 1
-    assert found.count in (3, 4)
-    assert not found.is_cut
+    summary = read(tmp_path, to_flow(GOOD, GOOD, broken, GOOD, GOOD))
+    assert summary.broken >= 1
+    assert summary.count in (3, 4)
+    assert not summary.is_cut
 
 
 def test_bytes_that_are_no_utf8_are_replaced_in_names_and_break_other_rectangles(tmp_path):
     odd = GOOD.encode().replace(b'"good"', b'"g\xff\xfeod"')
     data = to_flow(GOOD).replace(END.encode(), odd + odd.replace(b"Float32", b"\xff") + b"</svg>")
-    found = read(tmp_path, data)
-    assert [row.name for row in found.tensors] == ["good", "g\ufffd\ufffdod"]
-    assert found.broken == 1
+    summary = read(tmp_path, data)
+    assert [row.name for row in summary.tensors] == ["good", "g\ufffd\ufffdod"]
+    assert summary.broken == 1
 
 
 def test_what_it_says_of_its_encoding_is_not_heard(tmp_path):
@@ -157,10 +157,10 @@ def test_what_goes_on_without_end_is_passed_over(tmp_path, monkeypatch, what):
         "comment": f"<!--{endless}-->\n",
         "name": GOOD.replace("good", endless),
     }[what]
-    found = read(tmp_path, to_flow(GOOD, added, GOOD, GOOD))
-    assert 2 <= found.count <= 3
-    assert found.broken >= 1
-    assert not found.is_cut
+    summary = read(tmp_path, to_flow(GOOD, added, GOOD, GOOD))
+    assert 2 <= summary.count <= 3
+    assert summary.broken >= 1
+    assert not summary.is_cut
     last = read(tmp_path, to_flow(GOOD, GOOD, added))
     assert (last.count, last.is_cut) == (2, False)
 
@@ -169,9 +169,9 @@ def test_a_million_rectangles_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "TENSORS_LIMIT", 1_000)
     monkeypatch.setattr(reader, "TEXTS_LIMIT", 50)
     rectangles = (tensor(f"t{n}", at=n, size=1, begin=n, end=n + 9) for n in range(3_000))
-    found = read(tmp_path, to_flow(*rectangles))
-    assert (found.count, found.beyond) == (1_000, 2_000)
-    assert len({row.name for row in found.tensors}) == 51
+    summary = read(tmp_path, to_flow(*rectangles))
+    assert (summary.count, summary.beyond) == (1_000, 2_000)
+    assert len({row.name for row in summary.tensors}) == 51
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
@@ -190,13 +190,13 @@ def test_a_file_that_ends_early_gives_what_came_before(tmp_path_factory, part):
     path = tmp_path_factory.getbasetemp() / "cut.svg"
     path.write_bytes(cut)
     try:
-        found = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
+        summary = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
     except ProfileFormatError as error:
         assert error.code in ("empty", "not_svg")
         assert cut.count(b"</rect>") <= 1
         return
-    assert found.count == max(0, cut.count(b"</rect>") - 1)
-    assert found.is_cut == (b"</svg>" not in cut)
+    assert summary.count == max(0, cut.count(b"</rect>") - 1)
+    assert summary.is_cut == (b"</svg>" not in cut)
 
 
 @settings(max_examples=150, deadline=None)
@@ -211,9 +211,9 @@ def test_whatever_is_changed_in_it_is_read_or_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "changed.svg"
     path.write_bytes(bytes(text))
     try:
-        found = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
+        summary = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
     except ProfileFormatError as error:
         assert error.detail
         assert f"opened_{error.code}" in OPENED
         return
-    assert found.count <= 16
+    assert summary.count <= 16

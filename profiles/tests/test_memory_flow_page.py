@@ -69,8 +69,8 @@ def test_the_page_tells_how_long_nearly_the_peak_was_held(client, alice):
     pulses = [tensor("pulse", at=0, size=99, begin=n * 4, end=n * 4 + 3) for n in range(1_500)]
     late = tensor("late", at=0, size=8, begin=4_000_000_000, end=4_000_000_009)
     profile = make_opened(alice, to_flow(*pulses, late)).profile
-    told = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
-    assert told in page_of(client, profile)
+    sentence = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
+    assert sentence in page_of(client, profile)
     answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert answer["near_peak_s"] == pytest.approx(4.5e-6)
 
@@ -86,9 +86,9 @@ def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
     page = page_of(client, profile)
     assert "5.0 MiB" in page and "3 tensors of 4.0 MiB together" in page
     assert "Some share memory" in page
-    told = "Views keep 2.0 MiB more: MegEngine frees memory as a whole"
-    assert told in page
-    assert told in client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
+    sentence = "Views keep 2.0 MiB more: MegEngine frees memory as a whole"
+    assert sentence in page
+    assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
     assert "视图另外保留了 2.0 MiB" in page_of(client, profile, language="zh-hans")
     answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert (answer["peak_bytes"], answer["peak_kept_bytes"]) == (5 << 20, 2 << 20)
@@ -213,13 +213,13 @@ def test_a_large_file_is_downloaded_and_not_shown(client, alice):
 @pytest.mark.exhaustive
 def test_hostile_names_are_text_wherever_they_stand(client, alice):
     layout = '{1(1) <script>alert(1)</script>"\u202e}'
-    named = [
+    tensors = [
         tensor(name, at=n << 22, size=n + 1, begin=n, end=99, layout=escape(layout))
         for n, name in enumerate(hostile.NAMES)
     ]
     script = "<script>alert(1)</script>\n<image href='http://127.0.0.1:1/x'/>\n"
     far = tensor("far", at=(1 << 62) - 1, size=1 << 40, begin=10**17, end=10**18 - 1)
-    data = to_flow(*named, script, far)
+    data = to_flow(*tensors, script, far)
     profile = make_opened(alice, good_profile("tiny"), data).profile
     for name in hostile.NAMES:
         for tag in ("", f"&tag={quote(name[:200])}"):
@@ -227,8 +227,8 @@ def test_hostile_names_are_text_wherever_they_stand(client, alice):
             for language in ("en", "zh-hans"):
                 assert page_of(client, profile, query, language)
         if "\0" not in name:  # no text of the API has one
-            found = picture_of(client, profile, f"?{tag[1:]}")
-            assert found["used"] == (1 << 40) + sum(range(1, 22))
+            picture = picture_of(client, profile, f"?{tag[1:]}")
+            assert picture["used"] == (1 << 40) + sum(range(1, 22))
     assert "2 elements are none that MegEngine writes" in page_of(client, profile)
     assert "&lt;script&gt;alert(1)" in page_of(client, profile, "?tensors=all")
 
@@ -260,10 +260,10 @@ def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
     files = {"profile.json": good_profile("tiny"), "memory_flow.svg": MLP.read_bytes()}
     attempt = ended_attempt(files, alice)
     build_attempt_profile(attempt)
-    found = original_of(Profile.objects.get(attempt=attempt))
-    answer = client.get(found["download"])
+    links = original_of(Profile.objects.get(attempt=attempt))
+    answer = client.get(links["download"])
     assert httpx2.get(answer["Location"]).content == MLP.read_bytes()
-    assert client.get(found["image"]).content == MLP.read_bytes()
+    assert client.get(links["image"]).content == MLP.read_bytes()
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -280,11 +280,11 @@ def test_what_a_script_left_is_shown_on_its_tasks_page(client, alice, alone):
 
 
 def test_the_api_answers_all_that_the_page_shows(alice, resnet):
-    found = caller(alice).get(f"/api/v1/profiles/{resnet.pk}/memory-flow/").json()
-    assert (found["count"], found["peak_bytes"], found["peak_tensors"]) == (589, 1_688_740, 192)
-    assert sum(row["at_peak"] for row in found["tensors"]) == 192
-    assert found["tags"][0]["tag"] == "step.ADD"
-    assert found["is_cut"] is False
+    body = caller(alice).get(f"/api/v1/profiles/{resnet.pk}/memory-flow/").json()
+    assert (body["count"], body["peak_bytes"], body["peak_tensors"]) == (589, 1_688_740, 192)
+    assert sum(row["at_peak"] for row in body["tensors"]) == 192
+    assert body["tags"][0]["tag"] == "step.ADD"
+    assert body["is_cut"] is False
 
 
 def test_the_api_says_that_another_profile_has_none(alice):

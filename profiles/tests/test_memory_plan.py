@@ -74,13 +74,13 @@ def test_sizes_that_are_deduced_agree_with_the_plan_where_there_is_one(name):
     profile = json.loads(good_profile(name))
     graph, columns = read(json.dumps(profile).encode())
     known = variable_bytes(graph, columns)
-    told = {}
+    dtypes = {}
     for key, variable in profile["graph_exec"]["var"].items():
         if variable["mem_plan"] and variable["mem_plan"]["layout"]["dtype"] != "Int32":
-            told[key] = variable["mem_plan"]["layout"].pop("dtype")
+            dtypes[key] = variable["mem_plan"]["layout"].pop("dtype")
     without, columns = read(json.dumps(profile).encode())
     deduced = variable_bytes(without, columns)
-    places = [place for place, key in enumerate(without.variables.ids) if key in told]
+    places = [place for place, key in enumerate(without.variables.ids) if key in dtypes]
     both = [place for place in places if not np.isnan(deduced[place])]
     assert len(both) >= 0.4 * len(places)
     right = sum(deduced[place] == known[place] for place in both)
@@ -142,8 +142,8 @@ def test_an_owner_without_operator_has_no_row():
     profile = json.loads(good_profile("tiny"))
     data = next(
         key
-        for key, each in profile["graph_exec"]["operator"].items()
-        if each["name"].startswith("const{1}[4]")
+        for key, operator in profile["graph_exec"]["operator"].items()
+        if operator["name"].startswith("const{1}[4]")
     )
     for section in ("device", "host", "opr_footprint"):
         del profile["profiler"][section][data]

@@ -29,8 +29,8 @@ with Profiler(path=sys.argv[1], format="memory_flow.svg"):
     with scope(sys.argv[2]):
         kept.append(x + 1)
     (F.zeros((256, 256)) + 1).numpy()
-    for each in kept:
-        each.numpy()
+    for tensor in kept:
+        tensor.numpy()
 """
 VIEWS = """
 import sys, time
@@ -74,38 +74,38 @@ def written(megengine_python, tmp_path):
 
 def test_rectangles_say_less_than_their_attributes(written):
     path = written("plain")
-    told = [
-        {key.rpartition("}")[2]: value for key, value in each.attrib.items()}
-        for each in ElementTree.parse(path).getroot()
+    tensors = [
+        {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        for element in ElementTree.parse(path).getroot()
     ][1:]
-    first = min(ns_of(each["produced"]) for each in told)
-    lowest = min(int(each["address"], 16) for each in told)
-    for each in told:
-        begin, end = ns_of(each["produced"]), ns_of(each["erased"])
+    first = min(ns_of(tensor["produced"]) for tensor in tensors)
+    lowest = min(int(tensor["address"], 16) for tensor in tensors)
+    for tensor in tensors:
+        begin, end = ns_of(tensor["produced"]), ns_of(tensor["erased"])
         left = (begin - first) // 100_000
-        assert float(each["x"]) == left
-        assert float(each["width"]) == (end - first) // 100_000 - left
-        assert float(each["y"]) == pytest.approx((int(each["address"], 16) - lowest) / 1e6)
-        assert float(each["height"]) == pytest.approx(bytes_of(each["size"]) / 1e6)
-        assert ns_of(each["duration"]) == end - begin
-        assert each["fill"] == COLOURS[bisect_left(LIVES, end - begin)]
+        assert float(tensor["x"]) == left
+        assert float(tensor["width"]) == (end - first) // 100_000 - left
+        assert float(tensor["y"]) == pytest.approx((int(tensor["address"], 16) - lowest) / 1e6)
+        assert float(tensor["height"]) == pytest.approx(bytes_of(tensor["size"]) / 1e6)
+        assert ns_of(tensor["duration"]) == end - begin
+        assert tensor["fill"] == COLOURS[bisect_left(LIVES, end - begin)]
 
 
 def test_views_have_the_memory_of_what_they_look_at_and_what_outlives_ends_last(written):
-    found = summarize(read_flow(written("plain")))
-    by_name = {re.sub(r"^.*\.|:\d+$", "", row.name): row for row in found.tensors if row.group}
+    summary = summarize(read_flow(written("plain")))
+    by_name = {re.sub(r"^.*\.|:\d+$", "", row.name): row for row in summary.tensors if row.group}
     made, shaped, part = by_name["MUL"], by_name["Reshape"], by_name["Subtensor"]
     assert made.address == shaped.address == part.address
     assert (made.size_bytes, shaped.size_bytes, part.size_bytes) == (8192, 8192, 8188)
     assert (made.shape, shaped.shape, part.shape) == ((32, 64), (2048,), (1024,))
-    assert found.peak_added_bytes > found.peak_bytes
-    assert found.never_erased == 0
-    assert made.erased_s > found.end_s - 2e-3
+    assert summary.peak_added_bytes > summary.peak_bytes
+    assert summary.never_erased == 0
+    assert made.erased_s > summary.end_s - 2e-3
 
 
 def test_memory_stays_until_its_last_view_is_gone_and_has_one_address(written):
-    found = summarize(read_flow(written("views", VIEWS)))
-    rows = [row for row in found.tensors if row.name]
+    summary = summarize(read_flow(written("views", VIEWS)))
+    rows = [row for row in summary.tensors if row.name]
     (made,), (whole,) = ([row for row in rows if name in row.name] for name in ("ADD", "MUL"))
     views = [row for row in rows if "Subtensor" in row.name]
     assert len(views) == 5
@@ -115,16 +115,16 @@ def test_memory_stays_until_its_last_view_is_gone_and_has_one_address(written):
     assert {row.address for row in halves} == {whole.address}
     # while 400 KB of `made` and the halves are left, with x: RSS says so, too
     last_s = max(row.produced_s for row in halves)
-    curve = zip(found.curve.at_s, found.curve.held_bytes, strict=True)
+    curve = zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
     assert [held for at_s, held in curve if at_s <= last_s + 0.1][-1] == 12_000_000
-    assert 12_000_000 <= found.peak_bytes < 12_001_000
+    assert 12_000_000 <= summary.peak_bytes < 12_001_000
 
 
 def test_names_are_written_as_they_are_and_read_all_the_same(written):
     path = written(NAME)
     with pytest.raises(ElementTree.ParseError):
         ElementTree.parse(path)
-    found = summarize(read_flow(path))
-    assert any(row.name.startswith(NAME) for row in found.tensors)
-    assert (found.broken, found.others, found.is_cut) == (0, 0, False)
-    assert found.count == path.read_text().count("tag:address")
+    summary = summarize(read_flow(path))
+    assert any(row.name.startswith(NAME) for row in summary.tensors)
+    assert (summary.broken, summary.others, summary.is_cut) == (0, 0, False)
+    assert summary.count == path.read_text().count("tag:address")
