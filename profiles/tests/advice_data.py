@@ -57,7 +57,7 @@ def by_hand(name: str) -> list[dict[str, Any]]:
 
 
 def total_by_hand(name: str) -> float:
-    return sum(each["device_s"] for each in by_hand(name))
+    return sum(row["device_s"] for row in by_hand(name))
 
 
 def _longest(nodes: dict[str, Any], first: str, last: str) -> float:

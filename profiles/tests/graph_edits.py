@@ -48,17 +48,17 @@ def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]
 
     operators = {
         new[key]: {
-            **each,
+            **operator,
             "id": new[key],
-            "name": name(each["name"]),
-            "input": [new[i] for i in each["input"]],
-            "output": [new[i] for i in each["output"]],
+            "name": name(operator["name"]),
+            "input": [new[i] for i in operator["input"]],
+            "output": [new[i] for i in operator["output"]],
         }
-        for key, each in graph["operator"].items()
+        for key, operator in graph["operator"].items()
     }
     variables = {
-        new[key]: {**each, "id": new[key], "name": name(each["name"])}
-        for key, each in graph["var"].items()
+        new[key]: {**variable, "id": new[key], "name": name(variable["name"])}
+        for key, variable in graph["var"].items()
     }
     return {
         "graph_exec": {
@@ -81,8 +81,8 @@ def without(profile: dict[str, Any], key: str) -> dict[str, Any]:
     gone = graph["operator"][key]
     instead = gone["input"][0]
     operators = {
-        k: {**each, "input": [instead if i in gone["output"] else i for i in each["input"]]}
-        for k, each in graph["operator"].items()
+        k: {**operator, "input": [instead if i in gone["output"] else i for i in operator["input"]]}
+        for k, operator in graph["operator"].items()
         if k != key
     }
     return _with_operators(profile, operators, [k for k in graph["comp_seq"] if k != key])
@@ -92,11 +92,13 @@ def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
     """With an operator of a type of its own between an operator and all that read it."""
     graph = profile["graph_exec"]
     outputs = graph["operator"][key]["output"]
-    read = next(i for each in graph["operator"].values() for i in each["input"] if i in outputs)
+    read = next(
+        i for operator in graph["operator"].values() for i in operator["input"] if i in outputs
+    )
     made = {"name": "inserted", "type": "Inserted", "id": "777777", "input": [read]}
     operators = {
-        k: {**each, "input": ["777778" if i == read else i for i in each["input"]]}
-        for k, each in graph["operator"].items()
+        k: {**operator, "input": ["777778" if i == read else i for i in operator["input"]]}
+        for k, operator in graph["operator"].items()
     }
     operators["777777"] = {**graph["operator"][key], **made, "output": ["777778"]}
     sequence = list(graph["comp_seq"])
@@ -120,10 +122,10 @@ def fused(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dic
     """
     graph = profile["graph_exec"]
     chain = [graph["operator"][key] for key in keys]
-    inside = {i for each in chain for i in each["output"]}
-    inputs = [i for each in chain for i in each["input"] if i not in inside]
+    inside = {i for operator in chain for i in operator["output"]}
+    inputs = [i for operator in chain for i in operator["input"] if i not in inside]
     last = {**chain[-1], "type": type_, "name": "fused", "input": inputs}
-    operators = {k: each for k, each in graph["operator"].items() if k not in keys[:-1]}
+    operators = {k: operator for k, operator in graph["operator"].items() if k not in keys[:-1]}
     operators[keys[-1]] = last
     return _with_operators(profile, operators, [k for k in graph["comp_seq"] if k not in keys[:-1]])
 
@@ -133,22 +135,22 @@ def chains(profile: dict[str, Any], length: int) -> list[list[str]]:
     operators = profile["graph_exec"]["operator"]
     running = set(profile["graph_exec"]["comp_seq"])
     readers: dict[str, list[str]] = {}
-    for key, each in operators.items():
-        for i in each["input"]:
+    for key, operator in operators.items():
+        for i in operator["input"]:
             readers.setdefault(i, []).append(key)
     followers = {
-        key: {reader for i in each["output"] for reader in readers.get(i, [])}
-        for key, each in operators.items()
+        key: {reader for i in operator["output"] for reader in readers.get(i, [])}
+        for key, operator in operators.items()
     }
-    found = []
-    for key, each in operators.items():
+    matches = []
+    for key, operator in operators.items():
         chain = [key]
         while len(chain) < length and len(followers[chain[-1]]) == 1:
             chain.extend(followers[chain[-1]])
         ends = {operators[k]["type"] for k in chain} & {"InputCallback", "OutputCallback"}
-        if len(chain) == length and each["input"] and not ends and running.issuperset(chain):
-            found.append(chain)
-    return found
+        if len(chain) == length and operator["input"] and not ends and running.issuperset(chain):
+            matches.append(chain)
+    return matches
 
 
 def _with_operators(

@@ -37,7 +37,7 @@ def scaled(data: bytes, factor: float) -> bytes:
 
 def data_of(*passes: bytes) -> ProfileData:
     """Return what is analysed of one or several passes."""
-    columns = [(f"profile-{n}.json", parse(each)) for n, each in enumerate(passes, start=1)]
+    columns = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(passes, start=1)]
     return merge(columns, parse_graph(passes[0], columns[0][1]))
 
 

@@ -32,7 +32,7 @@ EVERYTHING = RunFacts(
 
 
 def finding(advice, rule):
-    return next(each for each in advice["findings"] if each["rule"] == rule)
+    return next(entry for entry in advice["findings"] if entry["rule"] == rule)
 
 
 def test_each_rule_has_words():
@@ -45,29 +45,29 @@ def test_each_rule_has_words():
 def test_sentences_are_complete_in_both_languages(name, language):
     with translation.override(language):
         advice = advice_of(data_of(recorded(name)), EVERYTHING)
-        told = [
+        texts = [
             str(text)
-            for each in advice["findings"]
-            for text in (each["title"], each["sentence"], each["why"], each["estimate"])
+            for entry in advice["findings"]
+            for text in (entry["title"], entry["sentence"], entry["why"], entry["estimate"])
             if text
         ]
 
-    assert told
-    assert not any("%(" in text or "%%" in text for text in told)
-    assert not any(re.search(r"\bnan\b|\binf\b", text) for text in told)
-    chinese = [any("\u4e00" <= letter <= "\u9fff" for letter in text) for text in told]
-    assert chinese == [language == "zh-hans"] * len(told)
+    assert texts
+    assert not any("%(" in text or "%%" in text for text in texts)
+    assert not any(re.search(r"\bnan\b|\binf\b", text) for text in texts)
+    chinese = [any("\u4e00" <= letter <= "\u9fff" for letter in text) for text in texts]
+    assert chinese == [language == "zh-hans"] * len(texts)
 
 
 def test_a_finding_tells_time_share_operators_and_the_option_to_try():
     advice = advice_of(data_of(recorded("resnet18")), RunFacts())
 
-    found = finding(advice, "unfused_batch_norm")
-    assert found["sentence"].startswith("20 BatchNorms behind convolutions take 23.5 %")
-    assert found["saves"] == {"time": "3.237 ms", "share": "23.5 %"}
-    assert (len(found["operators"]), found["more"]) == (5, 15)
-    assert found["operators"][0]["time"] == "1.105 ms"
-    links = [piece for piece in found["step"] if "url" in piece]
+    entry = finding(advice, "unfused_batch_norm")
+    assert entry["sentence"].startswith("20 BatchNorms behind convolutions take 23.5 %")
+    assert entry["saves"] == {"time": "3.237 ms", "share": "23.5 %"}
+    assert (len(entry["operators"]), entry["more"]) == (5, 15)
+    assert entry["operators"][0]["time"] == "1.105 ms"
+    links = [piece for piece in entry["step"] if "url" in piece]
     assert links == [
         {
             "text": "optimize_for_inference",
@@ -81,7 +81,7 @@ def test_every_option_that_is_named_exists(name):
     advice = advice_of(data_of(recorded(name)), EVERYTHING)
 
     named = [
-        piece["text"] for each in advice["findings"] for piece in each["step"] if "url" in piece
+        piece["text"] for entry in advice["findings"] for piece in entry["step"] if "url" in piece
     ]
     known = set(OPTIONS)
     assert named
@@ -100,7 +100,7 @@ def test_a_hostile_type_cannot_turn_the_sentence_around_it():
 def test_what_could_not_be_asked_is_told_with_what_it_lacks():
     advice = advice_of(data_of(recorded("conv_bias")), RunFacts())
 
-    lacks = {str(each["title"]): str(each["lacks"]) for each in advice["unknown"]}
+    lacks = {str(rule["title"]): str(rule["lacks"]) for rule in advice["unknown"]}
     assert "agent runtime check" in lacks["Far from what the device can do"]
     assert len(advice["checked"]) + len(lacks) == sum(rule.graph for rule in RULES)
 

@@ -63,10 +63,10 @@ OWN = {
 
 
 def rules_of(name: str, facts: RunFacts) -> list[str]:
-    found = [finding.rule for finding in advise(data_of(recorded(name)), facts).findings]
-    assert found.count("single_sample") == 1
-    found.remove("single_sample")
-    return found
+    rules = [finding.rule for finding in advise(data_of(recorded(name)), facts).findings]
+    assert rules.count("single_sample") == 1
+    rules.remove("single_sample")
+    return rules
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -93,10 +93,10 @@ def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
 def test_options_to_try_stand_first_then_what_saves_most_and_never_more_than_there_is(name):
     advice = advise(data_of(recorded(name)), RunFacts())
 
-    gains = [each for each in advice.findings if each.severity == "gain"]
-    order = [each.severity for each in advice.findings]
-    assert gains == sorted(gains, key=lambda each: (not each.options, -each.saves_s))
-    assert all(0 < each.saves_s <= advice.total_s for each in gains)
+    gains = [finding for finding in advice.findings if finding.severity == "gain"]
+    order = [finding.severity for finding in advice.findings]
+    assert gains == sorted(gains, key=lambda finding: (not finding.options, -finding.saves_s))
+    assert all(0 < finding.saves_s <= advice.total_s for finding in gains)
     assert order == sorted(order, key=["warning", "gain", "note"].index)
 
 

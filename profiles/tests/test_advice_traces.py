@@ -30,21 +30,21 @@ def advice(client, profile):
     return client.get(f"/api/v1/profiles/{profile.pk}/advice/").json()
 
 
-def found(client, profile):
-    return [each["rule"] for each in advice(client, profile)["findings"]]
+def rules_of(client, profile):
+    return [finding["rule"] for finding in advice(client, profile)["findings"]]
 
 
 def test_a_training_step_is_no_first_execution_and_its_largest_type_is_named(client, alice):
     profile = make_opened(alice, RESNET.read_bytes()).profile
     names = ["dominant_type", "dominant_operator", "training", "single_sample"]
-    assert found(client, profile) == names
-    said = advice(client, profile)["findings"][0]
-    assert "ConvolutionBackwardFilter" in said["sentence"]
+    assert rules_of(client, profile) == names
+    finding = advice(client, profile)["findings"][0]
+    assert "ConvolutionBackwardFilter" in finding["sentence"]
 
 
 def test_waiting_for_a_value_is_told_with_its_share(client, alice):
     profile = make_opened(alice, MLP.read_bytes()).profile
-    assert "waiting" in found(client, profile)
+    assert "waiting" in rules_of(client, profile)
     page = client.get(f"/profiles/{profile.pk}/").text
     assert "Python waited for a value of the device 1 time" in page
     assert "First execution" not in page
@@ -58,7 +58,9 @@ def test_many_tiny_executions_are_to_be_compiled_not_replayed(client, alice):
     ]
     profile = make_opened(alice, to_trace(*events)).profile
     tiny = next(
-        each for each in advice(client, profile)["findings"] if each["rule"] == "tiny_operators"
+        finding
+        for finding in advice(client, profile)["findings"]
+        if finding["rule"] == "tiny_operators"
     )
     assert "megengine.jit.trace" in tiny["step"]
     assert "record_comp_seq" not in str(tiny)
@@ -67,13 +69,13 @@ def test_many_tiny_executions_are_to_be_compiled_not_replayed(client, alice):
 def test_a_short_wait_is_no_advice(client, alice):
     wait = span(HOST, "TensorWaitProp", 900.0, 950.0)
     work = around(span(HOST, "forward", 0.0, 980.0), *operator(1, "Conv", 10.0, 900.0, "y"), *wait)
-    assert "waiting" not in found(client, make_opened(alice, to_trace(*work)).profile)
+    assert "waiting" not in rules_of(client, make_opened(alice, to_trace(*work)).profile)
 
 
 def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
     traced = make_opened(alice, RESNET.read_bytes()).profile
     compiled = make_opened(alice, good_profile("resnet18")).profile
-    titles = [set(advice(client, each)["checked"]) for each in (traced, compiled)]
+    titles = [set(advice(client, profile)["checked"]) for profile in (traced, compiled)]
     assert "Python waits for values" in titles[0] - titles[1]
     assert {"First execution", "No memory plan"} <= titles[1] - titles[0]
     assert not {rule.name for rule in RULES if rule.traced} & OF_GRAPHS
@@ -81,24 +83,26 @@ def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
 
 def test_waits_mean_nothing_where_nothing_was_timed(client, alice):
     data = data_of(good_profile("no_op"))
-    asked = advise(data, RunFacts(of_trace=True, waits=Waits(3, 0.9)))
-    assert "waiting" not in {each.rule for each in asked.findings}
+    result = advise(data, RunFacts(of_trace=True, waits=Waits(3, 0.9)))
+    assert "waiting" not in {finding.rule for finding in result.findings}
 
 
 @pytest.mark.parametrize(("copying_us", "fires"), [(40.0, False), (60.0, True)])
 def test_copies_between_devices_are_told_without_their_waiting(client, alice, copying_us, fires):
     """One device waits 900 us for the other; both copy for the time that counts."""
-    told = {"__id__": 20, "__name__": "Copy"}
+    arguments = {"__id__": 20, "__name__": "Copy"}
     other = 3
     events = [
         *operator(10, "Convolution", 0, 890, "y:0"),
-        *span(WORKER, "Copy", 20, 25, **told),
-        *span(DEVICE, "Copy", 900, 900 + copying_us, **told),
-        *span(other, "Copy", 0, 900 + copying_us, **told),
+        *span(WORKER, "Copy", 20, 25, **arguments),
+        *span(DEVICE, "Copy", 900, 900 + copying_us, **arguments),
+        *span(other, "Copy", 0, 900 + copying_us, **arguments),
     ]
     trace = to_trace(*events, *names({**NAMES, other: "cpu1:0"}))
     profile = make_opened(alice, trace).profile
-    copies = [each for each in advice(client, profile)["findings"] if each["rule"] == "copies"]
+    copies = [
+        finding for finding in advice(client, profile)["findings"] if finding["rule"] == "copies"
+    ]
     assert bool(copies) == fires
     if fires:
         assert copies[0]["saves_s"] == pytest.approx(60e-6)

@@ -66,18 +66,18 @@ def spaced(gap: float, *times_ms: float) -> bytes:
 
 def outside(facts: RunFacts, *passes: bytes) -> Finding | None:
     findings = advise(data_of(*passes), facts).findings
-    return next((each for each in findings if each.rule == "outside_operators"), None)
+    return next((finding for finding in findings if finding.rule == "outside_operators"), None)
 
 
 def test_time_outside_of_operators_is_that_of_each_pass_in_its_own_iteration():
     passes = [spaced(1.0, 1.0, 2.0, 1.0), spaced(1.0, 1.0, 2.0, 3.0)]
     iterations_s = {"profile-1.json": 0.010, "profile-2.json": 0.012}
-    found = outside(RunFacts(iterations_s=iterations_s), *passes)
+    finding = outside(RunFacts(iterations_s=iterations_s), *passes)
 
     # 4 of 10 ms and 6 of 12 ms; the sum of medians, 5 ms, is compared with nothing
-    assert found is not None
-    assert found.saves_s == pytest.approx(0.006)
-    assert found.params == {"covered": pytest.approx(0.45)}
+    assert finding is not None
+    assert finding.saves_s == pytest.approx(0.006)
+    assert finding.params == {"covered": pytest.approx(0.45)}
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,18 @@ def test_on_a_disturbed_run_only_advice_that_depends_on_no_time_remains_and_says
     calm = advise(data_of(*passes), RunFacts(options={}))
     disturbed = advise(data_of(*passes), RunFacts(options={}, contaminations=("other_load",)))
 
-    rules_left = [each.rule for each in disturbed.findings]
+    rules_left = [finding.rule for finding in disturbed.findings]
     assert rules_left == ["contaminated", "unfused_batch_norm"]
-    assert {"unsteady", "dominant_type"} <= {each.rule for each in calm.findings}
+    assert {"unsteady", "dominant_type"} <= {finding.rule for finding in calm.findings}
     assert {"unsteady", "dominant_type", "copies"} <= set(disturbed.suppressed)
     assert not set(disturbed.suppressed) & set(disturbed.checked)
     # 3.237 ms in the recorded pass; the median pass is 1.3 times as slow
     kept = disturbed.findings[1]
     assert kept.saves_s == pytest.approx(1.3 * 3.237e-3, rel=1e-3)
-    assert kept.saves_s == next(each for each in calm.findings if each.rule == kept.rule).saves_s
+    assert (
+        kept.saves_s
+        == next(finding for finding in calm.findings if finding.rule == kept.rule).saves_s
+    )
 
 
 def with_type(profile: bytes, key: str, type_name: str, **footprint: object) -> bytes:
@@ -125,27 +128,27 @@ def with_type(profile: bytes, key: str, type_name: str, **footprint: object) -> 
 @pytest.mark.parametrize("type_name", ["ImmutableTensor", "Host2DeviceCopy", "Copy"])
 def test_a_constant_or_copy_that_takes_most_of_the_only_sample_is_told_as_that(type_name):
     one = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", type_name)
-    findings = {each.rule: each for each in advise(data_of(one), RunFacts()).findings}
+    findings = {finding.rule: finding for finding in advise(data_of(one), RunFacts()).findings}
 
     assert findings["spike"].rows == (0,)
     assert findings["spike"].params == {"share": pytest.approx(0.77), "type": type_name}
     assert findings["spike"].saves_s is None
     assert "copies" not in findings
-    assert all(0 not in each.rows for rule, each in findings.items() if rule != "spike")
+    assert all(0 not in finding.rows for rule, finding in findings.items() if rule != "spike")
 
 
 def test_a_copy_that_stays_long_in_several_samples_is_a_copy():
     one = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", "Copy")
-    found = rules(one, one, one)
+    fired = rules(one, one, one)
 
-    assert "spike" not in found
-    assert "copies" in found
+    assert "spike" not in fired
+    assert "copies" in fired
 
 
 def test_savings_of_the_same_operators_are_told_as_the_same_time():
     # two of three operators are of one type, the larger of which dominates
     one = with_type(spaced(0.0, 4.0, 3.0, 3.0), "2", "MatrixMul")
-    findings = {each.rule: each for each in advise(data_of(one), RunFacts()).findings}
+    findings = {finding.rule: finding for finding in advise(data_of(one), RunFacts()).findings}
 
     assert findings["dominant_type"].overlaps == ("dominant_operator",)
     assert findings["dominant_operator"].overlaps == ("dominant_type",)
@@ -157,7 +160,8 @@ def test_savings_of_time_without_operators_overlap_each_other_alone():
     one["profiler"]["host"] = {"0": {"host": {"start": 1.0, "kern": 1.0, "end": 1.02}}}
     facts = RunFacts(iterations_s={"profile-1.json": 0.030})
     findings = {
-        each.rule: each for each in advise(data_of(json.dumps(one).encode()), facts).findings
+        finding.rule: finding
+        for finding in advise(data_of(json.dumps(one).encode()), facts).findings
     }
 
     assert findings["host_bound"].overlaps == ("outside_operators",)
@@ -175,7 +179,7 @@ def test_profiling_that_costs_much_is_told(overhead, fires):
 def test_a_first_execution_silences_the_rules_that_go_by_times():
     advice = advise(data_of(recorded("first_run")), EVERYTHING)
 
-    assert [each.rule for each in advice.findings] == ["first_run", "single_sample"]
+    assert [finding.rule for finding in advice.findings] == ["first_run", "single_sample"]
     assert "slow_to_issue" not in advice.checked
 
 

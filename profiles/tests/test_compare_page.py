@@ -34,7 +34,7 @@ EXPORT = "/api/v1/profiles/compare/export/"
 
 
 def address(*profiles, **more):
-    parts = [f"p={getattr(each, 'pk', each)}" for each in profiles]
+    parts = [f"p={getattr(profile, 'pk', profile)}" for profile in profiles]
     return "/profiles/compare/?" + "&".join([*parts, *(f"{k}={v}" for k, v in more.items())])
 
 
@@ -72,8 +72,8 @@ def tones(page) -> set[str]:
     context = page.context
     cells = [row["cells"][0] for row in context["page"].object_list]
     cells += [row["cells"][1] for row in context["totals"]]
-    found = {cell["verdict"]["tone"] for cell in cells if cell.get("verdict")}
-    return found | {step["tone"] for step in context["waterfall"]["steps"]}
+    cell_tones = {cell["verdict"]["tone"] for cell in cells if cell.get("verdict")}
+    return cell_tones | {step["tone"] for step in context["waterfall"]["steps"]}
 
 
 @pytest.mark.parametrize("by", ["row", "type", "scope"])
@@ -95,14 +95,14 @@ def test_without_equal_runs_nothing_gets_a_verdict_and_the_page_says_what_to_do(
     assert tones(page) == {""}
     total = page.context["totals"][0]["cells"][1]["verdict"]
     assert total["word"] == "not enough evidence: scatter of equal runs unknown"
-    (advice,) = [each for each in page.context["warnings"] if "is not known yet" in each]
+    (advice,) = [warning for warning in page.context["warnings"] if "is not known yet" in warning]
     assert "Run the same task there 5 times without disturbance" in advice
 
 
 def test_verdicts_change_with_the_runs_of_the_device_and_not_without(client, slower, monkeypatch):
     made = []
     judged = loading.judged
-    monkeypatch.setattr(loading, "judged", lambda *given: made.append(1) or judged(*given))
+    monkeypatch.setattr(loading, "judged", lambda *arguments: made.append(1) or judged(*arguments))
     assert tones(client.get(address(*slower))) == {""}
     make_equal_runs(slower[0], *EQUAL_RUNS)
     assert "slower" in tones(client.get(address(*slower)))
@@ -132,8 +132,8 @@ def test_more_equal_runs_take_no_more_queries(slower, django_assert_num_queries)
     profiles = list(Profile.objects.select_related("attempt__task", "attempt__measurement"))
     make_equal_runs(slower[0], *EQUAL_RUNS)
     with django_assert_num_queries(4):  # of runs and of files, then of the files of both tasks
-        found = evidence_of(profiles)
-    assert found[0].scatter["device"] is not None
+        evidence = evidence_of(profiles)
+    assert evidence[0].scatter["device"] is not None
 
 
 def test_too_few_or_disturbed_equal_runs_tell_nothing(client, slower):
@@ -263,7 +263,7 @@ def test_the_chooser_offers_runs_of_the_same_model_first(client, related, alice)
     page = client.get(address(related[0]))
     assert "One more result is needed" in text_of(page)
     offered = page.context["page"].object_list
-    assert [(each.profile.pk, each.kin) for each in offered] == [
+    assert [(candidate.profile.pk, candidate.kin) for candidate in offered] == [
         (related[2].pk, "same_file"),
         (related[1].pk, ""),
     ]
@@ -286,16 +286,16 @@ def test_runs_of_one_model_are_told_apart_by_title_and_options(client, related):
 
 
 @pytest.mark.parametrize(
-    ("find", "found"),
+    ("find", "expected"),
     [("other", [1]), ("OTHER.mge", [1]), ("desk", [2, 1, 0]), ("1.13 net", [0]), ("nothing", [])],
 )
-def test_the_chooser_searches(client, related, find, found):
+def test_the_chooser_searches(client, related, find, expected):
     for profile, name in zip(related, ("net.mge", "other.mge", "third.mge"), strict=True):
         profile.attempt.task.files.filter(kind="model").update(name=name)
         type(profile.attempt.task.worker).objects.update(name="desk")
     page = client.get("/profiles/compare/", {"find": find})
-    numbers = [each.profile.pk for each in page.context["page"].object_list]
-    assert numbers == [related[n].pk for n in found]
+    numbers = [candidate.profile.pk for candidate in page.context["page"].object_list]
+    assert numbers == [related[n].pk for n in expected]
 
 
 def test_the_chooser_finds_days_and_tasks(client, related):
@@ -306,7 +306,7 @@ def test_the_chooser_finds_days_and_tasks(client, related):
         return len(client.get("/profiles/compare/", {"find": find}).context["page"].object_list)
 
     assert (count(day), count(day[:7]), count("1999-01"), count("2026-99")) == (3, 3, 0, 0)
-    assert [count(each) for each in ("0000-01", "9999-12", "9999-12-31")] == [0, 0, 0]
+    assert [count(period) for period in ("0000-01", "9999-12", "9999-12-31")] == [0, 0, 0]
     assert count(f"#{task.pk}") == 1
 
 
@@ -386,7 +386,7 @@ def test_ten_thousand_rows_come_in_pages(client, alice):
 def test_a_selected_row_lists_its_operators_on_both_sides(client, related):
     row = client.get(address(*related[:2])).context["page"].object_list[0]["number"]
     selected = client.get(address(*related[:2], row=row)).context["selected"]
-    types = [[each["type"] for each in side["operators"]] for side in selected["profiles"]]
+    types = [[operator["type"] for operator in side["operators"]] for side in selected["profiles"]]
     assert "ConvBiasForward" in types[1]
     assert {"ConvolutionForward", "BatchNormForward"} <= set(types[0])
     assert selected["profiles"][1]["how"]
@@ -394,8 +394,8 @@ def test_a_selected_row_lists_its_operators_on_both_sides(client, related):
 
 def test_the_row_of_an_operator_of_the_graph_is_selected(client, related):
     chosen = client.get(address(*related[:2], row=3)).context["selected"]
-    found = client.get(address(*related[:2], at=chosen["graph_row"])).context["selected"]
-    assert found["number"] == 3
+    selected = client.get(address(*related[:2], at=chosen["graph_row"])).context["selected"]
+    assert selected["number"] == 3
 
 
 def test_the_graph_is_coloured_by_the_difference(client, related):
@@ -421,17 +421,17 @@ def test_csv_has_the_rows_of_the_filter(client, related):
 
 def test_json_has_facts_warnings_and_samples(client, related):
     answer = client.get(f"{EXPORT}json/?{address(*related, rows='all').split('?')[1]}")
-    found = json.loads(answer.content)
-    assert [each["letter"] for each in found["profiles"]] == ["A", "B", "C"]
-    total = found["profiles"][1]["total_s"] - found["profiles"][0]["total_s"]
-    assert sum(row["others"][0]["difference_s"] for row in found["rows"]) == pytest.approx(total)
-    assert found["warnings"]
-    assert len(found["rows"][0]["baseline"]["samples_s"]) == 1
+    document = json.loads(answer.content)
+    assert [profile["letter"] for profile in document["profiles"]] == ["A", "B", "C"]
+    total = document["profiles"][1]["total_s"] - document["profiles"][0]["total_s"]
+    assert sum(row["others"][0]["difference_s"] for row in document["rows"]) == pytest.approx(total)
+    assert document["warnings"]
+    assert len(document["rows"][0]["baseline"]["samples_s"]) == 1
 
 
 def test_a_name_that_is_a_formula_is_no_formula_in_csv(client, alice):
     data = good_profile("tiny").replace(b"ADD(const<1>[4],MUL)[17]", b"=HYPERLINK(1)")
-    profiles = [make_result(each, owner=alice) for each in (data, good_profile("tiny"))]
+    profiles = [make_result(content, owner=alice) for content in (data, good_profile("tiny"))]
     query = address(*profiles, rows="all").split("?")[1]
     rows = csv.DictReader(io.StringIO(text_of(client.get(f"{EXPORT}csv/?{query}"))))
     assert "'=HYPERLINK(1)" in [row["operator"] for row in rows]
@@ -456,8 +456,8 @@ def test_a_difference_shows_nothing_of_its_rounding(value_s, text):
 def test_times_that_are_no_numbers_are_shown_as_missing(client, alice):
     profile = profile_of("tiny")
     for times, value in zip(profile["profiler"]["device"].values(), ("inf", "nan"), strict=False):
-        for each in times.values():
-            each["end"] = value
+        for interval in times.values():
+            interval["end"] = value
     odd, even = (make_result(d, owner=alice) for d in (to_bytes(profile), good_profile("tiny")))
     for pair in ((odd, even), (even, odd)):
         page = client.get(address(*pair, rows="all"))

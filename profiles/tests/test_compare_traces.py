@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def page_of(client, *profiles):
-    return client.get("/profiles/compare/?" + "&".join(f"p={each.pk}" for each in profiles))
+    return client.get("/profiles/compare/?" + "&".join(f"p={profile.pk}" for profile in profiles))
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def traces(alice):
 
 def test_other_numbers_of_training_steps_are_warned_of(client, traces):
     page = page_of(client, *traces)
-    said = " ".join(page.context["warnings"])
-    assert "B has another number of training steps than the baseline: 3 instead of 1" in said
+    warnings = " ".join(page.context["warnings"])
+    assert "B has another number of training steps than the baseline: 3 instead of 1" in warnings
     steps = next(fact for fact in page.context["facts"] if fact.name == "Training steps")
     assert steps.values == ("1", "3")
 
@@ -55,12 +55,12 @@ def test_a_step_is_one_however_often_its_parts_are_called(client, alice, traces,
     ]
     two = make_opened(alice, to_trace(*operator(7, "ADD", 500, 5, "x:0"), *spans)).profile
     facts = page_of(client, traces[0], two).context["facts"]
-    assert next(each for each in facts if each.name == "Training steps").values == ("1", "2")
+    assert next(fact for fact in facts if fact.name == "Training steps").values == ("1", "2")
 
 
 def test_the_same_number_of_steps_is_no_warning(client, alice):
     content = repeated(MLP, 2)
-    profiles = [make_opened(alice, each).profile for each in (content, content + b" ")]
+    profiles = [make_opened(alice, data).profile for data in (content, content + b" ")]
     page = page_of(client, *profiles)
     assert "training steps" not in " ".join(page.context["warnings"])
     keys = [row["key"] for row in page.context["totals"]]
@@ -73,10 +73,10 @@ def test_no_plan_is_promised_to_a_trace(client, alice, traces):
     assert "plan “standard”" not in text
     model = make_result(good_profile("train_mlp"), owner=alice)
     page = page_of(client, traces[0], model)
-    said = " ".join(page.context["warnings"])
-    assert "B has one sample of each operator" in said
-    assert "A is a trace" in said
-    assert "training steps" not in said
+    warnings = " ".join(page.context["warnings"])
+    assert "B has one sample of each operator" in warnings
+    assert "A is a trace" in warnings
+    assert "training steps" not in warnings
     assert [row["key"] for row in page.context["totals"]] == ["device", "host"]
 
 

@@ -30,7 +30,7 @@ REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 EDITED = ["resnet18", "resnet18_opt", "resnet18_fbs1", "bert_tiny", "train_mlp", "quantized"]
 
 
-def told(
+def classify_groups(
     a: bytes, b: bytes
 ) -> tuple[Nodes, Nodes, list[tuple[OperatorGroup, str, tuple[str, ...]]]]:
     """Both sides, and their groups with status and reasons."""
@@ -41,10 +41,10 @@ def told(
 
 def counted(a: bytes, b: bytes) -> Counter[str]:
     """How many operators that compute have which status; constants are left out."""
-    one, other, found = told(a, b)
+    one, other, classified = classify_groups(a, b)
     return Counter(
         status
-        for group, status, _ in found
+        for group, status, _ in classified
         if not all(map(one.is_constant, group.a)) or not all(map(other.is_constant, group.b))
     )
 
@@ -52,20 +52,22 @@ def counted(a: bytes, b: bytes) -> Counter[str]:
 @pytest.mark.parametrize("name", REAL)
 def test_a_profile_is_the_same_as_itself(name):
     a = read_nodes(good_profile(name))
-    made = align(a, read_nodes(good_profile(name)))
-    assert made.of_a == list(range(len(a)))
-    assert {status for _, status, _ in told(good_profile(name), good_profile(name))[2]} == {"same"}
+    alignment = align(a, read_nodes(good_profile(name)))
+    assert alignment.of_a == list(range(len(a)))
+    assert {
+        status for _, status, _ in classify_groups(good_profile(name), good_profile(name))[2]
+    } == {"same"}
 
 
 @pytest.mark.parametrize("name", EDITED)
 @pytest.mark.parametrize("seed", range(3))
 def test_another_dump_of_the_same_model_is_the_same(name, seed):
-    one, _, found = told(
+    one, _, classified = classify_groups(
         good_profile(name), to_bytes(relabelled(profile_of(name), random.Random(seed)))
     )
-    assert {status for _, status, _ in found} == {"same"}
-    assert all(len(group.a) == len(group.b) == 1 for group, _, _ in found)
-    assert len(found) == len(one)
+    assert {status for _, status, _ in classified} == {"same"}
+    assert all(len(group.a) == len(group.b) == 1 for group, _, _ in classified)
+    assert len(classified) == len(one)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "resnet18_fbs1"])
@@ -74,32 +76,34 @@ def test_relabelled_operators_find_their_own_counterparts(name):
     renamed = relabelled(profile, random.Random(7))
     a, b = read_nodes(to_bytes(profile)), read_nodes(to_bytes(renamed))
     # both run in the same order, which the alignment is not told
-    made = align(a, b)
+    alignment = align(a, b)
     wrong = [
-        (a.short_names[x], b.short_names[made.of_a[x]])
+        (a.short_names[x], b.short_names[alignment.of_a[x]])
         for x, y in zip(a.order, b.order, strict=True)
-        if a.place[x] < len(profile["graph_exec"]["comp_seq"]) and made.of_a[x] != y
+        if a.place[x] < len(profile["graph_exec"]["comp_seq"]) and alignment.of_a[x] != y
     ]
     # two operators of equal type, shapes and neighbours may stand for each other
     assert len(wrong) <= len(a) // 20
-    for x, y in enumerate(made.of_a):
+    for x, y in enumerate(alignment.of_a):
         assert a.kinds[x] == b.kinds[y]
         assert (a.in_shapes[x], a.out_shapes[x]) == (b.in_shapes[y], b.out_shapes[y])
 
 
 def test_the_order_of_the_arguments_does_not_change_the_pairs():
     a, b = read_nodes(good_profile("resnet18")), read_nodes(good_profile("resnet18_fbs1"))
-    there, back = align(a, b), align(b, a)
-    assert there.of_a == back.of_b
+    forward, backward = align(a, b), align(b, a)
+    assert forward.of_a == backward.of_b
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny"])
 def test_a_removed_operator_alone_is_gone(name):
     profile = profile_of(name)
     for chain in random.Random(3).sample(chains(profile, 2), 8):
-        one, _, found = told(to_bytes(profile), to_bytes(without(profile, chain[0])))
-        statuses = Counter(status for _, status, _ in found)
-        gone = [group.a for group, status, _ in found if status == "gone"]
+        one, _, classified = classify_groups(
+            to_bytes(profile), to_bytes(without(profile, chain[0]))
+        )
+        statuses = Counter(status for _, status, _ in classified)
+        gone = [group.a for group, status, _ in classified if status == "gone"]
         assert (statuses["gone"], statuses["new"]) == (1, 0)
         assert one.kinds[gone[0][0]].startswith(profile["graph_exec"]["operator"][chain[0]]["type"])
 
@@ -109,10 +113,10 @@ def test_an_inserted_operator_alone_is_new(name):
     profile = profile_of(name)
     for seed, chain in enumerate(random.Random(5).sample(chains(profile, 2), 8)):
         edited = relabelled(with_copy_after(profile, chain[0]), random.Random(seed))
-        _, other, found = told(to_bytes(profile), to_bytes(edited))
-        new = [other.kinds[group.b[0]] for group, status, _ in found if status == "new"]
+        _, other, classified = classify_groups(to_bytes(profile), to_bytes(edited))
+        new = [other.kinds[group.b[0]] for group, status, _ in classified if status == "new"]
         assert new == ["Inserted"]
-        assert Counter(status for _, status, _ in found)["gone"] == 0
+        assert Counter(status for _, status, _ in classified)["gone"] == 0
 
 
 @pytest.mark.parametrize("length", [2, 3])
@@ -121,32 +125,32 @@ def test_a_chain_that_became_one_operator_is_fused_and_nothing_else_changes(name
     profile = profile_of(name)
     for seed, chain in enumerate(random.Random(11).sample(chains(profile, length), 8)):
         edited = relabelled(fused(profile, chain), random.Random(seed))
-        one, other, found = told(to_bytes(profile), to_bytes(edited))
-        groups = [group for group, status, _ in found if status == "fused"]
+        one, other, classified = classify_groups(to_bytes(profile), to_bytes(edited))
+        groups = [group for group, status, _ in classified if status == "fused"]
         assert len(groups) == 1
         computing = [x for x in groups[0].a if not one.is_constant(x)]
         assert len(computing) == length
         assert [other.kinds[y] for y in groups[0].b if not other.is_constant(y)] == ["Fused"]
-        assert {status for _, status, _ in found} <= {"fused", "same"}
+        assert {status for _, status, _ in classified} <= {"fused", "same"}
 
 
 def test_backwards_a_fusion_is_a_split():
     profile = profile_of("resnet18")
     chain = chains(profile, 3)[0]
-    found = counted(to_bytes(fused(profile, chain)), to_bytes(profile))
-    assert (found["split"], found["fused"], found["new"], found["gone"]) == (1, 0, 0, 0)
+    counts = counted(to_bytes(fused(profile, chain)), to_bytes(profile))
+    assert (counts["split"], counts["fused"], counts["new"], counts["gone"]) == (1, 0, 0, 0)
 
 
 def test_folded_batch_normalization_is_found_as_fusion():
     """resnet18_opt is resnet18 with fuse_conv_bias_nonlinearity: by hand, 17 of its 20
     convolutions are ConvBias with what follows them, 3 stay on the shortcuts.
     """
-    one, other, found = told(good_profile("resnet18"), good_profile("resnet18_opt"))
+    one, other, classified = classify_groups(good_profile("resnet18"), good_profile("resnet18_opt"))
     fusions = {
         tuple(one.kinds[x] for x in group.a if not one.is_constant(x)): tuple(
             other.kinds[y] for y in group.b if not other.is_constant(y)
         )
-        for group, status, _ in found
+        for group, status, _ in classified
         if status == "fused"
     }
     assert fusions[("ConvolutionForward", "BatchNormForward", "Elemwise RELU")] == (
@@ -159,7 +163,7 @@ def test_folded_batch_normalization_is_found_as_fusion():
     assert (counts["fused"], counts["gone"], counts["new"], counts["changed"]) == (17, 0, 0, 0)
     shortcuts = [
         one.value_names[group.a[0]][0]
-        for group, status, _ in found
+        for group, status, _ in classified
         if status == "same" and one.kinds[group.a[0]] == "ConvolutionForward"
     ]
     assert sorted(shortcuts) == [f"layer{n}.0.downsample.0.Convolution" for n in (2, 3, 4)]
@@ -169,7 +173,9 @@ def test_a_batch_norm_of_which_an_addition_is_left_is_fused():
     """optimize_for_inference moves its scale into the convolution's weights."""
     profile = profile_of("resnet18")
     operators = profile["graph_exec"]["operator"]
-    key = next(key for key, each in operators.items() if each["type"].startswith("BatchNorm"))
+    key = next(
+        key for key, operator in operators.items() if operator["type"].startswith("BatchNorm")
+    )
     folded = to_bytes(fused(profile, [key], "Elemwise"))
     unfolded = good_profile("resnet18")
     for pair, expected in (((unfolded, folded), "fused"), ((folded, unfolded), "split")):
@@ -182,10 +188,12 @@ def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both
     BatchNorms add became one constant of the FUSE_ADD_RELU behind it.
     """
     before, after = recorded("resnet18_planned"), compiled_profile("resnet18_opt__profile")
-    one, _, found = told(before, after)
+    one, _, classified = classify_groups(before, after)
     fusions = {
-        one.value_names[x][0]: sorted(one.kinds[each] for each in group.a if one.computes(each))
-        for group, status, _ in found
+        one.value_names[x][0]: sorted(
+            one.kinds[member] for member in group.a if one.computes(member)
+        )
+        for group, status, _ in classified
         if status == "fused"
         for x in group.a
     }
@@ -196,7 +204,7 @@ def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both
             "ConvolutionForward",
         ]
         assert f"layer{n}.0.conv2.Convolution" in fusions
-    gone = [one.kinds[group.a[0]] for group, status, _ in found if status == "gone"]
+    gone = [one.kinds[group.a[0]] for group, status, _ in classified if status == "gone"]
     computing = [kind for kind in gone if kind not in CONSTANTS]
     # the wheel's interface hands results out by a callback, the compiled program does not
     assert computing == ["ComputingGraphImpl::CallbackCaller"]
@@ -206,11 +214,11 @@ def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both
 
 def test_the_same_network_with_other_shapes_is_changed_throughout():
     """resnet18_fbs1 has half the channels, a smaller input and no names of its own."""
-    _, _, found = told(good_profile("resnet18"), good_profile("resnet18_fbs1"))
+    _, _, classified = classify_groups(good_profile("resnet18"), good_profile("resnet18_fbs1"))
     one = read_nodes(good_profile("resnet18"))
     computing = [
         (status, reasons)
-        for group, status, reasons in found
+        for group, status, reasons in classified
         if group.a and one.inputs[group.a[0]] and one.kinds[group.a[0]] == "ConvolutionForward"
     ]
     assert len(computing) == 20
@@ -219,10 +227,12 @@ def test_the_same_network_with_other_shapes_is_changed_throughout():
 
 
 def test_a_compiled_load_and_run_executes_the_same_model_alike():
-    one, _, found = told(good_profile("resnet18_opt"), compiled_profile("resnet18_opt__profile"))
+    one, _, classified = classify_groups(
+        good_profile("resnet18_opt"), compiled_profile("resnet18_opt__profile")
+    )
     others = [
         (one.kinds[group.a[0]], status, reasons)
-        for group, status, reasons in found
+        for group, status, reasons in classified
         if status != "same"
     ]
     assert sorted(others) == [
@@ -232,10 +242,12 @@ def test_a_compiled_load_and_run_executes_the_same_model_alike():
 
 
 def test_two_elementwise_operators_that_became_one_are_fused():
-    one, other, found = told(good_profile("two_inputs"), compiled_profile("two_inputs__profile"))
+    one, other, classified = classify_groups(
+        good_profile("two_inputs"), compiled_profile("two_inputs__profile")
+    )
     became = [
         ([one.kinds[x] for x in group.a], [other.kinds[y] for y in group.b])
-        for group, status, _ in found
+        for group, status, _ in classified
         if status == "fused"
     ]
     assert became == [(["Elemwise ADD", "Elemwise RELU"], ["Elemwise FUSE_ADD_RELU"])]
@@ -245,17 +257,17 @@ def test_two_elementwise_operators_that_became_one_are_fused():
     ("a", "b"), [("bert_tiny", "tiny"), ("bert_tiny", "deep_loop"), ("tiny", "lstm")]
 )
 def test_models_that_have_nothing_in_common_are_not_forced_together(a, b):
-    found = counted(good_profile(a), good_profile(b))
-    assert found["same"] + found["changed"] <= 1  # an input may be called “data” in both
-    assert found["fused"] == found["split"] == 0
+    counts = counted(good_profile(a), good_profile(b))
+    assert counts["same"] + counts["changed"] <= 1  # an input may be called “data” in both
+    assert counts["fused"] == counts["split"] == 0
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "deep_loop"])
 def test_every_operator_stands_in_one_group_and_types_are_never_mixed(name):
-    one, other, found = told(good_profile(name), good_profile("resnet18_opt"))
-    assert sorted(x for group, _, _ in found for x in group.a) == list(range(len(one)))
-    assert sorted(y for group, _, _ in found for y in group.b) == list(range(len(other)))
-    for group, _, _ in found:
+    one, other, classified = classify_groups(good_profile(name), good_profile("resnet18_opt"))
+    assert sorted(x for group, _, _ in classified for x in group.a) == list(range(len(one)))
+    assert sorted(y for group, _, _ in classified for y in group.b) == list(range(len(other)))
+    for group, _, _ in classified:
         if group.a and group.b and group.how != "region":
             assert one.kinds[group.a[0]] == other.kinds[group.b[0]]
 
@@ -263,13 +275,13 @@ def test_every_operator_stands_in_one_group_and_types_are_never_mixed(name):
 def test_operators_without_a_graph_are_aligned_by_name():
     profile = profile_of("tiny")
     profile["graph_exec"]["var"] = {}
-    for each in profile["graph_exec"]["operator"].values():
-        each["input"], each["output"] = [], []
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["input"], operator["output"] = [], []
     nodes = read_nodes(to_bytes(profile))
-    made = align(nodes, read_nodes(to_bytes(profile)))
-    assert MISSING not in made.of_a
+    alignment = align(nodes, read_nodes(to_bytes(profile)))
+    assert MISSING not in alignment.of_a
 
 
 def test_hostile_names_are_names():
-    found = counted(good_profile("hostile_names"), good_profile("hostile_names"))
-    assert set(found) == {"same"}
+    counts = counted(good_profile("hostile_names"), good_profile("hostile_names"))
+    assert set(counts) == {"same"}

@@ -23,21 +23,21 @@ STEADY = Scatter(sd=0.005, dof=19, largest=0.015)
 BASIS = Basis(STEADY, STEADY)
 
 
-def verdicts(found):
-    return [VERDICTS[code] for code in found.verdict]
+def verdicts(result):
+    return [VERDICTS[code] for code in result.verdict]
 
 
 def rows(base, other, *, worth=None, basis=BASIS):
     base, other = np.asarray(base, float), np.asarray(other, float)
     worth = np.ones(base.shape[1], bool) if worth is None else np.asarray(worth)
-    shown = np.nanmedian(other, axis=0) / np.nanmedian(base, axis=0)
-    return judge_rows(base, other, worth=worth, displayed=shown, basis=basis)
+    ratios = np.nanmedian(other, axis=0) / np.nanmedian(base, axis=0)
+    return judge_rows(base, other, worth=worth, displayed=ratios, basis=basis)
 
 
 def total(base, other, *, basis=BASIS):
     base, other = np.asarray(base, float), np.asarray(other, float)
-    shown = float(np.median(other) / np.median(base))
-    return judge_total(base, other, displayed=shown, basis=basis)
+    ratio = float(np.median(other) / np.median(base))
+    return judge_total(base, other, displayed=ratio, basis=basis)
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 8, 13, 42])
@@ -68,10 +68,10 @@ def test_an_interval_is_one_of_ratios_and_never_passes_minus_100_percent():
     chance = np.random.default_rng(4)
     base, other = (np.exp(chance.normal(0, 3, size=(5, 500))) * 1e-6 for _ in range(2))
     base[0] *= 1e4  # a spike in one pass
-    found = rows(base, other)
-    assert (found.low > -1).all()
-    assert (found.low <= found.change).all()
-    assert (found.change <= found.high).all()
+    result = rows(base, other)
+    assert (result.low > -1).all()
+    assert (result.low <= result.change).all()
+    assert (result.change <= result.high).all()
     twice = total([10, 10.1, 10.2, 9.9, 10], [20, 20.2, 20.4, 19.8, 20])
     assert twice.change[0] == pytest.approx(1.0)
     assert 0 < twice.low[0] < 1 < twice.high[0]
@@ -81,17 +81,17 @@ def test_a_verdict_and_its_interval_say_the_same():
     chance = np.random.default_rng(8)
     for _ in range(200):
         base, other = chance.lognormal(0, 0.03, 5), chance.lognormal(0.03, 0.03, 5)
-        found = total(base, other)
-        holds_zero = found.low[0] <= 0 <= found.high[0]
-        assert (verdicts(found) == ["none"]) == bool(holds_zero)
+        result = total(base, other)
+        holds_zero = result.low[0] <= 0 <= result.high[0]
+        assert (verdicts(result) == ["none"]) == bool(holds_zero)
 
 
 def test_the_interval_holds_the_ratio_that_is_shown():
     chance = np.random.default_rng(9)
     base, other = chance.exponential(size=(5, 200)), chance.exponential(size=(5, 200))
-    found = rows(base, other)
-    shown = np.median(other, axis=0) / np.median(base, axis=0) - 1
-    assert ((found.low <= shown + 1e-12) & (shown - 1e-12 <= found.high)).all()
+    result = rows(base, other)
+    changes = np.median(other, axis=0) / np.median(base, axis=0) - 1
+    assert ((result.low <= changes + 1e-12) & (changes - 1e-12 <= result.high)).all()
 
 
 def test_a_difference_that_equal_runs_show_too_gets_no_verdict():
@@ -99,9 +99,9 @@ def test_a_difference_that_equal_runs_show_too_gets_no_verdict():
     assert verdicts(total(base, other)) == ["slower"]
     restless = Scatter(sd=0.01, dof=19, largest=0.12)
     for basis in (Basis(restless, STEADY), Basis(STEADY, restless)):
-        found = total(base, other, basis=basis)
-        assert verdicts(found) == ["none"]
-        assert found.low[0] < 0 < found.high[0]
+        result = total(base, other, basis=basis)
+        assert verdicts(result) == ["none"]
+        assert result.low[0] < 0 < result.high[0]
 
 
 def test_few_equal_runs_allow_for_more_than_many():
@@ -112,10 +112,10 @@ def test_few_equal_runs_allow_for_more_than_many():
 
 def test_without_equal_runs_there_is_a_figure_but_no_verdict():
     for basis in (Basis(), Basis(STEADY, None), Basis(None, STEADY)):
-        found = total([10, 11, 10, 11, 10], [20, 21, 20, 21, 20], basis=basis)
-        assert verdicts(found) == ["unknown"]
-        assert found.change[0] == pytest.approx(1.0, abs=0.1)
-        assert found.low[0] < found.change[0] < found.high[0]
+        result = total([10, 11, 10, 11, 10], [20, 21, 20, 21, 20], basis=basis)
+        assert verdicts(result) == ["unknown"]
+        assert result.change[0] == pytest.approx(1.0, abs=0.1)
+        assert result.low[0] < result.change[0] < result.high[0]
         assert verdicts(rows([[1], [1], [1], [1]], [[9], [9], [9], [9]], basis=basis)) == [
             "unknown"
         ]
@@ -131,17 +131,17 @@ def test_a_disturbed_run_gets_no_verdict_at_all():
 
 def test_three_samples_on_each_side_can_prove_nothing():
     assert least_p(3, 3) == pytest.approx(0.1)
-    found = rows([[1], [2], [3]], [[11], [12], [13]])
-    assert verdicts(found) == ["few"]
-    assert np.isnan(found.low[0])
+    result = rows([[1], [2], [3]], [[11], [12], [13]])
+    assert verdicts(result) == ["few"]
+    assert np.isnan(result.low[0])
 
 
 def test_a_single_sample_says_so_and_missing_times_are_not_compared():
     nan = np.nan
     base = np.array([[1, nan, 1], [nan, nan, 2], [nan, nan, 3], [nan, nan, 4]])
     other = np.array([[1, 1, nan], [2, 2, nan], [3, 3, nan], [4, 4, nan]])
-    found = judge_rows(base, other, worth=np.ones(3, bool), displayed=np.full(3, nan), basis=BASIS)
-    assert verdicts(found) == ["single", "absent", "absent"]
+    result = judge_rows(base, other, worth=np.ones(3, bool), displayed=np.full(3, nan), basis=BASIS)
+    assert verdicts(result) == ["single", "absent", "absent"]
 
 
 def test_a_pass_that_did_not_time_an_operator_does_not_spoil_the_others():
@@ -153,19 +153,19 @@ def test_times_that_are_no_times_are_left_out_and_zero_is_below_the_clock():
     logs = logarithms(np.array([0.0, -1.0, np.inf, np.nan, 1.0]))
     assert logs == pytest.approx([math.log(5e-7), np.nan, np.nan, np.nan, 0.0], nan_ok=True)
     zeros = np.zeros((5, 1))
-    found = judge_rows(
+    result = judge_rows(
         zeros, zeros, worth=np.ones(1, bool), displayed=np.full(1, np.nan), basis=BASIS
     )
-    assert verdicts(found) == ["none"]
+    assert verdicts(result) == ["none"]
 
 
 def test_one_operator_that_changed_is_found_among_a_hundred():
     chance = np.random.default_rng(5)
     base, other = (chance.lognormal(0, 0.08, size=(5, 100)) * 1e-3 for _ in range(2))
     other[:, 7] *= 2
-    found = verdicts(rows(base, other))
-    assert found[7] == "slower"
-    assert found.count("none") >= 98
+    words = verdicts(rows(base, other))
+    assert words[7] == "slower"
+    assert words.count("none") >= 98
 
 
 def test_operators_that_another_algorithm_changes_by_different_amounts_are_found():
@@ -173,9 +173,9 @@ def test_operators_that_another_algorithm_changes_by_different_amounts_are_found
     base, other = (chance.lognormal(0, 0.05, size=(5, 60)) * 1e-3 for _ in range(2))
     factors = np.linspace(0.2, 0.8, 40)
     other[:, :40] *= factors
-    found = verdicts(rows(base, other))
-    assert found[:36] == ["faster"] * 36
-    assert found[40:].count("none") >= 19
+    words = verdicts(rows(base, other))
+    assert words[:36] == ["faster"] * 36
+    assert words[40:].count("none") >= 19
 
 
 class Device:
@@ -222,14 +222,16 @@ def test_equal_runs_are_hardly_ever_told_to_differ(how):
         runs = [device.run() for _ in range(20)]
         basis = basis_of(runs)
         assert basis.base.dof == 19
-        here = 0
+        differing_pairs = 0
         for a, b in pairs(runs):
-            here += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != ["none"]
-            found = verdicts(rows(a, b, basis=basis))
-            operators[0] += len(found) - found.count("none")
-            operators[1] += len(found)
-        assert here <= 2
-        differing, tested = differing + here, tested + 190
+            differing_pairs += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != [
+                "none"
+            ]
+            words = verdicts(rows(a, b, basis=basis))
+            operators[0] += len(words) - words.count("none")
+            operators[1] += len(words)
+        assert differing_pairs <= 2
+        differing, tested = differing + differing_pairs, tested + 190
     assert differing / tested <= 0.01
     assert operators[0] / operators[1] <= 1 / 200
 
@@ -247,15 +249,15 @@ def test_runs_of_two_equal_devices_that_are_new_to_the_history_are_not_told_to_d
 
 
 def test_a_run_that_is_slower_by_20_percent_is_found():
-    found = []
+    words = []
     for seed in range(10):
         device = Device(seed, **CALM)
         runs, slower = [device.run() for _ in range(20)], [device.run(1.2) for _ in range(20)]
         basis = basis_of(runs, slower)
         for a, b in zip(runs, slower, strict=True):
-            found += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis))
-    assert found.count("slower") >= 0.9 * len(found)
-    assert "faster" not in found
+            words += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis))
+    assert words.count("slower") >= 0.9 * len(words)
+    assert "faster" not in words
 
 
 def test_equal_runs_must_be_enough_to_say_how_far_they_differ():

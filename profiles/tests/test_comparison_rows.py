@@ -68,8 +68,8 @@ def test_the_largest_step_is_the_operator_that_lost_most(related):
 def test_a_waterfall_without_totals_is_empty():
     profile = profile_of("tiny")
     profile["profiler"]["device"] = {}
-    found = compare([data_of(good_profile("tiny")), data_of(to_bytes(profile))])
-    assert waterfall(found, 1) == ()
+    comparison = compare([data_of(good_profile("tiny")), data_of(to_bytes(profile))])
+    assert waterfall(comparison, 1) == ()
 
 
 def test_scopes_are_the_outer_parts_of_names():
@@ -89,16 +89,16 @@ def test_a_fused_group_stands_in_one_row_for_all_profiles(related):
 @pytest.mark.parametrize("baseline", ["tiny", "bert_tiny"])
 def test_the_same_model_twice_shares_its_rows_beside_another_baseline(baseline):
     other, model = data_of(good_profile(baseline)), data_of(good_profile("resnet18"))
-    found = compare([other, model, model])
-    assert sum(bool(row.members(1)) for row in found.rows) == len(model.columns)
-    assert all(row.members(1) == row.members(2) for row in found.rows)
+    comparison = compare([other, model, model])
+    assert sum(bool(row.members(1)) for row in comparison.rows) == len(model.columns)
+    assert all(row.members(1) == row.members(2) for row in comparison.rows)
 
 
 def test_later_profiles_share_rows_with_any_earlier_one():
     names = ("bert_tiny", "tiny", "resnet18", "resnet18", "tiny")
-    found = compare([data_of(good_profile(name)) for name in names])
+    comparison = compare([data_of(good_profile(name)) for name in names])
     for one, other in ((1, 4), (2, 3)):
-        assert all(row.members(one) == row.members(other) for row in found.rows)
+        assert all(row.members(one) == row.members(other) for row in comparison.rows)
 
 
 def test_passes_tell_slower_operators_apart_from_noise():
@@ -107,9 +107,9 @@ def test_passes_tell_slower_operators_apart_from_noise():
     noise = compare([with_passes("resnet18"), with_passes("resnet18")], bases)
     slower = compare([with_passes("resnet18"), with_passes("resnet18", factor=1.5)], bases)
     assert select_rows(noise, RowQuery(statuses=("changed",))).rows.size == 0
-    found = select_rows(slower, RowQuery(statuses=("changed",)))
-    assert len(found.rows) > 20
-    for number in found.rows.tolist():
+    selection = select_rows(slower, RowQuery(statuses=("changed",)))
+    assert len(selection.rows) > 20
+    for number in selection.rows.tolist():
         assert slower.rows[number].cells[0].reasons == ("time",)
         assert slower.device.delta_s[0, number] > 0
 
@@ -118,8 +118,8 @@ def test_passes_tell_slower_operators_apart_from_noise():
 def test_a_type_or_scope_of_one_profile_alone_is_a_step_without_a_verdict(by):
     steady = Scatter(sd=0.01, dof=19, largest=0.03)
     pair = [with_passes("resnet18"), with_passes("bert_tiny")]
-    found = compare(pair, {"device": [Basis(steady, steady)]})
-    steps = {step.name: step for step in waterfall(found, 1, by=by) if step.kind == "step"}
+    comparison = compare(pair, {"device": [Basis(steady, steady)]})
+    steps = {step.name: step for step in waterfall(comparison, 1, by=by) if step.kind == "step"}
     gone, new = {
         "type": ("ConvolutionForward", "LayerNormForward"),
         "scope": ("layer1.0", "layers.0"),
@@ -183,8 +183,8 @@ def test_a_small_model_has_itself_in_common(name):
 def test_a_profile_without_its_graph_has_itself_in_common():
     profile = profile_of("tiny")
     profile["graph_exec"]["var"] = {}
-    for each in profile["graph_exec"]["operator"].values():
-        each["input"], each["output"] = [], []
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["input"], operator["output"] = [], []
     data = data_of(to_bytes(profile))
     assert compare([data, data]).common == (3,)
 
@@ -202,10 +202,10 @@ def test_odd_times_break_nothing():
     for times, value in zip(
         profile["profiler"]["device"].values(), ("inf", "nan", -1.0, 0.0), strict=False
     ):
-        for each in times.values():
-            each["end"] = value
+        for interval in times.values():
+            interval["end"] = value
     odd, even = data_of(to_bytes(profile)), data_of(good_profile("tiny"))
     for pair in ([odd, even], [odd, odd]):
-        found = compare(pair)
-        assert len(select_rows(found, RowQuery(every=True)).rows) == len(found.rows)
-        assert waterfall(found, 1) == ()
+        comparison = compare(pair)
+        assert len(select_rows(comparison, RowQuery(every=True)).rows) == len(comparison.rows)
+        assert waterfall(comparison, 1) == ()
