@@ -114,9 +114,9 @@ def chunks(**values: Any) -> Change:
 
 def plans(**values: Any) -> Change:
     def change(profile: Profile) -> None:
-        for each in profile["graph_exec"]["var"].values():
-            if each["mem_plan"]:
-                each["mem_plan"] |= copy.deepcopy(values)
+        for variable in profile["graph_exec"]["var"].values():
+            if variable["mem_plan"]:
+                variable["mem_plan"] |= copy.deepcopy(values)
 
     return change
 
@@ -128,16 +128,19 @@ def name_of(place: int) -> str:
 def hostile_names(profile: Profile) -> None:
     """Every text that a page could show, but dtypes and ids."""
     graph, profiler = profile["graph_exec"], profile["profiler"]
-    for place, each in enumerate(graph["operator"].values()):
-        each["name"], each["type"] = name_of(place), name_of(place + 1)
-    for place, each in enumerate(graph["var"].values()):
-        each["name"] = name_of(place)
-        each["comp_node"] = name_of(place % 3)
-        each["flag"] = [name_of(place)]
-        if each["mem_plan"]:
-            each["mem_plan"]["layout"]["dtype"] = name_of(place)
-    for place, each in enumerate(profiler["opr_footprint"].values()):
-        each["param"] = {name_of(place): name_of(place + 2), "mode": {"deep": [name_of(place)]}}
+    for place, operator in enumerate(graph["operator"].values()):
+        operator["name"], operator["type"] = name_of(place), name_of(place + 1)
+    for place, variable in enumerate(graph["var"].values()):
+        variable["name"] = name_of(place)
+        variable["comp_node"] = name_of(place % 3)
+        variable["flag"] = [name_of(place)]
+        if variable["mem_plan"]:
+            variable["mem_plan"]["layout"]["dtype"] = name_of(place)
+    for place, footprint in enumerate(profiler["opr_footprint"].values()):
+        footprint["param"] = {
+            name_of(place): name_of(place + 2),
+            "mode": {"deep": [name_of(place)]},
+        }
     for side in ("device", "host"):
         for place, (key, lanes) in enumerate(profiler[side].items()):
             profiler[side][key] = {name_of(place % 5): lane for lane in lanes.values()}
@@ -160,26 +163,26 @@ def many_nodes(profile: Profile) -> None:
 
 def cycle(profile: Profile) -> None:
     """Each operator reads what the next one makes, and the last what the first makes."""
-    found = list(profile["graph_exec"]["operator"].values())
-    for place, each in enumerate(found):
-        each["input"] = found[(place + 1) % len(found)]["output"]
+    entries = list(profile["graph_exec"]["operator"].values())
+    for place, entry in enumerate(entries):
+        entry["input"] = entries[(place + 1) % len(entries)]["output"]
 
 
 def self_loops(profile: Profile) -> None:
-    for each in profile["graph_exec"]["operator"].values():
-        each["input"] = each["output"] * 3
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["input"] = operator["output"] * 3
 
 
 def one_for_all(profile: Profile) -> None:
     """One variable, which every operator makes and reads."""
     first = next(iter(profile["graph_exec"]["var"]))
-    for each in profile["graph_exec"]["operator"].values():
-        each["input"] = each["output"] = [first] * 50
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["input"] = operator["output"] = [first] * 50
 
 
 def unknown_variables(profile: Profile) -> None:
-    for each in profile["graph_exec"]["operator"].values():
-        each["input"] = ["no such variable"]
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["input"] = ["no such variable"]
 
 
 def strange_sequence(profile: Profile) -> None:
@@ -187,8 +190,8 @@ def strange_sequence(profile: Profile) -> None:
 
 
 def without_params(profile: Profile) -> None:
-    for each in profile["profiler"]["opr_footprint"].values():
-        del each["param"]
+    for footprint in profile["profiler"]["opr_footprint"].values():
+        del footprint["param"]
 
 
 def only(*sections: str) -> Change:
@@ -206,11 +209,11 @@ def strange_keys(profile: Profile) -> None:
     """The keys by which sections refer to each other are names, too."""
     graph = profile["graph_exec"]
     keys = {key: f"{name_of(place)} {place}" for place, key in enumerate(graph["operator"])}
-    graph["operator"] = {keys[key]: each for key, each in graph["operator"].items()}
+    graph["operator"] = {keys[key]: operator for key, operator in graph["operator"].items()}
     graph["comp_seq"] = [keys[key] for key in graph["comp_seq"]]
     for section in ("device", "host", "opr_footprint"):
-        found = profile["profiler"][section]
-        profile["profiler"][section] = {keys[key]: each for key, each in found.items()}
+        entries = profile["profiler"][section]
+        profile["profiler"][section] = {keys[key]: entry for key, entry in entries.items()}
 
 
 def no_operators(profile: Profile) -> None:

@@ -125,15 +125,15 @@ OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n
 TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
-def ran(files: dict[str, bytes], owner=None, **asked) -> Attempt:
+def ran(files: dict[str, bytes], owner=None, **task_fields) -> Attempt:
     """A script's attempt that ended well and left these files and its output."""
     formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
-    asked = {
+    task_fields = {
         "worker": make_script_worker(),
         "script": Script(arguments=("--steps", "2"), formats=formats),
         "files": [program_file()],
-    } | asked
-    attempt = ended_attempt(files | {"log.txt": OUTPUT}, owner or make_user(), **asked)
+    } | task_fields
+    attempt = ended_attempt(files | {"log.txt": OUTPUT}, owner or make_user(), **task_fields)
     attempt.task.refresh_from_db()
     return attempt
 
@@ -154,9 +154,9 @@ def verify(*arguments: str) -> list[tuple[str, str]]:
         code = 0
     except SystemExit as end:
         code = end.code
-    told = json.loads(out.getvalue())
-    assert (code == 0) is told["holds"] is (told["broken"] == [])
-    return [(each["promise"], each["what"]) for each in told["broken"]]
+    report = json.loads(out.getvalue())
+    assert (code == 0) is report["holds"] is (report["broken"] == [])
+    return [(breach["promise"], breach["what"]) for breach in report["broken"]]
 
 
 def objects_gone() -> None:

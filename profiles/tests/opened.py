@@ -55,5 +55,5 @@ def confirm(upload: ProfileUpload) -> None:
 def objects_of(upload_id: int) -> list[str]:
     """Keys in storage below an upload."""
     client = object_store.client
-    found = client.list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=f"opened/{upload_id}/")
-    return [each["Key"] for each in found.get("Contents", [])]
+    listing = client.list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=f"opened/{upload_id}/")
+    return [entry["Key"] for entry in listing.get("Contents", [])]

@@ -37,10 +37,10 @@ def make_result(*profiles: bytes, owner=None) -> Profile:
 
 
 def ended_attempt(
-    files: Mapping[str, bytes], owner: User | None = None, /, **asked: Any
+    files: Mapping[str, bytes], owner: User | None = None, /, **task_fields: Any
 ) -> Attempt:
     """An attempt in state processing whose files lie in storage; asked: of its task."""
-    attempt = make_attempt(make_waiting_task(owner or make_user(), **asked))
+    attempt = make_attempt(make_waiting_task(owner or make_user(), **task_fields))
     offers = []
     for name, content in files.items():
         storage.write(artifact_key(str(attempt.pk), name), content)

@@ -20,35 +20,35 @@ _VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect
 def addresses(profile: Any, page: str, *others: Any) -> list[str]:
     """What every profile must answer: each view of it, and comparisons with others."""
     root = f"/profiles/{profile.pk}"
-    found = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
-    found += [
+    paths = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
+    paths += [
         f"{root}/operators/?agg=mean",
         f"{root}/operators/0/",
         f"/api/v1{root}/operators/order/",
         f"/api/v1{root}/graph/netron/",
     ]
-    found += [f"/api/v1{root}/pictures/{kind}/" for kind in PICTURES]
-    found += [f"{root}/export/{name}/" for name in FORMATS]
+    paths += [f"/api/v1{root}/pictures/{kind}/" for kind in PICTURES]
+    paths += [f"{root}/export/{name}/" for name in FORMATS]
     for other in others:
         pair = f"p={profile.pk}&p={other.pk}"
-        found += [f"/profiles/compare/?{pair}&rows=all&row=0"]
-        found += [f"/api/v1/profiles/compare/export/json/?{pair}"]
-    return found
+        paths += [f"/profiles/compare/?{pair}&rows=all&row=0"]
+        paths += [f"/api/v1/profiles/compare/export/json/?{pair}"]
+    return paths
 
 
 def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
     """The rest: each order, each aggregate, each filter, and comparisons the other way round."""
     root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
-    found = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
-    found += [f"{root}/operators/?order={each}&end=kern" for each in ORDERS]
-    found += [f"{root}/operators/?agg={each}&order=memory&up=1" for each in AGGREGATES]
-    found += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
-    found += [f"{root}/operators/3/?part", f"/api/v1{root}/pictures/timeline/?from=0&to=3"]
+    paths = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
+    paths += [f"{root}/operators/?order={order}&end=kern" for order in ORDERS]
+    paths += [f"{root}/operators/?agg={aggregate}&order=memory&up=1" for aggregate in AGGREGATES]
+    paths += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
+    paths += [f"{root}/operators/3/?part", f"/api/v1{root}/pictures/timeline/?from=0&to=3"]
     document, compared = f"/api/v1{root}/graph/netron/", "/api/v1/profiles/compare"
-    found += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
-    found += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
-    found += [f"/profiles/compare/?{pair}&side=host&by=type", f"{compared}/export/csv/?{pair}"]
-    return [*found, f"{compared}/graph/?{pair}", f"{compared}/export/json/?{pair}"]
+    paths += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
+    paths += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
+    paths += [f"/profiles/compare/?{pair}&side=host&by=type", f"{compared}/export/csv/?{pair}"]
+    return [*paths, f"{compared}/graph/?{pair}", f"{compared}/export/json/?{pair}"]
 
 
 def faults(response: Any) -> list[str]:
@@ -68,11 +68,11 @@ def faults(response: Any) -> list[str]:
 
 def _json_faults(body: bytes) -> list[str]:
     wrong: list[str] = []
-    found = json.loads(body, parse_constant=wrong.append)
-    is_picture = isinstance(found, dict) and "notes" in found
-    sentences = [found["sentence"], *found["notes"]] if is_picture else []
-    turned = [f"not isolated: {each[:60]!a}" for each in sentences if _turns(each)]
-    return [f"JSON with {each}" for each in wrong[:1]] + turned
+    document = json.loads(body, parse_constant=wrong.append)
+    is_picture = isinstance(document, dict) and "notes" in document
+    sentences = [document["sentence"], *document["notes"]] if is_picture else []
+    turned = [f"not isolated: {sentence[:60]!a}" for sentence in sentences if _turns(sentence)]
+    return [f"JSON with {constant}" for constant in wrong[:1]] + turned
 
 
 def _turns(text: str) -> bool:
@@ -87,10 +87,10 @@ def _text_faults(body: bytes) -> list[str]:
 
 def _html_faults(body: bytes) -> list[str]:
     text = body.decode()
-    found = [f"raw {markup!r}" for markup in MARKUP if markup in text]
+    problems = [f"raw {markup!r}" for markup in MARKUP if markup in text]
     page = _Page()
     page.feed(text)
-    return found + page.faults
+    return problems + page.faults
 
 
 class _Page(HTMLParser):
@@ -102,19 +102,19 @@ class _Page(HTMLParser):
         self.faults: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        given = dict(attrs)
-        classes = (given.get("class") or "").split()
+        attributes = dict(attrs)
+        classes = (attributes.get("class") or "").split()
         isolates = (
             tag in ("bdi", "option", "script", "template")
             or "hostile" in classes
-            or given.get("dir") == "auto"
+            or attributes.get("dir") == "auto"
         )
-        if any(name.startswith("on") for name in given):
+        if any(name.startswith("on") for name in attributes):
             self.faults.append(f"a handler in <{tag}>")
-        if (given.get("href") or "").startswith("javascript:"):
+        if (attributes.get("href") or "").startswith("javascript:"):
             self.faults.append("a javascript: address")
         if tag not in _VOID:
-            is_json = given.get("type") == "application/json"
+            is_json = attributes.get("type") == "application/json"
             self.open.append((tag, isolates, is_json))
 
     def handle_endtag(self, tag: str) -> None:

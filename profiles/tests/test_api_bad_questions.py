@@ -16,7 +16,7 @@ HUGE = 2**63
 @pytest.fixture
 def opened(alice):
     passes = [{"1": 0.01, "2": 0.02}, {"1": 0.012, "2": 0.02}]
-    return make_opened(alice, *(to_json(make_profile(each)) for each in passes))
+    return make_opened(alice, *(to_json(make_profile(times)) for times in passes))
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ def test_whatever_is_asked_of_a_profile_is_answered_or_refused(alice, opened, pa
     ],
 )
 def test_a_comparison_that_cannot_be_is_refused(alice, opened, question, status, code):
-    asked = question.replace("{id}", str(opened.profile.pk))
-    refused(caller(alice).get(f"{ROOT}compare/?{asked}"), status, code)
+    query = question.replace("{id}", str(opened.profile.pk))
+    refused(caller(alice).get(f"{ROOT}compare/?{query}"), status, code)
 
 
 def test_eight_profiles_are_compared(alice):
-    found = [
+    profiles = [
         make_opened(alice, to_json(make_profile({"1": 0.01 + n / 1000}))).profile for n in range(8)
     ]
-    pairs = "&".join(f"p={profile.pk}" for profile in found)
+    pairs = "&".join(f"p={profile.pk}" for profile in profiles)
     answer = caller(alice).get(f"{ROOT}compare/?{pairs}&rows=all&with=7").json()
-    assert [each["letter"] for each in answer["profiles"]] == list("ABCDEFGH")
+    assert [profile["letter"] for profile in answer["profiles"]] == list("ABCDEFGH")
     (row,) = answer["rows"]
     assert [other["difference_s"] for other in row["others"]] == pytest.approx(
         [n / 1000 for n in range(1, 8)]

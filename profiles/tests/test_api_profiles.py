@@ -158,7 +158,9 @@ def test_statistics_advice_pictures_and_graph_answer(alice, opened):
     client, own = caller(alice), f"{ROOT}{opened.profile.pk}/"
     sides = client.get(f"{own}statistics/").json()["sides"]
     assert sides[0]["stability"]["total_cv"] == pytest.approx(0.1116, abs=1e-3)
-    assert "first_run" in [each["rule"] for each in client.get(f"{own}advice/").json()["findings"]]
+    assert "first_run" in [
+        finding["rule"] for finding in client.get(f"{own}advice/").json()["findings"]
+    ]
     graph = client.get(f"{own}graph/").json()
     assert [node["name"] for node in graph["nodes"]] == ["conv.first", "conv.second", "pool"]
     assert {edge["to_node"] for edge in graph["edges"]} == {0, 1, 2}
@@ -170,11 +172,11 @@ def test_profiles_are_compared_in_pages_with_totals_and_waterfall(alice, opened)
     other = make_opened(alice, SECOND)
     pair = f"p={opened.profile.pk}&p={other.profile.pk}"
     client = caller(alice)
-    found = client.get(f"{ROOT}compare/?{pair}&rows=all&limit=2").json()
-    assert (found["total"], len(found["rows"])) == (3, 2)
-    device = next(each for each in found["totals"] if each["key"] == "device")
+    comparison = client.get(f"{ROOT}compare/?{pair}&rows=all&limit=2").json()
+    assert (comparison["total"], len(comparison["rows"])) == (3, 2)
+    device = next(total for total in comparison["totals"] if total["key"] == "device")
     assert device["others"][0]["difference_s"] == pytest.approx(0.003)
-    assert found["waterfall"][-1]["to_s"] == pytest.approx(0.041)
+    assert comparison["waterfall"][-1]["to_s"] == pytest.approx(0.041)
     csv = client.get(f"{ROOT}compare/export/csv/?{pair}&rows=all").content.decode()
     assert csv.startswith("row,operator,type")
     twice = client.get(f"{ROOT}compare/?p={other.profile.pk}&p={other.profile.pk}")
@@ -221,7 +223,7 @@ def test_lists_are_narrowed(alice, opened):
     assert len(client.get(f"{ROOT}?origin=opened&title=min").json()["results"]) == 1
     assert client.get(f"{ROOT}?origin=task").json()["results"] == []
     waiting = client.get(f"{ROOT}opened/?state=initiated").json()["results"]
-    assert [each["name"] for each in waiting] == ["on its way"]
+    assert [upload["name"] for upload in waiting] == ["on its way"]
     assert client.get(f"{ROOT}opened/?state=deleted").status_code == 400
     make_opened(make_user("bob"), SECOND)
     root = caller(make_user("root", is_staff=True, is_superuser=True))
@@ -233,8 +235,8 @@ def test_lists_are_narrowed(alice, opened):
 
 
 def test_the_raw_file_is_the_one_that_was_opened(alice, opened):
-    found = caller(alice).get(f"{ROOT}{opened.profile.pk}/raw/2/")
-    content = requests.get(found.headers["Location"]).content
+    response = caller(alice).get(f"{ROOT}{opened.profile.pk}/raw/2/")
+    content = requests.get(response.headers["Location"]).content
     assert hashlib.md5(content).digest() == hashlib.md5(SECOND).digest()
 
 

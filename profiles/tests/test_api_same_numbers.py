@@ -80,20 +80,20 @@ def test_every_option_of_the_command_prints_the_same_over_the_api(alice, tmp_pat
 def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
     profile = make_opened(alice, recorded(MODEL)).profile
     address = f"/api/v1/profiles/{profile.pk}/operators/?limit=500"
-    found = caller(alice).get(address).json()["operators"]
+    operators = caller(alice).get(address).json()["operators"]
     expected = [row for row in by_hand(MODEL) if row["device_s"] is not None]
-    assert len(found) == len(expected) > 60
+    assert len(operators) == len(expected) > 60
     by_id = {row["key"]: row for row in expected}
-    for row in found:
+    for row in operators:
         one = by_id[row["id"]]
         assert (row["name"], row["type"]) == (one["name"], one["type"])
         assert row["self_s"] == pytest.approx(one["device_s"], rel=1e-12)
     total_s = sum(row["device_s"] for row in expected)
-    assert [row["self_s"] for row in found] == sorted(
-        (row["self_s"] for row in found), reverse=True
+    assert [row["self_s"] for row in operators] == sorted(
+        (row["self_s"] for row in operators), reverse=True
     )
-    assert found[0]["share"] == pytest.approx(found[0]["self_s"] / total_s)
-    assert found[-1]["cumulative_share"] == pytest.approx(1)
+    assert operators[0]["share"] == pytest.approx(operators[0]["self_s"] / total_s)
+    assert operators[-1]["cumulative_share"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,15 @@ def test_the_table_of_the_page_and_that_of_the_api_are_one(alice, question):
     profile = make_opened(alice, recorded(MODEL), second_pass(MODEL)).profile
     client = caller(alice)
     page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
-    shown = re.findall(
+    on_page = re.findall(
         r'data-row="(\d+)".*?operators__time[^>]*>([^<]*)<br><span[^>]*>([^<]*)<', page
     )
     answer = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
-    told = [(str(r["row"]), short(r["self_s"]), percent(r["share"])) for r in answer["operators"]]
-    assert shown == told
-    assert len(told) >= 10
+    from_api = [
+        (str(r["row"]), short(r["self_s"]), percent(r["share"])) for r in answer["operators"]
+    ]
+    assert on_page == from_api
+    assert len(from_api) >= 10
 
 
 @pytest.mark.parametrize("question", ["?agg=sum", "?agg=mean&order=memory", "?agg=max&over=all"])
@@ -119,12 +121,12 @@ def test_groups_of_the_page_and_those_of_the_api_are_the_same(alice, question):
     profile = make_opened(alice, recorded(MODEL)).profile
     client = caller(alice)
     page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
-    shown = re.findall(
+    on_page = re.findall(
         r'class="operators__name"[^>]*>(?:<bdi>)?([^<]*)</bdi>.*?× (\d+)<.*?'
         r"operators__time[^>]*>([^<]*)<",
         page,
     )
     answer = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
-    told = [(r["type"], str(r["operators"]), short(r["time_s"])) for r in answer["groups"]]
-    assert shown == told
-    assert told
+    from_api = [(r["type"], str(r["operators"]), short(r["time_s"])) for r in answer["groups"]]
+    assert on_page == from_api
+    assert from_api

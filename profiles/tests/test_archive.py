@@ -33,14 +33,14 @@ def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -
 )
 def test_columns_spread_and_graph_of_a_real_profile_come_back_exactly(name, passes):
     data = profile_of(name, passes, (LeftOut("profile-9.json", "not_json", "It is <b>卷积</b>."),))
-    kept = to_archive(data)
-    found = from_archive(kept)
+    archive = to_archive(data)
+    restored = from_archive(archive)
     for field in ("columns", "device", "host", "on_gpu", "order", "passes", "left_out", "graph"):
-        assert_same(getattr(found, field), getattr(data, field))
-    assert to_archive(found) == kept
+        assert_same(getattr(restored, field), getattr(data, field))
+    assert to_archive(restored) == archive
 
 
-def kept(columns: ProfileColumns) -> ProfileColumns:
+def round_trip(columns: ProfileColumns) -> ProfileColumns:
     """The columns, written to a file and read again."""
     with np.load(io.BytesIO(save(pack(columns))), allow_pickle=False) as file:
         return unpack_columns(dict(file))
@@ -52,7 +52,7 @@ def kept(columns: ProfileColumns) -> ProfileColumns:
 )
 def test_odd_columns_come_back_exactly(name: str) -> None:
     columns = parse(bad_profile(name))
-    assert_same(kept(columns), columns)
+    assert_same(round_trip(columns), columns)
 
 
 def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
@@ -60,7 +60,7 @@ def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
     profile = make_profile({"1": 0.5, "2": 0.5, "3": float("nan")}, names=names)
     columns = parse(to_json(profile))
     assert columns.names == tuple(names.values())
-    assert_same(kept(columns), columns)
+    assert_same(round_trip(columns), columns)
 
 
 def test_a_damaged_file_raises_what_is_promised_for_damage() -> None:
@@ -96,9 +96,9 @@ def test_columns_are_read_without_the_graph():
 
 
 def test_an_archive_is_smaller_than_the_file_it_is_made_of_and_its_weight_is_known():
-    kept = to_archive(profile_of("resnet18"))
-    assert len(kept) * 5 < len(good_profile("resnet18"))
-    assert len(kept) < weight_bytes(kept) < 1 << 20
+    archive = to_archive(profile_of("resnet18"))
+    assert len(archive) * 5 < len(good_profile("resnet18"))
+    assert len(archive) < weight_bytes(archive) < 1 << 20
 
 
 def with_other(**changes) -> bytes:

@@ -31,8 +31,8 @@ def offer(name: str, size_bytes: int = 10) -> FileOffer:
 
 def signed(attempt, *offers: FileOffer) -> list[str]:
     """The names that storage would take after this question."""
-    asked = AttemptUploads(attempt=attempt.pk, files=offers)
-    (answer,) = gateway.on_uploads(attempt.worker, asked)
+    request = AttemptUploads(attempt=attempt.pk, files=offers)
+    (answer,) = gateway.on_uploads(attempt.worker, request)
     return [target.name for target in answer.targets if target.url]
 
 
@@ -208,18 +208,18 @@ def test_the_command_takes_tasks_zips_and_folders_and_tells_by_its_code(dumped, 
 def test_a_file_that_is_refused_is_told_to_the_agent_and_what_is_over_is_not():
     attempt = make_attempt()
     most = limit_of("manifest.json")
-    asked = AttemptUploads(
+    request = AttemptUploads(
         attempt=attempt.pk,
         files=(offer("log.txt"), offer("evil.sh"), offer("manifest.json", most + 1)),
     )
-    (answer,) = gateway.on_uploads(attempt.worker, asked)
+    (answer,) = gateway.on_uploads(attempt.worker, request)
     assert [target.refused for target in answer.targets] == [
         "",
         "no file of this name is kept",
         f"it has {most + 1} bytes, the most is {most}",
     ]
     finish(attempt)
-    (answer,) = gateway.on_uploads(attempt.worker, asked)
+    (answer,) = gateway.on_uploads(attempt.worker, request)
     assert {(target.url, target.refused) for target in answer.targets} == {("", "")}
 
 

@@ -36,8 +36,8 @@ def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, res
     client.force_login(alice)
     page = client.get(f"/tasks/{attempt.task_id}/result/?rows=10")
     text = client.get(f"/api/v1/profiles/{profile.pk}/text/?rows=10").getvalue().decode()
-    found = profile_data(profile).columns
-    (top,) = rows(found, select(found, Query()), 0, 1)
+    columns = profile_data(profile).columns
+    (top,) = rows(columns, select(columns, Query()), 0, 1)
     for line in ("ConvolutionForward", "#0", short(top.self_s), percent(top.ratio)):
         assert line in page.content.decode()
         assert line in text

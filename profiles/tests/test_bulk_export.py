@@ -112,27 +112,27 @@ def test_every_column_of_parquet_is_explained(tasks, tmp_path):
 
 def test_the_columns_are_printed_without_a_file(capsys):
     call_command("export", "--fields", "--rows", "operator")
-    shown = capsys.readouterr().out
-    assert all(field.help in shown for field in ROWS["operator"])
+    output = capsys.readouterr().out
+    assert all(field.help in output for field in ROWS["operator"])
 
 
 def test_nan_is_a_number_that_is_told_and_no_gap(tmp_path):
     fields = [many.Field("x", "number", "x"), many.Field("o", "json", "o")]
     columns = [[math.nan, None, math.inf], ['{"a":1}', None, "[]"]]
-    found = {}
+    tables = {}
     for ending, kind in WRITERS.items():
         with (path := tmp_path / f"a.{ending}").open("wb") as stream:
             writer = kind(stream, fields)
             writer.write(columns)
             writer.close()
-        found[ending] = rows_of(path)
-    assert [row["x"] for row in found["csv"]] == ["nan", "", "inf"]
-    assert found["json"] == [
+        tables[ending] = rows_of(path)
+    assert [row["x"] for row in tables["csv"]] == ["nan", "", "inf"]
+    assert tables["json"] == [
         {"x": None, "o": {"a": 1}},
         {"x": None, "o": None},
         {"x": None, "o": []},
     ]
-    values = [row["x"] for row in found["parquet"]]
+    values = [row["x"] for row in tables["parquet"]]
     assert math.isnan(values[0])
     assert values[1:] == [None, math.inf]
 
@@ -168,7 +168,7 @@ def test_a_file_appears_only_when_it_is_whole(tasks, tmp_path, settings):
         export(tmp_path / "none" / "a.csv")
     with pytest.raises(CommandError, match="profiles could not be read"):
         export(tmp_path / "a.csv", "--rows", "operator")
-    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
     with pytest.raises(CommandError, match="--format"):
         export(tmp_path / "a.xlsx")
 
@@ -176,13 +176,13 @@ def test_a_file_appears_only_when_it_is_whole(tasks, tmp_path, settings):
 @pytest.mark.parametrize("ending", list(WRITERS))
 def test_a_full_disk_is_told_and_is_no_mistake_of_the_arguments(tasks, tmp_path, ending):
     (tmp_path / "full").symlink_to("/dev/full")
-    with pytest.raises(CommandError, match="No space left") as told:
+    with pytest.raises(CommandError, match="No space left") as caught:
         export(tmp_path / "full", "--format", ending)
-    assert told.value.returncode == 1
-    with pytest.raises(CommandError) as told:
+    assert caught.value.returncode == 1
+    with pytest.raises(CommandError) as caught:
         export(tmp_path / "none" / f"a.{ending}")
-    assert told.value.returncode == 2
-    assert [each.name for each in tmp_path.iterdir()] == ["full"]
+    assert caught.value.returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
 def test_memory_holds_a_piece_and_not_the_whole(tmp_path, monkeypatch):

@@ -31,10 +31,10 @@ class Sentences(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        classes = given.get("class") or ""
+        attributes = dict(attrs)
+        classes = attributes.get("class") or ""
         hidden = tag in _AS_IT_IS or "hostile" in classes
-        is_line = "verdict-line" in classes or "__line" in classes or "data-word" in given
+        is_line = "verdict-line" in classes or "__line" in classes or "data-word" in attributes
         if is_line or (tag not in _INLINE and tag not in _AS_IT_IS):
             self.texts.append("")
         if tag not in _VOID:

@@ -129,16 +129,16 @@ def test_a_cache_of_no_bytes_keeps_no_profile(limited):
 
 def test_threads_that_ask_at_once_all_get_the_profile():
     profile = built_profile()
-    found = []
+    loaded = []
     threads = [
-        threading.Thread(target=lambda: found.append(profile_data(profile))) for _ in range(8)
+        threading.Thread(target=lambda: loaded.append(profile_data(profile))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert all(same(each, found[0]) for each in found)
+    assert len(loaded) == 8
+    assert all(same(data, loaded[0]) for data in loaded)
 
 
 def test_a_result_of_a_former_version_says_so_and_is_made_anew(
@@ -228,13 +228,15 @@ def test_reprofile_makes_a_measurement_anew_with_and_without_a_profile():
     for attempt in (both, alone):
         build_attempt_profile(attempt)
     before = [
-        AttemptMeasurement.objects.filter(attempt=each).values().get() for each in (both, alone)
+        AttemptMeasurement.objects.filter(attempt=attempt).values().get()
+        for attempt in (both, alone)
     ]
     AttemptMeasurement.objects.update(histogram={}, median_ms=0.0, derived_version=0)
     code, out = reprofile("--all")
     assert (code, out.splitlines()[-1]) == (0, "2 made anew, 0 failed")
     after = [
-        AttemptMeasurement.objects.filter(attempt=each).values().get() for each in (both, alone)
+        AttemptMeasurement.objects.filter(attempt=attempt).values().get()
+        for attempt in (both, alone)
     ]
     for left, right in zip(before, after, strict=True):
         assert {**left, "built_at": None} == {**right, "built_at": None}
@@ -332,5 +334,5 @@ def test_a_pass_that_was_not_merged_is_named_on_the_page(client):
     build_attempt_profile(attempt)
     client.force_login(alice)
     text = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
-    for shown in ("2 files could not be used", "other operators", "profile-3.json"):
-        assert shown in text
+    for phrase in ("2 files could not be used", "other operators", "profile-3.json"):
+        assert phrase in text

@@ -51,7 +51,7 @@ def test_files_of_an_opened_profile_are_called_as_its_owner_calls_them(client, a
     profile = make_opened(alice, whole, another_pass(whole, 1), broken).profile
     exported = client.get(f"/profiles/{profile.pk}/export/json/").json()
     assert exported["passes"] == ["p0.json", "p1.json"]
-    assert [each["name"] for each in exported["left_out"]] == ["p2.json"]
+    assert [entry["name"] for entry in exported["left_out"]] == ["p2.json"]
     report = client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
     assert "<bdi>p2.json</bdi>" in report
     assert "profile-3.json" not in report
@@ -78,16 +78,16 @@ def test_every_format_is_sent_as_a_file_with_a_name_of_its_own(client, of_task, 
 
 def test_a_name_of_any_script_survives_in_the_files_name(client, opened):
     answer = client.get(f"/profiles/{opened.pk}/export/csv/")
-    wanted = f"r%C3%A9snet-18-opened-{opened.upload_id}.csv"
-    assert answer["Content-Disposition"] == f"attachment; filename*=utf-8''{wanted}"
+    filename = f"r%C3%A9snet-18-opened-{opened.upload_id}.csv"
+    assert answer["Content-Disposition"] == f"attachment; filename*=utf-8''{filename}"
 
 
 def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
     data = profile_data(opened)
     assert len(rows_of(client, opened)) == len(data.columns)
-    found = rows_of(client, opened, "?type=ConvolutionForward&order=memory&up=1&rows=5")
+    rows = rows_of(client, opened, "?type=ConvolutionForward&order=memory&up=1&rows=5")
     query = Query(types=("ConvolutionForward",), order="memory", ascending=True)
-    assert [int(row["row"]) for row in found] == select(data.columns, query).rows[:5].tolist()
+    assert [int(row["row"]) for row in rows] == select(data.columns, query).rows[:5].tolist()
     # what only the page needs changes nothing
     assert len(rows_of(client, opened, "?op=3&cols=op,time&page=2")) == len(data.columns)
 
@@ -101,9 +101,9 @@ def test_an_export_of_one_pass_has_the_times_of_that_pass_and_text_those_of_the_
     names = [data.columns.names[row] for row in range(len(data.columns))]
     for query, times in (("?pass=2", data.device.end_s[1]), ("?type=", data.device.median_s)):
         rows = rows_of(client, profile, query)
-        found = [float(row["device_time_s"]) for row in rows]
-        assert found == [times[names.index(row["name"])] for row in rows]
-        assert found == sorted(found, reverse=True)
+        exported = [float(row["device_time_s"]) for row in rows]
+        assert exported == [times[names.index(row["name"])] for row in rows]
+        assert exported == sorted(exported, reverse=True)
     totals = client.get(f"/profiles/{profile.pk}/export/json/?pass=2").json()["totals"]
     assert totals["device_s"] == pytest.approx(parse(second).device.total_s(), rel=1e-12)
     text = client.get(f"/profiles/{profile.pk}/export/text/").getvalue().decode()
@@ -114,16 +114,16 @@ def test_each_row_of_csv_says_which_task_it_is_of(client, opened, of_task):
     task = of_task.attempt.task
     task.title, task.options = "=nightly", {"fast_run": True}
     task.save()
-    wanted = {
+    expected = {
         "model": "net.mge", "title": "'=nightly", "options": '{"fast_run":true}',
         "device": task.worker.name, "version": task.runtime_version,
     }  # fmt: skip
     for query in ("", "?agg=sum"):
         for row in rows_of(client, of_task, query):
-            assert list(row)[-5:] == list(wanted)
-            assert {name: row[name] for name in wanted} == wanted
+            assert list(row)[-5:] == list(expected)
+            assert {name: row[name] for name in expected} == expected
     row = rows_of(client, opened)[0]
-    assert [row[name] for name in wanted] == ["", "résnet <18>.json", "", "", ""]
+    assert [row[name] for name in expected] == ["", "résnet <18>.json", "", "", ""]
 
 
 def long_profile(alice, operators=1_500):
@@ -164,10 +164,10 @@ async def test_a_server_sends_a_text_while_it_is_made(async_client, storage):
 
 
 def test_csv_holds_groups_where_the_address_aggregates(client, opened):
-    found = rows_of(client, opened, "?agg=sum")
+    rows = rows_of(client, opened, "?agg=sum")
     groups = select(profile_data(opened).columns, Query(aggregate="sum", by_type=True))
-    assert [float(row["time_s"]) for row in found] == groups.self_s.tolist()
-    assert found[0]["type"] == "ConvolutionForward"
+    assert [float(row["time_s"]) for row in rows] == groups.self_s.tolist()
+    assert rows[0]["type"] == "ConvolutionForward"
 
 
 def test_json_says_where_the_profile_is_from_and_what_was_asked(client, of_task):
@@ -181,8 +181,8 @@ def test_json_says_where_the_profile_is_from_and_what_was_asked(client, of_task)
     assert [file["name"] for file in meta["files"]] == ["net.mge", "data.npy"]
     assert meta["profiles"][0]["name"] == "profile.json"
     assert meta["query"] == "?type=Reduce&agg=mean"
-    assert [each["type"] for each in answer["operators"]] == ["Reduce", "Reduce"]
-    assert [each["operators"] for each in answer["aggregate"]] == [2]
+    assert [operator["type"] for operator in answer["operators"]] == ["Reduce", "Reduce"]
+    assert [group["operators"] for group in answer["aggregate"]] == [2]
     assert "@example.com" not in json.dumps(answer)
 
 
@@ -203,8 +203,8 @@ def test_the_original_is_the_file_as_it_came(client, opened, of_task):
 def test_the_report_of_a_task_tells_its_device_files_and_advice(client, of_task):
     text = client.get(f"/profiles/{of_task.pk}/export/report/").content.decode()
     task = of_task.attempt.task
-    for wanted in (task.worker.name, "1.13.0", "net.mge", "What to do next", f"#{task.pk}"):
-        assert wanted in text
+    for fact in (task.worker.name, "1.13.0", "net.mge", "What to do next", f"#{task.pk}"):
+        assert fact in text
 
 
 def test_the_menu_stands_on_the_result_page_and_its_addresses_work(client, of_task):
@@ -223,14 +223,14 @@ def test_the_command_exports_files_and_tasks(of_task, tmp_path):
     call_command("export", "--profile", str(task), "-o", str(out))
     assert json.loads(out.read_text())["operators"] == operators
     call_command("export", "--profile", str(task), "--query", "?type=Reduce", "-o", str(out))
-    found = json.loads(out.read_text())
-    assert (found["meta"]["task"], {each["type"] for each in found["operators"]}) == (
+    document = json.loads(out.read_text())
+    assert (document["meta"]["task"], {operator["type"] for operator in document["operators"]}) == (
         task, {"Reduce"}
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "code"),
+    ("arguments", "message", "code"),
     [
         ("--profile 999", "has no profile", 1),
         ("--profile no-such-file.json", "No such file", 1),
@@ -243,10 +243,10 @@ def test_the_command_exports_files_and_tasks(of_task, tmp_path):
         ("--all --format report", "csv, json, parquet", 2),
     ],
 )
-def test_the_command_says_what_is_wrong(testdata, tmp_path, arguments, told, code):
-    given = arguments.format(
+def test_the_command_says_what_is_wrong(testdata, tmp_path, arguments, message, code):
+    command_line = arguments.format(
         bad=DATA / "bad/profiles/not_json.json", good=DATA / "profiles/tiny.json"
     )
-    with pytest.raises(CommandError, match=told) as found:
-        call_command("export", *shlex.split(given), "-o", str(tmp_path / "a.csv"))
-    assert (found.value.returncode, list(tmp_path.iterdir())) == (code, [])
+    with pytest.raises(CommandError, match=message) as caught:
+        call_command("export", *shlex.split(command_line), "-o", str(tmp_path / "a.csv"))
+    assert (caught.value.returncode, list(tmp_path.iterdir())) == (code, [])

@@ -79,9 +79,9 @@ def test_json_has_the_same_numbers_exactly(data):
         assert operator["name"] == columns.names[row]
         for side in ("device", "host"):
             times = columns.times(side)
-            wanted = float(times.end_s[row]) if times.present[row] else None
-            assert operator[side]["time_s"] == wanted
-            assert operator[side]["passes_s"] == [wanted]
+            expected = float(times.end_s[row]) if times.present[row] else None
+            assert operator[side]["time_s"] == expected
+            assert operator[side]["passes_s"] == [expected]
     by_type = {group["type"]: group["operators"] for group in document["groups"]}
     assert sum(by_type.values()) == len(columns)
     assert sum(g["device_s"] or 0 for g in document["groups"]) == pytest.approx(
@@ -160,13 +160,13 @@ def test_groups_are_those_that_were_asked_for(testdata):
 
 def slices_of(trace: dict, pid: int) -> dict[int, list[dict]]:
     """Complete events of a process by thread, in the order of their starts, outer ones first."""
-    found: dict[int, list[dict]] = {}
+    slices: dict[int, list[dict]] = {}
     for event in trace["traceEvents"]:
         if event["ph"] == "X" and event["pid"] == pid:
-            found.setdefault(event["tid"], []).append(event)
-    for events in found.values():
+            slices.setdefault(event["tid"], []).append(event)
+    for events in slices.values():
         events.sort(key=lambda e: (e["ts"], -e["dur"]))
-    return found
+    return slices
 
 
 def nanoseconds(event: dict) -> tuple[int, int]:
@@ -224,12 +224,12 @@ def test_operators_that_overlap_on_one_node_get_threads_of_their_own():
 def test_wait_and_computation_lie_inside_their_operator():
     spans = {"1": {NODE: {"start": 1.0, "kern": 1.25, "end": 2.0}}}
     trace = json.loads(to_trace(data_of(profile_bytes(make_profile(spans))), META))
-    found = [
+    slices = [
         (e["name"], e["ts"], e["dur"])
         for [events] in [slices_of(trace, 1).values()]
         for e in events
     ]
-    assert found == [
+    assert slices == [
         ("op1", 1e6, 1e6),
         ("wait", 1e6, 0.25e6),
         ("compute", 1.25e6, 0.75e6),

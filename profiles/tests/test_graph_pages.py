@@ -50,8 +50,8 @@ def test_the_document_holds_the_view_that_was_asked_for(client, storage, alice):
 
 def test_colours_and_side_are_chosen_by_the_address(client, storage, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
-    asked = {"colour": "flops", "side": "host"}
-    scale = client.get(address(DOCUMENT, profile), asked).json()["view"]["scale"]
+    query = {"colour": "flops", "side": "host"}
+    scale = client.get(address(DOCUMENT, profile), query).json()["view"]["scale"]
     assert scale["metric"] == "flops"
     assert scale["texts"][-1].endswith("FLOP/s")
     odd = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
@@ -79,16 +79,16 @@ def test_an_operator_that_did_not_run_has_no_place_in_the_graph(client, storage,
     whole = client.get(address(DOCUMENT, profile)).json()
     assert all(not name.startswith("[791]") for name, _, _ in whole["view"]["nodes"])
     row = parse(good_profile("resnet18")).ids.index("791")
-    told = client.get(address(DOCUMENT, profile), {"op": row})
-    assert (told.status_code, told.json()["code"]) == (404, "operator_not_drawn")
+    response = client.get(address(DOCUMENT, profile), {"op": row})
+    assert (response.status_code, response.json()["code"]) == (404, "operator_not_drawn")
 
 
 def test_the_uploaded_model_is_fetched_from_storage(client, storage, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
     leave_model(profile, (MODELS / "tiny.mge").read_bytes())
-    told = model_of(client, profile)
-    assert told["address"].startswith(object_store.presign_get("x").split("?")[0][:-1])
-    assert told["size_bytes"] == (MODELS / "tiny.mge").stat().st_size
+    model = model_of(client, profile)
+    assert model["address"].startswith(object_store.presign_get("x").split("?")[0][:-1])
+    assert model["size_bytes"] == (MODELS / "tiny.mge").stat().st_size
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_a_model_that_the_viewer_cannot_read_is_not_sent_there(
 ):
     profile = make_result(good_profile("tiny"), owner=alice)
     leave_model(profile, content if isinstance(content, bytes) else content[0].read_bytes())
-    told = model_of(client, profile)
-    assert why in told["reason"]
-    assert "address" not in told
+    model = model_of(client, profile)
+    assert why in model["reason"]
+    assert "address" not in model
 
 
 def test_a_model_that_is_too_large_or_gone_is_not_sent(client, storage, alice, settings):
@@ -140,10 +140,10 @@ def test_a_profile_with_a_damaged_graph_keeps_its_table_and_shows_what_is_left(
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_form_of_real_models_is_told_by_their_start(name):
-    wanted = "v1" if name.endswith("_fbs1") else "v2"
+    expected = "v1" if name.endswith("_fbs1") else "v2"
     start = (MODELS / f"{name}.mge").read_bytes()[:32]
-    assert model_form(start) == wanted
-    assert model_form(b"mgbtest0\x01\x00\x00\x00" + start) == wanted
+    assert model_form(start) == expected
+    assert model_form(b"mgbtest0\x01\x00\x00\x00" + start) == expected
     assert model_form(start[:3]) == "other"
 
 

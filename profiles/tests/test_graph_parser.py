@@ -52,19 +52,19 @@ def test_a_sound_profile_has_nothing_to_complain_of(name):
     assert graph.problems == (("mem_chunk",) if name == "no_op" else ())
     known = graph.operators.row[graph.operators.row != MISSING]
     assert sorted(known.tolist()) == list(range(len(columns)))
-    assert [graph.operators.names[each] for each in graph.operator_of_row(len(columns))] == list(
-        columns.names
-    )
+    assert [
+        graph.operators.names[operator] for operator in graph.operator_of_row(len(columns))
+    ] == list(columns.names)
 
 
 def twice(data):
     columns = parse(data)
-    return told(columns, parse_graph(data, columns))
+    return as_bytes(columns, parse_graph(data, columns))
 
 
 def once(data):
     columns, graph = parse_whole(data)
-    return told(columns, graph())
+    return as_bytes(columns, graph())
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
@@ -76,27 +76,27 @@ def test_a_file_that_is_decoded_once_says_what_two_readings_say(name, change):
     assert once(data) == twice(data)
 
 
-def told(columns, graph):
+def as_bytes(columns, graph):
     """Bytes of everything that is kept."""
     arrays = pack(columns) | pack(graph, "graph.")
-    return {key: (each.dtype, each.tobytes()) for key, each in arrays.items()}
+    return {key: (array.dtype, array.tobytes()) for key, array in arrays.items()}
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_file_is_refused_or_read_alike_however_often_it_is_decoded(name):
     data = bad_profile(name)
-    found = []
+    results = []
     for read in (twice, once):
         try:
-            found.append(read(data))
+            results.append(read(data))
         except ProfileFormatError as error:
-            found.append((error.code, error.detail))
-    assert found[0] == found[1]
+            results.append((error.code, error.detail))
+    assert results[0] == results[1]
 
 
 def test_the_shape_of_what_is_fed_is_that_which_its_reader_saw():
     graph = parse_graph(good_profile("resnet18"), parse(good_profile("resnet18")))
-    places = [each for each, name in enumerate(graph.variables.names) if name == "data"]
+    places = [index for index, name in enumerate(graph.variables.names) if name == "data"]
     assert graph.variables.shapes[places[0]] == "[1,3,224,224]"
 
 

@@ -56,9 +56,9 @@ def by_tabulate(titles: list[str], rows: list[list[tuple[str, ...]]]) -> str:
 @given(ROWS)
 def test_a_table_that_is_drawn_is_the_librarys(rows: list[list[tuple[str, ...]]]) -> None:
     titles = ["device self time", "x", "operator info"]
-    found = fancy_grid(titles, rows)
-    assume(found is not None)
-    assert found == by_tabulate(titles, rows)
+    table = fancy_grid(titles, rows)
+    assume(table is not None)
+    assert table == by_tabulate(titles, rows)
 
 
 def test_words_in_every_column_make_a_table_that_is_drawn() -> None:

@@ -16,13 +16,13 @@ def steady(count: int) -> np.ndarray:
 @pytest.mark.parametrize("count", [2, 5, 20, 130, 5000])
 def test_every_iteration_is_in_a_bin_or_counted_as_beyond(count):
     times = steady(count)
-    found = histogram(times)
-    assert found is not None
-    assert sum(found.counts) + found.above == count
-    assert 5 <= len(found.counts) <= 60
-    assert len(found.edges_ms) == len(found.counts) + 1
-    assert found.edges_ms[0] == times.min()
-    assert all(low < high for low, high in itertools.pairwise(found.edges_ms))
+    bins = histogram(times)
+    assert bins is not None
+    assert sum(bins.counts) + bins.above == count
+    assert 5 <= len(bins.counts) <= 60
+    assert len(bins.edges_ms) == len(bins.counts) + 1
+    assert bins.edges_ms[0] == times.min()
+    assert all(low < high for low, high in itertools.pairwise(bins.edges_ms))
 
 
 def test_more_iterations_give_finer_bins():
@@ -32,19 +32,19 @@ def test_more_iterations_give_finer_bins():
 
 
 def test_a_few_very_slow_iterations_do_not_hide_all_others_in_one_bin():
-    found = histogram([*steady(1000), 500.0, 900.0])
-    assert found is not None
-    assert found.above == 2
-    assert found.edges_ms[-1] < 20
-    assert max(found.counts) < 200
+    bins = histogram([*steady(1000), 500.0, 900.0])
+    assert bins is not None
+    assert bins.above == 2
+    assert bins.edges_ms[-1] < 20
+    assert max(bins.counts) < 200
 
 
 def test_marks_up_to_p99_lie_within_the_bins():
     times = np.concatenate([steady(900), np.full(100, 40.0)])
-    found = histogram(times)
-    assert found is not None
-    assert found.edges_ms[-1] >= np.percentile(times, 99)
-    assert found.above == 0
+    bins = histogram(times)
+    assert bins is not None
+    assert bins.edges_ms[-1] >= np.percentile(times, 99)
+    assert bins.above == 0
 
 
 @pytest.mark.parametrize("times", [[], [7.5], [7.5, 7.5, 7.5]])

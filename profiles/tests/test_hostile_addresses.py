@@ -52,42 +52,44 @@ def profile(alice) -> Profile:
 
 def wrong_answers(client, addresses):
     """Those that are no page: an exception passes through, and 4xx must have words."""
-    found = {}
+    problems = {}
     for address in addresses:
         response = client.get(address)
         wrong = faults(response)
         if response.status_code not in (200, 302, 400, 404, 413, 422) or not response.content:
             wrong = [f"status {response.status_code}", *wrong]
         if wrong:
-            found[address] = wrong
-    return found
+            problems[address] = wrong
+    return problems
 
 
 def test_strange_questions_have_an_answer_on_the_page_and_in_the_table(client, profile):
     page, root = f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}"
     places = (page, f"{root}/operators/")
-    assert wrong_answers(client, [f"{place}?{each}" for place in places for each in STRANGE]) == {}
+    assert (
+        wrong_answers(client, [f"{place}?{query}" for place in places for query in STRANGE]) == {}
+    )
 
 
 @pytest.mark.exhaustive
 def test_strange_questions_have_an_answer_in_pictures_graph_and_exports(client, profile):
     root = f"/profiles/{profile.pk}"
     names = [f"/api/v1{root}/graph/netron/", f"{root}/export/csv/"]
-    names += [f"/api/v1{root}/pictures/{each}/" for each in ("timeline", "memory")]
-    assert wrong_answers(client, [f"{name}?{each}" for name in names for each in STRANGE]) == {}
+    names += [f"/api/v1{root}/pictures/{picture}/" for picture in ("timeline", "memory")]
+    assert wrong_answers(client, [f"{name}?{query}" for name in names for query in STRANGE]) == {}
 
 
 @pytest.mark.database
 def test_numbers_beyond_all_rows_are_not_found(client, profile):
     root = f"/profiles/{profile.pk}"
     for number in ("0", "99", HUGE, "2147483648", "9223372036854775808"):
-        found = [f"{root}/export/original/{number}/", f"/tasks/{number}0/result/"]
-        found += [f"{root}/operators/{number}/"] if number != "0" else []
+        addresses = [f"{root}/export/original/{number}/", f"/tasks/{number}0/result/"]
+        addresses += [f"{root}/operators/{number}/"] if number != "0" else []
         paths = ("", "operators/", "graph/", "export/csv/")
-        found += [f"/profiles/{number}0/{path}" for path in paths]
-        found += [f"/api/v1/profiles/{number}0/pictures/{kind}/" for kind in PICTURES]
-        found += [f"/profiles/opened/{number}0/{path}" for path in ("", "status/", "files/1/")]
-        for address in found:
+        addresses += [f"/profiles/{number}0/{path}" for path in paths]
+        addresses += [f"/api/v1/profiles/{number}0/pictures/{kind}/" for kind in PICTURES]
+        addresses += [f"/profiles/opened/{number}0/{path}" for path in ("", "status/", "files/1/")]
+        for address in addresses:
             assert client.get(address).status_code == 404, address
 
 
@@ -119,8 +121,8 @@ def test_a_comparison_answers_strange_questions(client, profile):
     pair = f"p={profile.pk}&p={other.pk}"
     api = "/api/v1/profiles/compare/"
     paths = ("/profiles/compare/", f"{api}export/csv/", f"{api}export/json/", f"{api}graph/")
-    asked = [f"{path}?{pair}&{more}" for path in paths for more in STRANGE_COMPARISONS]
-    assert wrong_answers(client, asked) == {}
+    addresses = [f"{path}?{pair}&{more}" for path in paths for more in STRANGE_COMPARISONS]
+    assert wrong_answers(client, addresses) == {}
 
 
 @pytest.mark.database
@@ -148,10 +150,10 @@ def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypat
 
     derive = reading.derive
 
-    def deleted_meanwhile(*given):
-        found = derive(*given)
+    def deleted_meanwhile(*arguments):
+        derived = derive(*arguments)
         delete_import(ProfileUpload.objects.get(pk=upload.pk))
-        return found
+        return derived
 
     monkeypatch.setattr(reading, "derive", deleted_meanwhile)
     build_opened(upload.pk)

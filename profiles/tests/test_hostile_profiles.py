@@ -28,22 +28,26 @@ def in_groups(names, size):
     return [names[at : at + size] for at in range(0, len(names), size)]
 
 
-def asked(client, address):
+def faults_at(client, address):
     """What is wrong with the answer to an address, as texts."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         response = client.get(address)
-    found = faults(response)
-    return found if response.status_code == 200 else [f"status {response.status_code}", *found]
+    problems = faults(response)
+    return (
+        problems if response.status_code == 200 else [f"status {response.status_code}", *problems]
+    )
 
 
 @pytest.mark.parametrize("names", in_groups(list(REFUSED), 35))
 def test_what_is_no_profile_is_refused_with_its_cause_and_what_to_do(client, alice, names):
-    found = {name: make_opened(alice, CASES[name], name=name) for name in names}
-    assert {name: each.problem for name, each in found.items()} == {n: REFUSED[n] for n in names}
-    assert {each.state for each in found.values()} == {"failed"}
-    assert all(each.problem_detail for each in found.values())
-    for upload in {each.problem: each for each in found.values()}.values():
+    uploads = {name: make_opened(alice, CASES[name], name=name) for name in names}
+    assert {name: upload.problem for name, upload in uploads.items()} == {
+        n: REFUSED[n] for n in names
+    }
+    assert {upload.state for upload in uploads.values()} == {"failed"}
+    assert all(upload.problem_detail for upload in uploads.values())
+    for upload in {upload.problem: upload for upload in uploads.values()}.values():
         check_words(client, upload)
 
 
@@ -52,11 +56,13 @@ def check_words(client, upload):
     pages = []
     for language in ("en", "zh-hans"):
         with translation.override(language):
-            said = word(DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069"))
+            sentence = word(
+                DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069")
+            )
         page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
         assert faults(page) == []
-        assert escape(said) in page.content.decode()
-        pages.append(said)
+        assert escape(sentence) in page.content.decode()
+        pages.append(sentence)
     assert pages[0] != pages[1]
 
 
@@ -70,9 +76,9 @@ def test_what_can_be_opened_has_every_page(client, alice, names):
         assert (upload.state, upload.problem) == ("ready", ""), (name, upload.problem_detail)
         profile = upload.profile
         for address in addresses(profile, f"/profiles/{profile.pk}/", good):
-            found = asked(client, address)
-            if found and not (name in EMPTY and "/operators/0/" in address):
-                wrong[name, address] = found
+            problems = faults_at(client, address)
+            if problems and not (name in EMPTY and "/operators/0/" in address):
+                wrong[name, address] = problems
     assert wrong == {}
 
 
@@ -84,8 +90,8 @@ def test_the_worst_have_every_order_filter_and_view(client, alice, names):
         profile = make_result(CASES[name], owner=alice)
         page = f"/tasks/{profile.attempt.task_id}/result/"
         for address in more_addresses(profile, page, other):
-            if found := asked(client, address):
-                wrong[name, address] = found
+            if problems := faults_at(client, address):
+                wrong[name, address] = problems
     assert wrong == {}
 
 
@@ -126,8 +132,8 @@ def test_a_hostile_pass_is_left_out_and_named_beside_the_good_ones(client, alice
     assert "profile-3.json" in page.content.decode()
     peer = make_result(good, owner=alice)
     task = f"/tasks/{profile.attempt.task_id}/result/"
-    wrong = {each: asked(client, each) for each in addresses(profile, task, peer)}
-    assert {address: found for address, found in wrong.items() if found} == {}
+    wrong = {address: faults_at(client, address) for address in addresses(profile, task, peer)}
+    assert {address: problems for address, problems in wrong.items() if problems} == {}
 
 
 def test_operators_with_thousands_of_tensors_do_not_make_endless_files(client, alice, monkeypatch):

@@ -100,10 +100,10 @@ def test_what_is_no_profile_is_told_and_the_others_are_opened(alice, folder, act
     (folder / "broken.json").write_bytes(b'{"profiler": 3}')
     with pytest.raises(CommandError, match="1 of 4"):
         run(folder)
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     for name in ("empty.json", "model.json", "notes.txt"):
-        assert f"{folder / name}: left out. " in told
-    assert told.splitlines()[-1] == "3 opened, 1 failed, 3 files left out"
+        assert f"{folder / name}: left out. " in errors
+    assert errors.splitlines()[-1] == "3 opened, 1 failed, 3 files left out"
     assert ProfileUpload.objects.filter(state="ready").count() == 3
 
 
@@ -131,9 +131,9 @@ def test_every_format_opens_and_a_graph_goes_with_its_memory_plan(alice, tmp_pat
         ("profile.json",), ("chrome_timeline.json",), ("memory_flow.svg",),
         ("StaticMemoryInfo.json", "graph.json"),
     }  # fmt: skip
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith(f"{graph_alone / 'graph.json'}: left out. ")
-    assert told[-1] == "4 stored, 0 failed, 1 files left out"
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0].startswith(f"{graph_alone / 'graph.json'}: left out. ")
+    assert errors[-1] == "4 stored, 0 failed, 1 files left out"
     run(run_folder, passes=True, wait=False)
     assert ProfileUpload.objects.order_by("pk").last().files.count() == 5
 
@@ -141,9 +141,9 @@ def test_every_format_opens_and_a_graph_goes_with_its_memory_plan(alice, tmp_pat
 def test_without_waiting_the_site_reads_them_later(alice, folder):
     run(folder / "profile-2.json", wait=False)
     assert ProfileUpload.objects.get().state == "processing"
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as caught:
         run(folder / "profile-2.json", timeout=0.01)
-    assert told.value.returncode == 4
+    assert caught.value.returncode == 4
 
 
 def test_a_storage_that_is_away_leaves_nothing_behind(alice, folder, settings):

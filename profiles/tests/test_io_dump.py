@@ -41,8 +41,8 @@ def changed(array, index, value):
 def test_equal_dumps_are_equal_in_a_folder_too(tmp_path):
     files = make_files({(1, "x"): ONES, (0x1F, "y"): ONES})
     folder = open_folder(write_folder(tmp_path / "a", files))
-    found = list(compare(folder, open_zip(io.BytesIO(zip_bytes(files)))))
-    assert [(row.status, row.one.id, row.one.name) for row in found] == [
+    rows = list(compare(folder, open_zip(io.BytesIO(zip_bytes(files)))))
+    assert [(row.status, row.one.id, row.one.name) for row in rows] == [
         ("equal", 1, "x"),
         ("equal", 0x1F, "y"),
     ]
@@ -121,14 +121,14 @@ def profile(steps: dict[str, int], order: list[str]) -> bytes:
 def test_rows_follow_the_order_of_execution():
     arrays = {(1, "a"): ONES, (3, "b"): ONES, (5, "c"): ONES, (9, "d"): ONES}
     order = makers(profile({"0": 1, "2": 3, "4": 5}, ["4", "0", "2"]))
-    found = compared(arrays, arrays, order=order)
-    assert [(row.one.name, row.step) for row in found] == [
+    rows = compared(arrays, arrays, order=order)
+    assert [(row.one.name, row.step) for row in rows] == [
         ("c", 0),
         ("a", 1),
         ("b", 2),
         ("d", None),
     ]
-    assert (found[0].operator, found[3].operator) == ("op4", "op[7]")
+    assert (rows[0].operator, rows[3].operator) == ("op4", "op[7]")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[" * 100_000, profile({"0": 1}, [1])])
@@ -240,10 +240,10 @@ def test_links_in_a_folder_are_not_followed(tmp_path):
 def run_and_dump(python: str, data: Path, inputs: Path, out: Path) -> None:
     """Run a real model by the wheel's front end, with a dump of all variables and a profile."""
     out.mkdir()
-    given = ";".join(f"{path.stem}:{path}" for path in sorted(inputs.glob("*.npy")))
+    input_option = ";".join(f"{path.stem}:{path}" for path in sorted(inputs.glob("*.npy")))
     subprocess.run(
         [python, "-m", "load_and_run", str(data / "models" / "two_inputs.mge"), "--iter=1",
-         f"--input={given}", f"--bin_io_dump={out}", f"--profile={out}.json"],
+         f"--input={input_option}", f"--bin_io_dump={out}", f"--profile={out}.json"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
@@ -264,18 +264,18 @@ def test_dumps_of_real_runs_get_the_verdict_of_megengines_own_tool(
     same = list(compare(a, b, order=order))
     assert len(same) > 10
     assert {row.status for row in same} == {"equal"}
-    found = list(compare(a, c, order=order))
-    assert all(row.step is not None for row in found)
-    assert [row.step for row in found] == sorted(row.step for row in found)
-    first = next(row for row in found if row.differs)
+    rows = list(compare(a, c, order=order))
+    assert all(row.step is not None for row in rows)
+    assert [row.step for row in rows] == sorted(row.step for row in rows)
+    first = next(row for row in rows if row.differs)
     assert (first.operator_type, first.one.name) == ("Host2DeviceCopy", "data")
-    told = subprocess.run(
+    output = subprocess.run(
         [megengine_python, "-m", "megengine.tools.compare_binary_iodump",
          str(tmp_path / "a"), str(tmp_path / "c")],
         check=True, capture_output=True, text=True, timeout=120,
     ).stdout  # fmt: skip
-    assert {row.one.file for row in found if f"a/{row.one.file}:" in told} == {
-        row.one.file for row in found if row.differs
+    assert {row.one.file for row in rows if f"a/{row.one.file}:" in output} == {
+        row.one.file for row in rows if row.differs
     }
 
 
@@ -317,6 +317,6 @@ TEXT = "var={id:7, layout:{1(3),3(1)}, Float32, owner:%s{%s}, name:%s, slot:%s, 
 )
 def test_the_names_of_a_variable_are_read_in_a_moment(text, names):
     begin = time.process_time()
-    found = _names(text)
+    parsed = _names(text)
     assert time.process_time() - begin < 0.1
-    assert found == (names or (text[:1000], 0, "", ""))
+    assert parsed == (names or (text[:1000], 0, "", ""))

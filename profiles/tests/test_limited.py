@@ -56,12 +56,12 @@ def many_operators(count: int) -> bytes:
 
 def test_passes_are_merged_and_the_archive_is_what_was_read():
     first = good_profile("resnet18")
-    found = derived(first, another_pass(first, 1), another_pass(first, 2))
-    assert found.data.passes == ("profile.json", "profile-2.json", "profile-3.json")
-    assert found.data.device.end_s.shape == (3, 173)
-    assert found.data.columns_of_pass(0).names == parse(first).names
-    assert len(found.data.graph.variables) > 173
-    assert len(found.archive) < len(first)
+    result = derived(first, another_pass(first, 1), another_pass(first, 2))
+    assert result.data.passes == ("profile.json", "profile-2.json", "profile-3.json")
+    assert result.data.device.end_s.shape == (3, 173)
+    assert result.data.columns_of_pass(0).names == parse(first).names
+    assert len(result.data.graph.variables) > 173
+    assert len(result.archive) < len(first)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -73,7 +73,7 @@ def test_a_bad_file_ends_as_its_parser_says_never_otherwise(name):
     except ProfileFormatError as error:
         expected = error
     try:
-        found = derived(data)
+        result = derived(data)
     except ProfileFormatError as error:
         assert expected is not None
         assert (error.code, error.detail) == (expected.code, expected.detail)
@@ -81,7 +81,7 @@ def test_a_bad_file_ends_as_its_parser_says_never_otherwise(name):
         assert error.code == "device_total_zero_opencl"
     else:
         assert expected is None
-        assert found.data.columns.names == parse(data).names
+        assert result.data.columns.names == parse(data).names
 
 
 def test_memory_beyond_the_limit_is_refused_and_the_site_goes_on(settings):
@@ -111,9 +111,9 @@ def once_it_reads(act):
     """Meanwhile, do something to the processes as soon as a reader runs."""
 
     def wait_and_act():
-        while len(found := processes()) < 2:
+        while len(running := processes()) < 2:
             time.sleep(0.01)
-        watcher, reader = sorted(found, key=lambda each: each.create_time())
+        watcher, reader = sorted(running, key=lambda process: process.create_time())
         # it was forked from one that ignores SIGINT, and steps back once it listens to it
         while reader.nice() == watcher.nice():
             time.sleep(0.01)
@@ -155,11 +155,11 @@ def test_a_server_of_forks_that_was_killed_is_started_again():
 def test_several_profiles_are_read_at_the_same_time():
     for name in ("resnet18", "lstm"):
         object_store.write(f"attempts/{name}/profile.json", good_profile(name))
-    asked = [[("profile.json", f"attempts/{name}/profile.json")] for name in ("resnet18", "lstm")]
+    jobs = [[("profile.json", f"attempts/{name}/profile.json")] for name in ("resnet18", "lstm")]
     with ThreadPoolExecutor(4) as pool:
-        found = [len(each.data.columns) for each in pool.map(derive, asked * 4)]
-    assert found[:2] * 4 == found
-    assert found[0] == 173 != found[1]
+        counts = [len(result.data.columns) for result in pool.map(derive, jobs * 4)]
+    assert counts[:2] * 4 == counts
+    assert counts[0] == 173 != counts[1]
 
 
 def test_no_reader_goes_on_for_a_site_that_does_not_wait_any_more(settings, tmp_path):
@@ -183,9 +183,9 @@ def test_what_would_take_too_much_memory_in_a_page_is_refused(settings):
 
 def test_a_pass_that_is_too_heavy_does_not_take_the_others_along(settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 220 << 20
-    found = derived(good_profile("resnet18"), many_operators(200_000))
-    assert found.data.passes == ("profile.json",)
-    assert [(each.name, each.code) for each in found.data.left_out] == [
+    result = derived(good_profile("resnet18"), many_operators(200_000))
+    assert result.data.passes == ("profile.json",)
+    assert [(entry.name, entry.code) for entry in result.data.left_out] == [
         ("profile-2.json", "too_heavy")
     ]
 
@@ -202,16 +202,16 @@ def test_brackets_a_hundred_thousand_deep_are_refused_wherever_they_stand():
 def test_a_damaged_graph_costs_the_graph_and_not_the_table():
     profile = make_profile({"0": 0.01})
     profile["graph_exec"]["mem_chunk"] = 7
-    found = derived(to_json(profile))
-    assert found.data.columns.device.end_s.tolist() == [0.01]
-    assert "mem_chunk" in found.data.graph.problems
+    result = derived(to_json(profile))
+    assert result.data.columns.device.end_s.tolist() == [0.01]
+    assert "mem_chunk" in result.data.graph.problems
 
 
 def test_the_first_pass_that_can_be_read_leads():
     first = good_profile("resnet18")
-    found = derived(b"{", None, first, changed(another_pass(first, 1), name="x"))
-    assert found.data.passes == ("profile-3.json",)
-    assert [(each.name, each.code) for each in found.data.left_out] == [
+    result = derived(b"{", None, first, changed(another_pass(first, 1), name="x"))
+    assert result.data.passes == ("profile-3.json",)
+    assert [(entry.name, entry.code) for entry in result.data.left_out] == [
         ("profile-2.json", "object_missing"),
         ("profile.json", "not_json"),
         ("profile-4.json", "other_graph"),
@@ -230,17 +230,17 @@ def test_without_any_readable_pass_the_first_ones_fault_is_told():
 
 def test_passes_whose_medians_are_all_zero_have_a_total_of_zero():
     passes = [make_profile({"0": 0.0, "1": 0.0, "2": 0.0}) for _ in range(3)]
-    for number, each in enumerate(passes):
-        next(iter(each["profiler"]["device"][str(number)].values()))["end"] = 0.01
-    found = derived(*map(to_json, passes))
-    assert totals(found.data.columns).device_s == 0
+    for number, profile in enumerate(passes):
+        next(iter(profile["profiler"]["device"][str(number)].values()))["end"] = 0.01
+    result = derived(*map(to_json, passes))
+    assert totals(result.data.columns).device_s == 0
 
 
 def test_sizes_are_looked_at_before_anything_is_read(settings):
     first = good_profile("lstm")
     settings.PROFILE_PASSES_LIMIT_BYTES = len(first) * 3 // 2
-    found = derived(first, first)
-    assert [(each.name, each.code) for each in found.data.left_out] == [
+    result = derived(first, first)
+    assert [(entry.name, entry.code) for entry in result.data.left_out] == [
         ("profile-2.json", "object_too_large")
     ]
     settings.PROFILE_SIZE_LIMIT_BYTES = 1000
@@ -252,9 +252,9 @@ def test_the_reader_is_told_nothing_secret_and_knows_no_django(monkeypatch):
     monkeypatch.setenv("S3_SECRET_ACCESS_KEY", "not-for-readers")
     readers.server.end()
     derived(good_profile("lstm"))
-    told = psutil.Process(readers.server._process.pid).environ()
-    assert "not-for-readers" not in told.values()
-    assert told["OPENBLAS_NUM_THREADS"] == "1"
+    environment = psutil.Process(readers.server._process.pid).environ()
+    assert "not-for-readers" not in environment.values()
+    assert environment["OPENBLAS_NUM_THREADS"] == "1"
     program = f"import sys, {fork_server.__name__}; print('django' in sys.modules)"
     known = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert known.stdout == b"False\n"
@@ -271,11 +271,11 @@ def test_temporary_files_are_gone_when_all_is_done(monkeypatch, tmp_path):
 def test_names_with_markup_bidi_and_newlines_come_back_as_they_are():
     data = good_profile("hostile_names")
     assert derived(data).data.columns.names == tuple(
-        each.name for each in _timed_operators(msgspec.json.decode(data, type=TableFile))
+        operator.name for operator in _timed_operators(msgspec.json.decode(data, type=TableFile))
     )
 
 
 def _timed_operators(file: TableFile):
     profiler = file.profiler
     timed = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
-    return [each for key, each in file.graph_exec.operator.items() if key in timed]
+    return [operator for key, operator in file.graph_exec.operator.items() if key in timed]

@@ -96,8 +96,8 @@ def test_the_last_iteration_of_each_profiled_pass_is_kept_as_that_of_its_file(st
 def test_a_row_of_an_earlier_version_has_no_iteration_to_compare_with(client, standard):
     task = built(standard)
     row = AttemptMeasurement.objects.get(attempt=standard)
-    for each in row.passes:
-        del each["last_ms"], each["profile"]
+    for record in row.passes:
+        del record["last_ms"], record["profile"]
     row.save()
     client.force_login(task.owner)
     text = client.get(f"/tasks/{task.pk}/result/").content.decode()
@@ -117,7 +117,7 @@ def test_both_pages_show_passes_latency_disturbances_and_the_device(client, stan
     task = built(standard)
     client.force_login(task.owner)
     text = client.get(f"/tasks/{task.pk}/{page}").content.decode()
-    for shown in (
+    for phrase in (
         "median 11.00 ms",
         "p90 11.80 ms",
         "10.0 %",
@@ -135,7 +135,7 @@ def test_both_pages_show_passes_latency_disturbances_and_the_device(client, stan
         "measurement.json",
         "without profiling",
     ):
-        assert shown in text, shown
+        assert phrase in text, phrase
     assert "secret" not in text
     ids = re.findall(r'\sid="([^"]+)"', text)
     assert len(ids) == len(set(ids))

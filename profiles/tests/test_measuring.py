@@ -12,13 +12,13 @@ def make_pass(number: int, kind: str, *times: float, **more) -> PassRecord:
 
 
 def test_latency_describes_the_iterations():
-    found = latency([4.0, 1.0, 3.0, 2.0, 10.0])
-    assert (found.iterations, found.median_ms, found.mean_ms) == (5, 3.0, 4.0)
-    assert (found.min_ms, found.max_ms) == (1.0, 10.0)
-    assert found.p90_ms == pytest.approx(4 + 0.6 * 6)
-    assert found.p99_ms == pytest.approx(4 + 0.96 * 6)
+    result = latency([4.0, 1.0, 3.0, 2.0, 10.0])
+    assert (result.iterations, result.median_ms, result.mean_ms) == (5, 3.0, 4.0)
+    assert (result.min_ms, result.max_ms) == (1.0, 10.0)
+    assert result.p90_ms == pytest.approx(4 + 0.6 * 6)
+    assert result.p99_ms == pytest.approx(4 + 0.96 * 6)
     # sqrt((0 + 9 + 1 + 4 + 36) / 4) / 4
-    assert found.cv == pytest.approx(12.5**0.5 / 4)
+    assert result.cv == pytest.approx(12.5**0.5 / 4)
 
 
 def test_nothing_timed_is_no_latency_and_one_iteration_has_no_spread():
@@ -35,7 +35,7 @@ def test_the_cost_of_profiling_compares_medians_and_needs_both_sides():
 
 
 def test_passes_that_were_only_a_trial_count_for_nothing():
-    found = figures(
+    result = figures(
         Measurement(
             plan=Plan(clean=True),
             passes=(
@@ -47,11 +47,11 @@ def test_passes_that_were_only_a_trial_count_for_nothing():
             ),
         )
     )
-    assert (found.clean.iterations, found.clean.median_ms) == (2, 11.0)
-    assert (found.profiled_iterations, found.profiled_median_ms) == (3, 12.1)
-    assert found.overhead == pytest.approx(0.1)
-    assert (found.start_s, found.load_ms) == (0.5, 25.0)
-    assert [row.median_ms for row in found.passes] == [100.0, 11.0, 12.1, 12.1, 500.0]
+    assert (result.clean.iterations, result.clean.median_ms) == (2, 11.0)
+    assert (result.profiled_iterations, result.profiled_median_ms) == (3, 12.1)
+    assert result.overhead == pytest.approx(0.1)
+    assert (result.start_s, result.load_ms) == (0.5, 25.0)
+    assert [row.median_ms for row in result.passes] == [100.0, 11.0, 12.1, 12.1, 500.0]
 
 
 def test_times_that_are_no_numbers_are_left_out():

@@ -32,18 +32,18 @@ def by_id(columns: ProfileColumns, values: np.ndarray) -> dict[str, float]:
     return dict(zip(columns.ids, values.tolist(), strict=True))
 
 
-def made(*times: dict[str, float], node: str = "cpu0:0") -> ProfileData:
+def merge_passes(*times: dict[str, float], node: str = "cpu0:0") -> ProfileData:
     """Passes of small operators, each of which takes this many seconds."""
     files = [
         to_json(
             make_profile(
                 {
                     key: {f'CompNode("{node}" from "xpux:0")': {"start": 0.0, "kern": t, "end": t}}
-                    for key, t in each.items()
+                    for key, t in pass_times.items()
                 }
             )
         )
-        for each in times
+        for pass_times in times
     ]
     return merged(files)
 
@@ -52,13 +52,13 @@ def made(*times: dict[str, float], node: str = "cpu0:0") -> ProfileData:
 @pytest.mark.parametrize("side", ["device", "host"])
 def test_an_operators_statistics_are_those_of_its_own_samples_whatever_the_files_order(name, side):
     files = files_of(name, 4)
-    data, passes = merged(files), [parse(each) for each in files]
+    data, passes = merged(files), [parse(content) for content in files]
     assert data.passes == NAMES[:4]
     assert not data.left_out
     assert passes[1].ids != passes[0].ids
-    samples = [by_id(each, each.times(side).end_s) for each in passes]
+    samples = [by_id(columns, columns.times(side).end_s) for columns in passes]
     for row, key in enumerate(data.columns.ids):
-        times = np.array([each[key] for each in samples])
+        times = np.array([sample[key] for sample in samples])
         if np.isnan(times).any():  # not timed on this side
             assert not data.columns.times(side).present[row]
             continue
@@ -74,7 +74,7 @@ def test_an_operators_statistics_are_those_of_its_own_samples_whatever_the_files
 
 
 def test_the_time_to_the_first_kernel_is_a_median_too():
-    data = made({"0": 0.010}, {"0": 0.030}, {"0": 0.020})
+    data = merge_passes({"0": 0.010}, {"0": 0.030}, {"0": 0.020})
     assert data.columns.device.kern_s.tolist() == [0.020]
 
 
@@ -125,7 +125,7 @@ def test_an_operator_that_only_some_passes_timed_has_the_samples_that_there_are(
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1.0, 0.0])
 def test_odd_times_disturb_no_other_operator(odd):
-    data = made({"0": odd, "1": 0.01}, {"0": odd, "1": 0.03})
+    data = merge_passes({"0": odd, "1": 0.01}, {"0": odd, "1": 0.03})
     assert data.columns.device.end_s[1] == 0.02
     assert np.isnan(data.device.cv[0])
     assert data.device.cv[1] > 0.5
@@ -133,19 +133,19 @@ def test_odd_times_disturb_no_other_operator(odd):
 
 @pytest.mark.parametrize(("node", "limit"), [("cpu0:0", 0.05), ("gpu0:0", 0.025)])
 def test_the_limit_of_a_steady_time_is_stricter_on_a_gpu(node, limit):
-    data = made({"0": 1.0, "1": 1.0}, {"0": 1.05, "1": 1.2}, node=node)
+    data = merge_passes({"0": 1.0, "1": 1.0}, {"0": 1.05, "1": 1.2}, node=node)
     assert limits(data, "device").tolist() == [limit, limit]
     assert limits(data, "host").tolist() == [0.05, 0.05]
     assert unstable(data, "device").tolist() == [node == "gpu0:0", True]
 
 
 def test_the_part_of_the_time_that_is_unstable_and_the_totals_of_passes_are_told():
-    data = made({"0": 0.9, "1": 0.1}, {"0": 0.9, "1": 0.3})
-    found = stability(data, "device")
-    assert (found.unstable, found.known) == (1, 2)
-    assert found.share == pytest.approx(0.2 / 1.1)
+    data = merge_passes({"0": 0.9, "1": 0.1}, {"0": 0.9, "1": 0.3})
+    result = stability(data, "device")
+    assert (result.unstable, result.known) == (1, 2)
+    assert result.share == pytest.approx(0.2 / 1.1)
     assert totals_of_passes(data, "device") == [1.0, pytest.approx(1.2)]
-    assert found.total_is_unstable
+    assert result.total_is_unstable
     assert totals_of_passes(data, "host") == [None, None]
 
 

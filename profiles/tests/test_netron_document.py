@@ -21,13 +21,15 @@ def profile_of(name):
     return data_of(good_profile(name))
 
 
-def document(data, **asked):
-    made = json.loads(netron_document(data, **asked))
-    return made["modules"][0], made["view"]
+def document(data, **options):
+    body = json.loads(netron_document(data, **options))
+    return body["modules"][0], body["view"]
 
 
 def names_of(module, arguments):
-    return [module["values"][each]["name"] for one in arguments for each in one["value"]]
+    return [
+        module["values"][index]["name"] for argument in arguments for index in argument["value"]
+    ]
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -54,12 +56,12 @@ def test_the_box_of_the_input_is_connected(name):
 
 def test_an_operator_says_what_it_took_and_with_what():
     module, view = document(profile_of("resnet18"))
-    node = next(each for each in module["nodes"] if each["name"].startswith("[493] conv"))
-    told = {each["name"]: each["value"] for each in node["attributes"]}
-    assert told["time"] == "1.948 ms"
-    assert told["flops"] == "59.01 MFLOP"
-    assert (told["stride_h"], told["pad_w"]) == ("2", "3")
-    kinds = [module["values"][each["value"][0]] for each in node["inputs"]]
+    node = next(node for node in module["nodes"] if node["name"].startswith("[493] conv"))
+    attributes = {attribute["name"]: attribute["value"] for attribute in node["attributes"]}
+    assert attributes["time"] == "1.948 ms"
+    assert attributes["flops"] == "59.01 MFLOP"
+    assert (attributes["stride_h"], attributes["pad_w"]) == ("2", "3")
+    kinds = [module["values"][argument["value"][0]] for argument in node["inputs"]]
     assert kinds[0]["type"]["shape"]["dimensions"] == [1, 3, 224, 224]
     assert kinds[1]["initializer"]["type"]["shape"]["dimensions"] == [16, 3, 7, 7]
     assert node["inputs"][1]["name"] == "weight"
@@ -94,9 +96,9 @@ def test_a_large_graph_opens_as_blocks_with_sums():
     data = profile_of("deep_loop")
     module, view = document(data)
     assert len(module["nodes"]) <= 200
-    told = [{a["name"]: a["value"] for a in node["attributes"]} for node in module["nodes"]]
-    assert sum(int(each["operators"]) for each in told) == 5316
-    assert {"time", "share", "slowest"} <= told[0].keys()
+    attributes = [{a["name"]: a["value"] for a in node["attributes"]} for node in module["nodes"]]
+    assert sum(int(block["operators"]) for block in attributes) == 5316
+    assert {"time", "share", "slowest"} <= attributes[0].keys()
     _, inner = document(data, place=view["nodes"][3][2])
     assert inner["path"][0] == ["", ""]
     assert inner["place"] == view["nodes"][3][2]
@@ -106,7 +108,7 @@ def test_a_row_leads_to_the_block_that_shows_it():
     data = profile_of("deep_loop")
     for row in (0, 2_663, 5_325):
         _, view = document(data, place=place_of_row(data, row))
-        assert row in [shown for _, shown, _ in view["nodes"]] + list(dict(view["rows"]))
+        assert row in [node_row for _, node_row, _ in view["nodes"]] + list(dict(view["rows"]))
     assert place_of_row(data, 10**9) is None
 
 

@@ -48,7 +48,7 @@ def test_three_digits_are_right_to_half_of_the_last(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [
         (999_999.0, ("1000.00", "KFLO")),
         (1_000_000.0, ("1.00", "MFLO")),
@@ -60,8 +60,8 @@ def test_three_digits_are_right_to_half_of_the_last(value: float) -> None:
         (None, ("N/A", "FLO")),
     ],
 )
-def test_the_prefix_is_chosen_before_rounding(value: float | None, shown: tuple[str, str]) -> None:
-    assert with_unit(value, FLO, 1000) == shown
+def test_the_prefix_is_chosen_before_rounding(value: float | None, text: tuple[str, str]) -> None:
+    assert with_unit(value, FLO, 1000) == text
 
 
 def test_the_unit_after_a_prefix_may_differ() -> None:
@@ -70,7 +70,7 @@ def test_the_unit_after_a_prefix_may_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [
         (0.0239, "0.0239"),
         (1e-6, "1e-06"),
@@ -81,8 +81,8 @@ def test_the_unit_after_a_prefix_may_differ() -> None:
         (0.0, "0.0"),
     ],
 )
-def test_seconds_have_three_significant_digits(value: float, shown: str) -> None:
-    assert short(value) == shown
+def test_seconds_have_three_significant_digits(value: float, text: str) -> None:
+    assert short(value) == text
 
 
 def test_percentages_have_one_decimal() -> None:

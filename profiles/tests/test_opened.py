@@ -33,7 +33,7 @@ def post_json(client, url: str, body: object = None):
     return client.post(url, json.dumps(body or {}), content_type="application/json")
 
 
-def given(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUploadedFile]:
+def form_files(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUploadedFile]:
     names = names or tuple(f"profile-{n}.json" for n in range(1, len(contents) + 1))
     return [SimpleUploadedFile(n, c) for n, c in zip(names, contents, strict=True)]
 
@@ -62,7 +62,7 @@ def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client
 
 def test_without_javascript_the_form_alone_opens_a_profile(client, storage):
     client.force_login(make_user())
-    answer = client.post("/profiles/opened/", {"files": given(good_profile("tiny"))})
+    answer = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
     upload = ProfileUpload.objects.get()
     assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
     assert (upload.state, upload.name) == (State.PROCESSING, "profile-1")
@@ -75,7 +75,7 @@ def test_without_javascript_the_form_alone_opens_a_profile(client, storage):
 def test_several_files_are_passes_of_one_profile_in_their_order(client, storage):
     client.force_login(make_user())
     data = good_profile("tiny")
-    passes = given(data + b"  ", data, data + b" ", names=("p-10.json", "p.json", "p-2.json"))
+    passes = form_files(data + b"  ", data, data + b" ", names=("p-10.json", "p.json", "p-2.json"))
     client.post("/profiles/opened/", {"files": passes})
     upload = ProfileUpload.objects.get()
     assert [file.name for file in upload.files.all()] == ["p.json", "p-2.json", "p-10.json"]
@@ -122,7 +122,7 @@ def test_another_file_is_named_for_what_it_is_before_it_is_sent(client, testdata
     assert refused.status_code == 422
     assert says in refused.json()["detail"]
     assert "“x.json”" in refused.json()["detail"]
-    page = client.post("/profiles/opened/", {"files": given(data)})
+    page = client.post("/profiles/opened/", {"files": form_files(data)})
     assert says in page.content.decode()
     assert not ProfileUpload.objects.exists()
 
@@ -130,7 +130,7 @@ def test_another_file_is_named_for_what_it_is_before_it_is_sent(client, testdata
 def test_a_picture_of_another_program_is_refused_and_memory_flow_named(client):
     client.force_login(make_user())
     data = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>'
-    page = client.post("/profiles/opened/", {"files": given(data)})
+    page = client.post("/profiles/opened/", {"files": form_files(data)})
     assert "memory_flow.svg can be opened" in page.content.decode()
 
 
@@ -159,10 +159,10 @@ def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, prob
     upload = make_opened(alice, bad_profile(name), name="broken <b>one</b>")
     assert (upload.state, upload.problem) == (State.FAILED, problem)
     page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
-    said = str(WORDINGS[f"opened_{problem}"]) % {
+    message = str(WORDINGS[f"opened_{problem}"]) % {
         "name": "\u2068broken &lt;b&gt;one&lt;/b&gt;\u2069"
     }
-    assert said in page
+    assert message in page
     download = client.get(f"/profiles/opened/{upload.pk}/files/1/")
     assert httpx2.get(download["Location"]).content == bad_profile(name)
 
@@ -226,9 +226,9 @@ def test_json_of_something_else_is_refused_at_once_with_all_that_can_be_opened(c
     client.force_login(make_user())
     answer = post_json(client, OPENED, {"files": [file_body(data)]})
     assert answer.status_code == 422
-    said = answer.json()["detail"]
+    detail = answer.json()["detail"]
     for what in ("get_profile()", "chrome_timeline.json", "StaticMemoryInfo.json"):
-        assert what in said
+        assert what in detail
     assert not ProfileUpload.objects.exists()
 
 
@@ -249,7 +249,7 @@ def test_a_user_keeps_a_limited_number_and_size(settings):
 def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):
     client.force_login(make_user())
     settings.OPENED_FORM_LIMIT_BYTES = 2 << 20
-    answer = client.post("/profiles/opened/", {"files": given(bytes(3 << 20))})
+    answer = client.post("/profiles/opened/", {"files": form_files(bytes(3 << 20))})
     assert answer.status_code == 413
     assert "at most 2 MiB" in answer.content.decode()
 
@@ -259,7 +259,7 @@ def test_a_form_from_another_site_is_refused(storage):
 
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user())
-    answer = client.post("/profiles/opened/", {"files": given(good_profile("tiny"))})
+    answer = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
     assert answer.status_code == 403
     assert post_json(client, OPENED, {"files": []}).status_code == 403
     assert not ProfileUpload.objects.exists()
@@ -269,8 +269,8 @@ def test_a_form_from_another_site_is_refused(storage):
 def test_a_body_of_another_form_is_refused(client, body):
     client.force_login(make_user())
     answer = client.post(OPENED, body, content_type="application/json")
-    told = (answer.status_code, answer.json()["code"])
-    assert told == ((400, "malformed") if body.startswith("{{") else (422, "invalid"))
+    refusal = (answer.status_code, answer.json()["code"])
+    assert refusal == ((400, "malformed") if body.startswith("{{") else (422, "invalid"))
     assert not ProfileUpload.objects.exists()
 
 

@@ -144,21 +144,21 @@ def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
     alice = make_user()
     for _ in range(2):
         confirm(make_upload(alice, good_profile("tiny")))
-    asked = []
+    attempts = []
 
     def away(actor, upload, queue):
-        asked.append(upload)
+        attempts.append(upload)
         raise ConnectionError("no broker")
 
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
     monkeypatch.setattr(sweep, "enqueue", away)
     sweep_imports()
-    assert len(asked) == 1
+    assert len(attempts) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
-    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: asked.append(upload))
+    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: attempts.append(upload))
     sweep_imports()
-    assert len(asked) == 3
+    assert len(attempts) == 3
 
 
 def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch):

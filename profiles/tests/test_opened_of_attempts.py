@@ -54,7 +54,7 @@ def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, ali
     upload = ProfileUpload.objects.get()
     assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
     assert upload.owner == alice
-    assert [each.name for each in upload.files.all()] == [TIMELINE, MEMORY]
+    assert [file.name for file in upload.files.all()] == [TIMELINE, MEMORY]
     assert upload.size_bytes == sum(map(len, left.values()))
     assert f"#{attempt.task_id}-1" in upload.name
     build_opened(upload.pk)
@@ -77,7 +77,7 @@ def test_asking_again_leads_to_the_same_profile(client, alice, left):
 def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alice, left):
     attempt = failed_attempt({TIMELINE: left[TIMELINE], MEMORY: b" "}, alice)
     assert client.post(address(attempt)).status_code == 302
-    assert [each.name for each in ProfileUpload.objects.get().files.all()] == [TIMELINE]
+    assert [file.name for file in ProfileUpload.objects.get().files.all()] == [TIMELINE]
     alone = failed_attempt({MEMORY: b" "}, alice)
     answer = client.post(f"/api/v1/tasks/{alone.task_id}/attempts/1/open/")
     assert (answer.status_code, answer.json()["code"]) == (422, "opened_empty")
@@ -104,8 +104,8 @@ def test_others_open_nothing_of_it_and_an_administrator_opens_it_for_himself(cli
 
 def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, left):
     script = Script(formats=(TIMELINE,))
-    asked = {"worker": make_script_worker(), "script": script, "files": [program_file()]}
-    ended = ended_attempt({TIMELINE: left[TIMELINE]}, alice, **asked)
+    task_fields = {"worker": make_script_worker(), "script": script, "files": [program_file()]}
+    ended = ended_attempt({TIMELINE: left[TIMELINE]}, alice, **task_fields)
     # read now: it may still become the result
     assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
     answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")

@@ -59,8 +59,8 @@ def announce(client, **changes):
 
 
 def addresses(client, task, target, numbers, *, signed=True):
-    asked = [{"number": n, "md5": SUMS[n - 1] if signed else None} for n in numbers]
-    body = {"upload": target["parts"]["upload"], "parts": asked}
+    parts = [{"number": n, "md5": SUMS[n - 1] if signed else None} for n in numbers]
+    body = {"upload": target["parts"]["upload"], "parts": parts}
     answer = client.post(f"{task}files/{target['file']}/parts/", body)
     assert answer.status_code == 200, answer.content
     return answer.json()["parts"]
@@ -142,7 +142,7 @@ def test_an_address_is_good_for_one_part_of_one_object_of_one_size_and_content(c
     task, target = announce(client)
     first, second = addresses(client, task, target, [1, 2])
     other_task, other = announce(client)
-    there = addresses(client, other_task, other, [1])[0]
+    foreign = addresses(client, other_task, other, [1])[0]
     assert (
         put({**first, "url": first["url"].replace("partNumber=1", "partNumber=2")}, PIECES[0])
         == 403
@@ -153,7 +153,7 @@ def test_an_address_is_good_for_one_part_of_one_object_of_one_size_and_content(c
         put({**first, "headers": {"Content-MD5": second["headers"]["Content-MD5"]}}, PIECES[1])
         == 403
     )
-    path, query = there["url"].split("?")
+    path, query = foreign["url"].split("?")
     own_path, own_query = first["url"].split("?")
     assert put({**first, "url": f"{path}?{own_query}"}, PIECES[0]) == 403
     assert put({**first, "url": f"{own_path}?{query}"}, PIECES[0]) == 403
@@ -210,13 +210,13 @@ def test_parts_that_are_not_what_was_read_are_dropped_and_sent_again(client):
 def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monkeypatch):
     task, target = announce(client)
     send(client, task, target, [1, 2, 3])
-    listed = object_store.parts_stored
+    parts_stored = object_store.parts_stored
     # it lists what it does not have
     other = [SUMS[0], SUMS[0], SUMS[2]]
-    found = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
-    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(lambda key, upload_id: found))
+    listing = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
+    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(lambda key, upload_id: listing))
     refused(join(client, task, target, other), 409, "upload_damaged")
-    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(listed))
+    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(parts_stored))
     again = renewed(client, task)[0]
     assert again["parts"]["done"] == {}
     send(client, task, again, [1, 2, 3])
@@ -289,7 +289,7 @@ def test_what_nobody_sends_to_the_end_leaves_storage(client, alice):
     delete_task(gone, by=alice)
     sweep_parts()
     row = PartedUpload.objects.get()
-    assert [found.upload_id for found in object_store.unfinished()] == [row.upload_id]
+    assert [unfinished.upload_id for unfinished in object_store.unfinished()] == [row.upload_id]
     assert row.task_file.task_id == int(going.split("/")[-2])
     removed_sweep()
     assert verify() == []
@@ -388,7 +388,7 @@ def test_no_file_has_more_parts_than_storage_takes():
 
 def test_joining_asks_storage_for_no_sum_of_the_whole_file(client, monkeypatch):
     """To tell it, some storage reads all bytes again: seconds for a gigabyte."""
-    asked = []
-    monkeypatch.setattr(ObjectStorage, "head", staticmethod(lambda key: asked.append(key)))
+    heads = []
+    monkeypatch.setattr(ObjectStorage, "head", staticmethod(lambda key: heads.append(key)))
     upload(client)
-    assert asked == []
+    assert heads == []

@@ -54,15 +54,15 @@ def passes_of(total_ms: float, low_ms: float, high_ms: float, busy: float) -> li
     """Passes whose totals go from `low_ms` to `high_ms`, each of which differs from the medians at
     another operator, and at that one alone.
     """
-    found = []
+    passes = []
     for number in range(PASSES):
         times = [total_ms / PASSES] * PASSES
         times[number] += low_ms + (high_ms - low_ms) * number / (PASSES - 1) - total_ms
-        found.append(pass_of(*times, busy=busy))
-    return found
+        passes.append(pass_of(*times, busy=busy))
+    return passes
 
 
-def made(
+def make_profile_of(
     passes: list[bytes],
     iterations_ms: list[float],
     clean_ms: float,
@@ -87,10 +87,10 @@ def made(
 def run(number: int) -> Profile:
     total_ms, low_ms, high_ms, clean_ms, busy, disturbed, _ = RUNS[number]
     iterations_ms = [
-        (low_ms + (high_ms - low_ms) * each / (PASSES - 1)) / COVERED for each in range(PASSES)
+        (low_ms + (high_ms - low_ms) * index / (PASSES - 1)) / COVERED for index in range(PASSES)
     ]
     passes = passes_of(total_ms, low_ms, high_ms, busy)
-    return made(passes, iterations_ms, clean_ms, disturbed)
+    return make_profile_of(passes, iterations_ms, clean_ms, disturbed)
 
 
 def page(profile: Profile) -> str:
@@ -119,9 +119,9 @@ def test_the_head_of_a_result_says_what_it_is_and_where_it_lies_among_the_passes
     value = re.match(r">([\d.]+) ms<", head)
     assert value is not None
     assert float(value[1]) == total_ms
-    shown = re.search(r"([\d.]+) ms to ([\d.]+) ms\.", head)
-    assert shown is not None
-    assert [float(each) for each in shown.groups()] == [low_ms, high_ms]
+    bounds = re.search(r"([\d.]+) ms to ([\d.]+) ms\.", head)
+    assert bounds is not None
+    assert [float(bound) for bound in bounds.groups()] == [low_ms, high_ms]
     words = ", below every single pass: " if is_below else "; passes "
     assert f"Sum of the operators’ medians{words}" in head
     assert ("Each pass is slow at other operators" in text) is is_below
@@ -133,18 +133,18 @@ def test_no_time_outside_of_operators_is_made_of_two_different_things(number):
     profile = run(number)
     statistics, advice = answers(profile)
     device = statistics["sides"][0]
-    found = statistics["coverage"]
+    coverage = statistics["coverage"]
 
     assert "outside_operators" not in rules(advice)
-    assert (found["lowest_share"], found["highest_share"]) == (
+    assert (coverage["lowest_share"], coverage["highest_share"]) == (
         pytest.approx(COVERED),
         pytest.approx(COVERED),
     )
-    assert [each["outside_s"] for each in found["passes"]] == [
-        pytest.approx(each["operators_s"] * (1 / COVERED - 1)) for each in found["passes"]
+    assert [row["outside_s"] for row in coverage["passes"]] == [
+        pytest.approx(row["operators_s"] * (1 / COVERED - 1)) for row in coverage["passes"]
     ]
-    assert found["withheld"] == ("disturbed" if disturbed else "busy")
-    assert [each["operators_s"] for each in found["passes"]] == pytest.approx(device["passes_s"])
+    assert coverage["withheld"] == ("disturbed" if disturbed else "busy")
+    assert [row["operators_s"] for row in coverage["passes"]] == pytest.approx(device["passes_s"])
     assert device["total_s"] == pytest.approx(total_ms / 1000)
     assert (device["lowest_s"], device["highest_s"]) == (
         pytest.approx(low_ms / 1000),
@@ -170,20 +170,22 @@ def test_a_disturbed_run_says_once_that_advice_about_times_is_left_out():
 
 def test_on_a_calm_run_with_an_idle_device_time_outside_of_operators_is_told():
     passes = [pass_of(2.0, 2.0, busy=0.5), pass_of(3.0, 3.0, busy=0.5), pass_of(2.0, 2.0, busy=0.5)]
-    profile = made(passes, [8.0, 10.0, 9.0], 7.0, disturbed=False)
+    profile = make_profile_of(passes, [8.0, 10.0, 9.0], 7.0, disturbed=False)
     statistics, advice = answers(profile)
     text = page(profile)
 
     # 4 of 8, 6 of 10, 4 of 9 ms
     assert statistics["coverage"]["outside_s"] == pytest.approx(0.004)
     assert statistics["coverage"]["withheld"] is None
-    assert [each["name"] for each in statistics["coverage"]["passes"]] == [
+    assert [row["name"] for row in statistics["coverage"]["passes"]] == [
         "profile.json",
         "profile-2.json",
         "profile-3.json",
     ]
-    found = next(each for each in advice["findings"] if each["rule"] == "outside_operators")
-    assert found["saves_s"] == pytest.approx(0.004)
+    finding = next(
+        finding for finding in advice["findings"] if finding["rule"] == "outside_operators"
+    )
+    assert finding["saves_s"] == pytest.approx(0.004)
     assert re.search(
         r'id="outside">4\.000 ms\s*</dd>\s*<dd[^>]*>passes 4\.000 ms to 5\.000 ms<', text
     )
@@ -191,11 +193,11 @@ def test_on_a_calm_run_with_an_idle_device_time_outside_of_operators_is_told():
 
 def test_savings_of_the_same_time_are_not_added_on_the_page_or_over_the_api():
     passes = [pass_of(4.0, 3.0, 2.0), pass_of(4.1, 3.0, 2.0), pass_of(4.0, 3.1, 2.0)]
-    profile = made(passes, [10.0, 10.0, 10.0], 10.0, disturbed=False)
+    profile = make_profile_of(passes, [10.0, 10.0, 10.0], 10.0, disturbed=False)
     text = page(profile)
     _, advice = answers(profile)
 
-    overlaps = {each["rule"]: each["overlaps"] for each in advice["findings"]}
+    overlaps = {finding["rule"]: finding["overlaps"] for finding in advice["findings"]}
     assert overlaps["dominant_type"] == ["dominant_operator"]
     assert overlaps["dominant_operator"] == ["dominant_type"]
     assert "Counts the same time as “One operator dominates”: of these savings at most one." in text
@@ -203,9 +205,11 @@ def test_savings_of_the_same_time_are_not_added_on_the_page_or_over_the_api():
 
 
 def test_one_sample_is_said_beside_each_figure_that_rests_on_it():
-    one = made([pass_of(4.0, 3.0, 2.0)], [10.0], 10.0, disturbed=False)
+    one = make_profile_of([pass_of(4.0, 3.0, 2.0)], [10.0], 10.0, disturbed=False)
     owner = one.attempt.task.owner
-    several = made([pass_of(4.0, 3.0, 2.0)] * 3, [10.0] * 3, 10.0, disturbed=False, owner=owner)
+    several = make_profile_of(
+        [pass_of(4.0, 3.0, 2.0)] * 3, [10.0] * 3, 10.0, disturbed=False, owner=owner
+    )
     text, other = page(one), page(several)
 
     beside = r"%s[^<]*(?:<[^>]*>)?[^<]*<span class=\"badge\">one sample</span>"
@@ -216,7 +220,7 @@ def test_one_sample_is_said_beside_each_figure_that_rests_on_it():
     assert "One sample: each time is that of the last iteration of one run." in text
     saves = re.findall(r'<p class="advice__saves">.*?</p>', text, re.DOTALL)
     assert saves
-    assert all("one sample" in each for each in saves)
+    assert all("one sample" in saving for saving in saves)
     assert "one sample</span>" not in other
     assert answers(one)[1]["one_sample"] is True
     assert answers(several)[1]["one_sample"] is False

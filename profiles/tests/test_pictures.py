@@ -23,7 +23,7 @@ KINDS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumu
 def show(db, storage):
     """Make a result and return a function that gets one of its pictures."""
 
-    def shown(*profiles: bytes):
+    def make(*profiles: bytes):
         owner = make_user("alice")
         profile = make_result(*profiles, owner=owner)
         client = caller(owner)
@@ -34,21 +34,21 @@ def show(db, storage):
 
         return get
 
-    return shown
+    return make
 
 
 def test_all_pictures_speak_of_the_same_rows(show):
     get = show(good_profile("resnet18"))
-    found = {kind: get(kind).json() for kind in KINDS}
-    operators = len(found["operators"]["names"])
+    pictures = {kind: get(kind).json() for kind in KINDS}
+    operators = len(pictures["operators"]["names"])
     assert operators == 173
-    assert found["cumulative"]["sentence"] == "17 of 173 operators make 80 % of the time."
-    assert "ConvolutionForward\u2069 takes 74 %" in found["types"]["sentence"]
+    assert pictures["cumulative"]["sentence"] == "17 of 173 operators make 80 % of the time."
+    assert "ConvolutionForward\u2069 takes 74 %" in pictures["types"]["sentence"]
     for kind in ("timeline", "roofline", "memory", "cumulative"):
-        assert set(found[kind]["rows"]) <= set(range(operators))
-    slowest = found["cumulative"]["rows"][0]
-    assert found["operators"]["us"][slowest] == found["cumulative"]["us"][0]
-    assert slowest in found["timeline"]["rows"]
+        assert set(pictures[kind]["rows"]) <= set(range(operators))
+    slowest = pictures["cumulative"]["rows"][0]
+    assert pictures["operators"]["us"][slowest] == pictures["cumulative"]["us"][0]
+    assert slowest in pictures["timeline"]["rows"]
 
 
 def test_a_window_of_the_timeline_has_only_what_touches_it(show):
@@ -62,16 +62,16 @@ def test_a_window_of_the_timeline_has_only_what_touches_it(show):
 def test_the_timeline_of_several_passes_says_whose_it_is(show):
     one = good_profile("tiny")
     get = show(one, another_pass(one, 2))
-    found = get("timeline").json()
-    assert (found["pass_number"], found["passes"]) == (1, 2)
-    assert found["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
-    assert "medians over 2 passes" in found["sentence"]
+    picture = get("timeline").json()
+    assert (picture["pass_number"], picture["passes"]) == (1, 2)
+    assert picture["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
+    assert "medians over 2 passes" in picture["sentence"]
 
 
 def test_the_timeline_of_one_pass_needs_no_word_of_it(show):
-    found = show(good_profile("tiny"))("timeline").json()
-    assert (found["pass_number"], found["passes"]) == (1, 1)
-    assert found["sentence"].startswith("From the first start")
+    picture = show(good_profile("tiny"))("timeline").json()
+    assert (picture["pass_number"], picture["passes"]) == (1, 1)
+    assert picture["sentence"].startswith("From the first start")
 
 
 def test_what_the_browser_has_is_not_sent_again(show):
@@ -124,9 +124,9 @@ def test_host_times_stand_in_where_the_device_was_not_timed(show):
 def test_measured_roofs_take_the_place_of_the_best_seen(show):
     show(good_profile("resnet18"))
     data = profile_data(Profile.objects.get())
-    seen = roofline_data(data, None)
-    assert not seen["measured"]
-    assert any("no limit of the hardware" in note for note in seen["notes"])
+    best_seen = roofline_data(data, None)
+    assert not best_seen["measured"]
+    assert any("no limit of the hardware" in note for note in best_seen["notes"])
     roofs = Roofs({"Float32": 1e11, "Float16": 4e11}, copy_bytes_s=2e10, source="GEMM of 1024³.")
     measured = roofline_data(data, roofs)
     # nothing in it computes in float16

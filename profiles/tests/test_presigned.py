@@ -15,8 +15,8 @@ BODY = b"eleven byte"
 
 def changed(url, *, path=None, drop=(), **query):
     parts = urlsplit(url)
-    given = {k: v for k, v in parse_qsl(parts.query) if k not in drop} | query
-    return urlunsplit(parts._replace(path=path or parts.path, query=urlencode(given)))
+    parameters = {k: v for k, v in parse_qsl(parts.query) if k not in drop} | query
+    return urlunsplit(parts._replace(path=path or parts.path, query=urlencode(parameters)))
 
 
 def put_address(key="tasks/1/1", body=BODY):
@@ -122,8 +122,8 @@ def test_a_header_cannot_make_a_put_copy_another_object(settings):
     url = put_address(body=b"")
     source = {"x-amz-copy-source": f"/{settings.S3_BUCKET}/tasks/2/1"}
     httpx2.put(url, content=b"", headers=source)
-    found = storage.head("tasks/1/1")
-    assert found is None or found[0] == 0
+    head = storage.head("tasks/1/1")
+    assert head is None or head[0] == 0
 
 
 def test_an_address_ends(settings):

@@ -146,9 +146,9 @@ def test_help_is_the_tools_but_for_the_order_of_a_set(
 
 
 def test_an_abbreviation_means_what_it_means_in_the_tool() -> None:
-    found = options(DATA / "profiles" / "tiny.json", "--s --p host --aggregate sum --ord +memory")
-    assert (found.show_host, found.print_only) == (True, "host")
-    assert (found.aggregate, found.order_by) == ("sum", "+memory")
+    parsed = options(DATA / "profiles" / "tiny.json", "--s --p host --aggregate sum --ord +memory")
+    assert (parsed.show_host, parsed.print_only) == (True, "host")
+    assert (parsed.aggregate, parsed.order_by) == ("sum", "+memory")
 
 
 def write(folder: Path, profile: dict[str, Any]) -> Path:
@@ -183,8 +183,10 @@ def test_without_copies_the_summary_says_so(tmp_path: Path, arguments: str) -> N
 
 
 def test_groups_are_listed_as_text_with_their_count(tmp_path: Path) -> None:
-    asked = "--dump-only-opr --aggregate sum --aggregate-by type --print-only device"
-    assert analysis(options(write(tmp_path, copying()), asked)) == "Elemwise 1 N/A\nCopy 2 N/A\n"
+    arguments = "--dump-only-opr --aggregate sum --aggregate-by type --print-only device"
+    assert (
+        analysis(options(write(tmp_path, copying()), arguments)) == "Elemwise 1 N/A\nCopy 2 N/A\n"
+    )
 
 
 def test_an_infinite_number_has_no_bar_in_a_wiki_table(tmp_path: Path) -> None:

@@ -59,14 +59,14 @@ def what_is_left() -> tuple[int, ...]:
 def test_without_yes_it_says_how_much_and_removes_nothing():
     make_ended()
     before = what_is_left()
-    shown = purge()
+    output = purge()
     assert what_is_left() == before
-    assert "Nothing was removed" in shown
-    files = next(line for line in shown.splitlines() if line.startswith("files"))
+    assert "Nothing was removed" in output
+    files = next(line for line in output.splitlines() if line.startswith("files"))
     assert files.split()[-3:] == ["2", "22", "bytes"]
     assert files.startswith("files, 30 days ")
     assert Task.objects.get().owner.email in files
-    assert "4.9" in next(line for line in shown.splitlines() if line.startswith("profiles"))
+    assert "4.9" in next(line for line in output.splitlines() if line.startswith("profiles"))
 
 
 def test_old_files_profiles_and_logs_go_and_the_task_itself_stays():
@@ -183,9 +183,11 @@ def test_one_entry_of_the_audit_log_tells_what_went():
     AuditEntry.objects.create(action="old", target_type="x")
     AuditEntry.objects.update(at=timezone.now() - LONG_AGO)
     purge("--yes")
-    found = {entry.target_name: entry.after for entry in AuditEntry.objects.filter(action="purge")}
-    assert found["profiles"]["size_bytes"] == 5000
-    assert found["files"]["rows"] == 2
+    entries = {
+        entry.target_name: entry.after for entry in AuditEntry.objects.filter(action="purge")
+    }
+    assert entries["profiles"]["size_bytes"] == 5000
+    assert entries["files"]["rows"] == 2
     assert AuditEntry.objects.filter(action="old").exists()
 
 
@@ -208,6 +210,6 @@ def test_a_task_whose_files_are_on_their_way_out_can_still_be_deleted():
 
 @pytest.mark.parametrize("days", ["0", "-1", "99999999999"])
 def test_days_that_would_reach_what_is_in_use_are_refused(days):
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as caught:
         call_command("purge", f"--older-than={days}")
-    assert told.value.returncode == 2
+    assert caught.value.returncode == 2

@@ -27,22 +27,22 @@ NAMES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 def plain(sections: Sections | None) -> dict[str, Any]:
     """Everything as lists, one entry for each operator."""
     assert sections is not None
-    found: dict[str, Any] = {}
+    lists: dict[str, Any] = {}
     for name, value in vars(sections).items():
         match value:
             case SideTimes():
-                found[name] = [value.present.tolist(), *map(texts, (value.end_s, value.kern_s))]
+                lists[name] = [value.present.tolist(), *map(texts, (value.end_s, value.kern_s))]
             case NumberColumn():
-                found[name] = [value.present.tolist(), texts(value.values)]
+                lists[name] = [value.present.tolist(), texts(value.values)]
             case TextColumn():
-                found[name] = [value[row] for row in range(len(value))]
+                lists[name] = [value[row] for row in range(len(value))]
             case np.ndarray():
                 continue
             case _ if name in ("in_shapes", "out_shapes", "in_layouts"):
-                found[name] = [json.loads(value[each] or "0") for each in sections.costs]
+                lists[name] = [json.loads(value[row] or "0") for row in sections.costs]
             case _:
-                found[name] = list(value)
-    return found
+                lists[name] = list(value)
+    return lists
 
 
 def with_plain_ids(profile: dict[str, Any]) -> dict[str, Any]:
@@ -146,12 +146,12 @@ IDS = st.lists(st.lists(st.integers(0, 10**18 - 1), max_size=4), max_size=6)
 
 @given(IDS, st.sampled_from(["", " ", "  "]))
 def test_lists_of_ids_are_read_as_json_reads_them(lists: list[list[int]], space: str) -> None:
-    texts = [f",{space}".join(json.dumps(str(each)) for each in each_list) for each_list in lists]
+    texts = [f",{space}".join(json.dumps(str(number)) for number in ids) for ids in lists]
     raws = [Raw(f"[{space}{text}]".encode()) for text in texts]
-    found = id_lists(raws)
-    assert found is not None
-    assert found[0].tolist() == list(map(len, lists))
-    assert found[1].tolist() == [each for each_list in lists for each in each_list]
+    result = id_lists(raws)
+    assert result is not None
+    assert result[0].tolist() == list(map(len, lists))
+    assert result[1].tolist() == [number for ids in lists for number in ids]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +167,6 @@ def test_what_is_no_list_of_plain_ids_is_refused(texts: list[str]) -> None:
 
 @given(st.lists(st.integers(-5, 10**15), unique=True), st.lists(st.integers(-5, 10**15)))
 def test_places_are_those_of_a_search(ids: list[int], others: list[int]) -> None:
-    wanted = [*ids, *others]
-    found = IdIndex(np.array(ids, dtype=np.int64)).find(np.array(wanted, dtype=np.int64))
-    assert found.tolist() == [ids.index(each) if each in ids else -1 for each in wanted]
+    searched = [*ids, *others]
+    places = IdIndex(np.array(ids, dtype=np.int64)).find(np.array(searched, dtype=np.int64))
+    assert places.tolist() == [ids.index(number) if number in ids else -1 for number in searched]

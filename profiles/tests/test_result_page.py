@@ -58,9 +58,9 @@ def test_the_page_shows_the_rows_and_the_cells_of_the_analysis(client, alice, st
     data = good_profile("resnet18")
     html = text_of(client.get(page_of(make_result(data, owner=alice)) + state))
     columns = parse(data)
-    wanted = rows(columns, select(columns, query), 0, 3 if "rows=3" in state else PAGE_ROWS)
-    assert operators(html) == [row.operator for row in wanted]
-    for row in wanted:
+    expected = rows(columns, select(columns, query), 0, 3 if "rows=3" in state else PAGE_ROWS)
+    assert operators(html) == [row.operator for row in expected]
+    for row in expected:
         time, share = short(row.self_s), percent(row.ratio)
         assert f'{time}<br><span class="muted">{share}</span>' in html
         cells = (
@@ -95,8 +95,8 @@ def test_without_javascript_pages_lead_through_all_rows(client, alice):
     while link:
         html = text_of(client.get(link))
         seen += operators(html)
-        found = re.search(r'href="([^"]+)" rel="next"', html)
-        link = found and found[1].replace("&amp;", "&")
+        match = re.search(r'href="([^"]+)" rel="next"', html)
+        link = match and match[1].replace("&amp;", "&")
     assert seen == list(range(MANY))
 
 
@@ -128,8 +128,8 @@ def test_text_that_is_no_pattern_has_a_link_to_its_operators(client, alice):
     for headers in ({}, {"HX-Request": "true", "HX-Target": "tables"}):
         html = text_of(client.get(f"{page}?name=conv(blocks.", headers=headers))
         link = re.search(r'id="problem-name".*?<a href="([^"]+)"', html)[1]
-        found = text_of(client.get(link.replace("&amp;", "&")))
-        assert operators(found) == [1, 0]
+        linked = text_of(client.get(link.replace("&amp;", "&")))
+        assert operators(linked) == [1, 0]
 
 
 @pytest.mark.parametrize("state", ["?text=nORMfORWARD", "?text=nORMfORWARD&agg=sum"])
@@ -141,8 +141,10 @@ def test_the_text_filter_holds_in_every_piece_and_in_exports(client, alice, stat
     assert re.findall(r"<tr.*?</tr>", pieces) == re.findall(r"<tr.*?</tr>", body)
     assert "BatchNormForward" in body and "ConvolutionForward" not in body
     types = [
-        each["type"]
-        for each in client.get(f"/profiles/{profile.pk}/export/json/{state}").json()["operators"]
+        operator["type"]
+        for operator in client.get(f"/profiles/{profile.pk}/export/json/{state}").json()[
+            "operators"
+        ]
     ]
     assert set(types) == {"BatchNormForward"}
 
@@ -156,8 +158,8 @@ def test_a_text_that_nothing_contains_can_be_removed(client, alice):
 
 
 def test_the_header_names_what_tells_the_run_from_others(client, alice):
-    asked = {"title": "Nightly <b>", "options": {"fast_run": True, "iter": 20}}
-    attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **asked)
+    task_fields = {"title": "Nightly <b>", "options": {"fast_run": True, "iter": 20}}
+    attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **task_fields)
     build_attempt_profile(attempt)
     html = text_of(client.get(f"/tasks/{attempt.task_id}/result/"))
     head = html[html.index("<h1") : html.index('<nav class="parts"')]
@@ -184,8 +186,8 @@ def test_what_is_looked_for_comes_first(client, alice):
 
 
 def test_the_list_of_profiles_names_title_and_changed_options(client, alice):
-    asked = {"title": "with fast run", "options": {"fast_run": True}}
-    attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **asked)
+    task_fields = {"title": "with fast run", "options": {"fast_run": True}}
+    attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **task_fields)
     build_attempt_profile(attempt)
     html = text_of(client.get("/profiles/"))
     results = html[html.index('id="results"') :]
@@ -331,8 +333,8 @@ def test_an_opened_profile_has_the_same_page_without_a_task(client, alice):
     page = f"/profiles/{profile.pk}/"
     html = text_of(client.get(f"{page}?order=memory"))
     columns = parse(data)
-    wanted = rows(columns, select(columns, Query(order="memory")), 0, PAGE_ROWS)
-    assert operators(html) == [row.operator for row in wanted]
+    expected = rows(columns, select(columns, Query(order="memory")), 0, PAGE_ROWS)
+    assert operators(html) == [row.operator for row in expected]
     assert "mine &lt;b&gt;.json" in html
     assert f'hx-get="{page}"' in html
     headers = {"HX-Request": "true", "HX-Target": "table-part"}

@@ -50,8 +50,8 @@ def make_ended(owner=None):
 
 
 def names_left(task):
-    found = Artifact.objects.filter(attempt__task=task, is_stored=True)
-    return set(found.values_list("name", flat=True))
+    artifacts = Artifact.objects.filter(attempt__task=task, is_stored=True)
+    return set(artifacts.values_list("name", flat=True))
 
 
 def apply_all():
@@ -293,12 +293,12 @@ def test_the_page_says_what_went_when_and_by_which_rule(reader, ended):
     apply_all()
     page = reader.get(f"/tasks/{ended.pk}/").text
     today = f"{timezone.now():%Y-%m-%d}"
-    said = f"removed by rule on {today} UTC , kept 30 days"
+    sentence = f"removed by rule on {today} UTC , kept 30 days"
     text = text_of(page)
     # two files, a dump, the log
-    assert text.count(said) == 4
-    assert f"bin_io_dump.zip {said}" in text
-    assert f"The log: {said}" in text
+    assert text.count(sentence) == 4
+    assert f"bin_io_dump.zip {sentence}" in text
+    assert f"The log: {sentence}" in text
     for gone in ("bin_io_dump.zip", f"/files/{ended.files.first().pk}/"):
         assert f'{gone}"' not in page
     assert 'artifacts/profile.json"' in page
@@ -320,7 +320,7 @@ def test_an_old_address_says_so_instead_of_being_broken(reader, ended):
         f"/api/v1/tasks/{ended.pk}/artifacts/bin_io_dump.zip/",
         f"/api/v1/tasks/{ended.pk}/files/{file.pk}/",
     ]
-    assert [reader.get(each).status_code for each in addresses] == [302] * 4
+    assert [reader.get(address).status_code for address in addresses] == [302] * 4
     apply_all()
     for address in addresses:
         answer = reader.get(address)
@@ -328,13 +328,13 @@ def test_an_old_address_says_so_instead_of_being_broken(reader, ended):
         assert "removed by a rule of this site" in answer.text
         assert "30 days" in answer.text
     reader.force_login(make_user("carol"))
-    assert [reader.get(each).status_code for each in addresses] == [404] * 4
+    assert [reader.get(address).status_code for address in addresses] == [404] * 4
 
 
 def test_the_api_says_what_is_there_and_what_went(reader, ended):
     apply_all()
-    found = reader.get(f"/api/v1/tasks/{ended.pk}/artifacts/").json()
-    by_name = {each["name"]: each for each in found}
+    artifacts = reader.get(f"/api/v1/tasks/{ended.pk}/artifacts/").json()
+    by_name = {artifact["name"]: artifact for artifact in artifacts}
     dump, profile = by_name["bin_io_dump.zip"], by_name["profile.json"]
     assert (dump["is_stored"], dump["kept_days"]) == (False, 30)
     assert dump["removed_at"].startswith(f"{timezone.now():%Y-%m-%d}")

@@ -75,11 +75,11 @@ def test_a_total_of_zero_has_no_milestones():
 
 def test_times_by_type_add_up_to_the_total():
     _, columns = read_good("resnet18")
-    found = time_by_type(columns.types, columns.device)
-    assert columns.types.values[found.codes[0]] == "ConvolutionForward"
-    assert found.total_s == pytest.approx(columns.device.total_s())
-    assert found.operators.sum() == columns.device.present.sum()
-    assert (np.diff(found.times_s) <= 0).all()
+    times = time_by_type(columns.types, columns.device)
+    assert columns.types.values[times.codes[0]] == "ConvolutionForward"
+    assert times.total_s == pytest.approx(columns.device.total_s())
+    assert times.operators.sum() == columns.device.present.sum()
+    assert (np.diff(times.times_s) <= 0).all()
 
 
 def rows_in(scope):

@@ -65,9 +65,9 @@ def test_the_advice_goes_by_the_measured_roofs(storage):
     profile = measured(make_result(good_profile("resnet18")), CPU)
     advice = advice_of(profile_data(profile), facts_of(profile))
 
-    (found,) = [each for each in advice["findings"] if each["rule"] == "far_from_roof"]
+    (finding,) = [finding for finding in advice["findings"] if finding["rule"] == "far_from_roof"]
     # the first BatchNorm moves 1.6 MB in 1.1 ms: 1.5 of 12 GB/s
-    assert "the one that loses most reaches 12.1 %" in found["sentence"]
+    assert "the one that loses most reaches 12.1 %" in finding["sentence"]
 
 
 def test_the_roofline_changes_when_the_device_is_measured(storage):

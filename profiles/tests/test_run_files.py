@@ -138,7 +138,7 @@ def test_advice_beside_a_trace_is_that_of_the_profile(client, alice, storage):
 
     def advice(upload):
         answer = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
-        return [(each["title"], each["sentence"]) for each in answer["findings"]]
+        return [(finding["title"], finding["sentence"]) for finding in answer["findings"]]
 
     assert advice(opened) == advice(alone)
 
@@ -151,10 +151,10 @@ def test_a_result_that_is_being_read_is_given_to_nobody_else(storage, monkeypatc
     seen = []
     derive = results.derive
 
-    def reads(files, told):
-        told("reading", 1)
+    def reads(files, report):
+        report("reading", 1)
         seen.append(Task.objects.get(pk=attempt.task_id).hinted_at)
-        return derive(files, told)
+        return derive(files, report)
 
     monkeypatch.setattr("profiles.ingest.results.derive", reads)
     build_attempt_profile(attempt)

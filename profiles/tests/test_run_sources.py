@@ -47,8 +47,8 @@ MLP, RESNET = "dynamic_train_mlp_scopes", "dynamic_train_resnet"
 def test_the_page_says_what_comes_from_which_file(client, alice, traces):
     files = [("mine.json", traces(MLP, TIMELINE)), ("mine.svg", traces(MLP, MEMORY))]
     page = page_of(client, alice, *files)
-    said = part(page, "sources")
-    trace, memory = said.split("<li>")[1:]
+    sources = part(page, "sources")
+    trace, memory = sources.split("<li>")[1:]
     assert "mine.json" in trace
     assert "training step, totals, operators and pictures" in trace
     assert "mine.svg" in memory
@@ -65,12 +65,12 @@ def test_files_of_one_kind_need_no_such_words(client, alice, traces):
 def test_a_training_trace_beside_an_inference_is_warned_of(client, alice, traces):
     files = [("resnet18.json", good_profile("resnet18")), ("step.json", traces(RESNET, TIMELINE))]
     page = page_of(client, alice, *files)
-    warned = part(page, "mismatches")
-    assert "step.json\u2069” has a backward pass" in warned
-    assert "resnet18.json\u2069” has no operator of one" in warned
-    said = part(page, "sources")
-    assert "totals, operators, pictures and graph" in said
-    assert "training step: phases" in said
+    mismatches = part(page, "mismatches")
+    assert "step.json\u2069” has a backward pass" in mismatches
+    assert "resnet18.json\u2069” has no operator of one" in mismatches
+    sources = part(page, "sources")
+    assert "totals, operators, pictures and graph" in sources
+    assert "training step: phases" in sources
 
 
 def test_a_training_step_beside_its_own_trace_is_not(client, alice, traces):
@@ -85,8 +85,8 @@ def test_a_memory_flow_of_another_program_is_warned_of(client, alice, traces, tr
     )
     assert "few names of tensors in common" in part(page, "mismatches")
     profile = ProfileUpload.objects.get().profile
-    (told,) = client.get(f"/api/v1/profiles/{profile.pk}/statistics/").json()["mismatches"]
-    assert "few names of tensors in common" in told
+    (mismatch,) = client.get(f"/api/v1/profiles/{profile.pk}/statistics/").json()["mismatches"]
+    assert "few names of tensors in common" in mismatch
 
 
 @pytest.mark.parametrize("model", NAMES)
@@ -100,8 +100,8 @@ def test_a_memory_plan_beside_a_profile_of_its_own_model_is_not(client, alice, m
 def test_a_memory_plan_of_another_model_is_warned_of(client, alice, model, is_warned):
     plan, graph = plan_of("resnet18_opt"), graph_of("resnet18_opt")
     files = [("p.json", good_profile(model)), ("plan.json", plan), ("graph.json", graph)]
-    found = part(page_of(client, alice, *files), "mismatches")
-    assert ("No operator of the memory plan" in found) is is_warned
+    mismatches = part(page_of(client, alice, *files), "mismatches")
+    assert ("No operator of the memory plan" in mismatches) is is_warned
 
 
 def test_of_two_memory_flows_of_one_name_it_is_said_which_is_shown(client, alice, traces):
@@ -114,7 +114,7 @@ def test_of_two_memory_flows_of_one_name_it_is_said_which_is_shown(client, alice
 
 def test_the_profile_that_was_chosen_first_is_the_one_that_is_shown(client, alice):
     names = ("resnet18", "bert_tiny")
-    files = [SimpleUploadedFile(f"{each}.json", good_profile(each)) for each in names]
+    files = [SimpleUploadedFile(f"{name}.json", good_profile(name)) for name in names]
     client.post("/profiles/opened/", {"files": files})
     upload = ProfileUpload.objects.get()
     build_opened(upload.pk)

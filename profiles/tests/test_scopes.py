@@ -20,23 +20,23 @@ def blocks(scopes, kinds=None):
     return GraphBlocks([tuple(scope.split(".")) if scope else () for scope in scopes], kinds)
 
 
-def all_places(found):
+def all_places(tree):
     """Every place that a reader can get to, by opening blocks."""
     left, seen = [ScopeNode()], []
     while left:
         place = left.pop()
         seen.append(place)
-        left += [item.place for item in found.items(place) if item.place is not None]
+        left += [item.place for item in tree.items(place) if item.place is not None]
     return seen
 
 
 def test_an_operators_outputs_and_weights_tell_its_scope():
     graph, _ = read_good("resnet18")
     rows = wire(graph).rows
-    found = dict(zip(rows.tolist(), scopes_of(graph, rows), strict=True))
-    names = {graph.operators.names[row].partition("(")[0]: scope for row, scope in found.items()}
-    assert found[rows[1]] == ("conv1",)
-    assert ("layer2", "0", "downsample", "0") in found.values()
+    scopes = dict(zip(rows.tolist(), scopes_of(graph, rows), strict=True))
+    names = {graph.operators.names[row].partition("(")[0]: scope for row, scope in scopes.items()}
+    assert scopes[rows[1]] == ("conv1",)
+    assert ("layer2", "0", "downsample", "0") in scopes.values()
     assert names["data"] == ()
 
 
@@ -51,28 +51,28 @@ def test_an_operator_without_a_scope_belongs_where_its_neighbours_do():
 
 
 def test_a_graph_of_readable_size_is_shown_as_it_is():
-    found = blocks(["a", "a", "b"]).items(ScopeNode())
-    assert [item.place for item in found] == [None, None, None]
+    items = blocks(["a", "a", "b"]).items(ScopeNode())
+    assert [item.place for item in items] == [None, None, None]
 
 
 def test_every_operator_of_a_deep_graph_without_scopes_is_reached():
     graph, _ = read_good("deep_loop")
     wiring = wire(graph)
     kinds = graph.operators.types.codes[wiring.rows]
-    found = GraphBlocks(scopes_of(graph, wiring.rows), kinds)
-    shown = []
-    for place in all_places(found):
-        items = found.items(place)
+    tree = GraphBlocks(scopes_of(graph, wiring.rows), kinds)
+    reached = []
+    for place in all_places(tree):
+        items = tree.items(place)
         assert FEWEST_NODES <= len(items) <= MOST_NODES
-        shown += [int(item.members[0]) for item in items if item.place is None]
-    assert sorted(shown) == list(range(5316))
+        reached += [int(item.members[0]) for item in items if item.place is None]
+    assert sorted(reached) == list(range(5316))
 
 
 @pytest.mark.parametrize("count", [1_001, 40_001, 100_000])
 def test_runs_within_runs_stay_readable(count):
-    found = blocks([""] * count)
+    tree = blocks([""] * count)
     place, sizes = ScopeNode(), []
-    while items := found.items(place):
+    while items := tree.items(place):
         sizes.append(len(items))
         last = items[-1]
         if last.place is None:
@@ -84,35 +84,35 @@ def test_runs_within_runs_stay_readable(count):
 
 def test_runs_begin_where_a_pattern_begins():
     pattern = [0, 1, 2, 1, 3]
-    found = blocks([""] * 5_000, pattern * 1_000)
-    assert all(item.members[0] % 5 == 0 for item in found.items(ScopeNode()))
+    tree = blocks([""] * 5_000, pattern * 1_000)
+    assert all(item.members[0] % 5 == 0 for item in tree.items(ScopeNode()))
 
 
 def test_scopes_are_opened_in_place_until_there_is_something_to_see():
-    names = [f"model.layer{each}" for each in range(12) for _ in range(100)]
+    names = [f"model.layer{layer}" for layer in range(12) for _ in range(100)]
     addresses = [item.place.address for item in blocks(names).items(ScopeNode())]
-    assert addresses == [f"model.layer{each}" for each in range(12)]
+    assert addresses == [f"model.layer{layer}" for layer in range(12)]
 
 
 def test_a_scope_of_very_many_parts_is_cut_into_runs_of_them():
-    names = [f"model.block{each}" for each in range(500) for _ in range(4)]
-    found = blocks(names)
-    items = found.items(ScopeNode(("model",)))
+    names = [f"model.block{block}" for block in range(500) for _ in range(4)]
+    tree = blocks(names)
+    items = tree.items(ScopeNode(("model",)))
     assert len(items) <= MOST_NODES
-    inner = found.items(items[1].place)
+    inner = tree.items(items[1].place)
     assert inner[0].place.scope[0] == "model"
 
 
 def test_the_way_to_a_place_leads_over_all_that_hold_it():
     graph, _ = read_good("deep_loop")
     wiring = wire(graph)
-    found = GraphBlocks(scopes_of(graph, wiring.rows), graph.operators.types.codes[wiring.rows])
-    deep = found.place_of(2_000)
-    path = found.path(deep)
+    tree = GraphBlocks(scopes_of(graph, wiring.rows), graph.operators.types.codes[wiring.rows])
+    deep = tree.place_of(2_000)
+    path = tree.path(deep)
     assert path[0] == ScopeNode()
     assert path[-1] == deep
-    assert any(item.place == deep for item in found.items(path[-2]))
-    assert any(item.members.tolist() == [2_000] for item in found.items(deep))
+    assert any(item.place == deep for item in tree.items(path[-2]))
+    assert any(item.members.tolist() == [2_000] for item in tree.items(deep))
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_an_address_is_read_or_means_all_of_the_graph(address, place):
 
 
 def test_an_unknown_place_is_empty():
-    found = blocks(["a"] * 2_000)
-    assert found.items(ScopeNode(("nowhere",))) == []
-    assert found.items(ScopeNode((), 5_000, 6_000)) == []
+    tree = blocks(["a"] * 2_000)
+    assert tree.items(ScopeNode(("nowhere",))) == []
+    assert tree.items(ScopeNode((), 5_000, 6_000)) == []

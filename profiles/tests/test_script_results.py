@@ -31,10 +31,10 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, le
     page = client.get(f"/tasks/{task.pk}/result/").content.decode()
     # a program has no measuring plan
     assert "“standard”" not in page
-    for there in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
-        assert there in page
-    for gone in ("load_and_run", "part-measurement", "The log has no times", "Uploaded model"):
-        assert gone not in page
+    for present in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
+        assert present in page
+    for absent in ("load_and_run", "part-measurement", "The log has no times", "Uploaded model"):
+        assert absent not in page
     page = client.get(f"/profiles/{profile.pk}/trace/").text
     file = f"/api/v1/profiles/{profile.pk}/raw/1/"
     assert f'data-file="{file}"' in page
@@ -46,11 +46,11 @@ def test_its_pages_offer_its_files_by_name(client, alice, left):
     page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
     assert f"Original: \u2068{TIMELINE}\u2069" in page
     for number, name in ((1, TIMELINE), (2, MEMORY)):
-        found = client.get(f"/profiles/{profile.pk}/export/original/{number}/")
-        assert f"/{name}?" in found["Location"]
+        response = client.get(f"/profiles/{profile.pk}/export/original/{number}/")
+        assert f"/{name}?" in response["Location"]
     meta = client.get(f"/profiles/{profile.pk}/export/json/").json()["meta"]
     assert (meta["kind"], meta["script"]["arguments"]) == ("script", ["--steps", "2"])
-    assert [each["name"] for each in meta["profiles"]] == [TIMELINE, MEMORY]
+    assert [file["name"] for file in meta["profiles"]] == [TIMELINE, MEMORY]
     assert meta["plan"] is None
 
 

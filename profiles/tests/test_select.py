@@ -35,14 +35,14 @@ def operators_of(name: str, side: Side, end: str = "end") -> list[Entry]:
     """Read the JSON step by step: one dictionary for each timed operator."""
     profile = json.loads(good_profile(name))
     graph, profiler = profile["graph_exec"], profile["profiler"]
-    found = []
+    entries = []
     for key, operator in graph["operator"].items():
         if key not in profiler[side]:
             continue
         time = max(t[end] - t["start"] for t in profiler[side][key].values())
         cost = profiler["opr_footprint"].get(key, {})
-        plans = [graph["var"][each]["mem_plan"] for each in operator["input"]]
-        found.append(
+        plans = [graph["var"][variable]["mem_plan"] for variable in operator["input"]]
+        entries.append(
             {
                 "id": operator["id"],
                 "name": operator["name"],
@@ -54,7 +54,7 @@ def operators_of(name: str, side: Side, end: str = "end") -> list[Entry]:
                 "dtypes": [plan and plan["layout"]["dtype"] for plan in plans],
             }
         )
-    return found
+    return entries
 
 
 def per_second(amount: float | None, time: float) -> float | None:
@@ -106,18 +106,18 @@ def test_extremes_skip_what_does_not_exist(name: str, aggregate: Any, by_type: b
         kind: [len(e), extreme(e, "time"), extreme(e, "computation"), extreme(e, "memory")]
         for kind, e in groups.items()
     }
-    found = select(columns_of(name), Query(aggregate=aggregate, by_type=by_type))
+    selection = select(columns_of(name), Query(aggregate=aggregate, by_type=by_type))
     numbers = zip(
-        [found.types[at] for at in range(len(found))],
-        found.counts.tolist(),
-        found.self_s.tolist(),
-        optional(found.computation),
-        optional(found.memory),
+        [selection.types[at] for at in range(len(selection))],
+        selection.counts.tolist(),
+        selection.self_s.tolist(),
+        optional(selection.computation),
+        optional(selection.memory),
         strict=True,
     )
-    assert {kind: each for kind, *each in numbers} == expected
-    assert found.self_s.tolist() == sorted(found.self_s.tolist(), reverse=True)
-    assert set(found.rows.tolist()) == {MISSING}
+    assert {kind: values for kind, *values in numbers} == expected
+    assert selection.self_s.tolist() == sorted(selection.self_s.tolist(), reverse=True)
+    assert set(selection.rows.tolist()) == {MISSING}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,11 +131,11 @@ def test_a_variable_without_memory_plan_has_no_dtype_and_is_no_match(name: str, 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ascending", [True, False])
 def test_nan_never_disorders_the_other_rows(name: str, ascending: bool) -> None:
-    found = select(columns_of(name), Query(order="bandwidth", ascending=ascending))
-    values = found.bandwidth.values[found.bandwidth.present]
+    selection = select(columns_of(name), Query(order="bandwidth", ascending=ascending))
+    values = selection.bandwidth.values[selection.bandwidth.present]
     known = values[~np.isnan(values)].tolist()
     assert known == sorted(known, reverse=not ascending)
-    assert sorted(ids(name, found)) == sorted(e["id"] for e in operators_of(name, "device"))
+    assert sorted(ids(name, selection)) == sorted(e["id"] for e in operators_of(name, "device"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -144,8 +144,8 @@ def test_shapes_are_ordered_as_lists_and_ids_as_numbers(name: str, ascending: bo
     entries = operators_of(name, "host")
     by_id = sorted(entries, key=lambda e: int(e["id"]) if ascending else -int(e["id"]))
     query = Query(side="host", ascending=ascending)
-    found = select(columns_of(name), replace(query, order="opr_id"))
-    assert ids(name, found) == [e["id"] for e in by_id]
+    selection = select(columns_of(name), replace(query, order="opr_id"))
+    assert ids(name, selection) == [e["id"] for e in by_id]
     shapes = [
         json.loads(columns_of(name).in_shapes[row] or "null")
         for row in select(columns_of(name), replace(query, order="in_shapes")).rows
@@ -182,9 +182,10 @@ def test_filters_and_limits_leave_what_passes_all_of_them(name: str, side: Side)
 @pytest.mark.parametrize("text", ["FORWARD", "conv", ".*", "(", "1.", "ſ", "%"])
 def test_a_text_is_looked_for_anywhere_in_name_and_type(name: str, text: str) -> None:
     expected = [
-        each["id"]
-        for each in sorted(operators_of(name, "device"), key=lambda e: -e["time"])
-        if text.casefold() in each["name"].casefold() or text.casefold() in each["type"].casefold()
+        entry["id"]
+        for entry in sorted(operators_of(name, "device"), key=lambda e: -e["time"])
+        if text.casefold() in entry["name"].casefold()
+        or text.casefold() in entry["type"].casefold()
     ]
     assert ids(name, select(columns_of(name), Query(text=text))) == expected
 
@@ -192,10 +193,10 @@ def test_a_text_is_looked_for_anywhere_in_name_and_type(name: str, text: str) ->
 def test_ratios_are_of_the_total_of_everything() -> None:
     entries = operators_of("resnet18", "device")
     total = sum(e["time"] for e in entries)
-    found = select(columns_of("resnet18"), Query(types=("ConvolutionForward",), top_end="kern"))
-    assert found.ratio.tolist() == pytest.approx((found.self_s / total).tolist())
-    assert found.cumulative_s.tolist() == pytest.approx(np.cumsum(found.self_s).tolist())
-    assert found.cumulative_ratio[-1] == pytest.approx(found.self_s.sum() / total)
+    selection = select(columns_of("resnet18"), Query(types=("ConvolutionForward",), top_end="kern"))
+    assert selection.ratio.tolist() == pytest.approx((selection.self_s / total).tolist())
+    assert selection.cumulative_s.tolist() == pytest.approx(np.cumsum(selection.self_s).tolist())
+    assert selection.cumulative_ratio[-1] == pytest.approx(selection.self_s.sum() / total)
 
 
 def test_a_mean_divides_by_all_and_a_sum_skips_what_is_unknown() -> None:
@@ -210,11 +211,11 @@ def test_a_mean_divides_by_all_and_a_sum_skips_what_is_unknown() -> None:
 
 def test_rows_are_cut_like_a_python_list_and_keep_their_places() -> None:
     columns = parse(to_json(make_profile({"1": 1.0, "2": 2.0, "3": 3.0})))
-    found = select(columns, Query())
-    assert [row.id for row in rows(columns, found, 1, None)] == ["2", "1"]
-    assert [row.id for row in rows(columns, found, 0, -1)] == ["3", "2"]
-    assert rows(columns, found, 3, 9) == rows(columns, found, 2, 1) == ()
-    second = rows(columns, found, 1, 2)[0]
+    selection = select(columns, Query())
+    assert [row.id for row in rows(columns, selection, 1, None)] == ["2", "1"]
+    assert [row.id for row in rows(columns, selection, 0, -1)] == ["3", "2"]
+    assert rows(columns, selection, 3, 9) == rows(columns, selection, 2, 1) == ()
+    second = rows(columns, selection, 1, 2)[0]
     assert (second.place, second.cumulative_s) == (1, 5.0)
 
 

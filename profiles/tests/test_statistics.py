@@ -25,14 +25,14 @@ CLEAN_MS = (*(10.0 + number / 100 for number in range(100)), 500.0)
 
 
 def data_of(*passes: dict[str, float], left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
-    files = [to_json(make_profile(dict(each))) for each in passes]
+    files = [to_json(make_profile(dict(times))) for times in passes]
     columns = [(f"profile-{n}.json", parse(file)) for n, file in enumerate(files, start=1)]
     return merge(columns, parse_graph(files[0], columns[0][1]), left_out)
 
 
 def row_of(*passes: PassRecord) -> AttemptMeasurement:
-    found = Measurement.model_validate_json(measurement(*passes, plan=STANDARD))
-    return measurement_row(Attempt(), found, [])
+    record = Measurement.model_validate_json(measurement(*passes, plan=STANDARD))
+    return measurement_row(Attempt(), record, [])
 
 
 def clean(*times_ms: float) -> PassRecord:
@@ -48,9 +48,9 @@ def page(data, row=None, log_ms=None, part="_statistics") -> str:
 
 
 def text_of(html: str, element: str) -> str:
-    found = re.search(rf'id="{element}"[^>]*>([^<]*)', html)
-    assert found, element
-    return found[1].strip()
+    match = re.search(rf'id="{element}"[^>]*>([^<]*)', html)
+    assert match, element
+    return match[1].strip()
 
 
 FIVE = [{"0": 0.006 + n * 1e-5, "1": 0.003 * (1 + n / 10)} for n in range(5)]
@@ -169,23 +169,23 @@ class _Explanations(HTMLParser):
         self.ids: list[str] = []
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        if "id" in found:
-            self.ids.append(found["id"])
-        if "popovertarget" in found:
-            assert found["aria-label"]
-            self.targets.append(found["popovertarget"])
-        if "popover" in found:
-            self.texts[found["id"]] = tag
+        values = dict(attributes)
+        if "id" in values:
+            self.ids.append(values["id"])
+        if "popovertarget" in values:
+            assert values["aria-label"]
+            self.targets.append(values["popovertarget"])
+        if "popover" in values:
+            self.texts[values["id"]] = tag
 
 
 def test_each_figure_has_an_explanation_that_opens_without_a_script():
     row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0, profile="profile-1.json"))
-    found = _Explanations()
-    found.feed(page(data_of(*FIVE), row))
-    assert len(found.targets) >= 11
-    assert set(found.targets) == set(found.texts)
-    assert len(found.ids) == len(set(found.ids))
+    explanations = _Explanations()
+    explanations.feed(page(data_of(*FIVE), row))
+    assert len(explanations.targets) >= 11
+    assert set(explanations.targets) == set(explanations.texts)
+    assert len(explanations.ids) == len(set(explanations.ids))
     for key in (
         "passes",
         "device_total",
@@ -195,13 +195,13 @@ def test_each_figure_has_an_explanation_that_opens_without_a_script():
         "unstable",
         "latency_p99",
     ):
-        assert any(target.endswith(f"-{key}") for target in found.targets), key
+        assert any(target.endswith(f"-{key}") for target in explanations.targets), key
 
 
 @pytest.mark.parametrize("key", EXPLANATIONS)
 def test_an_explanation_tells_what_it_is_its_unit_and_its_formula_in_both_languages(key):
     about = EXPLANATIONS[key]
-    english = [str(each) for each in (about.what, about.unit)]
+    english = [str(text) for text in (about.what, about.unit)]
     assert all(english)
     with translation.override("zh-hans"):
         for word in english:
@@ -221,10 +221,10 @@ def test_an_explanation_tells_what_it_is_its_unit_and_its_formula_in_both_langua
 )
 def test_the_help_of_a_column_says_the_unit_of_its_heading(note, unit):
     columns = [
-        each
+        column
         for statistics in (True, False)
-        for each in columns_available(statistics=statistics, aggregated=False)
-        if each.note == note
+        for column in columns_available(statistics=statistics, aggregated=False)
+        if column.note == note
     ]
     assert columns
-    assert {str(each.about.unit) for each in columns} == {unit}
+    assert {str(column.about.unit) for column in columns} == {unit}

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def asked(storage, monkeypatch):
+def break_storage(storage, monkeypatch):
     """What a storage was asked for that does not answer: each question may take 15 s."""
     questions = []
 
@@ -38,16 +38,16 @@ def asked(storage, monkeypatch):
     return break_it
 
 
-def test_removals_stop_at_the_first_and_begin_with_another_one_next_time(asked):
-    questions = asked()
+def test_removals_stop_at_the_first_and_begin_with_another_one_next_time(break_storage):
+    questions = break_storage()
     schedule_removal(["tasks/1/", "tasks/2/"])
     removed_sweep()
     removed_sweep()
     assert questions == ["tasks/1/", "tasks/2/"]
 
 
-def test_uploads_in_parts_are_given_up_until_the_first_fails(asked):
-    questions = asked()
+def test_uploads_in_parts_are_given_up_until_the_first_fails(break_storage):
+    questions = break_storage()
     for number in range(3):
         PartedUpload.objects.create(object_key=f"tasks/{number}/1", upload_id="x")
     sweep_parts()
@@ -55,19 +55,19 @@ def test_uploads_in_parts_are_given_up_until_the_first_fails(asked):
     assert PartedUpload.objects.count() == 3
 
 
-def test_deleted_profiles_are_removed_until_the_first_fails(asked):
+def test_deleted_profiles_are_removed_until_the_first_fails(break_storage):
     alice = make_user()
     for _ in range(3):
         delete_import(make_upload(alice, good_profile("tiny")))
     ProfileUpload.objects.update(deadline_at=None)
-    questions = asked()
+    questions = break_storage()
     sweep_imports()
     assert len(questions) == 1
     assert ProfileUpload.objects.count() == 3
 
 
-def test_health_checks_begin_until_the_first_cannot(asked):
-    questions = asked()
+def test_health_checks_begin_until_the_first_cannot(break_storage):
+    questions = break_storage()
     for name in ("a", "b", "c"):
         make_worker(name)
     Worker.objects.update(created_at=timezone.now() - datetime.timedelta(hours=7))

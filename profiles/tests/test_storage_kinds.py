@@ -99,9 +99,9 @@ def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "its-secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "for-an-hour")
     url = objects.presign_get("a")
-    asked = parse_qs(urlsplit(url).query)
-    assert asked["X-Amz-Credential"][0].startswith("role-of-the-machine/")
-    assert asked["X-Amz-Security-Token"] == ["for-an-hour"]
+    parameters = parse_qs(urlsplit(url).query)
+    assert parameters["X-Amz-Credential"][0].startswith("role-of-the-machine/")
+    assert parameters["X-Amz-Security-Token"] == ["for-an-hour"]
 
 
 def test_the_sites_own_keys_sign_without_what_the_environment_has_for_other_programs(
@@ -110,9 +110,9 @@ def test_the_sites_own_keys_sign_without_what_the_environment_has_for_other_prog
     settings.S3_REGION = "asked-for-by-this-test-alone"
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-others")
     monkeypatch.setenv("AWS_S3_SESSION_PROFILE", "of-others")
-    asked = parse_qs(urlsplit(objects.presign_get("a")).query)
-    assert asked["X-Amz-Credential"][0].startswith(f"{settings.S3_ACCESS_KEY_ID}/")
-    assert "X-Amz-Security-Token" not in asked
+    parameters = parse_qs(urlsplit(objects.presign_get("a")).query)
+    assert parameters["X-Amz-Credential"][0].startswith(f"{settings.S3_ACCESS_KEY_ID}/")
+    assert "X-Amz-Security-Token" not in parameters
 
 
 def test_certificates_of_ones_own_are_trusted(settings):
@@ -125,24 +125,24 @@ def test_what_the_site_stores_itself_comes_back_with_its_checksum(storage):
     objects.write_from("b", io.BytesIO(BODY))
     objects.copy("a", "c")
     assert {name: objects.head(name) for name in "abc"} == dict.fromkeys("abc", (7, MD5))
-    assert {found.md5 for page in objects.pages() for found in page} == {MD5}
+    assert {stored.md5 for page in objects.pages() for stored in page} == {MD5}
 
 
 def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
     objects.write("a", BODY)
     settings.S3_ENCRYPTION = "aws:kms"
-    ((found,),) = objects.pages()
-    assert (found.md5, _head_md5(found)) == ("", MD5)
+    ((stored,),) = objects.pages()
+    assert (stored.md5, _head_md5(stored)) == ("", MD5)
     objects.delete("a")
-    assert _head_md5(found) == "-"
+    assert _head_md5(stored) == "-"
 
 
 def test_threads_that_need_storage_first_share_one_client(settings):
     """To make one takes 0.2 s of a core; a server that starts has many requests at once."""
     settings.S3_ENDPOINT_URL = "https://asked-for-by-this-test-alone.example.org"
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: objects.client, range(8)))
-    assert len({id(client) for client in found}) == 1
+        clients = list(pool.map(lambda _: objects.client, range(8)))
+    assert len({id(client) for client in clients}) == 1
 
 
 def test_files_of_django_lie_in_the_same_bucket(storage):

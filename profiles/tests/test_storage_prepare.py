@@ -22,9 +22,9 @@ def test_the_bucket_is_made_once_and_can_be_used(storage, settings, capsys):
 def test_a_storage_that_takes_no_rules_is_named_with_what_to_do(storage, settings, capsys):
     settings.SITE_URL = "https://profile.example.org/"
     settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
-    said = prepare(capsys)
+    output = prepare(capsys)
     # rclone has one rule for all, MinIO too
-    assert "allow https://other.example.org, https://profile.example.org in its own" in said
+    assert "allow https://other.example.org, https://profile.example.org in its own" in output
 
 
 def test_wrong_keys_are_told_as_such(storage, settings):

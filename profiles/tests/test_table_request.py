@@ -56,10 +56,10 @@ def test_what_a_form_sends_as_usual_leaves_no_trace_in_the_address():
 
 
 def test_what_makes_no_sense_is_told_and_left_out():
-    asked = read_request(QueryDict("name=conv(&min=soon&max=1ms&rows=many"))
-    assert set(asked.problems) == {"name", "min", "rows"}
-    assert (asked.query.name, asked.query.min_s, asked.top) == ("", None, 0)
-    assert asked.query.max_s == pytest.approx(1e-3)
+    request = read_request(QueryDict("name=conv(&min=soon&max=1ms&rows=many"))
+    assert set(request.problems) == {"name", "min", "rows"}
+    assert (request.query.name, request.query.min_s, request.top) == ("", None, 0)
+    assert request.query.max_s == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_what_makes_no_sense_is_told_and_left_out():
     ],
 )
 def test_a_word_that_means_nothing_is_told(sent, name):
-    asked = read_request(QueryDict(sent), passes=5)
-    assert set(asked.problems) == {name}
-    assert asked.address() == ""
+    request = read_request(QueryDict(sent), passes=5)
+    assert set(request.problems) == {name}
+    assert request.address() == ""
 
 
 @pytest.mark.parametrize("text", ["conv(blocks", "a[0", "x(a b)[", "名(\n"])
 def test_text_that_is_no_pattern_can_be_looked_for_as_it_is(text):
-    asked = read_request(QueryDict(urlencode({"name": text})))
-    assert asked.problems["name"].count("cannot be used") == 1
-    typed, address = asked.literal
+    request = read_request(QueryDict(urlencode({"name": text})))
+    assert request.problems["name"].count("cannot be used") == 1
+    typed, address = request.literal
     again = read_request(QueryDict(address[1:]))
     assert typed == text
     assert again.problems == {}
@@ -96,10 +96,10 @@ def test_text_that_is_no_pattern_can_be_looked_for_as_it_is(text):
 
 @pytest.mark.parametrize("text", ["%", "a[0", "(?i)x", "\\", "x" * 10_000, "名\x00"])
 def test_any_text_is_looked_for_as_it_is(text):
-    asked = read_request(QueryDict(urlencode({"text": text})))
-    assert asked.problems == {}
-    assert asked.query.text == text[:500]
-    assert asked.is_filtered
+    request = read_request(QueryDict(urlencode({"text": text})))
+    assert request.problems == {}
+    assert request.query.text == text[:500]
+    assert request.is_filtered
 
 
 @pytest.mark.parametrize("sent", ["order=cv", "order=p90", "agg=sum&order=name", "order=evil"])

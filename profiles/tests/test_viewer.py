@@ -122,13 +122,13 @@ def test_an_address_writes_nothing_into_the_policy(client, viewer, tag):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_second_origin_has_the_viewers_and_nothing_else(client, second_origin, folder):
-    here = {"HTTP_HOST": "viewer.example.net", "wsgi.url_scheme": "https"}
-    response = client.get(folder, **here)
+    environ = {"HTTP_HOST": "viewer.example.net", "wsgi.url_scheme": "https"}
+    response = client.get(folder, **environ)
     assert f"frame-ancestors {MAIN}" in response["Content-Security-Policy"]
     assert f"script-src {SECOND}{folder}" in response["Content-Security-Policy"]
     assert "X-Frame-Options" not in response
     for other in ("/accounts/login/", "/tasks/", "/healthz", "/static/js/site.js", "/admin/"):
-        assert client.get(other, **here).status_code == 404
+        assert client.get(other, **environ).status_code == 404
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -143,7 +143,7 @@ def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origi
 
 
 @pytest.mark.parametrize(
-    ("origin", "found"),
+    ("origin", "ids"),
     [
         ("", []),
         (SECOND, []),
@@ -154,18 +154,18 @@ def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origi
         ("http://viewer.example.net", ["webprofile.E005"]),
     ],
 )
-def test_a_wrong_second_origin_is_named(settings, origin, found):
+def test_a_wrong_second_origin_is_named(settings, origin, ids):
     settings.SITE_URL, settings.NETRON_ORIGIN = MAIN, origin
-    assert [message.id for message in check_settings()] == found
+    assert [message.id for message in check_settings()] == ids
 
 
-@pytest.mark.parametrize(("theme", "asked"), [("light", "not all"), ("dark", "all")])
-def test_a_theme_that_the_reader_chose_holds_in_the_frame_too(client, theme, asked):
+@pytest.mark.parametrize(("theme", "media"), [("light", "not all"), ("dark", "all")])
+def test_a_theme_that_the_reader_chose_holds_in_the_frame_too(client, theme, media):
     address = viewer_address(theme)
     page, style = client.get(address), client.get(f"{address}grapher.css").text
     for text in (page.text, style):
         assert "prefers-color-scheme" not in text
-        assert f"@media {asked} {{" in text
+        assert f"@media {media} {{" in text
     assert viewer_page(theme).styles in page["Content-Security-Policy"]
     packed = client.get(f"{address}grapher.css", headers={"Accept-Encoding": "gzip"})
     assert gzip.decompress(packed.content).decode() == style
