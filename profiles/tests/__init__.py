@@ -1,1 +1,1 @@
-"""Tests of the parsers and of the analysis."""
+"""Tests of the app `profiles`: parsers, analysis, pages, exports, storage and retention."""

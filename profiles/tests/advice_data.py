@@ -1,15 +1,15 @@
-"""Real profiles for the rules of advice, and the same numbers taken from their JSON by hand.
+"""Real profiles for the tests of advice, and a plain reader of their JSON to compare with.
 
-The small ones in `advice_profiles` were recorded with MegEngine 1.13.0 by load_and_run, 2 warm-ups
-and 3 iterations on an x86 processor, of models made by `trace(...).dump`:
+The small profiles in `advice_profiles` were recorded with load_and_run of MegEngine 1.13.0, with
+2 warm-ups and 3 iterations on an x86 processor, of models made by `trace(...).dump`:
 
 - conv_bias: conv 3x3 (8 to 16), ReLU, conv 3x3, ReLU, conv 1x1, each with bias, 1x8x112x112;
   conv_bias_fused with --enable_fuse_conv_bias_nonlinearity
 - constant_work: x @ (w @ v + 1), weights 512x512
 - transposes: ReLU, to NHWC, ReLU, to NCHW, ReLU, 1x64x128x128
 - type_changes: ReLU, to float16, to float32, exp, to int32, to float32, +1, of the same size
-- result_copy: ReLU, * 2, + 1 of the same size, handed out whole
-- waiting_copies: the same with `* 2` on cpu1, which --mdl keeps
+- result_copy: ReLU, * 2, + 1 of the same size; the whole result is an output
+- waiting_copies: the same with `* 2` on cpu1; --mdl keeps the comp nodes of the model
 - lstm_two_threads: the sample LSTM; lstm_one_thread with --cpu_default; first_run without warm-up
 - interrupted: the sample bert_tiny and resnet18_planned the sample resnet18, 5 iterations on a
   processor with other work; float16 is the latter with --enable_ioc16
@@ -26,7 +26,7 @@ RECORDED = Path(__file__).parent / "advice_profiles"
 
 
 def recorded(name: str) -> bytes:
-    """A profile of this folder, of `testdata/profiles`, or of a run in `load_and_run`."""
+    """Return a profile from `advice_profiles`, `testdata/profiles` or `testdata/load_and_run`."""
     own = RECORDED / f"{name}.json.gz"
     if own.is_file():
         return gzip.decompress(own.read_bytes())
@@ -37,7 +37,10 @@ def recorded(name: str) -> bytes:
 
 
 def by_hand(name: str) -> list[dict[str, Any]]:
-    """One dict for each row: name, type, device and host time in s, footprint, wait before work."""
+    """Return a dict for each row: name, type, times on device and host in s, footprint.
+
+    `device_s` includes the wait before the first kernel, `work_s` does not.
+    """
     file = json.loads(recorded(name))
     profiler = file["profiler"]
     timed = profiler["device"].keys() | profiler["host"].keys() | profiler["opr_footprint"].keys()

@@ -1,4 +1,4 @@
-"""Fixtures of the profiles' tests."""
+"""Fixtures of the tests of the app `profiles`."""
 
 import dramatiq
 import pytest
@@ -10,15 +10,15 @@ from tasks.tests.make import make_user
 
 
 @pytest.fixture(autouse=True)
-def _no_hints_of_another_test() -> None:
-    """Rows get the same numbers in each test; what was hinted for one must not stop another."""
+def _clear_cache_and_broker() -> None:
+    """Clear the cache and the broker: entries of another test refer to rows with the same ids."""
     cache.clear()
     dramatiq.get_broker().flush_all()
 
 
 @pytest.fixture
 def alice(client, storage) -> User:
-    """Logged in."""
+    """A user who is logged in to `client`."""
     user = make_user()
     client.force_login(user)
     return user
@@ -26,5 +26,5 @@ def alice(client, storage) -> User:
 
 @pytest.fixture(scope="session")
 def megengine_python() -> str:
-    """An interpreter with MegEngine."""
+    """Path of a Python interpreter that has MegEngine."""
     return find_megengine_python()

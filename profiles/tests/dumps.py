@@ -1,4 +1,4 @@
-"""Small binary dumps made by hand, as `load_and_run --bin_io_dump` writes them."""
+"""Makers of small binary dumps in the format of `load_and_run --bin_io_dump`."""
 
 import io
 import struct
@@ -13,7 +13,7 @@ CODES = {"float32": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "float16":
 def tensor_bytes(
     array: np.ndarray, variable: int, name: str, *, owner: str = "op", code: int | None = None
 ) -> bytes:
-    """The file of one variable."""
+    """Return the file of one variable."""
     text = (
         f"var={{id:{variable}, layout:{{}}, Float32, owner:{owner}[7]{{Elemwise}}, "
         f'name:{name}, slot:0, CompNode("cpu0:0" from "cpu0:0"), s, 4, 4}}'
@@ -24,7 +24,7 @@ def tensor_bytes(
 
 
 def make_files(arrays: dict[tuple[int, str], np.ndarray]) -> dict[str, bytes]:
-    """(variable id, name) -> values, as files by name."""
+    """Return the files of a dump by name; the keys of `arrays` are (variable id, name)."""
     return {
         f"{number:06x}": tensor_bytes(array, number, name)
         for (number, name), array in arrays.items()

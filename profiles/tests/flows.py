@@ -1,4 +1,4 @@
-"""`memory_flow.svg` that tests make by hand, to the letter as MegEngine's Profiler writes it."""
+"""Makers of `memory_flow.svg` in exactly the text that MegEngine's Profiler writes."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ END = "</svg>\n"
 
 
 def units(number: int, names: tuple[tuple[str, int], ...]) -> str:
-    """As MegEngine's time2str and size2str write a number; 0 is empty."""
+    """Format a number as MegEngine's time2str and size2str do; 0 is an empty text."""
     written = ""
     for name, worth in names:
         if number >= worth:
@@ -47,7 +47,7 @@ def tensor(
     layout: str = "{2(3),3(1) Float32}",
     group: int | None = 7,
 ) -> str:
-    """One rectangle; begin and end in ns, an end of None is one that was never told."""
+    """Return a rectangle; begin and end in ns; with end=None the tensor was never erased."""
     fields = {
         "x": f"{begin // 100_000}.000000",
         "y": f"{at / 1e6:.6f}",

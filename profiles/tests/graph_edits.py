@@ -13,17 +13,17 @@ _NUMBER = re.compile(r"\[(\d+)\]")
 
 
 def read_nodes(data: bytes) -> Nodes:
-    """The operators of a profile."""
+    """Return the operators of a profile as nodes of an alignment."""
     return nodes_of(data_of(data))
 
 
 def compiled_profile(name: str) -> bytes:
-    """A profile that a compiled load_and_run left."""
+    """Return a profile that a compiled load_and_run wrote."""
     return (DATA / "load_and_run" / name / "profile.json").read_bytes()
 
 
 def profile_of(name: str) -> dict[str, Any]:
-    """A recorded profile as an object."""
+    """Return a recorded profile as a JSON object."""
     return json.loads(good_profile(name))
 
 
@@ -32,8 +32,9 @@ def to_bytes(profile: dict[str, Any]) -> bytes:
 
 
 def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """As another dump of the same model: all ids and the numbers in names are others, and so is
-    the order of operators in the file.
+    """Return the profile as if it came from another dump of the same model.
+
+    All ids, the numbers in names and the order of operators in the file differ.
     """
     graph, times = profile["graph_exec"], profile["profiler"]
     ids = [*graph["operator"], *graph["var"]]
@@ -41,7 +42,7 @@ def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]
     new = {old: str(number) for old, number in zip(ids, fresh, strict=True)}
 
     def name(text: str) -> str:
-        # what a module was called has small numbers: they belong to the name
+        # numbers in names of modules are part of the name and stay
         return _NUMBER.sub(
             lambda m: f"[{new.get(m[1], chance.randrange(10**6))}]" if "(" in text else m[0], text
         )
@@ -76,7 +77,7 @@ def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]
 
 
 def without(profile: dict[str, Any], key: str) -> dict[str, Any]:
-    """Without one operator; what read it reads its first input instead."""
+    """Return the profile without one operator; its readers read its first input instead."""
     graph = profile["graph_exec"]
     gone = graph["operator"][key]
     instead = gone["input"][0]
@@ -89,7 +90,7 @@ def without(profile: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
-    """With an operator of a type of its own between an operator and all that read it."""
+    """Return the profile with an operator of a new type between an operator and its readers."""
     graph = profile["graph_exec"]
     outputs = graph["operator"][key]["output"]
     read = next(
@@ -117,8 +118,9 @@ def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def fused(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dict[str, Any]:
-    """With a chain of operators, in order, made one: it reads what all of them read from outside
-    and makes what the last one makes.
+    """Return the profile with a chain of operators, in order, replaced by one operator.
+
+    It reads all inputs of the chain that come from outside and has the outputs of the last one.
     """
     graph = profile["graph_exec"]
     chain = [graph["operator"][key] for key in keys]
@@ -131,7 +133,7 @@ def fused(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dic
 
 
 def chains(profile: dict[str, Any], length: int) -> list[list[str]]:
-    """Operators that run, each of which alone reads what the one before it makes."""
+    """Return chains of executed operators, each of which is the only reader of the one before."""
     operators = profile["graph_exec"]["operator"]
     running = set(profile["graph_exec"]["comp_seq"])
     readers: dict[str, list[str]] = {}

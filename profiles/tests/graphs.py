@@ -1,4 +1,4 @@
-"""Columns and graphs of real profiles, and of small ones made by hand."""
+"""Columns and graphs of real profiles and of small profiles made by hand."""
 
 import json
 from typing import Any
@@ -14,25 +14,25 @@ NODE = 'CompNode("gpu0:0" from "gpu0:0")'
 
 
 def read(data: bytes) -> tuple[ExecutedGraph, ProfileColumns]:
-    """The graph and the columns of a profile."""
+    """Return the graph and the columns of a profile."""
     columns = parse(data)
     return parse_graph(data, columns), columns
 
 
 def read_good(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
-    """Those of a profile that the MegEngine wheel wrote."""
+    """Return the graph and the columns of a profile that the MegEngine wheel wrote."""
     return read(good_profile(name))
 
 
 def read_compiled(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
-    """Those of a profile that a compiled load_and_run wrote: with a memory plan."""
+    """Return those of a profile with a memory plan, which a compiled load_and_run wrote."""
     return read((DATA / "load_and_run" / name / "profile.json").read_bytes())
 
 
 def read_times(
     device: dict[str, Any], host: dict[str, Any] | None = None, types: dict[str, str] | None = None
 ) -> tuple[ExecutedGraph, ProfileColumns]:
-    """Those of a profile whose operators ran at `{id: (start, kern, end)}`, s."""
+    """Return those of a profile whose operators have the times `{id: (start, kern, end)}`, s."""
     profile = make_profile(
         {key: _lane(NODE, times) for key, times in device.items()},
         host={key: _lane("main", times) for key, times in (host or {}).items()},

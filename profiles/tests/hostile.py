@@ -1,4 +1,4 @@
-"""Ways to damage a real profile, for `hostile_cases`."""
+"""Functions that damage a real profile; `hostile_cases` combines them."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ Profile = dict[str, Any]
 Change = Callable[[Profile], None]
 
 NODE = 'CompNode("cpu0:0" from "xpux:0")'
-#: markup, line ends, direction, no width, beyond the first plane, NUL, and the ends of scripts
+#: markup, line ends, bidirectional marks, zero width, astral planes, NUL, ends of scripts
 NAMES = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(2)>',
@@ -47,7 +47,7 @@ SECTIONS = (
 
 
 def damaged(*changes: Change, base: str = "two_inputs") -> bytes:
-    """A real profile with these changes."""
+    """Return a real profile with these changes."""
     profile = json.loads(good_profile(base))
     for change in changes:
         change(profile)
@@ -66,7 +66,7 @@ def with_section(part: str, section: str, value: Any) -> Change:
 
 
 def times(*, sides: tuple[str, ...] = ("device", "host"), every: int = 1, **values: Any) -> Change:
-    """With other times in every so-manieth operator: a value, or a function of the old one."""
+    """Replace times of each `every`-th operator by a value or by a function of the old value."""
 
     def change(profile: Profile) -> None:
         for side in sides:
@@ -86,7 +86,7 @@ def reversed_times(profile: Profile) -> None:
 
 
 def every(part: str, section: str, **values: Any) -> Change:
-    """With other fields in each entry of a section; a function gets the number of the entry."""
+    """Replace fields in each entry of a section; a function gets the number of the entry."""
 
     def change(profile: Profile) -> None:
         for place, entry in enumerate(profile[part][section].values()):
@@ -126,7 +126,7 @@ def name_of(place: int) -> str:
 
 
 def hostile_names(profile: Profile) -> None:
-    """Every text that a page could show, but dtypes and ids."""
+    """Replace every text that a page could show, except dtypes and ids."""
     graph, profiler = profile["graph_exec"], profile["profiler"]
     for place, operator in enumerate(graph["operator"].values()):
         operator["name"], operator["type"] = name_of(place), name_of(place + 1)
@@ -147,7 +147,7 @@ def hostile_names(profile: Profile) -> None:
 
 
 def nodes_disagree(profile: Profile) -> None:
-    """Each operator ran on a node of its own, which its variables have never heard of."""
+    """Let each operator run on a comp node of its own that no variable has."""
     for place, (key, lanes) in enumerate(profile["profiler"]["device"].items()):
         lane = next(iter(lanes.values()))
         profile["profiler"]["device"][key] = {
@@ -162,7 +162,7 @@ def many_nodes(profile: Profile) -> None:
 
 
 def cycle(profile: Profile) -> None:
-    """Each operator reads what the next one makes, and the last what the first makes."""
+    """Let each operator read the output of the next one, and the last that of the first."""
     entries = list(profile["graph_exec"]["operator"].values())
     for place, entry in enumerate(entries):
         entry["input"] = entries[(place + 1) % len(entries)]["output"]
@@ -174,7 +174,7 @@ def self_loops(profile: Profile) -> None:
 
 
 def one_for_all(profile: Profile) -> None:
-    """One variable, which every operator makes and reads."""
+    """Let every operator write and read the same variable."""
     first = next(iter(profile["graph_exec"]["var"]))
     for operator in profile["graph_exec"]["operator"].values():
         operator["input"] = operator["output"] = [first] * 50
@@ -195,7 +195,7 @@ def without_params(profile: Profile) -> None:
 
 
 def only(*sections: str) -> Change:
-    """With nothing in the profiler but these sections."""
+    """Empty all sections of the profiler except these."""
 
     def change(profile: Profile) -> None:
         for name, section in profile["profiler"].items():
@@ -206,7 +206,7 @@ def only(*sections: str) -> Change:
 
 
 def strange_keys(profile: Profile) -> None:
-    """The keys by which sections refer to each other are names, too."""
+    """Replace the ids by which sections refer to each other by hostile names."""
     graph = profile["graph_exec"]
     keys = {key: f"{name_of(place)} {place}" for place, key in enumerate(graph["operator"])}
     graph["operator"] = {keys[key]: operator for key, operator in graph["operator"].items()}
@@ -222,7 +222,7 @@ def no_operators(profile: Profile) -> None:
 
 
 def chain(length: int) -> bytes:
-    """A profile of operators each of which reads what the one before it makes."""
+    """Return a profile of operators, each of which reads the output of the one before."""
     entries: dict[str, dict[str, Any]] = {"operator": {}, "var": {"v0": {"name": "v0"}}}
     device = {}
     for n in range(length):

@@ -1,4 +1,4 @@
-"""Damaged and hostile files by what is wrong with each, and which of them cannot be opened."""
+"""Damaged and hostile files by their defect, and the error code of those that are refused."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from profiles.tests.static_plans import graph_of, make_chunk, make_plan, plan_of
 from profiles.tests.traces import DEVICE, HOST, around, operator, span, to_trace
 from testdata import DATA, good_profile
 
-#: why each cannot be opened
+#: error code of each case that is refused
 REFUSED = {
     name: code
     for code, names in {
@@ -66,9 +66,9 @@ REFUSED = {
     }.items()
     for name in names
 }  # fmt: skip
-#: without a single operator, so without the page of one
+#: cases without operators: the page of an operator does not exist
 EMPTY = ("graph_exec.operator = {}", "no operators")
-#: those that ask most of the pages
+#: cases that stress pages most
 WORST = (
     "ends far apart", "both infinities", "some NaN", "denormal", "hostile names of a larger model",
     "nodes that disagree", "scopes 4,000 deep", "computation huge", "shapes many",
@@ -77,7 +77,7 @@ WORST = (
 
 
 def all_cases() -> dict[str, bytes]:
-    """Every damaged file by what is wrong with it."""
+    """Return every damaged file by its defect."""
     return dict(_missing()) | _time_cases() | _graph_cases() | _shape_cases() | _whole_cases()
 
 
@@ -245,7 +245,7 @@ def _trace_cases() -> dict[str, bytes]:
 
 
 def _plan_cases() -> dict[str, bytes]:
-    """Memory plans, which have no operators' pages."""
+    """Return damaged memory plans; they have no operators, hence no pages of operators."""
     whole = plan_of("two_inputs")
     one = b'"chunk": { "0": { "overwrite_dest_id": "-1", "logic_addr_end": "1", "logic_addr_begin":'
     one += b' "0", "time_begin": "0", "time_end": "1", "type": "static_mem", "id": "0"}, '

@@ -1,4 +1,4 @@
-"""Small profiles made by hand."""
+"""Makers of small profiles, measurements and attempts, and helpers that tests share."""
 
 import dataclasses
 import hashlib
@@ -33,7 +33,7 @@ def make_profile(
 ) -> dict[str, Any]:
     """Return a profile whose operators are the keys of `device`.
 
-    device, host: by operator id either a self time in seconds, or times by node
+    `device` and `host` map an operator's id to its self time in seconds or to times by comp node.
     """
     names = names or {}
     return {
@@ -59,7 +59,7 @@ def make_profile(
 
 
 def to_json(profile: dict[str, Any]) -> bytes:
-    """Return the profile's bytes."""
+    """Return the profile as the bytes of a file."""
     return json.dumps(profile).encode()
 
 
@@ -77,7 +77,7 @@ LOG = (
 
 
 def finished_attempt(profile: bytes | None, log: str = LOG, owner=None) -> Attempt:
-    """An attempt in state processing whose files lie in storage."""
+    """Return an attempt of a task in state processing whose files are in storage."""
     files = {} if profile is None else {"profile.json": profile}
     return ended_attempt(files | {"log.txt": log.encode()}, owner)
 
@@ -121,12 +121,12 @@ def assert_same(left: Any, right: Any) -> None:
 OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n"
 
 
-#: what a script leaves
+#: names of the files that a script may leave
 TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
 def ran(files: dict[str, bytes], owner=None, **task_fields) -> Attempt:
-    """A script's attempt that ended well and left these files and its output."""
+    """Return an attempt of a script that exited with code 0 and left these files and its output."""
     formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
     task_fields = {
         "worker": make_script_worker(),
@@ -147,7 +147,7 @@ def built(files: dict[str, bytes], owner=None) -> Profile:
 
 
 def verify(*arguments: str) -> list[tuple[str, str]]:
-    """(promise, what) of each break; the exit code must say whether there was one."""
+    """Run `manage.py verify`, check its exit code, and return (promise, what) of each violation."""
     out = io.StringIO()
     try:
         call_command("verify", "--json", "--grace-hours", "0", *arguments, stdout=out)
@@ -160,13 +160,13 @@ def verify(*arguments: str) -> list[tuple[str, str]]:
 
 
 def objects_gone() -> None:
-    """The time passes in which addresses that were given are good."""
+    """Remove scheduled objects as if all presigned addresses had expired."""
     RemovedObjects.objects.update(due_at=timezone.now())
     removed_sweep()
 
 
 def put_files(task: Task) -> None:
-    """What the rows of a task's files say, in storage."""
+    """Write an object for each file of a task and note its size and MD5 in the row."""
     for file in task.files.all():
         content = f"file {file.pk}".encode()
         object_store.write(file.object_key, content)

@@ -1,4 +1,4 @@
-"""Profiles that tests open, by the form and by the protocol of the script."""
+"""Makers of imported profiles, through the form and through the API."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ def file_to_open(data: bytes, name: str = "profile.json", **changes: Any) -> Fil
 
 
 def file_body(data: bytes, name: str = "profile.json") -> dict[str, Any]:
-    """What a script announces."""
+    """Return the body with which a script announces a file over the API."""
     return {
         "name": name,
         "size_bytes": len(data),
@@ -29,7 +29,7 @@ def file_body(data: bytes, name: str = "profile.json") -> dict[str, Any]:
 
 
 def make_upload(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
-    """An upload in state initiated, whose files lie in storage."""
+    """Return an upload in state initiated whose files are in storage."""
     files = [file_to_open(data, f"p{n}.json", head=b"") for n, data in enumerate(contents)]
     upload = create_import(owner=owner, files=files, name=name)
     for row, data in zip(upload.files.all(), contents, strict=True):
@@ -38,7 +38,7 @@ def make_upload(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
 
 
 def make_opened(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
-    """An upload whose files were read."""
+    """Return an upload whose files have been read."""
     upload = make_upload(owner, *contents, name=name)
     confirm(upload)
     build_opened(upload.pk)
@@ -53,7 +53,7 @@ def confirm(upload: ProfileUpload) -> None:
 
 
 def objects_of(upload_id: int) -> list[str]:
-    """Keys in storage below an upload."""
+    """Return the keys of an upload's objects."""
     client = object_store.client
     listing = client.list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=f"opened/{upload_id}/")
     return [entry["Key"] for entry in listing.get("Contents", [])]

@@ -1,4 +1,4 @@
-"""Result pages for tests: tasks whose attempts left real profiles."""
+"""Makers of results: tasks whose attempts left real profiles."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
 
 
 def policy_of(response: HttpResponse) -> dict[str, str]:
-    """Directives of the policy that an answer comes with."""
+    """Return the directives of a response's Content-Security-Policy."""
     parts = response["Content-Security-Policy"].split(";")
     return dict(part.strip().split(" ", 1) for part in parts)
 
 
 def make_result(*profiles: bytes, owner=None) -> Profile:
-    """The profile of a succeeded task; each of `profiles` is what one profiled pass left."""
+    """Return the profile of a succeeded task; `profiles` are the files of its profiled passes."""
     names = ["profile.json", *(f"profile-{number}.json" for number in range(2, len(profiles) + 1))]
     files = dict(zip(names, profiles, strict=True)) | {"log.txt": LOG}
     attempt = ended_attempt(files, owner)
@@ -39,7 +39,7 @@ def make_result(*profiles: bytes, owner=None) -> Profile:
 def ended_attempt(
     files: Mapping[str, bytes], owner: User | None = None, /, **task_fields: Any
 ) -> Attempt:
-    """An attempt in state processing whose files lie in storage; asked: of its task."""
+    """Return an attempt of a task in state processing whose files are in storage."""
     attempt = make_attempt(make_waiting_task(owner or make_user(), **task_fields))
     offers = []
     for name, content in files.items():
@@ -55,14 +55,14 @@ def ended_attempt(
 def measured(
     profile: Profile, device_totals_s: Sequence[float] = (), **figures: Any
 ) -> AttemptMeasurement:
-    """Give the attempt of a profile a measurement; device_totals_s: of its passes."""
+    """Create a measurement of a profile's attempt; `device_totals_s` has a total for each pass."""
     return AttemptMeasurement.objects.create(
         attempt=profile.attempt, device_totals_s=list(device_totals_s), **figures
     )
 
 
 def make_equal_runs(profile: Profile, *runs: Sequence[float], **figures: Any) -> None:
-    """Make ended runs equal to that of a profile, each with the device totals of its passes, s."""
+    """Create finished runs equal to that of a profile; `runs` are device totals of passes, s."""
     task = Task.objects.get(pk=profile.attempt.task_id)
     files, now = list(task.files.all()), timezone.now()
     for totals_s in runs:

@@ -1,4 +1,4 @@
-"""Further passes of a real profile: other times, another order of operators in the file."""
+"""Variants of a real profile: further passes, other times, other graphs."""
 
 import json
 import random
@@ -11,7 +11,10 @@ from profiles.formats.load_and_run.reader import parse
 
 
 def another_pass(data: bytes, seed: int) -> bytes:
-    """Return what a further process would have written for the same model."""
+    """Return the profile that a further process would write for the same model.
+
+    Its times differ, and so does the order of operators in the file.
+    """
     chance, profile = random.Random(seed), json.loads(data)
     for side in ("device", "host"):
         for lanes in profile["profiler"][side].values():
@@ -27,7 +30,7 @@ def another_pass(data: bytes, seed: int) -> bytes:
 
 
 def scaled(data: bytes, factor: float) -> bytes:
-    """Return the profile with all times on the device so many times as long."""
+    """Return the profile with all device times multiplied by `factor`."""
     profile = json.loads(data)
     for lanes in profile["profiler"]["device"].values():
         for times in lanes.values():
@@ -36,13 +39,13 @@ def scaled(data: bytes, factor: float) -> bytes:
 
 
 def data_of(*passes: bytes) -> ProfileData:
-    """Return what is analysed of one or several passes."""
+    """Return the analysed data of one or several passes."""
     columns = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(passes, start=1)]
     return merge(columns, parse_graph(passes[0], columns[0][1]))
 
 
 def changed(data: bytes, **fields: Any) -> bytes:
-    """Return the profile with other fields in one of its operators that have times."""
+    """Return the profile with other fields in its first operator that has device times."""
     profile = json.loads(data)
     key = next(iter(profile["profiler"]["device"]))
     profile["graph_exec"]["operator"][key] |= fields
@@ -50,7 +53,7 @@ def changed(data: bytes, **fields: Any) -> bytes:
 
 
 def without_an_operator(data: bytes) -> bytes:
-    """Return the profile of a graph that has one operator less."""
+    """Return the profile without its first operator that has device times."""
     profile = json.loads(data)
     key = next(iter(profile["profiler"]["device"]))
     for section in ("device", "host", "opr_footprint"):

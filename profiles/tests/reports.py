@@ -1,4 +1,4 @@
-"""Data and a reader of pages for the tests of exports and reports."""
+"""Metadata and an HTML parser for the tests of exports and reports."""
 
 from html.parser import HTMLParser
 
@@ -6,7 +6,7 @@ META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
 
 
 class PageTags(HTMLParser):
-    """What a page would fetch or run, and whether its tags close."""
+    """Collects the addresses that a page would load, and checks that its tags are closed."""
 
     def __init__(self) -> None:
         super().__init__()

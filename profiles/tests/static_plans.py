@@ -1,7 +1,7 @@
-"""Memory plans for tests: real ones, and such as are made up.
+"""Memory plans for tests: real ones, and makers of small ones.
 
-The real ones are what MegEngine 1.13.0 wrote for models of testdata/, packed as a device does it;
-`test_static_memory_real.py` writes them once more where MegEngine is installed.
+MegEngine 1.13.0 wrote the real plans for models of testdata/; they are packed as a device packs
+them. `test_static_memory_real.py` writes them again where MegEngine is installed.
 """
 
 import io
@@ -17,22 +17,22 @@ Plan = dict[str, Any]
 
 
 def packed(name: str) -> bytes:
-    """The artifact `staticmeminfo.zip` of a model."""
+    """Return the artifact `staticmeminfo.zip` of a model."""
     return (SAMPLES / f"{name}.zip").read_bytes()
 
 
 def plan_of(name: str) -> bytes:
-    """Its StaticMemoryInfo.json."""
+    """Return the file StaticMemoryInfo.json of a model."""
     return zipfile.ZipFile(io.BytesIO(packed(name))).read("StaticMemoryInfo.json")
 
 
 def graph_of(name: str) -> bytes:
-    """Its graph.json."""
+    """Return the file graph.json of a model."""
     return zipfile.ZipFile(io.BytesIO(packed(name))).read("graph.json")
 
 
 def make_chunk(number: int, life: tuple[int, int], place: tuple[int, int], **changes: Any) -> Plan:
-    """A chunk as the file has it: from operator to the one behind, from address to address."""
+    """Return a chunk of a file; `life` and `place` are half-open ranges of steps, of addresses."""
     return {
         "id": str(number),
         "type": "static_mem",
@@ -46,7 +46,7 @@ def make_chunk(number: int, life: tuple[int, int], place: tuple[int, int], **cha
 
 
 def make_plan(operators: int, *chunks: Plan) -> Plan:
-    """A plan whose operators are called `op0`, `op1` ..."""
+    """Return a plan whose operators are called `op0`, `op1` ..."""
     return {
         "opr": {str(n): {"id": str(n), "name": f"op{n}"} for n in range(operators)},
         "chunk": {chunk["id"]: chunk for chunk in chunks},
@@ -58,7 +58,7 @@ def to_bytes(plan: Plan) -> bytes:
 
 
 def zipped(**files: bytes) -> bytes:
-    """A zip of these files; `StaticMemoryInfo` and `graph` become .json."""
+    """Return a zip of these files; `.json` is appended to their names."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():

@@ -1,4 +1,4 @@
-"""Every page and endpoint of a profile asked, and each answer looked at."""
+"""Addresses of all pages and endpoints of a profile, and checks of their responses."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from profiles.exports.formats import FORMATS
 from profiles.tables.request import AGGREGATES, ORDERS
 
 PICTURES = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
-#: of `profiles.tests.hostile.NAMES`; none may stand in a page as it is
+#: markup of `profiles.tests.hostile.NAMES` that no page may contain unescaped
 MARKUP = ("<script>alert", "<img src=x", "<!-- ]]> -->")
 _TURNS = re.compile("[\u202a-\u202e\u2066\u2067]")
 _CLOSED = re.compile("\u2068[^\u2069]*\u2069")
@@ -18,7 +18,7 @@ _VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect
 
 
 def addresses(profile: Any, page: str, *others: Any) -> list[str]:
-    """What every profile must answer: each view of it, and comparisons with others."""
+    """Return the addresses of each view of a profile and of its comparisons with others."""
     root = f"/profiles/{profile.pk}"
     paths = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
     paths += [
@@ -37,7 +37,7 @@ def addresses(profile: Any, page: str, *others: Any) -> list[str]:
 
 
 def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
-    """The rest: each order, each aggregate, each filter, and comparisons the other way round."""
+    """Return further addresses: every order, aggregate and filter, and the reversed comparison."""
     root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
     paths = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
     paths += [f"{root}/operators/?order={order}&end=kern" for order in ORDERS]
@@ -52,7 +52,7 @@ def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
 
 
 def faults(response: Any) -> list[str]:
-    """What is wrong with an answer, whatever was asked."""
+    """Return what is wrong with a response of any address; an empty list if nothing is."""
     kind = response.headers.get("Content-Type", "").partition(";")[0]
     body = response.getvalue()
     if response.headers.get("Content-Encoding") == "gzip":
@@ -76,7 +76,7 @@ def _json_faults(body: bytes) -> list[str]:
 
 
 def _turns(text: str) -> bool:
-    """Whether a text can turn the direction of what stands after it."""
+    """Return whether a text changes the direction of the text after it."""
     return bool(_TURNS.search(_CLOSED.sub("", text)))
 
 
@@ -94,7 +94,7 @@ def _html_faults(body: bytes) -> list[str]:
 
 
 class _Page(HTMLParser):
-    """Texts that turn their direction must stand in an element that isolates them."""
+    """Finds event handlers, `javascript:` addresses and bidirectional text that is not isolated."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Cuts of traces for tests: ours, without storage and processes, and one from the text alone."""
+"""Cuts of traces without storage and processes, and a plain reader of traces to compare with."""
 
 import io
 import json
@@ -17,13 +17,13 @@ from profiles.formats.chrome_trace.span_index import (
     write_index,
 )
 
-#: (thread, name, begin and end in ns)
+#: (thread, name, begin in ns, end in ns)
 Span = tuple[int, str, int, int]
 LIMIT = 1 << 24
 
 
 def index_of(path: Path) -> bytes:
-    """The index of a trace's spans."""
+    """Return the index of a trace's spans."""
     trace = read_trace(path)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "spans.bin"
@@ -34,7 +34,7 @@ def index_of(path: Path) -> bytes:
 def cut_of(
     path: Path, requested: ExcerptRange, limit_bytes: int = LIMIT, data: bytes = b""
 ) -> list[dict[str, Any]]:
-    """Return the events of an excerpt, as the server writes it. data: an earlier index"""
+    """Return the events of a cut as `profiles.ingest.trace_excerpts` makes it; `data` may be an index."""
     data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])
@@ -54,7 +54,7 @@ def cut_of(
 
 
 def spans_in(events: list[dict[str, Any]]) -> list[Span]:
-    """The complete events, as Perfetto takes them: cut off to whole ns."""
+    """Return the complete events as Perfetto reads them, with times truncated to whole ns."""
     return sorted(
         (event["tid"], event["name"], at := int(event["ts"] * 1000), at + int(event["dur"] * 1000))
         for event in events
@@ -63,7 +63,7 @@ def spans_in(events: list[dict[str, Any]]) -> list[Span]:
 
 
 def spans_of_text(text: bytes) -> list[Span]:
-    """All spans of a trace whose begins and ends pair, each thread's by time."""
+    """Return all spans of a trace, read from its text; begins and ends must pair."""
     spans: list[Span] = []
     stacks: dict[int, list[dict[str, Any]]] = {}
     document = json.loads(text)

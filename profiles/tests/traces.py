@@ -1,4 +1,4 @@
-"""Traces that tests make by hand, as MegEngine's Profiler writes them."""
+"""Makers of traces in the format of MegEngine's Profiler."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ NAMES = {HOST: "interpreter", WORKER: "worker", DEVICE: "xpux:0"}
 
 
 def span(lane: int, name: str, begin: float, end: float, /, **args: Any) -> list[dict[str, Any]]:
-    """Begin and end; what belongs in between is to be put there."""
+    """Return the begin and the end event of a span; `around` puts events between them."""
     where = {"name": name, "pid": 1, "tid": lane}
     return [{"ph": "B", "ts": begin, **where}, {"ph": "E", "ts": end, "args": args, **where}]
 
@@ -24,7 +24,11 @@ def around(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[str
 
 
 def operator(number: int, name: str, at: float, took: float, output: str) -> list[dict[str, Any]]:
-    """One operator: dispatched at `at`, sent 1 us later, computed 10 us later for `took` us."""
+    """Return the events of an operator.
+
+    The host dispatches it at `at`, the worker sends it 1 us later, and the device computes it
+    10 us later for `took` us.
+    """
     arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
     tensor = {"id": number + 1, "name": output, "dtype": "Float32", "shape": "{2,3}"}
     made = span(WORKER, f"Output {number + 1}", at + 2, at + 2, **tensor)
@@ -35,11 +39,11 @@ def operator(number: int, name: str, at: float, took: float, output: str) -> lis
     ]
 
 
-#: two operators, the second one after a pause
+#: two operators with a pause between them
 TWO = [*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"), *operator(20, "ADD", 30, 2, "")]
 
-#: of tensors so small that the host computes them, 1.13 sends no operator to the worker; nor of a
-#: function that trace() compiled
+#: a trace without operators: MegEngine 1.13 sends none to the worker where tensors are so small
+#: that the host computes them, nor for a function that trace() compiled
 ON_THE_HOST = [
     *span(WORKER, "StartProfile", 0, 1),
     *around(
@@ -52,8 +56,8 @@ ON_THE_HOST = [
 ]
 
 
-#: 1.13 writes names of threads last, so a trace that was cut off has none; nor a worker or device
-#: that did anything
+#: the beginning of a trace: it has no names of threads, which 1.13 writes last, and no event of
+#: the worker or the device
 CUT_OFF = json.dumps({"traceEvents": [e for e in ON_THE_HOST if e["tid"] == HOST]}).encode()[:-3]
 
 
@@ -70,7 +74,7 @@ def to_trace(*events: dict[str, Any], **more: Any) -> bytes:
 
 
 def repeated(path: Path, times: int) -> bytes:
-    """A real trace, one copy after the other in time."""
+    """Return a real trace repeated `times` times, each copy after the one before it."""
     events = json.loads(path.read_bytes())["traceEvents"]
     took = max(event.get("ts", 0) for event in events) + 100
     copies = [
