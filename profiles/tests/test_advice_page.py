@@ -1,4 +1,4 @@
-"""What to do next, as the result page says it."""
+"""Advice on the result page: sentences, links, languages, and what the rules are told of a run."""
 
 import re
 

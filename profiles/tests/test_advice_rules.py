@@ -1,4 +1,4 @@
-"""Each rule on a real profile: the operators it names, and the time as computed by hand."""
+"""Each rule of advice on a real profile: the operators it names and the time it could save."""
 
 import json
 from itertools import pairwise
@@ -87,7 +87,7 @@ def test_an_operator_that_was_held_up_does_not_dominate():
 
     slowest = max(by_hand("interrupted"), key=lambda row: row["device_s"])
     assert names(finding, "interrupted") == [slowest["name"]]
-    # 76 % of the time: more than the quarter that makes an operator dominate
+    # 76 % of the time: an operator dominates from a quarter on
     assert finding.params["share"] == pytest.approx(
         slowest["device_s"] / total_by_hand("interrupted"), abs=0.01
     )
@@ -247,7 +247,7 @@ def test_without_measured_roofs_nothing_is_said_of_them():
 
 
 def test_a_roof_that_operators_reach_gives_no_advice():
-    # the widest matrix product of the profile reaches 30 GFLOP/s, the fastest copy 21 GB/s
+    # the profile's fastest matrix product reaches 30 GFLOP/s, its fastest copy 21 GB/s
     slow = Roofs({"Float32": 5e9}, 1e9, "measured")
 
     assert finding_of("far_from_roof", "resnet18", RunFacts(roofs=slow)) is None

@@ -1,4 +1,4 @@
-"""Which rules fire on which real profile: exactly these, and why."""
+"""The exact set of rules that fire on each real profile, with the reasons."""
 
 import pytest
 
@@ -6,31 +6,31 @@ from profiles.analysis.advice import RULES, RunFacts, advise
 from profiles.tests.advice_data import recorded
 from profiles.tests.passes import data_of
 
-#: opened profiles, of which nothing else is known; `single_sample` fires on all of them
+#: imported profiles, of which nothing else is known; `single_sample` fires on all of them
 SHARED = {
-    # transposes of heads and the reshapes that copy after them take 9 %; its largest type has 36 %
+    # transposes of attention heads and copying reshapes take 9 %; the largest type takes 36 %
     "bert_tiny": "layout_changes no_memory_plan",
-    # 5,314 elementwise operators on 64 numbers each: nothing but launches
+    # 5,314 elementwise operators on 64 numbers each: launches take nearly all of the time
     "deep_loop": "tiny_operators host_bound dominant_type no_memory_plan",
-    # CondTake's output has as many elements as the mask has ones; 60 us are too short for shares
+    # the output of CondTake depends on values of the mask; 60 us are too short for shares
     "dynamic_shape": "dynamic_shapes no_memory_plan too_short",
     "hostile_names": "no_memory_plan too_short",
-    # one LSTM, whose steps the host issues one after the other
+    # one LSTM, whose steps the host issues one by one
     "lstm": "slow_to_issue dominant_operator no_memory_plan",
     # nothing is computed, so no variable lacks a plan
     "no_op": "too_short",
     # already fused by quantisation
     "quantized": "dominant_type dominant_operator no_memory_plan",
-    # the largest convolution has 14 %, so none dominates alone
+    # the largest convolution takes 14 %, so no single operator dominates
     "resnet18": "unfused_batch_norm dominant_type no_memory_plan",
-    # a narrow one: convolutions have 49 % only, and the device is idle for 13 %
+    # a narrow ResNet: convolutions take only 49 %, and the device is idle for 13 %
     "resnet18_fbs1": "unfused_batch_norm host_bound no_memory_plan",
-    # folded and fused: the residual additions behind it are no biases; the first has 24 %
+    # folded and fused; residual additions are no biases; the largest operator takes 24 %
     "resnet18_opt": "dominant_type no_memory_plan",
     "tiny": "no_memory_plan too_short",
-    # 61 callbacks into Python; what optimizes inference is not named
+    # 61 callbacks into Python; options that optimize inference do not apply to training
     "train_mlp": "python_callbacks training",
-    # conv + bias + ReLU, but both take 7 us together: less than the clock can tell
+    # conv + bias + ReLU, but bias and ReLU take 7 us: below the resolution of the clock
     "two_inputs": "no_memory_plan too_short",
     # load_and_run itself plans memory
     "opt__lite_profile": "dominant_type dominant_operator",
@@ -47,14 +47,14 @@ OWN = {
     "type_changes": "type_changes dominant_type dominant_operator",
     # results of 4 MiB are copied to the host
     "result_copy": "dominant_type copies dominant_operator",
-    # its copies wait 28 ms and copy for 2 us: on processors, comp nodes share memory
+    # copies wait 28 ms and copy for 2 us: comp nodes of a processor share memory
     "waiting_copies": "dominant_type no_memory_plan",
     "lstm_two_threads": "slow_to_issue dominant_operator",
-    # the host's time holds the device's here, and says nothing
+    # with one thread the host's time includes the device's, so it tells nothing
     "lstm_one_thread": "dominant_operator",
-    # all times are wrong, so no other rule that goes by times is asked
+    # all times are unusable, so no other rule about times is checked
     "first_run": "first_run",
-    # one of its 24 equal products took 8.3 ms, so that it does not dominate
+    # one of its 24 equal products was interrupted (8.3 ms), so it does not count as dominant
     "interrupted": "interrupted",
     # 0.4 GFLOP/s
     "float16": "slow_float16 dominant_type",
@@ -82,7 +82,7 @@ def test_exactly_these_rules_fire_on_a_profile_made_for_one_of_them(name):
 @pytest.mark.parametrize("name", SHARED)
 def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
     expected = set(SHARED[name].split()) - {"no_memory_plan"}
-    # the models whose convolutions are fused
+    # models whose convolutions are fused
     if name in ("quantized", "opt__multithread") or name.startswith(("resnet18_opt", "opt__lite")):
         expected.add("untried_algorithms")
 
@@ -111,9 +111,9 @@ def test_each_rule_fires_on_some_real_profile_or_has_a_test_of_its_own():
         "outside_operators",
         "slow_profiling",
         "single_sample",
-        # of recorded profiles none has it: test_advice_trust
+        # no recorded profile has one: see test_advice_trust
         "spike",
-        # of traces alone: test_advice_traces
+        # for traces only: see test_advice_traces
         "waiting",
     }
 

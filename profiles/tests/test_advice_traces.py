@@ -1,4 +1,4 @@
-"""What rules say of traces: those that need a graph, an iteration or options are not asked."""
+"""Advice on traces: rules that need a graph, an iteration or options are not checked."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
-#: they speak of a compiled graph, of an iteration, or of load_and_run
+#: rules about a compiled graph, an iteration or load_and_run
 OF_GRAPHS = {"first_run", "host_bound", "unfused_batch_norm", "constant_work", "no_memory_plan"}
 
 
@@ -89,7 +89,7 @@ def test_waits_mean_nothing_where_nothing_was_timed(client, alice):
 
 @pytest.mark.parametrize(("copying_us", "fires"), [(40.0, False), (60.0, True)])
 def test_copies_between_devices_are_told_without_their_waiting(client, alice, copying_us, fires):
-    """One device waits 900 us for the other; both copy for the time that counts."""
+    """One device waits 900 us for the other; only the time in which both copy counts."""
     arguments = {"__id__": 20, "__name__": "Copy"}
     other = 3
     events = [

@@ -1,4 +1,4 @@
-"""Rules about the measurement itself, and profiles that are odd."""
+"""Rules of advice about the measurement itself, and advice on damaged profiles."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def test_a_contaminated_run_is_told_first():
 
 
 def spaced(gap: float, *times_ms: float) -> bytes:
-    """A profile of operators one after the other, each with a pause of `gap` times its length."""
+    """Return a profile of operators in a row; a pause of `gap` times its time follows each."""
     device, at = {}, 1.0
     for number, time_ms in enumerate(times_ms):
         end = at + time_ms / 1000
@@ -74,7 +74,7 @@ def test_time_outside_of_operators_is_that_of_each_pass_in_its_own_iteration():
     iterations_s = {"profile-1.json": 0.010, "profile-2.json": 0.012}
     finding = outside(RunFacts(iterations_s=iterations_s), *passes)
 
-    # 4 of 10 ms and 6 of 12 ms; the sum of medians, 5 ms, is compared with nothing
+    # 4 of 10 ms and 6 of 12 ms; the sum of medians (5 ms) is not used
     assert finding is not None
     assert finding.saves_s == pytest.approx(0.006)
     assert finding.params == {"covered": pytest.approx(0.45)}
@@ -146,7 +146,7 @@ def test_a_copy_that_stays_long_in_several_samples_is_a_copy():
 
 
 def test_savings_of_the_same_operators_are_told_as_the_same_time():
-    # two of three operators are of one type, the larger of which dominates
+    # two of three operators have the same type, and the larger of them dominates
     one = with_type(spaced(0.0, 4.0, 3.0, 3.0), "2", "MatrixMul")
     findings = {finding.rule: finding for finding in advise(data_of(one), RunFacts()).findings}
 
@@ -194,7 +194,7 @@ def test_a_damaged_profile_gives_no_nonsense(path: Path):
     try:
         data = data_of(path.read_bytes())
     except ProfileFormatError:
-        return  # it cannot be opened at all
+        return  # the file is refused at import
     advice = advise(data, EVERYTHING)
 
     assert math.isfinite(advice.total_s)

@@ -1,4 +1,4 @@
-"""What programs ask of results in vain, and how often a list asks the database."""
+"""Invalid requests to the API of profiles, and the number of queries of its lists."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Results over the API: every question of the pages, and what a stranger's program gets."""
+"""The API of profiles: every endpoint for the owner, and 404 for other users."""
 
 import hashlib
 

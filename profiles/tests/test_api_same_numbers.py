@@ -1,4 +1,4 @@
-"""One profile, asked in three ways: over the API, on its page, and by the command; same figures."""
+"""A profile has the same figures over the API, on its page and from the command."""
 
 import json
 import re
@@ -19,7 +19,7 @@ MODEL, COPIES = "resnet18_planned", "waiting_copies"
 
 
 def second_pass(name):
-    """The same model, run once more: each operator took a little longer, the last ones most."""
+    """Return another pass of a recorded profile, in which each operator takes a little longer."""
     profile = json.loads(recorded(name))
     for place, nodes in enumerate(profile["profiler"]["device"].values()):
         for times in nodes.values():
@@ -28,7 +28,7 @@ def second_pass(name):
 
 
 def by_command(folder, name, arguments):
-    """What `manage.py profile_analyze` prints for a recorded profile."""
+    """Return what `manage.py profile_analyze` prints for a recorded profile."""
     file = folder / f"{name}.json"
     file.write_bytes(recorded(name))
     parser = Command().create_parser("manage.py", "profile_analyze")

@@ -1,4 +1,4 @@
-"""What is kept of a profile comes back exactly: columns, passes, graph."""
+"""The archive of derived data restores columns, passes and graph exactly."""
 
 import contextlib
 import io
@@ -41,7 +41,7 @@ def test_columns_spread_and_graph_of_a_real_profile_come_back_exactly(name, pass
 
 
 def round_trip(columns: ProfileColumns) -> ProfileColumns:
-    """The columns, written to a file and read again."""
+    """Return the columns after they were written to a file and read again."""
     with np.load(io.BytesIO(save(pack(columns))), allow_pickle=False) as file:
         return unpack_columns(dict(file))
 
@@ -64,7 +64,7 @@ def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
 
 
 def test_a_damaged_file_raises_what_is_promised_for_damage() -> None:
-    """Found by fuzzing: each byte that is no packed data was changed."""
+    """Found by fuzzing: a change of any byte that is not packed data raises one of `DAMAGE`."""
     data = save({"a": np.arange(3), "b": np.array([b"x"])})
     for place in range(len(data)):
         for change in (1, 2, 32, 255):
@@ -102,7 +102,7 @@ def test_an_archive_is_smaller_than_the_file_it_is_made_of_and_its_weight_is_kno
 
 
 def with_other(**changes) -> bytes:
-    """An archive in which arrays are others, or gone where None is given."""
+    """Return an archive with other arrays; None removes an array."""
     with np.load(io.BytesIO(to_archive(profile_of("lstm")))) as file:
         arrays = dict(file) | {name.replace("__", "."): array for name, array in changes.items()}
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Which files an attempt may leave, and how a reader finds them."""
+"""Artifacts of attempts: which names and sizes are accepted, links to them, comparison of dumps."""
 
 import io
 
@@ -30,7 +30,7 @@ def offer(name: str, size_bytes: int = 10) -> FileOffer:
 
 
 def signed(attempt, *offers: FileOffer) -> list[str]:
-    """The names that storage would take after this question."""
+    """Request addresses for the offers, and return the names that received one."""
     request = AttemptUploads(attempt=attempt.pk, files=offers)
     (answer,) = gateway.on_uploads(attempt.worker, request)
     return [target.name for target in answer.targets if target.url]
@@ -63,7 +63,7 @@ def test_all_files_of_an_attempt_together_have_a_limit_over_several_questions():
     assert signed(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
     assert large * 2 == TOTAL_LIMIT_BYTES
     assert signed(attempt, offer("log.txt")) == []
-    # the same file again, and a smaller one in its place
+    # the same file again, and a smaller version of it
     assert signed(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
     assert signed(attempt, offer("model_dump.mge", 1), offer("log.txt")) == [
         "model_dump.mge",
@@ -141,8 +141,8 @@ X = np.ones((2, 3), np.float32)
 
 @pytest.fixture
 def dumped(storage):
-    """Two tasks of one user with dumps that differ in one of two variables."""
-    cache.clear()  # rows of other tests had the same keys
+    """Two tasks of the same user with dumps that differ in one of two variables."""
+    cache.clear()  # rows of other tests have the same keys
     alice, tasks = make_user(), []
     for value in (1.0, 2.0):
         attempt = make_attempt(make_waiting_task(alice))

@@ -1,4 +1,4 @@
-"""From an attempt's files in real storage to the result page."""
+"""Building a profile from an attempt's files in real storage, up to the result page."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`manage.py export`: results of many tasks as one table, the same in every format."""
+"""`manage.py export`: results of many tasks as a table, with the same values in every format."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ HOSTILE = '=cmd()|é,\n"x'
 
 @pytest.fixture
 def tasks() -> list[Task]:
-    """One measured in two passes, one with hostile names, one that never ran."""
+    """A task measured in two passes, one with hostile names, and one that never ran."""
     alice = make_user()
     plan = Plan(preset="custom", profiled=2)
     files = {

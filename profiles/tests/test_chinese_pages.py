@@ -1,4 +1,4 @@
-"""Pages in Chinese: every sentence has Chinese marks, also where a page joins its pieces."""
+"""Pages in Chinese use full-width punctuation, also where a page joins parts of a sentence."""
 
 import re
 from html.parser import HTMLParser
@@ -14,16 +14,16 @@ from testdata import good_profile
 pytestmark = pytest.mark.django_db
 
 HAN = "[\u4e00-\u9fff]"
-#: half-width marks as English sets them; times, shapes and code have none followed by a space
+#: half-width punctuation as in English text; times, shapes and code have none before a space
 HALF_WIDTH = re.compile(rf"{HAN} ?[,;:!?(]|[,;:!?)] ?{HAN}|[,;?!] |: ")
-#: names that a user gave, and code
+#: elements that hold users' names or code
 _AS_IT_IS = {"bdi", "code", "pre", "script", "style"}
 _INLINE = {"a", "abbr", "b", "br", "i", "small", "span", "strong", "time"}
 _VOID = {"br", "circle", "img", "input", "line", "link", "meta", "path", "rect"}
 
 
 class Sentences(HTMLParser):
-    """The texts of a page, one for each block, without names and code."""
+    """Collects the texts of a page, one for each block, without names and code."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Results compared on their page: choosing, filters, exports, and what can go wrong."""
+"""The comparison page: choosing results, filters, verdicts, exports, and invalid requests."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def related(alice):
-    """resnet18, the same optimized, and the same with other shapes."""
+    """Results of resnet18, of the optimized resnet18, and of resnet18 with other shapes."""
     names = ("resnet18", "resnet18_opt", "resnet18_fbs1")
     return [make_result(good_profile(name), owner=alice) for name in names]
 
@@ -54,13 +54,13 @@ def test_a_fusion_is_shown_with_what_became_of_it_and_of_its_time(client, relate
     assert [steps[0]["total"], steps[-1]["total"]] == ["13.75 ms", "23.45 ms"]
 
 
-#: passes of five equal runs that differ by 1 %
+#: device totals of the passes of five equal runs that differ by 1 %, s
 EQUAL_RUNS = [[0.01375 * (1 + run / 400)] * 5 for run in range(5)]
 
 
 @pytest.fixture
 def slower(alice):
-    """resnet18 and a slower kind of it, five passes each; no run of the device was disturbed."""
+    """Results of resnet18 and of a slower variant, five passes each, undisturbed."""
     return [
         make_result(data, *(another_pass(data, seed) for seed in range(4)), owner=alice)
         for data in map(good_profile, ("resnet18", "resnet18_opt"))
@@ -68,7 +68,7 @@ def slower(alice):
 
 
 def tones(page) -> set[str]:
-    """What is coloured on a page of a comparison."""
+    """Return the tones of all verdicts and waterfall steps on a comparison page."""
     context = page.context
     cells = [row["cells"][0] for row in context["page"].object_list]
     cells += [row["cells"][1] for row in context["totals"]]
@@ -131,7 +131,7 @@ def test_a_comparison_larger_than_all_that_is_kept_stays_until_another_is_made(
 def test_more_equal_runs_take_no_more_queries(slower, django_assert_num_queries):
     profiles = list(Profile.objects.select_related("attempt__task", "attempt__measurement"))
     make_equal_runs(slower[0], *EQUAL_RUNS)
-    with django_assert_num_queries(4):  # of runs and of files, then of the files of both tasks
+    with django_assert_num_queries(4):  # for runs and for files, then for the files of both tasks
         evidence = evidence_of(profiles)
     assert evidence[0].scatter["device"] is not None
 

@@ -1,4 +1,4 @@
-"""Two traces side by side: how many training steps each has, and what one sample tells."""
+"""Comparison of traces: numbers of training steps, and results of a single sample."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def page_of(client, *profiles):
 
 @pytest.fixture
 def traces(alice):
-    """Of one training step, and of three."""
+    """Traces of one training step and of three."""
     contents = (MLP.read_bytes(), repeated(MLP, 3))
     return [make_opened(alice, content).profile for content in contents]
 
@@ -42,9 +42,9 @@ def test_totals_of_one_step_stand_beside_those_of_all(client, traces):
     [
         # two optimizers, or one with two groups of parameters
         ("backward", "step", "step") * 2,
-        # gradients of two passes are added up for each step
+        # gradients of two passes are accumulated for each step
         ("backward", "backward", "step") * 2,
-        # gradients alone
+        # gradients without an optimizer
         ("backward",) * 2,
     ],
     ids=["two optimizers", "accumulated", "no optimizer"],

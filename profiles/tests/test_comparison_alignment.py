@@ -1,4 +1,4 @@
-"""Which operator is which: on real profiles, and on edits of them whose truth is known."""
+"""Alignment of operators on real profiles, and on edits whose correct alignment is known."""
 
 import random
 from collections import Counter
@@ -26,21 +26,21 @@ from profiles.tests.graph_edits import (
 from testdata import DATA, good_profile
 
 REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
-#: many alike operators, shared constants, operators that never run, names that nobody gave
+#: similar operators, shared constants, operators that never run, generated names
 EDITED = ["resnet18", "resnet18_opt", "resnet18_fbs1", "bert_tiny", "train_mlp", "quantized"]
 
 
 def classify_groups(
     a: bytes, b: bytes
 ) -> tuple[Nodes, Nodes, list[tuple[OperatorGroup, str, tuple[str, ...]]]]:
-    """Both sides, and their groups with status and reasons."""
+    """Return both sides and their groups with status and reasons."""
     one, other = read_nodes(a), read_nodes(b)
     groups = groups_of(align(one, other))
     return one, other, [(group, *status_of(group, one, other)) for group in groups]
 
 
 def counted(a: bytes, b: bytes) -> Counter[str]:
-    """How many operators that compute have which status; constants are left out."""
+    """Count the groups of each status; groups of constants are left out."""
     one, other, classified = classify_groups(a, b)
     return Counter(
         status
@@ -75,14 +75,14 @@ def test_relabelled_operators_find_their_own_counterparts(name):
     profile = profile_of(name)
     renamed = relabelled(profile, random.Random(7))
     a, b = read_nodes(to_bytes(profile)), read_nodes(to_bytes(renamed))
-    # both run in the same order, which the alignment is not told
+    # both have the same order of execution, which the alignment does not use
     alignment = align(a, b)
     wrong = [
         (a.short_names[x], b.short_names[alignment.of_a[x]])
         for x, y in zip(a.order, b.order, strict=True)
         if a.place[x] < len(profile["graph_exec"]["comp_seq"]) and alignment.of_a[x] != y
     ]
-    # two operators of equal type, shapes and neighbours may stand for each other
+    # operators of equal type, shapes and neighbours may be exchanged
     assert len(wrong) <= len(a) // 20
     for x, y in enumerate(alignment.of_a):
         assert a.kinds[x] == b.kinds[y]
@@ -142,8 +142,10 @@ def test_backwards_a_fusion_is_a_split():
 
 
 def test_folded_batch_normalization_is_found_as_fusion():
-    """resnet18_opt is resnet18 with fuse_conv_bias_nonlinearity: by hand, 17 of its 20
-    convolutions are ConvBias with what follows them, 3 stay on the shortcuts.
+    """resnet18_opt is resnet18 with fuse_conv_bias_nonlinearity.
+
+    By hand: 17 of its 20 convolutions became ConvBias together with the operators behind them;
+    3 convolutions on the shortcuts did not.
     """
     one, other, classified = classify_groups(good_profile("resnet18"), good_profile("resnet18_opt"))
     fusions = {
@@ -170,7 +172,7 @@ def test_folded_batch_normalization_is_found_as_fusion():
 
 
 def test_a_batch_norm_of_which_an_addition_is_left_is_fused():
-    """optimize_for_inference moves its scale into the convolution's weights."""
+    """optimize_for_inference moves the scale of the BatchNorm into the convolution's weights."""
     profile = profile_of("resnet18")
     operators = profile["graph_exec"]["operator"]
     key = next(
@@ -184,8 +186,9 @@ def test_a_batch_norm_of_which_an_addition_is_left_is_fused():
 
 
 def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both_norms():
-    """By hand: at layer2, 3 and 4 the ConvBias adds the shortcut's convolution, and what both
-    BatchNorms add became one constant of the FUSE_ADD_RELU behind it.
+    """At layers 2, 3 and 4 a ConvBias adds the convolution of the shortcut.
+
+    The constants that both BatchNorms add became one constant of the FUSE_ADD_RELU behind it.
     """
     before, after = recorded("resnet18_planned"), compiled_profile("resnet18_opt__profile")
     one, _, classified = classify_groups(before, after)
@@ -206,14 +209,14 @@ def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both
         assert f"layer{n}.0.conv2.Convolution" in fusions
     gone = [one.kinds[group.a[0]] for group, status, _ in classified if status == "gone"]
     computing = [kind for kind in gone if kind not in CONSTANTS]
-    # the wheel's interface hands results out by a callback, the compiled program does not
+    # the wheel returns results through a callback, the compiled program does not
     assert computing == ["ComputingGraphImpl::CallbackCaller"]
     counts = counted(before, after)
     assert (counts["fused"], counts["new"]) == (17, 0)
 
 
 def test_the_same_network_with_other_shapes_is_changed_throughout():
-    """resnet18_fbs1 has half the channels, a smaller input and no names of its own."""
+    """resnet18_fbs1 has half the channels, a smaller input and generated names."""
     _, _, classified = classify_groups(good_profile("resnet18"), good_profile("resnet18_fbs1"))
     one = read_nodes(good_profile("resnet18"))
     computing = [
@@ -258,7 +261,7 @@ def test_two_elementwise_operators_that_became_one_are_fused():
 )
 def test_models_that_have_nothing_in_common_are_not_forced_together(a, b):
     counts = counted(good_profile(a), good_profile(b))
-    assert counts["same"] + counts["changed"] <= 1  # an input may be called “data” in both
+    assert counts["same"] + counts["changed"] <= 1  # both may have an input called “data”
     assert counts["fused"] == counts["split"] == 0
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on differences: against scipy, against simulated devices, and where samples are few."""
+"""Verdicts on differences: compared with scipy, on simulated devices, and with few samples."""
 
 import math
 
@@ -179,23 +179,23 @@ def test_operators_that_another_algorithm_changes_by_different_amounts_are_found
 
 
 class Device:
-    """Simulated runs: passes scatter, a run is biased as a whole, now and then a pass is hit."""
+    """Simulates runs: passes scatter, a whole run is biased, and single operators have spikes."""
 
     def __init__(self, seed: int, *, run_sd: float, pass_sd: float, operators: int = 80) -> None:
         self.chance = np.random.default_rng(seed)
         self.run_sd, self.pass_sd = run_sd, pass_sd
         self.times_s = self.chance.lognormal(-9, 1.2, operators)
-        #: short operators scatter more
+        #: relative scatter of each operator; short operators scatter more
         self.scatter = 0.05 + 0.3 / np.sqrt(self.times_s / self.times_s.min())
 
     def run(self, factor: float = 1.0) -> np.ndarray:
-        """(5, operators), s."""
+        """Return the times of a run, s; shape (5, operators)."""
         n, chance = len(self.times_s), self.chance
         bias = chance.normal(0, self.run_sd) + chance.normal(0, self.run_sd, n)
         passes = chance.normal(0, self.pass_sd, (5, 1)) + chance.normal(0, self.scatter, (5, n))
         hit = (chance.random((5, n)) < 0.01) * chance.exponential(0.5, (5, n))
         times_s = factor * self.times_s * np.exp(bias + passes + hit)
-        return np.round(times_s * 1e6) / 1e6  # the clock counts whole microseconds
+        return np.round(times_s * 1e6) / 1e6  # the clock has a resolution of 1 us
 
 
 def basis_of(runs, others=None):
@@ -238,7 +238,7 @@ def test_equal_runs_are_hardly_ever_told_to_differ(how):
 
 @pytest.mark.parametrize("how", [CALM, RESTLESS])
 def test_runs_of_two_equal_devices_that_are_new_to_the_history_are_not_told_to_differ(how):
-    """The history is of other runs than those that are compared."""
+    """The compared runs are not part of the history."""
     differing = 0
     for seed in range(300):
         device = Device(seed, **how, operators=20)
@@ -264,7 +264,7 @@ def test_equal_runs_must_be_enough_to_say_how_far_they_differ():
     passes = [np.log(np.full(5, 10.0 + n)) for n in range(LEAST_DOF + 1)]
     assert scatter_of([passes[:-1]]) is None
     assert scatter_of([passes]).dof == LEAST_DOF
-    # several groups together, each of which is too small
+    # several groups count together, even if each is too small
     assert scatter_of([passes[:3], passes[:3]]).dof == LEAST_DOF
     assert scatter_of([passes[:1]] * 20) is None
     assert scatter_of([passes]).largest == pytest.approx(math.log(14 / 10))

@@ -18,7 +18,7 @@ from testdata import good_profile
 
 
 def with_passes(name, count=5, factor=1.0):
-    """A profile of several passes; `factor` makes all its operators slower."""
+    """Return a profile of several passes; `factor` multiplies the times of all operators."""
     first = scaled(good_profile(name), factor)
     return data_of(first, *(another_pass(first, seed) for seed in range(2, count + 1)))
 
@@ -81,7 +81,7 @@ def test_scopes_are_the_outer_parts_of_names():
 def test_a_fused_group_stands_in_one_row_for_all_profiles(related):
     fused = [row for row in related.rows if row.cells[0].status == "fused"]
     assert len(fused) == 17
-    # in the third profile the same operators are still three to five
+    # in the third profile these operators are not fused: three to five each
     assert {row.cells[1].status for row in fused} == {"changed"}
     assert all(len(row.cells[1].members) >= 3 for row in fused)
 
@@ -126,7 +126,7 @@ def test_a_type_or_scope_of_one_profile_alone_is_a_step_without_a_verdict(by):
     }[by]
     assert steps[gone].delta_s < 0 < steps[new].delta_s
     assert steps[gone].verdict == steps[new].verdict == "absent"
-    if by == "type":  # both have some
+    if by == "type":  # both profiles have operators of this type
         assert steps["MatrixMul"].verdict == "slower"
 
 

@@ -1,4 +1,4 @@
-"""Derived data: kept in memory, made anew when they are missing or old."""
+"""Derived data: cached in memory, and rebuilt when they are missing or outdated."""
 
 import dataclasses
 import datetime
@@ -50,7 +50,7 @@ def somebody() -> User:
 
 
 def make_outdated(profile: Profile) -> None:
-    """As a former version left it."""
+    """Change the row and the objects of a profile to what an earlier version left."""
     Profile.objects.filter(pk=profile.pk).update(
         derived_version=0,
         operators=1,
@@ -89,7 +89,7 @@ def test_the_second_question_needs_no_storage(settings):
 
 @pytest.fixture
 def limited(monkeypatch):
-    """Make a cache of profiles in memory that holds so many bytes."""
+    """Return a function that replaces the cache of profiles by one of a given size in bytes."""
 
     def limit(size_bytes: int) -> None:
         monkeypatch.setattr(loading, "_CACHE_BYTES", size_bytes)

@@ -1,4 +1,4 @@
-"""Exports over HTTP and by command: what is asked for, how a file is called."""
+"""Exports over HTTP and by command: content, filters and names of files."""
 
 import csv
 import io
@@ -88,7 +88,7 @@ def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
     rows = rows_of(client, opened, "?type=ConvolutionForward&order=memory&up=1&rows=5")
     query = Query(types=("ConvolutionForward",), order="memory", ascending=True)
     assert [int(row["row"]) for row in rows] == select(data.columns, query).rows[:5].tolist()
-    # what only the page needs changes nothing
+    # parameters that only the page uses have no effect
     assert len(rows_of(client, opened, "?op=3&cols=op,time&page=2")) == len(data.columns)
 
 

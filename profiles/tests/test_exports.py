@@ -1,4 +1,4 @@
-"""Exports, each read back and compared with the profile that it was made of."""
+"""Exports: each is read back and compared with its profile."""
 
 import csv
 import io
@@ -159,7 +159,7 @@ def test_groups_are_those_that_were_asked_for(testdata):
 
 
 def slices_of(trace: dict, pid: int) -> dict[int, list[dict]]:
-    """Complete events of a process by thread, in the order of their starts, outer ones first."""
+    """Return the complete events of a process by thread, ordered by start, outer events first."""
     slices: dict[int, list[dict]] = {}
     for event in trace["traceEvents"]:
         if event["ph"] == "X" and event["pid"] == pid:

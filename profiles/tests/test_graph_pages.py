@@ -1,4 +1,4 @@
-"""The graph of a profile over HTTP, and the model that was uploaded with its task."""
+"""The graph of a profile over HTTP, and the uploaded model of its task."""
 
 import gzip
 import json

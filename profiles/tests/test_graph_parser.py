@@ -1,4 +1,4 @@
-"""A damaged graph costs what is damaged, never the table."""
+"""The parser of graphs: damage of a section costs this section, never the table."""
 
 import json
 
@@ -14,7 +14,7 @@ from testdata import DATA, bad_profile, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 BAD = sorted(path.stem for path in (DATA / "bad" / "profiles").glob("*.json"))
-#: none of them is damage to the table
+#: changes that do not affect the table
 CHANGES = {
     "nothing": lambda profile: None,
     "infinite time": lambda profile: first(profile["profiler"]["host"]).update(end="inf"),
@@ -29,13 +29,13 @@ def graph_of(profile):
 
 
 def first(section):
-    """The first entry of a section; of times, those of its first node."""
+    """Return the first entry of a section; for times, those of its first comp node."""
     entry = next(iter(section.values()))
     return next(iter(entry.values())) if "mem_plan" not in entry else entry
 
 
 def parsed(profile):
-    """The graph of a profile that was changed after its table had been read."""
+    """Return the graph of a changed profile; its table is that of the unchanged resnet18."""
     return parse_graph(json.dumps(profile).encode(), parse(good_profile("resnet18")))
 
 
@@ -48,7 +48,7 @@ def test_a_sound_profile_has_nothing_to_complain_of(name):
     data = good_profile(name)
     columns = parse(data)
     graph = parse_graph(data, columns)
-    # a graph that computes nothing plans no memory
+    # a graph without computation has no memory plan
     assert graph.problems == (("mem_chunk",) if name == "no_op" else ())
     known = graph.operators.row[graph.operators.row != MISSING]
     assert sorted(known.tolist()) == list(range(len(columns)))
@@ -77,7 +77,7 @@ def test_a_file_that_is_decoded_once_says_what_two_readings_say(name, change):
 
 
 def as_bytes(columns, graph):
-    """Bytes of everything that is kept."""
+    """Return dtype and bytes of all arrays that are stored."""
     arrays = pack(columns) | pack(graph, "graph.")
     return {key: (array.dtype, array.tobytes()) for key, array in arrays.items()}
 

@@ -1,4 +1,4 @@
-"""Our long tables against those of the tabulate library."""
+"""Long tables compared with those of the tabulate library."""
 
 import pytest
 from hypothesis import assume, given
@@ -35,7 +35,7 @@ ROWS = st.lists(
 
 
 def fancy_grid(titles: list[str], rows: list[list[tuple[str, ...]]]) -> str | None:
-    """Seen row by row; None where only tabulate can tell how it looks."""
+    """Draw a table row by row; return None where only tabulate can format it."""
     grid = Grid(titles)
     for row in rows:
         grid.add([row])
@@ -43,7 +43,7 @@ def fancy_grid(titles: list[str], rows: list[list[tuple[str, ...]]]) -> str | No
 
 
 def by_tabulate(titles: list[str], rows: list[list[tuple[str, ...]]]) -> str:
-    """Draw each line as a row, and take out the rules within a row."""
+    """Draw a table with tabulate, each line as a row, and remove the rules within rows."""
     drawn = tabulate([line for lines in rows for line in lines], titles, "fancy_grid").split("\n")
     kept, at = drawn[:3], 3
     for lines in rows:
@@ -75,7 +75,7 @@ def test_numbers_and_odd_letters_are_left_to_the_library(cell: str) -> None:
 def test_both_ways_print_the_same_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = parse(good_profile(name))
     drawn = profile_text(columns, 0, show_host=True)
-    # rows that are made twice, and the library
+    # first without kept rows, then with the library
     monkeypatch.setattr(text, "_KEPT_PIECES", 0)
     assert profile_text(columns, 0, show_host=True) == drawn
     monkeypatch.setattr(Grid, "is_plain", False)

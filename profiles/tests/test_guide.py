@@ -1,4 +1,4 @@
-"""The page that takes a user from code to profile; its code runs as it stands."""
+"""The guide page; its code examples run unchanged."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""A health check from its begin to the device's fate, with real storage."""
+"""Health checks from their start to holding or releasing the device, with real storage."""
 
 import datetime
 
@@ -29,7 +29,7 @@ def worker() -> Worker:
 
 
 def wake(worker: Worker) -> None:
-    """What the dispatcher and its socket do where nothing reads queues and the channel layer."""
+    """Do what the dispatcher and the agent's socket do: assign waiting tasks and send them."""
     assign_waiting([worker.pk])
     assert [reply.type for reply in desired_state(worker.pk)] == ["start"]
 

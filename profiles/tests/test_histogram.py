@@ -1,4 +1,4 @@
-"""Iterations as a histogram."""
+"""Histograms of iteration times."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Addresses that make no sense, and acts that come twice, late or at the same time."""
+"""Addresses with invalid parameters, and actions that are repeated, late or concurrent."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from testdata import good_profile
 pytestmark = pytest.mark.django_db
 
 HUGE = str(2**70)
-#: each is slow, or takes gigabytes, in an engine that backtracks or expands
+#: patterns that are slow, or take gigabytes, in an engine that backtracks or expands
 BOMBS = (
     "(a%2B)%2B$", "(((a{1000}){1000}){1000})", "(.*)*(.*)*(.*)*x", "(?:a?){500}a{500}",
     "x" * 10_000,
@@ -51,7 +51,7 @@ def profile(alice) -> Profile:
 
 
 def wrong_answers(client, addresses):
-    """Those that are no page: an exception passes through, and 4xx must have words."""
+    """Return the faults of responses by address; exceptions pass, and 4xx must have a body."""
     problems = {}
     for address in addresses:
         response = client.get(address)

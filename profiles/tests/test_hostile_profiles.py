@@ -1,4 +1,4 @@
-"""Damaged and hostile profiles: what cannot be opened says why, and all else has every page."""
+"""Damaged and hostile profiles: refused with a reason, or shown on every page."""
 
 import warnings
 
@@ -24,12 +24,12 @@ OPENED = [name for name in CASES if name not in REFUSED]
 
 
 def in_groups(names, size):
-    """A test of each would spend most of its time on its database and its bucket."""
+    """Divide cases into groups; a test for each would mostly set up its database and bucket."""
     return [names[at : at + size] for at in range(0, len(names), size)]
 
 
 def faults_at(client, address):
-    """What is wrong with the answer to an address, as texts."""
+    """Return what is wrong with the response of an address; warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         response = client.get(address)
@@ -52,7 +52,7 @@ def test_what_is_no_profile_is_refused_with_its_cause_and_what_to_do(client, ali
 
 
 def check_words(client, upload):
-    """The page says in both languages what is wrong."""
+    """Check that the page names the problem in both languages."""
     pages = []
     for language in ("en", "zh-hans"):
         with translation.override(language):

@@ -1,4 +1,4 @@
-"""`manage.py import_profiles`: files on disk become opened profiles of a user."""
+"""`manage.py import_profiles`: files on disk become imported profiles of a user."""
 
 import os
 
@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def actor(monkeypatch):
-    """The site's actor reads one profile whenever the command sleeps."""
+    """Read one upload, as the actor of a site would, whenever the command sleeps."""
 
     def read_one(seconds: float) -> None:
         read_import(ProfileUpload.objects.filter(state="processing").first())
@@ -75,7 +75,7 @@ def test_a_run_that_is_repeated_opens_nothing_twice(alice, folder, actor, capsys
     assert ProfileUpload.objects.count() == 3
     assert "was opened before" in capsys.readouterr().out
     (folder / "twin.json").unlink()
-    run(folder, passes=True, wait=False)  # two passes together are another profile
+    run(folder, passes=True, wait=False)  # two passes together are a different profile
     run(folder / "profile-2.json", again=True, wait=False)
     assert ProfileUpload.objects.count() == 5
 

@@ -1,4 +1,4 @@
-"""Comparing the values of all variables of two runs."""
+"""Comparison of the values of all variables of two runs."""
 
 import contextlib
 import io
@@ -180,7 +180,7 @@ def test_a_damaged_file_is_refused(tmp_path, data):
 def archive(write) -> io.BytesIO:
     file = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a name twice
+        warnings.simplefilter("ignore", UserWarning)  # about duplicate names
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
             write(made)
     return file
@@ -219,7 +219,7 @@ def test_damage_inside_of_a_zip_is_found():
 
 
 def test_a_zip_whose_own_list_lies_is_refused_too():
-    """Found by fuzzing: zipfile raises all sorts of errors where a single bit is flipped."""
+    """Found by fuzzing: zipfile raises many kinds of errors after a single bit is flipped."""
     data = zip_bytes({"000001": GOOD})
     for place in range(len(data)):
         for bit in range(8):
@@ -238,7 +238,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path):
 
 
 def run_and_dump(python: str, data: Path, inputs: Path, out: Path) -> None:
-    """Run a real model by the wheel's front end, with a dump of all variables and a profile."""
+    """Run a real model with load_and_run of the wheel; write a dump and a profile."""
     out.mkdir()
     input_option = ";".join(f"{path.stem}:{path}" for path in sorted(inputs.glob("*.npy")))
     subprocess.run(

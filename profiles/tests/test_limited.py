@@ -1,4 +1,4 @@
-"""The process that reads hostile files: what it makes of them, and what it may not take."""
+"""The process with limits that reads files: its results, its errors, and its limits."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ BAD = sorted(path.stem for path in (DATA / "bad" / "profiles").glob("*.json"))
 
 
 def derived(*files: bytes | None) -> Derived:
-    """Derive what lies in storage; None is a file that never arrived."""
+    """Store the files and derive their data; None is a file that never arrived."""
     names = ["profile.json", *(f"profile-{n}.json" for n in range(2, len(files) + 1))]
     for name, data in zip(names, files, strict=True):
         if data is not None:
@@ -43,7 +43,7 @@ def derived(*files: bytes | None) -> Derived:
 
 
 def many_operators(count: int) -> bytes:
-    """A profile that is small for what it makes a reader do."""
+    """Return a compact profile that is expensive to read."""
     times = ",".join(f'"{n}":{{"c":{{"start":0.0,"end":1e-6}}}}' for n in range(count))
     operators = ",".join(
         f'"{n}":{{"name":"o","type":"E","id":"{n}","input":[],"output":[]}}' for n in range(count)
@@ -102,24 +102,24 @@ def test_time_beyond_the_limit_is_refused(settings):
 
 
 def processes() -> list[psutil.Process]:
-    """The server of forks, and what it forked."""
+    """Return the processes that the fork server started."""
     return psutil.Process(readers.server._process.pid).children(recursive=True)
 
 
 @contextmanager
 def once_it_reads(act):
-    """Meanwhile, do something to the processes as soon as a reader runs."""
+    """Call `act` with the watcher and the reader as soon as a reader runs during the block."""
 
     def wait_and_act():
         while len(running := processes()) < 2:
             time.sleep(0.01)
         watcher, reader = sorted(running, key=lambda process: process.create_time())
-        # it was forked from one that ignores SIGINT, and steps back once it listens to it
+        # the fork ignores SIGINT at first; it lowers its priority after it has reset the handler
         while reader.nice() == watcher.nice():
             time.sleep(0.01)
         act(watcher, reader)
 
-    derived(good_profile("lstm"))  # the server runs
+    derived(good_profile("lstm"))  # start the server
     thread = threading.Thread(target=wait_and_act)
     thread.start()
     yield

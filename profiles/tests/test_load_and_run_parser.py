@@ -1,4 +1,4 @@
-"""The parser of load_and_run's profiles on damaged, odd and hostile files."""
+"""The parser of profiles of load_and_run on damaged, odd and hostile files."""
 
 import json
 import math
@@ -37,7 +37,7 @@ BAD = {
     "memory_text": "bad_value",
     "shapes_flat": "bad_value",
 }
-# the tool crashes on these after loading; tests of the text say what we do
+# the tool loads these and crashes later; test_profile_text tests what we print
 LOADED = {"time_all_zero", "time_all_zero_opencl", "time_integers"}
 
 

@@ -1,4 +1,4 @@
-"""From an attempt's measurement to what its pages say."""
+"""Measurements of attempts: building the row, and the figures on pages."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def built(attempt: Attempt):
 
 @pytest.fixture
 def standard(storage) -> Attempt:
-    """A clean pass and three profiled ones, the last profile of which is damaged."""
+    """An attempt with a clean pass and three profiled passes; the last profile is damaged."""
     files = {
         "profile.json": profile_json(0.010),
         "profile-2.json": profile_json(0.012),
@@ -252,7 +252,7 @@ def test_numbers_without_bounds_and_keys_with_nul_leave_the_pages_whole(client, 
 def test_a_row_from_before_these_rules_is_shown_too(client, storage):
     data = measurement(CLEAN, plan=CLEAN_ONLY)
     task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
-    # a NUL could be kept by SQLite alone
+    # only SQLite can store a NUL
     before = json.loads(json.dumps(HOSTILE["device"]["before"]).replace("\\u0000", "x"))
     AttemptMeasurement.objects.update(gate={"waited_s": HUGE}, device={"before": before})
     client.force_login(task.owner)

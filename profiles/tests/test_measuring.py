@@ -1,4 +1,4 @@
-"""The figures of a measurement, checked by hand."""
+"""Figures of a measurement, compared with values computed by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What tensors of `memory_flow.svg` hold together: views, splits, in place, used again."""
+"""Memory that tensors of `memory_flow.svg` share: views, splits, in-place results, reuse."""
 
 import pytest
 
@@ -13,13 +13,13 @@ def alive(summary):
 
 
 def held(summary, at_ns):
-    """By the curve, which has all moments of a small file."""
+    """Return the bytes that the curve has at a time; it has all moments of a small file."""
     moments = zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
     return [size for at_s, size in moments if at_s <= at_ns * 1e-9][-1]
 
 
 def test_halves_of_a_split_hold_all_of_what_was_split(tmp_path):
-    # MegEngine writes the address of the whole for both, and the whole is gone at once
+    # MegEngine writes the address of the whole tensor for both halves and erases it immediately
     summary = read(
         tmp_path,
         to_flow(
@@ -32,7 +32,7 @@ def test_halves_of_a_split_hold_all_of_what_was_split(tmp_path):
     )
     assert (summary.peak_bytes, summary.peak_s) == (9 * MB, pytest.approx(300e-9))
     assert alive(summary) == ["Split:0", "Split:1", "late", "x"]
-    # both halves lie at one address: two of their four megabytes are those of the whole
+    # both halves have the same address: 2 of the 4 MB belong to the whole tensor
     assert (summary.peak_added_bytes, summary.peak_kept_bytes) == (9 * MB, 2 * MB)
     assert [held(summary, at) for at in (200, 550, 600)] == [8 * MB, 8 * MB, 4 * MB]
 
@@ -47,7 +47,7 @@ def test_a_view_of_a_tensor_that_is_gone_holds_all_of_its_memory(tmp_path):
         ),
     )
     assert (summary.peak_bytes, summary.peak_kept_bytes) == (5 * MB, 3_600_000)
-    # what a tensor is, and how long, stays its own
+    # size and lifetime of the view are still its own
     view = next(row for row in summary.tensors if row.name == "view")
     assert (view.size_bytes, view.produced_s) == (400_000, pytest.approx(50e-9))
     assert (view.duration_s, view.at_peak) == (pytest.approx(750e-9), True)
@@ -83,7 +83,7 @@ def test_memory_that_is_used_again_at_once_is_as_large_as_its_new_tensor(tmp_pat
 
 
 def test_what_is_overwritten_in_place_counts_once(tmp_path):
-    # each step's output has the memory of its input, which lives until just after
+    # each step's output reuses the memory of its input, which is erased shortly afterwards
     steps = [tensor(f"w{n}", at=64, size=400, begin=10 * n, end=10 * n + 12) for n in range(9)]
     summary = read(tmp_path, to_flow(*steps))
     assert set(summary.curve.held_bytes) == {400, 0}
@@ -99,7 +99,7 @@ def test_many_small_views_of_one_tensor_hold_it_once(tmp_path):
 
 
 def test_a_view_that_runs_backwards_holds_what_it_looks_at(tmp_path):
-    # as MegEngine 1.13 wrote a, a[::-1] and a[:, ::-1]
+    # as MegEngine 1.13 writes a, a[::-1] and a[:, ::-1]
     tensors = (
         ("a", 0x7FC8308CAD00, "{1000(1000),1000(1) Float32}"),
         ("rows", 0x7FC8304FB3A0, "{1000(-1000),1000(1) Float32}"),

@@ -1,4 +1,4 @@
-"""`memory_flow.svg`: sizes, times and the peak as anybody can add them up from the file."""
+"""`memory_flow.svg`: sizes, times and the peak, compared with plain sums over the file."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def added(text):
 
 
 def read_tensors(path):
-    """From the text alone: (name, address, size, begin, end) of each tensor."""
+    """Return (name, address, size, begin, end) of each tensor, read from the XML alone."""
     rows = []
     for element in ElementTree.parse(path).getroot():
         if f"{TAG}address" in element.attrib:
@@ -55,7 +55,7 @@ def read_tensors(path):
 
 
 def blocks_of(rows):
-    """(address, size, begin, end) of what tensors hold: those of one address that meet are one."""
+    """Return (address, size, begin, end) of blocks; overlapping tensors of an address are one."""
     blocks = []
     for _, low, size, begin, end in rows:
         if begin < end:
@@ -69,7 +69,7 @@ def blocks_of(rows):
 
 
 def held_at(blocks, at):
-    """Bytes of the blocks that are there at a moment, each address once."""
+    """Return the bytes of all blocks at a moment; each address counts once."""
     held, top = 0, 0
     for low, size in sorted(block[:2] for block in blocks if block[2] <= at < block[3]):
         held += max(0, low + size - max(low, top))
@@ -112,7 +112,7 @@ def test_the_samples_say_what_was_seen_in_them():
         0,
         False,
     )
-    # the first one of the file; the name it has is that of another one, too
+    # the first tensor of the file; another tensor has the same name
     first = next(row for row in summary.tensors if row.group == 25_000)
     assert (first.name, first.address) == ("step[152].ADD:0", "0x7f653c4c2a80")
     assert (first.size_bytes, first.shape, first.dtype) == (256, (1, 64, 1, 1), "Float32")
@@ -216,7 +216,7 @@ def test_one_that_ends_before_it_begins_holds_nothing(tmp_path):
 
 
 def test_how_long_nearly_the_peak_is_held_is_added_up_from_all_moments(tmp_path):
-    # more moments than the curve keeps, and a pause that is far longer than all of them
+    # more moments than the curve keeps, and pauses that are far longer than all of them
     pulses = [
         tensor("pulse", at=4096, size=900, begin=start + 4 * n, end=start + 4 * n + 3)
         for start in (1_000, 2_000_000_000, 5_000_000_000)
@@ -278,7 +278,7 @@ def test_without_a_tensor_there_is_nothing_to_show(tmp_path):
     )
 )
 def test_bytes_held_are_those_of_a_plain_count(tmp_path_factory, places):
-    """Against a set of addresses, at every moment at which any tensor begins or ends."""
+    """Compare with a set of addresses at every moment at which a tensor begins or ends."""
     rectangles = [
         tensor("t", at=low, size=size, begin=begin, end=begin + life)
         for low, size, begin, life in places

@@ -1,4 +1,4 @@
-"""`memory_flow.svg` that is damaged or made to harm: it costs itself, and says why."""
+"""Damaged and malicious `memory_flow.svg`: refused with a reason, or read in part."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Memory over time: its part of a result page, the picture's data, the file itself, the API."""
+"""Memory over time: its section of the result page, the picture's data, the file, the API."""
 
 import json
 from html import escape
@@ -39,7 +39,7 @@ def page_of(client, profile, query="", language="en"):
 
 
 def rows_of(page):
-    """Tags of the table of tensors, in its order."""
+    """Return the tags in the table of tensors, in its order."""
     body = page.split('id="memory-flow-rows"')[1].split("</table>")[0].split("<tbody>")[1]
     return [row.split("</th>")[0] for row in body.split('class="hostile">')[1:] if "</th>" in row]
 
@@ -226,7 +226,7 @@ def test_hostile_names_are_text_wherever_they_stand(client, alice):
             query = f"?tensors=all{tag}"
             for language in ("en", "zh-hans"):
                 assert page_of(client, profile, query, language)
-        if "\0" not in name:  # no text of the API has one
+        if "\0" not in name:  # texts of the API cannot contain NUL
             picture = picture_of(client, profile, f"?{tag[1:]}")
             assert picture["used"] == (1 << 40) + sum(range(1, 22))
     assert "2 elements are none that MegEngine writes" in page_of(client, profile)

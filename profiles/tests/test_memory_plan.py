@@ -1,4 +1,4 @@
-"""Memory over the order of execution, from real plans."""
+"""Memory over the order of execution, computed from real plans."""
 
 import json
 
@@ -16,7 +16,7 @@ PLANNED = ("resnet18_opt__profile", "two_inputs__profile", "tiny__profile", "opt
 
 
 def test_the_plan_of_tiny_is_what_one_adds_up_by_hand():
-    # data (2, 8) float32 is fed, two constants of one float32; FUSE_MUL_ADD3 writes (2, 8),
+    # the input data (2, 8) float32 and two constants of one float32; FUSE_MUL_ADD3 writes (2, 8),
     # RELU writes its result in place
     plan = memory_plan(*read_compiled("tiny__profile"))
     assert plan.persistent_bytes == 64 + 4 + 4
@@ -26,7 +26,7 @@ def test_the_plan_of_tiny_is_what_one_adds_up_by_hand():
 
 
 def test_without_a_plan_sizes_follow_from_shapes_and_bytes_moved():
-    # as above; MUL and ADD are operators of their own, and nothing tells that RELU is in place
+    # as above; MUL and ADD are separate operators, and the file does not tell that RELU is in place
     plan = memory_plan(*read_good("tiny"))
     assert plan.persistent_bytes == 8
     assert not plan.planned.any()
@@ -42,12 +42,12 @@ def test_blocks_that_share_addresses_are_never_taken_at_once(name):
     real = np.flatnonzero((chunks.address > 0) & (chunks.size_bytes > 0))
     reused = chunks.size_bytes[real].sum() - _extent(chunks.address[real], chunks.size_bytes[real])
     assert reused > 0
-    # what is taken at once fits into the addresses that were ever used
+    # simultaneous blocks fit into all addresses that are ever used
     assert plan.peak_bytes <= _extent(chunks.address[real], chunks.size_bytes[real])
 
 
 def _extent(address, size):
-    """Bytes of all addresses that some chunk covers."""
+    """Return the number of addresses that any chunk covers."""
     covered, end = 0, 0
     for begin, length in sorted(zip(address.tolist(), size.tolist(), strict=True)):
         covered += max(0, begin + length - max(begin, end))
@@ -70,7 +70,7 @@ def test_the_peak_of_resnet18_is_its_first_convolution():
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "quantized", "lstm"])
 def test_sizes_that_are_deduced_agree_with_the_plan_where_there_is_one(name):
-    """Of variables with a plan, forget the dtype: footprints alone tell nearly all of them."""
+    """Remove the dtypes of planned variables; footprints alone give nearly all sizes."""
     profile = json.loads(good_profile(name))
     graph, columns = read(json.dumps(profile).encode())
     known = variable_bytes(graph, columns)

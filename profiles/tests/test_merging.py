@@ -1,4 +1,4 @@
-"""Several passes become one profile: a sample of each operator from each."""
+"""Merging of passes into a profile: each pass gives a sample of each operator."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def by_id(columns: ProfileColumns, values: np.ndarray) -> dict[str, float]:
 
 
 def merge_passes(*times: dict[str, float], node: str = "cpu0:0") -> ProfileData:
-    """Passes of small operators, each of which takes this many seconds."""
+    """Merge passes of small operators; each dict has the times of a pass, s, by operator id."""
     files = [
         to_json(
             make_profile(

@@ -1,4 +1,4 @@
-"""What Netron is given of an executed graph."""
+"""The document that describes an executed graph to Netron."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Numbers and units, checked against the rule as the specification words it."""
+"""Numbers and units, compared with the rule of the specification."""
 
 import math
 
@@ -13,7 +13,7 @@ BYTE = ("byte", "iB")
 
 
 def original(value: float, base: int) -> tuple[str, str]:
-    """Return number and prefix as the tool's loop does: StopIteration above 1000 P."""
+    """Return number and prefix as the tool's loop does; it raises StopIteration above 1000 P."""
     if not math.isfinite(value):
         return f"{value:.2f}", ""
     prefixes = iter(PREFIXES)

@@ -1,4 +1,4 @@
-"""Opening a profile that was made elsewhere: from the form to its page, and what is refused."""
+"""Imports of profiles: the form, the API, refused files, limits, and the pages of imports."""
 
 import json
 
@@ -195,7 +195,7 @@ def test_others_profiles_do_not_exist_for_a_stranger_and_do_for_administrators(c
     assert "hidden one" in client.get("/profiles/").content.decode()
 
 
-#: what a profile may begin with
+#: a possible beginning of a profile
 PART = b'{"profiler": {'
 
 

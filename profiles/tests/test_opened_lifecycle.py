@@ -1,4 +1,4 @@
-"""Opened profiles over time: read, lost, deleted, named anew; whatever else goes wrong."""
+"""Lifecycle of imports: reading, renaming, deleting, deadlines, lost messages and files."""
 
 import datetime
 
@@ -53,14 +53,14 @@ def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
     assert objects_of(upload.pk) == []
     assert httpx2.put(url, content=good_profile("tiny"), headers=headers).status_code == 200
     sweep_imports()
-    assert objects_of(upload.pk) == [key]  # its address is still good: one more may come
+    assert objects_of(upload.pk) == [key]  # its address has not expired: another file may arrive
     after_presigned(upload, settings)
     assert objects_of(upload.pk) == []
     assert not ProfileUpload.objects.exists()
 
 
 def after_presigned(upload, settings) -> None:
-    """Sweep when no presigned address of the upload is good any more."""
+    """Sweep as if all presigned addresses of the upload had expired."""
     ages = datetime.timedelta(seconds=2 * settings.PRESIGN_EXPIRY_S + 1)
     row = ProfileUpload.objects.filter(pk=upload.pk)
     assert row.get().deadline_at > timezone.now() + ages / 2
@@ -99,7 +99,7 @@ def test_administrators_see_and_delete_opened_profiles_in_their_pages(client, st
     client.post(f"/admin/profiles/profileupload/{upload.pk}/delete/", {"post": "yes"})
     upload.refresh_from_db()
     assert upload.state == State.DELETED
-    client.get(pages[0])  # says that it was deleted
+    client.get(pages[0])  # shows the message that it was deleted
     assert "of alice" not in client.get(pages[0]).content.decode()
 
 

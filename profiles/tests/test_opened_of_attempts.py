@@ -1,4 +1,4 @@
-"""What a failed attempt recorded is opened as a profile, without being downloaded and uploaded."""
+"""Files of a failed attempt are imported as a profile without a download and an upload."""
 
 import hashlib
 
@@ -27,7 +27,7 @@ def left(testdata) -> dict[str, bytes]:
 
 
 def failed_attempt(files, owner):
-    """Of a script that ran into its time limit after it had written these files."""
+    """Return an attempt of a script that wrote these files and then exceeded its time limit."""
     attempt = make_attempt(make_script_task(owner))
     offers = []
     for name, content in files.items():
@@ -61,7 +61,7 @@ def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, ali
     page = client.get(answer["Location"], follow=True).content.decode()
     assert 'id="trace-phases"' in page
     assert 'id="memory-flow"' in page
-    # the artifacts stay where they are
+    # the artifacts remain
     assert client.get(f"/tasks/{attempt.task_id}/artifacts/{TIMELINE}").status_code == 302
 
 
@@ -106,7 +106,7 @@ def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, 
     script = Script(formats=(TIMELINE,))
     task_fields = {"worker": make_script_worker(), "script": script, "files": [program_file()]}
     ended = ended_attempt({TIMELINE: left[TIMELINE]}, alice, **task_fields)
-    # read now: it may still become the result
+    # it is being read and may still become the result
     assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
     answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
     assert (answer.status_code, answer.json()["code"]) == (409, "attempt_recorded_nothing")

@@ -1,4 +1,4 @@
-"""What the page of an opened profile hears while its files are read."""
+"""The socket of an import's page: messages while its files are read, and who may connect."""
 
 import pytest
 

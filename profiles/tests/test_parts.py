@@ -1,4 +1,4 @@
-"""Large files in parts: what arrives is what was read, and little is sent twice."""
+"""Uploads in parts: checksums, resuming, limits, and the cleanup of unfinished uploads."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 MIB = 1 << 20
 PART = 8 * MIB
 TASKS = "/api/v1/tasks/"
-#: two parts and a rest
+#: two full parts and a smaller one
 CONTENT = os.urandom(17 * MIB)
 PIECES = [CONTENT[at : at + PART] for at in range(0, len(CONTENT), PART)]
 
@@ -49,7 +49,7 @@ def client(alice, storage):
 
 
 def announce(client, **changes):
-    """A task whose model comes in parts; (its address, the model's target)."""
+    """Create a task whose model is uploaded in parts; return (its address, the model's target)."""
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [model]} | changes
     answer = client.post(TASKS, body)
@@ -84,7 +84,7 @@ def renewed(client, task):
 
 
 def upload(client, **changes):
-    """A task in the queue; its model came in parts."""
+    """Return a task in the queue whose model was uploaded in parts."""
     task, target = announce(client, **changes)
     send(client, task, target, [1, 2, 3])
     assert join(client, task, target).status_code == 200
@@ -211,7 +211,7 @@ def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monke
     task, target = announce(client)
     send(client, task, target, [1, 2, 3])
     parts_stored = object_store.parts_stored
-    # it lists what it does not have
+    # storage lists parts that it does not have
     other = [SUMS[0], SUMS[0], SUMS[2]]
     listing = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
     monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(lambda key, upload_id: listing))
@@ -224,7 +224,7 @@ def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monke
 
 
 def test_parts_that_storage_refuses_to_join_do_not_stay_there(client, monkeypatch):
-    """rclone removes them by itself, AWS does not."""
+    """rclone removes such parts by itself, AWS does not."""
 
     def refuse(key, upload_id, md5s):
         raise PartsRefusedError
@@ -253,7 +253,7 @@ def test_a_file_whose_joining_nobody_noted_is_found_whole(client):
     task, target = announce(client)
     send(client, task, target, [1, 2, 3])
     row = PartedUpload.objects.get()
-    # the process died between storage's answer and the commit
+    # the process died between the response of storage and the commit
     PartedUpload.objects.filter(pk=row.pk).update(md5=md5_of_parts(SUMS))
     object_store.join_upload_parts(row.object_key, row.upload_id, SUMS)
     assert renewed(client, task) == []
@@ -273,7 +273,7 @@ def test_two_that_ask_at_once_send_to_one_upload(client, monkeypatch):
 
     monkeypatch.setattr(ObjectStorage, "parts_begin", staticmethod(begin_after_another))
     assert parts_of(file).upload == PartedUpload.objects.get().pk
-    # the first announcement's, which no row knows, and the one in use
+    # the upload of the first announcement, which has no row, and the one in use
     assert len(list(object_store.unfinished())) == 2
 
 
@@ -342,7 +342,7 @@ def test_a_device_whose_agent_cannot_check_parts_gets_no_such_file(client):
 
 
 def test_where_the_sums_of_parts_are_unknown_no_file_comes_in_parts(client, settings):
-    """An ETag is no MD5 where a key of KMS encrypts."""
+    """An ETag is not an MD5 where a KMS key encrypts objects."""
     settings.S3_TAKES_PARTS = False
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [model]}
@@ -387,7 +387,7 @@ def test_no_file_has_more_parts_than_storage_takes():
 
 
 def test_joining_asks_storage_for_no_sum_of_the_whole_file(client, monkeypatch):
-    """To tell it, some storage reads all bytes again: seconds for a gigabyte."""
+    """To compute it, some storage reads all bytes again, which takes seconds for a gigabyte."""
     heads = []
     monkeypatch.setattr(ObjectStorage, "head", staticmethod(lambda key: heads.append(key)))
     upload(client)

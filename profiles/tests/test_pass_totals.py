@@ -1,4 +1,4 @@
-"""Totals and time outside of operators are told pass by pass, on the page and over the API."""
+"""Totals and time outside of operators of each pass, on the page and over the API."""
 
 import re
 from typing import Any
@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 PASSES = 5
 PLAN = Plan(preset="custom", clean=True, profiled=PASSES)
-#: part of its own iteration that the operators of each pass make
+#: share of its own iteration that the operators of each pass take
 COVERED = 0.95
 
-#: nine measured runs of three models: sum of the operators' medians, least and greatest pass,
-#: median clean iteration, all ms; share of its span for which the device was busy in the first
+#: nine measured runs of three models: sum of the operators' medians, fastest and slowest pass,
+#: median clean iteration, all in ms; share of time for which the device was busy in the first
 #: pass; whether other load was seen; whether the sum lies below all passes
 RUNS = {
     2: (17.15, 16.2, 50.8, 35.2, 0.73, True, False),
@@ -40,19 +40,20 @@ RUNS = {
 
 
 def pass_of(*times_ms: float, busy: float = 1.0) -> bytes:
-    """A pass of operators one after the other, with pauses between them."""
+    """Return a pass of operators in a row; the device is busy for the share `busy` of the time."""
     device, at = {}, 1.0
     for number, time_ms in enumerate(times_ms):
         end = at + time_ms / 1000
         device[str(number)] = {NODE: {"start": at, "kern": at, "end": end}}
-        # the last operator is followed by no pause
+        # no pause follows the last operator
         at = end + sum(times_ms) / 1000 * (1 / busy - 1) / (len(times_ms) - 1)
     return to_json(make_profile(device))
 
 
 def passes_of(total_ms: float, low_ms: float, high_ms: float, busy: float) -> list[bytes]:
-    """Passes whose totals go from `low_ms` to `high_ms`, each of which differs from the medians at
-    another operator, and at that one alone.
+    """Return passes whose totals are spread evenly from `low_ms` to `high_ms`.
+
+    Each pass differs from the medians at a single operator, each at another one.
     """
     passes = []
     for number in range(PASSES):
@@ -72,7 +73,7 @@ def make_profile_of(
     names = [profile_name(number) for number in range(1, len(passes) + 1)]
     records = [PassRecord(number=1, kind="clean", e2e_ms=(clean_ms,) * 3, exit_code=0)]
     for name, iteration_ms in zip(names, iterations_ms, strict=True):
-        # the iteration before the last one is no matter: the profile holds the last
+        # the profile holds the last iteration; the one before it has no effect
         records.append(profiled(len(records) + 1, iteration_ms * 3, iteration_ms, profile=name))
     load = (Contamination(code="other_load", detail="browser"),) if disturbed else ()
     files = dict(zip(names, passes, strict=True)) | {

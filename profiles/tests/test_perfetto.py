@@ -1,6 +1,6 @@
-"""Perfetto is served for traces alone.
+"""The viewer Perfetto, which is served for traces only.
 
-What it has in common with the other viewer: `test_viewer.py`.
+`test_viewer.py` tests what it has in common with the other viewer.
 """
 
 import pytest

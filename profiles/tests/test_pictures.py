@@ -1,4 +1,4 @@
-"""The JSON of the pictures, as the browser gets it."""
+"""The JSON data of the pictures on result pages."""
 
 import gzip
 import json
@@ -85,7 +85,7 @@ def test_what_the_browser_has_is_not_sent_again(show):
     chinese = get("timeline", **{"if-none-match": first["ETag"], "accept-language": "zh-hans"})
     assert chinese.status_code == 200
     assert "最早开始" in chinese.json()["sentence"]
-    Profile.objects.get().save()  # built anew
+    Profile.objects.get().save()  # as a rebuild does
     assert get("timeline", **{"if-none-match": first["ETag"]}).status_code == 200
 
 
@@ -129,7 +129,7 @@ def test_measured_roofs_take_the_place_of_the_best_seen(show):
     assert any("no limit of the hardware" in note for note in best_seen["notes"])
     roofs = Roofs({"Float32": 1e11, "Float16": 4e11}, copy_bytes_s=2e10, source="GEMM of 1024³.")
     measured = roofline_data(data, roofs)
-    # nothing in it computes in float16
+    # no operator computes in float16
     assert [roof["name"] for roof in measured["roofs"]] == ["Float32"]
     assert measured["bytes_s"] == 2e10
     assert "Roofs: GEMM of 1024³." in measured["notes"]

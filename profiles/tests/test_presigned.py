@@ -1,4 +1,4 @@
-"""What a presigned address cannot be turned to, tried against a real S3 server."""
+"""Presigned addresses cannot be used for anything else; tested with a real S3 server."""
 
 import hashlib
 import time
@@ -20,7 +20,7 @@ def changed(url, *, path=None, drop=(), **query):
 
 
 def put_address(key="tasks/1/1", body=BODY):
-    """As a browser gets it: storage is not asked to check the MD5."""
+    """Return an address for a browser, which does not require Content-MD5."""
     md5 = hashlib.md5(body).hexdigest()
     return storage.presign_put(key, size_bytes=len(body), md5=md5, is_browser=True)[0]
 

@@ -1,4 +1,4 @@
-"""`manage.py profile_analyze` against what the original printed, command for command."""
+"""`manage.py profile_analyze` compared with recorded output of the original tool."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from testdata import DATA, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSALS = (AnalysisError, ProfileFormatError, re.error)
-#: where nan moved the other rows about
+#: commands whose rows the original orders wrongly because of nan
 DISORDERED = {
     ("resnet18", "-t 25 --order-by +bandwidth"),
     ("quantized", "-t 25 --order-by +bandwidth"),
@@ -115,12 +115,12 @@ def test_nan_does_not_disorder_the_other_rows_as_in_the_tool(name: str, argument
     tools = bandwidths(command["stdout"])
     ours = bandwidths(printed(command, "profiles"))
     assert in_order(ours)
-    # smaller ones stand below the cut, or further down in what is left
+    # the tool's larger values are cut off here, or its rows are out of order
     assert max(tools) > max(ours) or not in_order(tools)
 
 
 def bandwidths(text: str) -> list[float]:
-    """Read column 7 of the table, in bytes/s; nan is left out."""
+    """Return the values of column 7 of the table in bytes/s; nan is left out."""
     units = {"byte/s": 0, "KiB/s": 1, "MiB/s": 2, "GiB/s": 3}
     cells = [line.split("│")[7].strip() for line in text.split("\n") if line.startswith("│ ")]
     pairs = [(n, u) for n, u in pairwise(cells) if u in units]
@@ -206,7 +206,7 @@ def test_a_wiki_table_of_nothing_has_its_headers(tmp_path: Path) -> None:
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as in a fresh clone: with next to no environment."""
+    """Run the command with a minimal environment, as in a fresh clone."""
     environment = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1", **variables}
     return subprocess.run(
         [sys.executable, "manage.py", "profile_analyze", *arguments],

@@ -1,4 +1,4 @@
-"""Our text against what MegEngine's profile_analyze printed."""
+"""The text of a profile compared with recorded output of MegEngine's profile_analyze."""
 
 import re
 from typing import Any

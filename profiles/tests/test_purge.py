@@ -1,4 +1,4 @@
-"""`manage.py purge`: what goes, what stays, and that saying how much removes nothing."""
+"""`manage.py purge`: what is removed, what stays, and the dry run."""
 
 import datetime
 import io
@@ -36,7 +36,7 @@ def purge(*arguments: str) -> str:
 
 
 def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
-    """A task with files, an artifact, a profile and a log, ended so long ago."""
+    """Return a task with files, an artifact, a profile and a log that ended `ago`."""
     task = make_waiting_task(**changes)
     attempt = task.attempts.first() or assign_attempt(task, slot=0)
     attempt.ended_at = timezone.now() - ago
@@ -80,7 +80,7 @@ def test_old_files_profiles_and_logs_go_and_the_task_itself_stays():
     attempt = old.attempts.get()
     keys = {file.object_key for file in old.files.all()} | {f"attempts/{attempt.pk}/"}
     assert set(RemovedObjects.objects.values_list("prefix", flat=True)) == keys
-    # once more there is nothing left to do
+    # a second purge removes nothing
     before = what_is_left()
     purge("--yes")
     assert what_is_left() == before
@@ -96,7 +96,7 @@ def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storag
     assert "3 files and folders of storage are left" in purge("--yes")
     objects_gone()
     assert not TaskFile.objects.filter(purged_at=None).exists()
-    assert RemovedObjects.objects.filter(is_last=False).count() == 3  # nothing is forgotten
+    assert RemovedObjects.objects.filter(is_last=False).count() == 3  # nothing is lost
     settings.S3_ENDPOINT_URL = address
     assert all(object_store.head(key) for key in keys)
     objects_gone()

@@ -1,4 +1,4 @@
-"""The ways of reading a profile give the same columns."""
+"""The fast and the careful reader of profiles give the same columns."""
 
 import json
 from mmap import ACCESS_READ, mmap
@@ -25,7 +25,7 @@ NAMES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 
 
 def plain(sections: Sections | None) -> dict[str, Any]:
-    """Everything as lists, one entry for each operator."""
+    """Return all columns as lists with an entry for each operator."""
     assert sections is not None
     lists: dict[str, Any] = {}
     for name, value in vars(sections).items():
@@ -46,7 +46,7 @@ def plain(sections: Sections | None) -> dict[str, Any]:
 
 
 def with_plain_ids(profile: dict[str, Any]) -> dict[str, Any]:
-    """Name the one variable by a number, as MegEngine does."""
+    """Give the only variable a number as its id, as MegEngine does."""
     graph = profile["graph_exec"]
     graph["var"] = {"4": graph["var"]["v"]}
     for operator in graph["operator"].values():
@@ -55,7 +55,7 @@ def with_plain_ids(profile: dict[str, Any]) -> dict[str, Any]:
 
 
 def texts(values: np.ndarray) -> list[str]:
-    # nan equals itself as a text
+    # texts, because nan differs from itself
     return list(map(repr, values.tolist()))
 
 
@@ -114,7 +114,7 @@ def test_a_mapped_file_is_read_like_its_bytes(tmp_path: Path) -> None:
     with (DATA / "profiles" / "tiny.json").open("rb") as file:
         mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
     columns = parse(mapped)
-    # nothing of it is kept
+    # the columns keep no reference to it
     mapped.close()
     assert columns.names == parse(data).names
 

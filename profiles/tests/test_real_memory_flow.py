@@ -1,4 +1,4 @@
-"""What `memory_flow.svg` means: the claims of `memory_flow.reader`, of a real MegEngine."""
+"""The meaning of `memory_flow.svg` that `memory_flow.reader` assumes, checked with MegEngine."""
 
 import re
 import subprocess
@@ -52,14 +52,14 @@ with Profiler(path=sys.argv[1], format="memory_flow.svg"):
     mge._full_sync()
     time.sleep(0.2)
 """
-#: a life of up to so many ns has this colour
+#: upper limits of lifetimes, ns, whose rectangles have the colour of the same index
 LIVES = (0, 10**5, 10**6, 10**7, 10**8, 10**9)
 COLOURS = ("#DDDDDD", "#CCCCCC", "#BBBBBB", "#AAAAAA", "#999999", "#888888", "#555555")
 
 
 @pytest.fixture
 def written(megengine_python, tmp_path):
-    """Have a real Profiler write the file, within a scope of this name."""
+    """Return a function that lets a real Profiler write the file, with a scope of a given name."""
 
     def write(name: str, program: str = STEP) -> Path:
         (tmp_path / "step.py").write_text(program)
@@ -113,7 +113,7 @@ def test_memory_stays_until_its_last_view_is_gone_and_has_one_address(written):
     halves = [row for row in rows if "Split" in row.name]
     assert [row.size_bytes for row in halves] == [2_000_000] * 2
     assert {row.address for row in halves} == {whole.address}
-    # while 400 KB of `made` and the halves are left, with x: RSS says so, too
+    # when x, both halves and 400 KB of `made` are left; the resident memory shows the same
     last_s = max(row.produced_s for row in halves)
     curve = zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
     assert [held for at_s, held in curve if at_s <= last_s + 0.1][-1] == 12_000_000

@@ -1,4 +1,4 @@
-"""What MegEngine's own profilers write today, through the examples that users start from."""
+"""Files of MegEngine's real profilers, written by the examples for users."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from profiles.tests.opened import make_opened
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 pytestmark = [pytest.mark.megengine, pytest.mark.django_db]
 
-#: a training step for each of `argv` behind the first, with the Profiler set up as that says
+#: a training step for each of `argv[2:]`, which are keyword arguments of the Profiler
 VARIANTS = """
 import ast, os, sys
 import numpy as np, megengine
@@ -30,7 +30,7 @@ for number, options in enumerate(sys.argv[2:]):
     with Profiler(path=folder, format="chrome_timeline.json", **ast.literal_eval(options)):
         trainer.step(data, label).item()
 """
-#: how the Profiler is set up, whether it records devices, and at least so many moments of memory
+#: arguments of the Profiler, whether it records devices, least number of points of memory curves
 SET_UP = [
     ("{'sample_rate': 0}", True, 5),
     ("{'sample_rate': 1}", True, 100),
@@ -39,7 +39,7 @@ SET_UP = [
     ("{'with_scopes': True}", True, 5),
     ("{'with_backtrace': True}", True, 5),
 ]
-#: of the page of any profile of operators
+#: sections of the page of any profile with operators
 PARTS = ("part-operators", "part-pictures", "part-graph", "statistics", "part-advice", "export")
 PICTURES = ("roofline", "timeline", "memory", "types")
 
@@ -57,13 +57,13 @@ def run(python: str, *arguments: str) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """By what follows the number of the process in their names."""
+    """Return files by the part of their name that follows the process id."""
     return {path.name.split(".", 1)[1]: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
 def runs(megengine_python, tmp_path_factory):
-    """The files of runs of an example, each made once."""
+    """Return a function that returns the files of a run of an example; each run is made once."""
 
     @cache
     def files(example: str, number: int = 1) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The result page without JavaScript, and the pieces that htmx and the table ask for."""
+"""The result page without JavaScript, and the fragments that htmx and the table request."""
 
 import re
 
@@ -29,7 +29,7 @@ def page_of(profile) -> str:
 
 
 def operators(html: str) -> list[int]:
-    """The operators of a table, in its order, by their rows in the columns."""
+    """Return the operators of a table, in its order, as rows of the columns."""
     return [int(row) for row in re.findall(r'<tr role="row" data-row="(\d+)"', html)]
 
 
@@ -74,7 +74,7 @@ def test_the_page_shows_the_rows_and_the_cells_of_the_analysis(client, alice, st
 
 
 def as_page(quantity: str) -> str:
-    """What pages call the units of `profile_analyze`: `1.00 MFLOP/s` for `1.00 MFLOPS`."""
+    """Return a quantity of `profile_analyze` in the units of pages: `MFLOP/s` for `MFLOPS`."""
     return re.sub("FLO$", "FLOP", re.sub("FLOPS$", "FLOP/s", quantity))
 
 

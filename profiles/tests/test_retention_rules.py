@@ -1,4 +1,4 @@
-"""`RETENTION`: what goes by rule, what stays, what rows and pages say of it."""
+"""`RETENTION`: what rules remove, what stays, and what rows, pages and the API tell."""
 
 import datetime
 import io
@@ -28,8 +28,8 @@ DUMP = b"values of all variables"
 
 @pytest.fixture
 def ended(storage, settings):
-    """A task that ended 40 days ago, all of whose files lie in storage."""
-    # a device stays online however slow the machine of the tests is
+    """A task that ended 40 days ago; all its files are in storage."""
+    # the device stays online even if tests run slowly
     settings.HEARTBEAT_S = 600
     settings.RETENTION = rules_of("dumps=30d files=30d logs=30d")
     return make_ended()
@@ -55,7 +55,7 @@ def names_left(task):
 
 
 def apply_all():
-    """Rounds of the sweep until nothing more goes."""
+    """Run the sweep until nothing is left to remove."""
     for _ in range(3):
         retention_sweep()
     Mark.objects.all().delete()
@@ -122,7 +122,7 @@ def test_objects_go_later_so_that_who_is_reading_reads_to_the_end(ended):
     objects_gone()
     assert object_store.head(key) is None
     assert verify() == []
-    # whatever came back meanwhile goes the second time
+    # an object that came back is removed by the second round
     object_store.write(key, DUMP)
     objects_gone()
     assert object_store.head(key) is None
@@ -189,7 +189,7 @@ def test_what_became_no_result_goes_by_its_own_rule_and_its_log_stays(ended, set
         Artifact.objects.create(attempt=attempt, name=name, size_bytes=size, md5=md5)
     before = names_left(ended)
     apply_all()
-    # what a result was made from stays as long as the result
+    # files from which the result was built stay as long as the result
     assert before - names_left(ended) == {"bin_io_dump.zip"}
     AttemptMeasurement.objects.create(attempt=attempt)
     object_store.delete(Profile.objects.get().object_key("derived.npz"))
@@ -276,7 +276,7 @@ def test_profiles_are_no_kind_of_rule():
     assert rules_of("") == {}
 
 
-# -- what readers see ------------------------------------------------------------------------------
+# -- pages and the API -----------------------------------------------------------------------------
 
 
 @pytest.fixture

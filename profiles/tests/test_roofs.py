@@ -1,4 +1,4 @@
-"""From what an agent measured to the roofline and the advice of a task's profile."""
+"""Measured peak performance of a device in the roofline and in advice."""
 
 import pytest
 from django.test import Client
@@ -23,7 +23,7 @@ GPU = CPU.model_copy(update={"device": "cuda", "copy_bytes_s": 4e12})
 
 
 def measured(profile: Profile, *roofs: MeasuredRoofs, version: str = "1.13.0") -> Profile:
-    """The profile, whose device now has these limits."""
+    """Set the measured peak performance of a profile's device and return the profile."""
     runtime = profile.attempt.worker.runtimes.get()
     runtime.roofs, runtime.version = roofs_as_json(roofs), version
     runtime.save()

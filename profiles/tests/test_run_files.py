@@ -1,4 +1,4 @@
-"""Files of several kinds that one run left, opened together."""
+"""Files of several kinds of the same run, imported together."""
 
 import json
 from datetime import timedelta
@@ -92,7 +92,7 @@ def test_of_two_traces_beside_a_profile_the_second_is_named(client, alice, stora
 
 
 def test_a_kind_that_its_sender_hid_is_noted_once_the_file_is_read(alice, storage):
-    # heads are told by a browser; whoever else announces files need not
+    # a browser sends the beginning of a file; other clients need not
     opened = make_opened(alice, trace())
     assert kinds(opened) == [OpenedFile.Kind.TRACE]
 

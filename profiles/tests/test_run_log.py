@@ -1,4 +1,4 @@
-"""What a profile's page shows of a run's log."""
+"""Summary and warnings in the log of load_and_run."""
 
 import time
 

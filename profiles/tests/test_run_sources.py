@@ -1,4 +1,4 @@
-"""Files opened together: what the page shows of which, and whether they can be of one run."""
+"""Files imported together: which file each section is from, and warnings about mismatches."""
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -18,7 +18,7 @@ TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 @pytest.fixture
 def traces(testdata):
-    """Of one program's folder the bytes of a file."""
+    """Return a function that reads a file in the folder of a program."""
 
     def of(program: str, name: str) -> bytes:
         return (testdata / "traces" / program / f"profile.{name}").read_bytes()
@@ -27,7 +27,7 @@ def traces(testdata):
 
 
 def page_of(client, owner, *files: tuple[str, bytes]) -> str:
-    """The result's page of files opened together."""
+    """Import the files together and return their result page."""
     upload = create_import(owner=owner, files=[file_to_open(data, name) for name, data in files])
     for row, (_name, data) in zip(upload.files.all(), files, strict=True):
         object_store.write(row.object_key, data)

@@ -1,4 +1,4 @@
-"""Large graphs are cut into blocks of a size that can be read."""
+"""Large graphs are divided into blocks of a readable size."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def blocks(scopes, kinds=None):
 
 
 def all_places(tree):
-    """Every place that a reader can get to, by opening blocks."""
+    """Return every place that a user can reach by opening blocks."""
     left, seen = [ScopeNode()], []
     while left:
         place = left.pop()
@@ -45,7 +45,7 @@ def test_an_operator_without_a_scope_belongs_where_its_neighbours_do():
     rows = wire(graph).rows
     scopes = scopes_of(graph, rows)
     kinds = [graph.operators.types[int(row)] for row in rows]
-    # additions and activations inside of a block carry no name of a module of their own
+    # additions and activations within a block have no name of a module
     within = [scope for scope, kind in zip(scopes, kinds, strict=True) if kind == "Elemwise"]
     assert ("layer1", "0") in within
 

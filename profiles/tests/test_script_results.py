@@ -1,4 +1,4 @@
-"""What a script leaves becomes its result, and how its failure is told."""
+"""Results and failures of tasks that run a script."""
 
 import pytest
 
@@ -23,13 +23,13 @@ def left(testdata) -> dict[str, bytes]:
 def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, left):
     profile = built({TIMELINE: left[TIMELINE]}, alice)
     assert profile.operators > 0
-    # what a script prints is its own, however much it looks like load_and_run's
+    # output of a script is not read as that of load_and_run, even if it looks the same
     assert (profile.warnings, profile.iterations, profile.mean_ms) == ([], None, None)
     assert not AttemptMeasurement.objects.exists()
     assert list(broken_rows()) == []
     task = profile.attempt.task
     page = client.get(f"/tasks/{task.pk}/result/").content.decode()
-    # a program has no measuring plan
+    # a script has no measurement plan
     assert "“standard”" not in page
     for present in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
         assert present in page
@@ -128,7 +128,7 @@ ValueError: no <i>loss</i>: can not find loader for Conv
 def failed(
     text: str, exit_code: int | None = 1, reason: EndReason = EndReason.EXITED, detail: str = ""
 ):
-    """The task of a script that printed this and ended so."""
+    """Return the task of a script that printed `text` and ended with these values."""
     attempt = make_attempt(make_script_task(make_user("alice")))
     keep_log(
         attempt,
@@ -170,7 +170,7 @@ def failed(
         ("", 134, "crashed", "SIGABRT"),
         ("", 137, "out_of_memory", None),
         ("", 153, "output_too_large", None),
-        # said by the script itself, which means nothing
+        # printed by the script itself, so it is no error of load_and_run
         ("lar::ModelError request gpu 3 out of valid range\n", 1, "gpu_missing", None),
         ("can't find tensor named x\n", 1, "run_failed", "can't find tensor named x"),
     ],

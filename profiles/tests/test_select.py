@@ -1,4 +1,4 @@
-"""Rows, orders and aggregates on real profiles, against a slow reading of the specification."""
+"""Rows, orders and aggregates of real profiles, compared with a plain implementation."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def columns_of(name: str) -> ProfileColumns:
 
 @cache
 def operators_of(name: str, side: Side, end: str = "end") -> list[Entry]:
-    """Read the JSON step by step: one dictionary for each timed operator."""
+    """Return a dict for each operator that was timed, read from the JSON."""
     profile = json.loads(good_profile(name))
     graph, profiler = profile["graph_exec"], profile["profiler"]
     entries = []

@@ -1,4 +1,4 @@
-"""What is computed of a memory plan: as MegEngine's own tool, and checked by brute force."""
+"""Figures of memory plans, compared with recorded values and with brute force."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def read(folder: Path, plan: Plan | bytes, graph: bytes | None = None) -> Static
 
 
 def by_hand(plan: Plan) -> dict:
-    """The same figures, chunk by chunk and operator by operator."""
+    """Compute the figures of a plan chunk by chunk and step by step."""
     alive = [0] * len(plan["opr"])
     chunks_at: list[set[int]] = [set() for _ in alive]
     for chunk in plan["chunk"].values():
@@ -94,7 +94,7 @@ def test_the_figures_of_a_real_plan(tmp_path):
 
 
 def test_tensors_lie_in_chunks_as_large_as_those_of_a_real_run(tmp_path):
-    """load_and_run's profile of the same model tells for each variable in which chunk it lies."""
+    """The profile of load_and_run for the same model has the chunk of each variable."""
     summary = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     path = DATA / "load_and_run" / "resnet18_opt__profile" / "profile.json"
     graph = json.loads(path.read_text())["graph_exec"]
@@ -107,7 +107,7 @@ def test_tensors_lie_in_chunks_as_large_as_those_of_a_real_run(tmp_path):
     assert sum(not chunk.variable for chunk in moving) == 0
     known = [chunk for chunk in moving if sizes.get(chunk.variable)]
     assert len(known) > 40
-    # a chunk of the plan may be an own piece of what is one chunk of the run
+    # a chunk of the plan may be part of a larger chunk of the run
     assert [
         chunk.variable for chunk in known if chunk.size_bytes not in sizes[chunk.variable]
     ] == []

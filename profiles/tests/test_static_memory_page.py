@@ -1,4 +1,4 @@
-"""Memory plans on pages and in the API: opened, and left by a task."""
+"""Memory plans on pages and in the API: imported, and as artifacts of a task."""
 
 import io
 import json
@@ -104,7 +104,7 @@ def test_with_a_profile_of_the_run_operators_are_linked_and_types_known(client, 
     rows = part(page, 'id="static-memory-chunks">', "</table>")
     assert rows.count("data-row=") > 100
     assert "Float32" in rows
-    # the row that is linked is the operator that is named
+    # the linked row is the operator whose name is shown
     columns = run_data(profile).columns
     place = part(part(page, 'id="static-memory-at-peak">', "</table>"), 'data-row="', '"')
     assert columns.types[int(place)] == "ConvBiasForward"

@@ -1,4 +1,4 @@
-"""Memory plans beside MegEngine itself: its own tool's figures, and plans written anew."""
+"""Memory plans compared with MegEngine: figures of graph_info_analyze, and new plans."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from profiles.formats.static_memory.summary import StaticMemory, read_static_mem
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import DATA
 
-#: runs the tool's own functions with a writer that keeps what they would write for TensorBoard
+#: runs the tool's functions with a writer that keeps what they write for TensorBoard
 _TOOL = """
 import json, sys, types
 module = types.ModuleType("megengine.utils.tensorboard")
@@ -38,7 +38,7 @@ for path in sys.argv[1:]:
     figures[path] = {"texts": writer.texts, "sizes": sizes}
 print(json.dumps(figures))
 """
-#: writes a plan as load_and_run does on the wheel; arguments: the agent's folder, the model
+#: writes a plan as load_and_run of the wheel does; arguments: the agent's folder, the model
 _WRITE = """
 import sys, warnings
 warnings.simplefilter("ignore")
@@ -70,7 +70,7 @@ def summary(plan: Path, graph: Path | None = None) -> StaticMemory:
 
 @pytest.fixture(scope="module")
 def figures(python, tmp_path_factory) -> dict[str, tuple[dict, StaticMemory]]:
-    """What the tool and what we say of each sample."""
+    """Figures of each sample: those of the tool and ours."""
     folder = tmp_path_factory.mktemp("plans")
     paths = {name: folder / f"{name}.json" for name in NAMES}
     for name, path in paths.items():
@@ -107,7 +107,7 @@ def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(f
     shares = [text.split()[1] for _, text in of_first if text.startswith("percent:")]
     assert shares == [f"{percent}%" for percent in first.percent]
     owners = [text.split(None, 1)[1] for _, text in of_first if text.startswith("owner_opr:")]
-    # alike sizes are in the file's order there, which is that of a hash
+    # the tool orders equal sizes as in the file, which has the order of a hash
     assert sorted(owners) == sorted(writers[number] for number in first.chunks)
     reached = [text for tag, text in tool["texts"] if tag == "PEAK0/<SUMMARY_INFO>"]
     assert reached[0].split(None, 1)[1] == names[first.first]
@@ -124,7 +124,7 @@ def test_plans_written_anew_say_what_the_samples_say(python, tmp_path, name):
 
 
 def stable_figures(memory: StaticMemory) -> list[object]:
-    """What is the same each time; MegEngine lays out pieces of equal life in any order."""
+    """Return the figures that do not vary; the order of chunks of equal lifetime does."""
     chunks = Counter(
         (chunk.is_weight, chunk.begin, chunk.last, chunk.size_bytes, chunk.variable, chunk.shape)
         for chunk in memory.chunks

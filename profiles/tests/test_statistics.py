@@ -1,4 +1,4 @@
-"""What the page says of several passes, and that each figure explains itself."""
+"""Statistics of several passes on the page, and the explanation of each figure."""
 
 import re
 from html.parser import HTMLParser
@@ -67,7 +67,7 @@ def test_figures_of_five_passes_and_a_clean_one():
     assert text_of(html, "device-median-total") == "9.620 ms"
     assert "passes 9.000 ms to 10.24 ms" in html
     assert text_of(html, "device-unstable").startswith("1 of 2 operators is unstable (37.4 %")
-    # of two passes the iteration is known: 9 of 12 ms, the last one, and 9.31 of 11.5 ms
+    # two passes have a known last iteration: 9 of 12 ms and 9.31 of 11.5 ms
     assert text_of(html, "coverage") == "78.0 %"
     assert "passes 75.0 % to 81.0 %" in html
     assert text_of(html, "profiling-cost") == "9.5 %"
@@ -105,7 +105,7 @@ def test_one_pass_says_that_its_spread_is_unknown_and_what_to_do():
     assert "One sample of each operator" in html
     assert "unstable" not in html.split("device-median-total")[1].split("explained")[0]
     assert 'id="coverage"' not in html
-    assert html.count(">one sample</span>") == 1  # beside the device's total; no host was timed
+    assert html.count(">one sample</span>") == 1  # beside the device's total; the host has no times
     assert ">one sample</span>" not in page(data_of(*FIVE))
 
 
@@ -160,7 +160,7 @@ def test_what_was_not_merged_is_named_with_the_reason_and_never_as_markup():
 
 
 class _Explanations(HTMLParser):
-    """Pairs each question mark with the text that it opens."""
+    """Collects the buttons of explanations and the texts that they open."""
 
     def __init__(self) -> None:
         super().__init__()

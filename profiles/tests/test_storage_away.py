@@ -1,4 +1,4 @@
-"""A storage that is away holds no round of the sweep for longer than one question."""
+"""While storage is unreachable, a round of the sweep stops after the first failed request."""
 
 import datetime
 
@@ -23,7 +23,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def break_storage(storage, monkeypatch):
-    """What a storage was asked for that does not answer: each question may take 15 s."""
+    """Return a function that makes storage unreachable and returns the list of later requests.
+
+    A request to an unreachable storage may take 15 s.
+    """
     questions = []
 
     def away(*question, **more):

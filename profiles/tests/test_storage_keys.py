@@ -1,4 +1,4 @@
-"""Keys of object storage change while two processes sign, one with the old and one with the new."""
+"""Rotation of storage keys while one process signs with the old keys, another with the new."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ import httpx2
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = ("old-access-key", "old-secret-key"), ("new-access-key", "new-secret-key")
-#: signs as a server does: with the settings of its own environment
+#: signs as a server does, with settings from the environment
 SIGN = """
 import django, sys
 django.setup()
@@ -45,14 +45,14 @@ def storage_with(folder, port, *pairs):
 
 
 def signed_with(port, pair, folder):
-    """What a process with this pair signs; the pair comes from files."""
+    """Return the addresses that a process signs with a pair of keys, which it reads from files."""
     names = ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     for name, value in zip(names, pair, strict=True):
         file = folder / f"{pair[0]}-{name}"
         file.write_text(value, encoding="utf-8")
         environment[f"{name}_FILE"] = str(file)
-    # the settings of tests set a pair where there is none
+    # settings of tests set a default pair
     environment |= {
         "DJANGO_SETTINGS_MODULE": "webprofile.settings.dev",
         "SECRET_KEY": "x",

@@ -1,4 +1,4 @@
-"""MinIO and AWS as object storage: what is signed, and what an ETag is worth."""
+"""MinIO and AWS as object storage: signed addresses and headers, checksums from ETags."""
 
 import base64
 import hashlib
@@ -81,10 +81,10 @@ def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
     [
         ({"ETag": f'"{MD5}"'}, MD5),
         ({"ETag": f'"{MD5}"', "ServerSideEncryption": "AES256"}, MD5),
-        # of the same form, and no MD5
+        # has the form of an MD5 but is none
         ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms"}, ""),
         ({"ETag": '"x"', "ServerSideEncryption": "aws:kms:dsse", "Metadata": {"md5": MD5}}, MD5),
-        # what an uploader may claim counts only where storage had to check it
+        # metadata of an uploader is used only where storage had to check it
         ({"ETag": f'"{MD5}"', "Metadata": {"md5": "0" * 32}}, MD5),
     ],
 )
@@ -93,7 +93,7 @@ def test_an_etag_counts_as_checksum_only_where_it_is_one(answer, md5):
 
 
 def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
-    """boto3's own chain: here its first link, in place of a machine's role."""
+    """boto3 tries a chain of sources; here the first one stands in for a machine's role."""
     settings.S3_ACCESS_KEY_ID = settings.S3_SECRET_ACCESS_KEY = ""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "role-of-the-machine")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "its-secret")
@@ -138,7 +138,7 @@ def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
 
 
 def test_threads_that_need_storage_first_share_one_client(settings):
-    """To make one takes 0.2 s of a core; a server that starts has many requests at once."""
+    """Creating a client takes 0.2 s of a core, and a starting server has many requests at once."""
     settings.S3_ENDPOINT_URL = "https://asked-for-by-this-test-alone.example.org"
     with ThreadPoolExecutor(8) as pool:
         clients = list(pool.map(lambda _: objects.client, range(8)))

@@ -1,4 +1,4 @@
-"""`manage.py storage_prepare`: what a fresh installation runs before anything is uploaded."""
+"""`manage.py storage_prepare`, which a new installation runs before the first upload."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -23,7 +23,7 @@ def test_a_storage_that_takes_no_rules_is_named_with_what_to_do(storage, setting
     settings.SITE_URL = "https://profile.example.org/"
     settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
     output = prepare(capsys)
-    # rclone has one rule for all, MinIO too
+    # rclone has one global CORS rule, and so has MinIO
     assert "allow https://other.example.org, https://profile.example.org in its own" in output
 
 

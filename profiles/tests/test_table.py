@@ -1,4 +1,4 @@
-"""Rows, their order, and their numbers."""
+"""Rows of the table of operators: their order, numbers and formatted cells."""
 
 import math
 

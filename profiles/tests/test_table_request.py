@@ -1,4 +1,4 @@
-"""From the address of a result page to a question, and back."""
+"""Conversion of a result page's query string to a query, and back."""
 
 from urllib.parse import urlencode
 

@@ -1,4 +1,4 @@
-"""The timeline: every sound interval is in a bar, however few bars are drawn."""
+"""The timeline: every valid interval is in a bar, however few bars are drawn."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_no_operator_starts_on_the_device_before_the_host_issued_it():
 
 
 def test_a_device_that_starts_long_after_the_host_is_not_moved_towards_it():
-    """The device's clock starts later, so the gap that the file tells is there at least."""
+    """The device's clock starts later, so the real gap is at least as long as that in the file."""
     graph, columns = read_times({"1": (0.009, 0.009, 0.010)}, host={"1": (0.005, 0.005, 0.006)})
     drawn = timeline(graph, columns.types)
     assert drawn.shift_us == 0

@@ -1,4 +1,4 @@
-"""Operators of a trace that were computed more than once, because DTR had freed their outputs."""
+"""Operators of a trace that were computed repeatedly because DTR had freed their outputs."""
 
 import pytest
 
@@ -7,7 +7,10 @@ from profiles.tests.traces import DEVICE, HOST, WORKER, around, operator, read, 
 
 
 def executed(number, name, at, took, *, reads, makes):
-    """One execution as MegEngine 1.13 writes it, sent at `at` and computed 10 us later."""
+    """Return the events of worker and device for an execution, as MegEngine 1.13 writes them.
+
+    The worker sends it at `at`, and the device computes it 10 us later for `took` us.
+    """
     arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
     tensors = [("Input", tensor) for tensor in reads] + [("Output", makes)]
     inner = [
@@ -26,12 +29,12 @@ def executed(number, name, at, took, *, reads, makes):
 
 
 def again(at, tensor, sent):
-    """Its outputs are generated anew, within the worker's span of what asks for them."""
+    """Put the events of a repeated execution into the worker's span that regenerates `tensor`."""
     return around(span(WORKER, f"ReGen {tensor}", at, at + 4), *sent)
 
 
 def trace_of_dtr():
-    """A convolution that is computed three times for its two readers, which are computed once."""
+    """Return a trace with a convolution that is computed three times, and its two readers."""
     arguments = {"__id__": 10, "__name__": "Convolution", "__device__": "invalid"}
     runs = [
         executed(10, "Convolution", at, took, reads=(1, 2), makes=3)

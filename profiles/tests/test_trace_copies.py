@@ -1,4 +1,4 @@
-"""Copies between devices in a trace: what they copied, not what one device waited for another."""
+"""Copies between devices in a trace: only the time in which both devices copy counts."""
 
 import pytest
 
@@ -23,7 +23,7 @@ LANES = names({**NAMES, OTHER: "cpu1:0"})
 
 
 def copy(number, *on_devices):
-    """One copy as MegEngine 1.13 writes it: sent once, a span on the lane of each device."""
+    """Return the events of a copy as MegEngine 1.13 writes it, with a span on each device."""
     arguments = {"__id__": number, "__name__": "Copy", "__device__": "invalid"}
     return [
         *span(HOST, "OpDispatch", number, number, **arguments),
@@ -36,7 +36,7 @@ def copy(number, *on_devices):
     ]
 
 
-#: the second device waits from 20 us on; the first one comes to the copy at 900, which takes 4 us
+#: the second device waits from 20 us; the first one starts the copy at 900 us, which takes 4 us
 LATE = [
     *operator(10, "Convolution", 0, 890, "y:0"),
     *copy(20, (OTHER, 20, 904), (DEVICE, 900, 904)),
@@ -55,7 +55,7 @@ def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
     assert profile.columns.device.total_s() == pytest.approx(894e-6)
     (phase,), (scope,) = profile.summary.phases, profile.summary.scopes
     assert phase.device_s == scope.device_s == pytest.approx(894e-6)
-    # a device that waits does nothing else: its lane stays as it is in the file
+    # a waiting device does nothing else, so its lane has the whole span of the file
     busy = {lane.name: round(lane.busy_s * 1e6) for lane in profile.summary.lanes}
     assert (busy["xpux:0"], busy["cpu1:0"]) == (894, 884)
     assert (profile.summary.copies, round(profile.summary.copies_waited_s * 1e6)) == (1, 880)
@@ -64,11 +64,11 @@ def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
 @pytest.mark.parametrize(
     ("on_devices", "expected_us"),
     [
-        # each lane has it twice, as where a tensor is computed again
+        # twice on each lane, as if a tensor were computed again
         ([(DEVICE, 0, 10), (OTHER, 6, 12), (DEVICE, 20, 30), (OTHER, 15, 23)], 4 + 3),
         # never at the same time
         ([(DEVICE, 0, 10), (OTHER, 10, 30)], 0),
-        # one after the other on one device: its kernels
+        # consecutive kernels on one device
         ([(DEVICE, 0, 10), (DEVICE, 12, 15)], 13),
     ],
     ids=["twice", "apart", "one device"],
@@ -81,7 +81,7 @@ def test_kernels_on_one_device_add_up_and_on_several_they_overlap(
 
 
 def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
-    """Traces that merge_trace_events() put into one file."""
+    """merge_trace_events() of MegEngine joins traces of several processes in a file."""
     events = [*operator(10, "ADD", 0, 5, "a:0")]
     others = [event | {"pid": 2} for event in operator(10, "ADD", 50, 7, "a:0")]
     lanes = [event | {"pid": 2} for event in names({**NAMES, DEVICE: "xpux:1"})]

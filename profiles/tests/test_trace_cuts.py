@@ -1,4 +1,4 @@
-"""A cut of a trace has what touches its range, whole, and nothing else: as the text alone says."""
+"""Cuts of traces have exactly the spans that touch the range, compared with the text."""
 
 import json
 import math
@@ -36,7 +36,7 @@ ANYHOW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 THREADS = (HOST, WORKER, DEVICE)
-#: ns of a short trace
+#: times of a short trace, ns
 TIMES = st.integers(0, 20_000)
 RANGES = st.tuples(TIMES, TIMES).map(sorted)
 
@@ -48,7 +48,7 @@ def path(tmp_path):
 
 @st.composite
 def traces(draw):
-    """Events of some threads whose spans nest, many of them touching; counters between them."""
+    """Draw events of some threads with nested spans, many of them adjacent, and counters."""
     events = []
     for thread in draw(st.sets(st.sampled_from(THREADS), min_size=1)):
         events += draw(_nested(thread, 0, 20_000, 3))

@@ -1,4 +1,4 @@
-"""Traces of strangers: no traces at all, texts and numbers without end, halves that are missing."""
+"""Hostile traces: other files, endless texts and numbers, missing begins and ends."""
 
 import re
 from itertools import chain
@@ -81,7 +81,7 @@ def test_names_are_told_apart_however_many_they_are(tmp_path):
 
 
 def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
-    """Its place is taken by the end of the operator around it, which names an operator."""
+    """The end of the surrounding operator is taken for the end of the tensor."""
 
     def broken(number, name, at, tensor):
         begin, end = span(WORKER, name, at, at + 4, __id__=number, __name__=name)

@@ -1,4 +1,4 @@
-"""The trace of a training step, opened as any profile: its page, its API, comparison and export."""
+"""Imported traces of training steps: their page, API, comparison and export."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
     for name in ("GradManager.backward", "Optimizer.step", "ConvolutionBackward", "xpux:0"):
         assert name in page
     assert "cpu0:0_alloc_mem" in page
-    assert "26.54 ms" in page  # of 30.10 ms on the device, the backward pass
+    assert "26.54 ms" in page  # the backward pass, of 30.10 ms on the device
     assert "88.2 %" in page
     assert "One sample: each time is that" not in page
 
@@ -140,7 +140,7 @@ def test_a_trace_in_which_nothing_was_called_is_not_called_another_programs(clie
 
 
 def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
-    """1.13 gives a call outside of modules no length: Python seems idle there."""
+    """MegEngine 1.13 records no length of calls outside of modules, so Python seems idle there."""
     profile = make_opened(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
@@ -178,7 +178,7 @@ def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_sa
         assert present in text
     memory = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory/").json()
     assert memory["sentence"].startswith("Peak: ")
-    # all boxes that there are: the usual table, whose address names no columns
+    # all available columns are the default table, whose address names no columns
     query = "&".join(f"col={key}" for key in ("cum", "in", "out"))
     assert 'id="tables" data-address=""' in client.get(f"/profiles/{profile.pk}/?{query}").text
     header = client.get(f"/profiles/{profile.pk}/export/csv/").content.decode().splitlines()[0]
@@ -205,7 +205,7 @@ class TestOfAFunctionThatWasCompiled:
         assert "No operator in it was sent to a device" in page
         assert "Python may have waited longer" in page
         assert 'id="operators"' not in page
-        # a run has one trace, so another one is no help
+        # a run has only one trace, so the advice does not ask for another
         assert "together with a profile of the same run" in page
         scopes = page.partition('id="trace-scopes"')[2].partition("</tbody>")[0]
         row = re.findall(r"<td[^>]*>([^<]*)</td>", scopes)

@@ -1,4 +1,4 @@
-"""Phases of a training step, wherever MegEngine's own spans stand within the user's."""
+"""Phases of a training step, with MegEngine's spans inside and outside of the user's scopes."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from profiles.tests.traces import HOST, around, operator, read, span, to_trace
 
 
 def backward(at, number):
-    """A backward pass of 30 us as MegEngine 1.13 writes it; its kernel takes 7 us."""
+    """Return a backward pass of 30 us as MegEngine 1.13 writes it; its kernel takes 7 us."""
     inner = around(
         span(HOST, "ConvolutionBackward", at + 1, at + 20),
         *operator(number, "ConvolutionBackward", at + 2, 7, "g:0"),
@@ -15,7 +15,10 @@ def backward(at, number):
 
 
 def training_step(at, number):
-    """100 us: forward 20 (kernel 5), backward 30 (kernel 7), step 10 (kernel 3), clear_grad 1."""
+    """Return a step with the phases forward, backward, step and clear_grad.
+
+    They take 20, 30, 10 and 1 us; the kernels of the first three take 5, 7 and 3 us.
+    """
     return [
         *around(
             span(HOST, "conv", at, at + 20), *operator(number, "Convolution", at + 1, 5, "y:0")
@@ -29,7 +32,7 @@ def training_step(at, number):
 
 
 def phases_of(folder, *events):
-    """{phase: (calls, host us, device us)}"""
+    """Return {phase: (calls, host us, device us)}."""
     return {
         row.name: (row.count, round(row.host_s * 1e6), round(row.device_s * 1e6))
         for row in read(folder, to_trace(*events)).summary.phases
@@ -37,7 +40,7 @@ def phases_of(folder, *events):
 
 
 def test_a_scope_of_the_user_around_the_steps_hides_none_of_their_phases(tmp_path):
-    """profiler.scope("train_step"), twice: 100 us each, of which 59 us are the forward pass's."""
+    """The scope "train_step" is entered twice for 100 us, of which 59 us are the forward pass."""
     events = [
         *around(span(HOST, "train_step", 0, 100), *training_step(0, 100)),
         *around(span(HOST, "train_step", 200, 300), *training_step(200, 200)),
@@ -64,7 +67,7 @@ def test_a_scope_for_each_part_hides_none_either(tmp_path):
 
 
 def test_steps_after_an_exception_that_was_caught_count(tmp_path):
-    """with_scopes=True of 1.13 never ends the scope of a function that raised."""
+    """With with_scopes=True, MegEngine 1.13 never ends the scope of a function that raised."""
     events = [
         *training_step(0, 100),
         *span(HOST, "concat", 100, 101)[:1],
@@ -74,14 +77,14 @@ def test_steps_after_an_exception_that_was_caught_count(tmp_path):
     phases = phases_of(tmp_path, *events)
     assert [phases[name][0] for name in ("backward", "step", "clear_grad")] == [3, 3, 3]
     assert [phases[name][2] for name in ("forward", "backward", "step")] == [15, 21, 9]
-    # of `concat`, open to the last event (461 us), all but its two steps' 41 us
+    # `concat` is open to the last event (461 us); 41 us of each of two steps are other phases
     assert phases["forward"][1] == 20 + 361 - 2 * 41
 
 
 @pytest.mark.parametrize("name", ["step", "backward"])
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path, name, wrapped):
-    """A network's attribute: the cell of a recurrent one, one direction of a bidirectional one."""
+    """Such names occur: the cell of a recurrent network, a direction of a bidirectional one."""
     cells = [
         event
         for n in range(3)

@@ -1,4 +1,4 @@
-"""The offline report of a trace: what the page says of a training step and of memory."""
+"""The offline report of a trace: training step and memory, as on the page."""
 
 import pytest
 

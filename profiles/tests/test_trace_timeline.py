@@ -1,4 +1,4 @@
-"""The page of a trace's timeline: its overview, its cuts, what is too large; over the API too."""
+"""The timeline of a trace on its page and over the API: overview, cuts, limits, progress."""
 
 import base64
 import datetime
@@ -29,7 +29,7 @@ from webprofile.tests.documented_api import caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
-#: overview and waits are told in s
+#: seconds; overviews and requests have times in s
 US = 1e-6
 
 
@@ -40,7 +40,7 @@ def trace(alice):
 
 @pytest.fixture
 def large(alice, settings):
-    """A trace of several times as many bytes as are drawn at once."""
+    """A trace with several times as many bytes as the limit of a cut."""
     settings.TRACE_CUT_LIMIT_BYTES = 2_000_000
     return make_opened(alice, repeated(RESNET, 4), name="large").profile
 
@@ -154,8 +154,8 @@ class TestRefused:
         assert cut(client, trace).status_code == 200
 
     def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
-        # less than the process has already; a small cut would do with what it has free
-        monkeypatch.setattr(trace_excerpts, "_MEMORY_BYTES", 16 << 20)
+        # below the current size of the process; a small cut would fit into its free memory
+        monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
         answer = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
         assert (answer.status_code, answer.json()["code"]) == (422, "cut_heavy")
 
@@ -185,7 +185,7 @@ class TestPreparedAnew:
 
 
 def _make_old(patch):
-    """As if the summary had been written by an earlier version."""
+    """Let the summary of the trace look as if an earlier version had written it."""
 
     def without(profile):
         old = json.loads(run_data(profile).beside["trace"])
@@ -197,7 +197,7 @@ def _make_old(patch):
 
 @pytest.fixture
 def rebuilt(trace, django_capture_on_commit_callbacks):
-    """Ask, and then do what was queued, as an actor would."""
+    """Return a context manager that runs the queued rebuild of the trace after its block."""
 
     @contextmanager
     def act():
@@ -215,7 +215,7 @@ def rebuilt(trace, django_capture_on_commit_callbacks):
 class TestOverview:
     def test_it_tells_when_each_lane_was_busy(self, alice):
         events = [
-            *operator(10, "ADD", 0, 100, "a:0"),  # the device from 10 to 110
+            *operator(10, "ADD", 0, 100, "a:0"),  # on the device from 10 to 110 us
             *span(HOST, "late", 250, 300),
             *span(DEVICE, "k", 290, 310),
         ]

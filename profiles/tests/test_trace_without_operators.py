@@ -1,4 +1,4 @@
-"""Traces in which no operator was sent to a device: what the host computed or trace() compiled."""
+"""Traces without operators on a device: the host computed them, or trace() compiled them."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_without_operators_and_names_of_threads_there_are_modules_all_the_same(t
 
 
 def test_what_the_host_computed_outside_of_modules_is_no_idle_trace(tmp_path):
-    """`a + a` of one number, as 1.13 writes it."""
+    """`a + a` of a single number, as MegEngine 1.13 writes it."""
     dispatched = span(HOST, "OpDispatch", 2, 2, __id__=11, __name__="ADD")
     events = [*span(WORKER, "StartProfile", 0, 1), *dispatched, *span(WORKER, "Put", 3, 3)]
     summary = read(tmp_path, to_trace(*events)).summary

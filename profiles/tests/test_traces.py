@@ -1,4 +1,4 @@
-"""Traces of dynamic graphs: times as anybody can add them up from the file, whatever the file."""
+"""Traces of dynamic graphs: times compared with plain sums over the file, and odd files."""
 
 import json
 from collections import defaultdict
@@ -26,7 +26,7 @@ from profiles.tests.traces import (
 
 
 def added_up(path):
-    """From the text alone: device and host time, us, of each operator's number."""
+    """Return device and host times, us, types and waits of operators, read from the JSON alone."""
     document = json.loads(path.read_text())
     lanes = {e["tid"]: e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"}
     open_spans = defaultdict(list)
@@ -129,8 +129,8 @@ def test_a_wait_says_where_and_for_what(tmp_path):
 )
 def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_on, after):
     events = [
-        *operator(10, "ADD", 0, 40, "a:0"),  # from 10 to 50
-        *operator(20, "MUL", 50, 60, "b:0"),  # from 60 to 120
+        *operator(10, "ADD", 0, 40, "a:0"),  # on the device from 10 to 50 us
+        *operator(20, "MUL", 50, 60, "b:0"),  # on the device from 60 to 120 us
         *span(HOST, "TensorWaitProp", 55, 70),
         *(operator(30, "SUB", goes_on, 5, "c:0") if goes_on else ()),
     ]
@@ -138,7 +138,7 @@ def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_o
     (wait,) = summary.waits
     assert round(wait.wait_s * 1e6) == 15
     assert round(wait.after_s * 1e6) == round(summary.wait_after_s * 1e6) == after
-    # what the device computes may come from another thread, which need not wait for this one
+    # another thread may have sent the operators of the device and need not wait for this one
     threads = {**NAMES, 9: "interpreter"}
     more = [*events, *span(9, "other", 0, 1), *names(threads)]
     summary = read(tmp_path, json.dumps({"traceEvents": more}).encode()).summary
@@ -148,8 +148,8 @@ def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_o
 def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
     events = [
         *span(WORKER, "StartProfile", 0, 100),
-        *operator(10, "ADD", 100, 20, "a:0"),  # from 110 to 130
-        *operator(20, "MUL", 140, 30, "b:0"),  # from 150 to 180
+        *operator(10, "ADD", 100, 20, "a:0"),  # on the device from 110 to 130 us
+        *operator(20, "MUL", 140, 30, "b:0"),  # on the device from 150 to 180 us
         *span(WORKER, "StopProfile", 200, 300),
     ]
     summary = read(tmp_path, to_trace(*events)).summary
@@ -159,7 +159,7 @@ def test_a_lane_is_busy_while_anything_runs_on_it(tmp_path):
 
 
 def test_python_is_not_idle_while_the_worker_still_starts_the_profiler(tmp_path):
-    """The guide's own code: all was handed over within the worker's StartProfile."""
+    """The code of the guide: Python issues everything during the worker's StartProfile."""
     data = to_trace(
         *span(WORKER, "StartProfile", 0, 800),
         *span(HOST, "forward", 10, 110),
@@ -169,7 +169,7 @@ def test_python_is_not_idle_while_the_worker_still_starts_the_profiler(tmp_path)
     summary = read(tmp_path, data).summary
     assert (summary.begin_s, summary.end_s) == (pytest.approx(10e-6), pytest.approx(980e-6))
     busy = {lane.kind: round(lane.busy_s * 1e6) for lane in summary.lanes}
-    # what the Profiler itself does is no work of the worker
+    # the Profiler's own spans do not count as work of the worker
     assert busy == {"host": 100, "worker": 2, "device": 60}
     host = next(lane for lane in summary.lanes if lane.kind == "host")
     assert host.share == pytest.approx(100 / 970)
@@ -188,7 +188,7 @@ def test_a_curve_keeps_its_peaks(tmp_path):
 
 
 def test_a_curve_keeps_the_pauses_between_busy_times(tmp_path):
-    # ten bursts of a thousand counts within 10 ms each, and nothing for 4 s behind each of them
+    # ten bursts of 1,000 counts within 10 ms each, with a pause of 4 s behind each of them
     at = [4e6 * burst + 10.0 * n for burst in range(10) for n in range(1_000)]
     values = [0.0 if n % 1_000 == 999 else n % 40 for n in range(10_000)]
     counts = [
@@ -285,7 +285,7 @@ def test_unknown_phases_and_wrong_times_cost_nothing_else(tmp_path):
     ]
     profile = read(tmp_path, to_trace(*TWO, *odd))
     assert profile.columns.ids == ("10", "20")
-    assert profile.summary.broken == 2  # one without a time, one beyond any clock
+    assert profile.summary.broken == 2  # an event without a time, and one beyond any clock
 
 
 def test_no_index_is_left_of_a_trace_that_could_not_be_read(tmp_path, monkeypatch):

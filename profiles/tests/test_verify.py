@@ -1,4 +1,4 @@
-"""`manage.py verify`: it is silent about a sound site, and names each kind of break."""
+"""`manage.py verify`: it finds nothing on a consistent site and names each kind of violation."""
 
 import datetime
 import io
@@ -25,7 +25,7 @@ LONG_AGO = datetime.timedelta(days=2)
 
 
 def make_held(device: str) -> Attempt:
-    """An attempt that lives on a device of its own."""
+    """Return a live attempt on a device of its own."""
     attempt = make_attempt(make_waiting_task(worker=make_worker(device)))
     put_files(attempt.task)
     return attempt
@@ -33,7 +33,7 @@ def make_held(device: str) -> Attempt:
 
 @pytest.fixture
 def profile(storage) -> Profile:
-    """Of a task that succeeded, on a sound site."""
+    """The profile of a succeeded task on a consistent site."""
     profile = make_result(to_json(make_profile({"1": 0.25})))
     assert profile.attempt is not None
     put_files(profile.attempt.task)

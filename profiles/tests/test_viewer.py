@@ -1,4 +1,4 @@
-"""Viewers are served as strangers in their own house: no telemetry, no cookies, no way out."""
+"""The viewers are isolated: their own origin, no telemetry, no cookies, no other connections."""
 
 import gzip
 import re
@@ -169,7 +169,7 @@ def test_a_theme_that_the_reader_chose_holds_in_the_frame_too(client, theme, med
     assert viewer_page(theme).styles in page["Content-Security-Policy"]
     packed = client.get(f"{address}grapher.css", headers={"Accept-Encoding": "gzip"})
     assert gzip.decompress(packed.content).decode() == style
-    # Netron looks for bare rules where it saves a picture: these are light
+    # Netron saves pictures with rules outside of media queries, which are the light ones
     assert ".node-item-type-heat9 path { fill: #861515; }" in style.rpartition("@media")[0]
 
 
