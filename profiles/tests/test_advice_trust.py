@@ -183,10 +183,6 @@ def test_a_first_execution_silences_the_rules_that_go_by_times():
     assert "slow_to_issue" not in advice.checked
 
 
-def test_the_same_model_after_a_warm_up_is_not_taken_for_a_first_execution():
-    assert "first_run" not in rules(recorded("lstm_two_threads"))
-
-
 @pytest.mark.parametrize(
     "path", sorted((DATA / "bad" / "profiles").glob("*.json")), ids=lambda path: path.stem
 )

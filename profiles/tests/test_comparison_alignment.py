@@ -283,8 +283,3 @@ def test_operators_without_a_graph_are_aligned_by_name():
     nodes = read_nodes(to_bytes(profile))
     alignment = align(nodes, read_nodes(to_bytes(profile)))
     assert MISSING not in alignment.of_a
-
-
-def test_hostile_names_are_names():
-    counts = counted(good_profile("hostile_names"), good_profile("hostile_names"))
-    assert set(counts) == {"same"}
