@@ -1,14 +1,18 @@
-"""Exports: each is read back and compared with its profile."""
+"""Exports and reports: each is read back and compared with its profile."""
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import re
+from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.utils import translation
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
@@ -20,10 +24,11 @@ from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
+from profiles.tests.opened import make_opened
 from profiles.tests.passes import data_of, scaled
-from profiles.tests.reports import META, PageTags
 from testdata import DATA, bad_profile, good_profile
 
+META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
 NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynamic_shape")
 
 
@@ -246,6 +251,31 @@ def test_an_interval_that_is_none_is_left_out_of_the_trace_and_counted(testdata,
     assert len(events) + left_out == len(data.graph.device) + len(data.graph.host)
 
 
+class PageTags(HTMLParser):
+    """Collects the addresses that a page would load, and checks that its tags are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in {"meta", "input", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in ("src", "srcset", "data", "action", "background", "poster", "ping"):
+                self.loads.append(value)
+            assert not name.startswith("on"), (tag, name)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
 def test_the_report_asks_the_network_for_nothing(data):
     text = report_html(data, META)
     page = PageTags()
@@ -259,9 +289,6 @@ def test_the_report_asks_the_network_for_nothing(data):
 
 
 def test_the_reports_script_is_the_one_that_its_policy_allows(testdata):
-    import base64
-    import hashlib
-
     text = report_html(data_of(good_profile("tiny")), META)
     policy = re.search(r'content="(default-src[^"]*)"', text)[1]
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
@@ -302,9 +329,34 @@ def test_files_are_exported_without_a_site_and_a_name_says_the_format(testdata, 
 
 
 def test_the_report_speaks_the_readers_language(testdata):
-    from django.utils import translation
-
     with translation.override("zh-hans"):
         text = report_html(data_of(good_profile("tiny")), META)
     assert 'lang="zh-hans"' in text
     assert "算子" in text
+
+
+@pytest.mark.django_db
+def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(client, alice, testdata):
+    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
+    names = ("profile.chrome_timeline.json", "profile.memory_flow.svg")
+    upload = make_opened(alice, *((folder / name).read_bytes() for name in names))
+    text = client.get(f"/profiles/{upload.profile.pk}/export/report/").content.decode()
+    page = PageTags()
+    page.feed(text)
+    assert (page.loads, page.open) == ([], [])
+    for place in ("phases", "lanes", "waits", "scopes"):
+        assert f'id="trace-{place}"' in text
+    assert "GradManager.backward" in text
+    assert "fc1" in text.split('id="trace-scopes"')[1].split("</table>")[0]
+    assert "Bytes that tensors hold over time" in text
+    assert "<tr>" in text.split('id="memory-flow-rows"')[1].split("</table>")[0]
+    assert "Timeline of what the Profiler recorded" in text
+    assert "of the compiled graph" not in text
+    assert "last iteration" not in text
+
+
+def test_the_report_of_a_compiled_graph_says_nothing_of_a_trace():
+    text = report_html(data_of(good_profile("tiny")), META)
+    assert "Operators of the compiled graph" in text
+    assert 'id="trace"' not in text
+    assert 'id="memory-flow"' not in text

@@ -1,4 +1,4 @@
-"""MinIO and AWS as object storage: signed addresses and headers, checksums from ETags."""
+"""MinIO and AWS as object storage: signed addresses, checksums from ETags, storage_prepare."""
 
 import base64
 import hashlib
@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
 
 from profiles.integrity import _head_md5
 from webprofile.storage import storage as objects
@@ -150,3 +151,33 @@ def test_files_of_django_lie_in_the_same_bucket(storage):
     assert objects.read("a", limit_bytes=100) == BODY
     with default_storage.open("a") as file:
         assert file.read() == BODY
+
+
+# -- `manage.py storage_prepare`, which a new installation runs before the first upload ------------
+
+
+def prepare(capsys) -> str:
+    call_command("storage_prepare")
+    return capsys.readouterr().out
+
+
+def test_the_bucket_is_made_once_and_can_be_used(storage, settings, capsys):
+    settings.S3_BUCKET = f"{settings.S3_BUCKET}-fresh"
+    assert "made." in prepare(capsys)
+    objects.write("a/b", b"some bytes")
+    assert "there already." in prepare(capsys)
+    assert objects.read("a/b", limit_bytes=100) == b"some bytes"
+
+
+def test_a_storage_that_takes_no_rules_is_named_with_what_to_do(storage, settings, capsys):
+    settings.SITE_URL = "https://profile.example.org/"
+    settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
+    output = prepare(capsys)
+    # rclone has one global CORS rule, and so has MinIO
+    assert "allow https://other.example.org, https://profile.example.org in its own" in output
+
+
+def test_wrong_keys_are_told_as_such(storage, settings):
+    settings.S3_SECRET_ACCESS_KEY = "wrong"
+    with pytest.raises(CommandError, match="Check address and keys"):
+        call_command("storage_prepare")

@@ -9,10 +9,12 @@ import pytest
 from profiles.formats.chrome_trace import events, reading
 from profiles.formats.chrome_trace.reading import read_dynamic
 from profiles.tests.traces import (
+    CUT_OFF,
     DEVICE,
     HOST,
     MLP,
     NAMES,
+    ON_THE_HOST,
     RESNET,
     TWO,
     WORKER,
@@ -303,3 +305,36 @@ def test_a_trace_opens_though_its_index_cannot_be_written(tmp_path):
     index = tmp_path / "nowhere/spans.bin"
     assert len(read_dynamic(MLP, index=index).columns) == len(read_dynamic(MLP).columns)
     assert not index.exists()
+
+
+# -- traces without operators on a device ----------------------------------------------------------
+
+
+def test_a_trace_without_operators_has_modules_and_waits(tmp_path):
+    profile = read(tmp_path, to_trace(*ON_THE_HOST))
+    assert len(profile.columns) == 0
+    assert len(profile.graph.variables.ids) == 0
+    summary = profile.summary
+    assert summary.operators == 0
+    assert [(row.path, row.host_s, row.operators) for row in summary.scopes] == [
+        (("fc",), pytest.approx(7e-6), 0)
+    ]
+    assert summary.waits_count == 1
+    assert summary.wait_s == pytest.approx(3e-6)
+    assert summary.wait_after_s == 0
+
+
+@pytest.mark.parametrize("data", [CUT_OFF, CUT_OFF + b"]}"], ids=["cut", "whole"])
+def test_without_operators_and_names_of_threads_there_are_modules_all_the_same(tmp_path, data):
+    summary = read(tmp_path, data).summary
+    assert [(lane.kind, lane.name) for lane in summary.lanes] == [("host", "1")]
+    assert [row.path for row in summary.scopes] == [("fc",)]
+
+
+def test_what_the_host_computed_outside_of_modules_is_no_idle_trace(tmp_path):
+    """`a + a` of a single number, as MegEngine 1.13 writes it."""
+    dispatched = span(HOST, "OpDispatch", 2, 2, __id__=11, __name__="ADD")
+    events = [*span(WORKER, "StartProfile", 0, 1), *dispatched, *span(WORKER, "Put", 3, 3)]
+    summary = read(tmp_path, to_trace(*events)).summary
+    assert summary.operators == 0
+    assert {lane.name: lane.spans for lane in summary.lanes} == {"interpreter": 1, "worker": 2}
