@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from profiles.comparison.nodes import Nodes, nodes_of
-from profiles.tests.passes import data_of
+from profiles.tests.passes import data_of, shuffled
 from testdata import DATA, good_profile
 
 _NUMBER = re.compile(r"\[(\d+)\]")
@@ -64,8 +64,8 @@ def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]
     return {
         "graph_exec": {
             **graph,
-            "operator": _shuffled(operators, chance),
-            "var": _shuffled(variables, chance),
+            "operator": shuffled(operators, chance),
+            "var": shuffled(variables, chance),
             "comp_seq": [new[key] for key in graph["comp_seq"]],
             "mem_chunk": {},
         },
@@ -165,9 +165,3 @@ def _with_operators(
             for side in ("device", "host", "opr_footprint")
         },
     }
-
-
-def _shuffled(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    keys = list(entries)
-    chance.shuffle(keys)
-    return {key: entries[key] for key in keys}

@@ -25,7 +25,7 @@ def another_pass(data: bytes, seed: int) -> bytes:
                         length = times[key] - times["start"]
                         times[key] = times["start"] + length * factor
     graph = profile["graph_exec"]
-    graph["operator"] = _shuffled(graph["operator"], chance)
+    graph["operator"] = shuffled(graph["operator"], chance)
     return json.dumps(profile).encode()
 
 
@@ -62,7 +62,8 @@ def without_an_operator(data: bytes) -> bytes:
     return json.dumps(profile).encode()
 
 
-def _shuffled(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+def shuffled(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """Return the entries in another order."""
     keys = list(entries)
     chance.shuffle(keys)
     return {key: entries[key] for key in keys}
