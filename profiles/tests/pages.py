@@ -41,15 +41,20 @@ def ended_attempt(
 ) -> Attempt:
     """Return an attempt of a task in state processing whose files are in storage."""
     attempt = make_attempt(make_waiting_task(owner or make_user(), **task_fields))
+    store_artifacts(attempt, files)
+    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    reported(attempt, report)
+    return attempt
+
+
+def store_artifacts(attempt: Attempt, files: Mapping[str, bytes]) -> None:
+    """Store the files and record them as artifacts of the attempt."""
     offers = []
     for name, content in files.items():
         storage.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
     record_artifacts(attempt, offers)
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    reported(attempt, report)
-    return attempt
 
 
 def measured(

@@ -1,40 +1,25 @@
 """Files of a failed attempt are imported as a profile without a download and an upload."""
 
-import hashlib
-
 import pytest
 
-from agent.protocol import AttemptFinished, EndReason, FileOffer, Script
+from agent.protocol import AttemptFinished, EndReason, Script
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile
-from profiles.tests.pages import ended_attempt
-from tasks.lifecycle.artifacts import record_artifacts
-from tasks.models import Artifact, artifact_key
+from profiles.tests.make import MEMORY, TIMELINE
+from profiles.tests.pages import ended_attempt, store_artifacts
+from tasks.models import Artifact
 from tasks.tests.make import make_attempt, make_user, reported
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
 
-TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
-
-
-@pytest.fixture
-def left(testdata) -> dict[str, bytes]:
-    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
-    return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
-
 
 def failed_attempt(files, owner):
     """Return an attempt of a script that wrote these files and then exceeded its time limit."""
     attempt = make_attempt(make_script_task(owner))
-    offers = []
-    for name, content in files.items():
-        object_store.write(artifact_key(str(attempt.pk), name), content)
-        digest = hashlib.md5(content).hexdigest()
-        offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
-    record_artifacts(attempt, offers)
+    store_artifacts(attempt, files)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.TIMED_OUT)
     reported(attempt, report)
     attempt.refresh_from_db()
@@ -46,8 +31,8 @@ def address(attempt, number=1):
     return f"/tasks/{attempt.task_id}/attempts/{number}/open/"
 
 
-def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, alice, left):
-    attempt = failed_attempt(left | {"log.txt": b"step 0\n"}, alice)
+def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, alice, script_files):
+    attempt = failed_attempt(script_files | {"log.txt": b"step 0\n"}, alice)
     page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
     assert address(attempt) in page
     answer = client.post(address(attempt))
@@ -55,7 +40,7 @@ def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, ali
     assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
     assert upload.owner == alice
     assert [file.name for file in upload.files.all()] == [TIMELINE, MEMORY]
-    assert upload.size_bytes == sum(map(len, left.values()))
+    assert upload.size_bytes == sum(map(len, script_files.values()))
     assert f"#{attempt.task_id}-1" in upload.name
     build_opened(upload.pk)
     page = client.get(answer["Location"], follow=True).content.decode()
@@ -65,8 +50,8 @@ def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, ali
     assert client.get(f"/tasks/{attempt.task_id}/artifacts/{TIMELINE}").status_code == 302
 
 
-def test_asking_again_leads_to_the_same_profile(client, alice, left):
-    attempt = failed_attempt(left, alice)
+def test_asking_again_leads_to_the_same_profile(client, alice, script_files):
+    attempt = failed_attempt(script_files, alice)
     api = f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/"
     first, again = client.post(api), client.post(api)
     assert (first.status_code, again.status_code) == (201, 200)
@@ -74,8 +59,8 @@ def test_asking_again_leads_to_the_same_profile(client, alice, left):
     assert first["Location"] == f"/api/v1/profiles/opened/{first.json()['id']}/"
 
 
-def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alice, left):
-    attempt = failed_attempt({TIMELINE: left[TIMELINE], MEMORY: b" "}, alice)
+def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alice, script_files):
+    attempt = failed_attempt({TIMELINE: script_files[TIMELINE], MEMORY: b" "}, alice)
     assert client.post(address(attempt)).status_code == 302
     assert [file.name for file in ProfileUpload.objects.get().files.all()] == [TIMELINE]
     alone = failed_attempt({MEMORY: b" "}, alice)
@@ -84,15 +69,17 @@ def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alic
     assert ProfileUpload.objects.count() == 1
 
 
-def test_it_counts_to_what_a_user_keeps_opened(client, alice, left, settings):
+def test_it_counts_to_what_a_user_keeps_opened(client, alice, script_files, settings):
     settings.OPENED_PROFILES_LIMIT = 0
-    attempt = failed_attempt(left, alice)
+    attempt = failed_attempt(script_files, alice)
     answer = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
     assert (answer.status_code, answer.json()["code"]) == (422, "opened_too_many")
 
 
-def test_others_open_nothing_of_it_and_an_administrator_opens_it_for_himself(client, storage, left):
-    attempt = failed_attempt(left, make_user("alice"))
+def test_others_open_nothing_of_it_and_an_administrator_opens_it_for_himself(
+    client, storage, script_files
+):
+    attempt = failed_attempt(script_files, make_user("alice"))
     client.force_login(make_user("carol"))
     assert client.post(address(attempt)).status_code == 404
     assert not ProfileUpload.objects.exists()
@@ -102,10 +89,10 @@ def test_others_open_nothing_of_it_and_an_administrator_opens_it_for_himself(cli
     assert ProfileUpload.objects.get().owner == root
 
 
-def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, left):
+def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, script_files):
     script = Script(formats=(TIMELINE,))
     task_fields = {"worker": make_script_worker(), "script": script, "files": [program_file()]}
-    ended = ended_attempt({TIMELINE: left[TIMELINE]}, alice, **task_fields)
+    ended = ended_attempt({TIMELINE: script_files[TIMELINE]}, alice, **task_fields)
     # it is being read and may still become the result
     assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
     answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
@@ -120,8 +107,8 @@ def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, 
     assert client.post(address(empty, number=2)).status_code == 404
 
 
-def test_a_file_that_was_lost_leaves_no_half_profile(client, alice, left):
-    attempt = failed_attempt(left, alice)
+def test_a_file_that_was_lost_leaves_no_half_profile(client, alice, script_files):
+    attempt = failed_attempt(script_files, alice)
     object_store.delete(Artifact.objects.get(name=MEMORY).object_key)
     answer = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
     assert (answer.status_code, answer.json()["code"]) == (404, "object_missing")

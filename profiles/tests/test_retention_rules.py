@@ -14,7 +14,7 @@ from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import keep_task_files, removed_sweep
 from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, objects_gone, put_files, to_json, verify
-from profiles.tests.pages import make_result
+from profiles.tests.pages import make_result, store_artifacts
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.retention import rules_of
@@ -38,11 +38,7 @@ def ended(storage, settings):
 def make_ended(owner=None):
     profile = make_result(to_json(make_profile({"1": 0.25})), owner=owner)
     attempt = profile.attempt
-    for name in ("bin_io_dump.zip", "algo_cache.bin"):
-        key = artifact_key(str(attempt.pk), name)
-        object_store.write(key, DUMP)
-        size, md5 = object_store.head(key)
-        Artifact.objects.create(attempt=attempt, name=name, size_bytes=size, md5=md5)
+    store_artifacts(attempt, dict.fromkeys(("bin_io_dump.zip", "algo_cache.bin"), DUMP))
     LogChunk.objects.create(attempt=attempt, seq=1, offset=0, size=4, text="done")
     put_files(attempt.task)
     Task.objects.filter(pk=attempt.task_id).update(finished_at=timezone.now() - LONG_AGO)
@@ -182,11 +178,8 @@ def test_what_a_late_attempt_still_holds_stays(ended):
 def test_what_became_no_result_goes_by_its_own_rule_and_its_log_stays(ended, settings):
     settings.RETENTION = rules_of("dumps=30d failed=30d")
     attempt = Attempt.objects.get()
-    for name in ("profile-2.json", "chrome_timeline.json", "memory_flow.svg", "staticmeminfo.zip"):
-        key = artifact_key(str(attempt.pk), name)
-        object_store.write(key, DUMP)
-        size, md5 = object_store.head(key)
-        Artifact.objects.create(attempt=attempt, name=name, size_bytes=size, md5=md5)
+    names = ("profile-2.json", "chrome_timeline.json", "memory_flow.svg", "staticmeminfo.zip")
+    store_artifacts(attempt, dict.fromkeys(names, DUMP))
     before = names_left(ended)
     apply_all()
     # files from which the result was built stay as long as the result

@@ -6,14 +6,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from profiles.actors import build_opened
 from profiles.imports.uploads import create_import
 from profiles.models import ProfileUpload
+from profiles.tests.make import MEMORY, TIMELINE
 from profiles.tests.opened import confirm, file_to_open
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import good_profile
 from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
-
-TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
 @pytest.fixture

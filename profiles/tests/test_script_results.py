@@ -14,14 +14,8 @@ from tasks.tests.scripts import make_script_task, program_file
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def left(testdata) -> dict[str, bytes]:
-    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
-    return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
-
-
-def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, left):
-    profile = built({TIMELINE: left[TIMELINE]}, alice)
+def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, script_files):
+    profile = built({TIMELINE: script_files[TIMELINE]}, alice)
     assert profile.operators > 0
     # output of a script is not read as that of load_and_run, even if it looks the same
     assert (profile.warnings, profile.iterations, profile.mean_ms) == ([], None, None)
@@ -41,8 +35,8 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, le
     assert f"attempts/{profile.attempt_id}/{TIMELINE}" in client.get(file)["Location"]
 
 
-def test_its_pages_offer_its_files_by_name(client, alice, left):
-    profile = built(left, alice)
+def test_its_pages_offer_its_files_by_name(client, alice, script_files):
+    profile = built(script_files, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
     assert f"Original: \u2068{TIMELINE}\u2069" in page
     for number, name in ((1, TIMELINE), (2, MEMORY)):
@@ -54,20 +48,20 @@ def test_its_pages_offer_its_files_by_name(client, alice, left):
     assert meta["plan"] is None
 
 
-def test_the_menu_of_artifacts_has_every_file_of_the_attempt(client, alice, left):
-    task = built(left, alice).attempt.task_id
+def test_the_menu_of_artifacts_has_every_file_of_the_attempt(client, alice, script_files):
+    task = built(script_files, alice).attempt.task_id
     page = client.get(f"/tasks/{task}/result/").content.decode()
     menu = page.split('id="artifacts-menu"')[1].split("</details>")[0]
     for name in (TIMELINE, MEMORY, "log.txt"):
         assert f"/tasks/{task}/artifacts/{name}" in menu
 
 
-def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, left):
-    both = built(left, alice).attempt.task_id
+def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, script_files):
+    both = built(script_files, alice).attempt.task_id
     page = client.get(f"/tasks/{both}/result/").content.decode()
     assert 'id="left-out"' not in page
     assert 'id="trace-phases"' in page
-    alone = built({MEMORY: left[MEMORY]}, alice)
+    alone = built({MEMORY: script_files[MEMORY]}, alice)
     assert (alone.operators, list(broken_rows())) == (0, [])
     page = client.get(f"/tasks/{alone.attempt.task_id}/result/").content.decode()
     assert "The script was recorded as its memory alone" in page
@@ -75,14 +69,14 @@ def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, left):
     assert "The log has no times" not in page
 
 
-def test_a_script_has_no_model_to_draw(client, alice, left):
-    profile = built({TIMELINE: left[TIMELINE]}, alice)
+def test_a_script_has_no_model_to_draw(client, alice, script_files):
+    profile = built({TIMELINE: script_files[TIMELINE]}, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/model/")
     assert "no model file" in page.context["model"]["reason"]
 
 
-def test_it_is_made_anew_from_its_files(storage, left):
-    profile = built({TIMELINE: left[TIMELINE]})
+def test_it_is_made_anew_from_its_files(storage, script_files):
+    profile = built({TIMELINE: script_files[TIMELINE]})
     before = profile.operators
     Profile.objects.update(operators=0, derived_version=0)
     rebuild_derived(Profile.objects.get())
