@@ -96,12 +96,12 @@ def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
     read = next(
         i for operator in graph["operator"].values() for i in operator["input"] if i in outputs
     )
-    made = {"name": "inserted", "type": "Inserted", "id": "777777", "input": [read]}
+    fields = {"name": "inserted", "type": "Inserted", "id": "777777", "input": [read]}
     operators = {
         k: {**operator, "input": ["777778" if i == read else i for i in operator["input"]]}
         for k, operator in graph["operator"].items()
     }
-    operators["777777"] = {**graph["operator"][key], **made, "output": ["777778"]}
+    operators["777777"] = {**graph["operator"][key], **fields, "output": ["777778"]}
     sequence = list(graph["comp_seq"])
     sequence.insert(sequence.index(key) + 1, "777777")
     changed = _with_operators(profile, operators, sequence)

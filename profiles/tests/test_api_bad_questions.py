@@ -77,9 +77,9 @@ def test_a_number_of_nothing_is_not_found(alice, path):
     ],
 )
 def test_whatever_is_asked_of_a_profile_is_answered_or_refused(alice, opened, path, status, code):
-    answer = caller(alice).get(f"{ROOT}{opened.profile.pk}/{path}")
-    assert answer.status_code == status, answer.content
-    assert not code or answer.json()["code"] == code
+    response = caller(alice).get(f"{ROOT}{opened.profile.pk}/{path}")
+    assert response.status_code == status, response.content
+    assert not code or response.json()["code"] == code
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_eight_profiles_are_compared(alice):
         make_opened(alice, to_json(make_profile({"1": 0.01 + n / 1000}))).profile for n in range(8)
     ]
     pairs = "&".join(f"p={profile.pk}" for profile in profiles)
-    answer = caller(alice).get(f"{ROOT}compare/?{pairs}&rows=all&with=7").json()
-    assert [profile["letter"] for profile in answer["profiles"]] == list("ABCDEFGH")
-    (row,) = answer["rows"]
+    body = caller(alice).get(f"{ROOT}compare/?{pairs}&rows=all&with=7").json()
+    assert [profile["letter"] for profile in body["profiles"]] == list("ABCDEFGH")
+    (row,) = body["rows"]
     assert [other["difference_s"] for other in row["others"]] == pytest.approx(
         [n / 1000 for n in range(1, 8)]
     )

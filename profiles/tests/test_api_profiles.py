@@ -44,28 +44,28 @@ def opened(alice):
 
 
 def operators(client, profile, question=""):
-    answer = client.get(f"{ROOT}{profile.pk}/operators/{question}")
-    assert answer.status_code == 200, answer.content
-    return answer.json()
+    response = client.get(f"{ROOT}{profile.pk}/operators/{question}")
+    assert response.status_code == 200, response.content
+    return response.json()
 
 
-def names(answer):
-    return [row["name"] for row in answer["operators"]]
+def names(body):
+    return [row["name"] for row in body["operators"]]
 
 
 def test_a_script_opens_a_profile_uploads_it_and_reads_its_operators(alice):
     client = caller(alice)
     body = {"name": "from a script", "files": [file_body(FIRST)]}
-    made = client.post(f"{ROOT}opened/", body, format="json")
-    assert made.status_code == 201, made.content
-    (target,) = made.json()["uploads"]
+    created = client.post(f"{ROOT}opened/", body, format="json")
+    assert created.status_code == 201, created.content
+    (target,) = created.json()["uploads"]
     sent = requests.put(target["url"], data=FIRST, headers=target["headers"])
     assert sent.status_code == 200
-    own = made.headers["Location"]
+    own = created.headers["Location"]
     assert client.get(own).json()["profile"] is None
     submitted = client.post(f"{own}submit/")
     assert submitted.json()["state"] == "processing"
-    build_opened(made.json()["id"])
+    build_opened(created.json()["id"])
     profile = client.get(f"{ROOT}{client.get(own).json()['profile']}/").json()
     assert profile["title"] == "from a script"
     table = client.get(f"{ROOT}{profile['id']}/operators/").json()
@@ -75,10 +75,10 @@ def test_a_script_opens_a_profile_uploads_it_and_reads_its_operators(alice):
 
 def test_an_upload_that_never_arrived_is_named(alice):
     client = caller(alice)
-    made = client.post(f"{ROOT}opened/", {"files": [file_body(FIRST)]}, format="json")
-    refused = client.post(f"{made.headers['Location']}submit/")
-    assert refused.status_code == 409
-    assert refused.json()["code"] == "upload_missing"
+    created = client.post(f"{ROOT}opened/", {"files": [file_body(FIRST)]}, format="json")
+    response = client.post(f"{created.headers['Location']}submit/")
+    assert response.status_code == 409
+    assert response.json()["code"] == "upload_missing"
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_an_upload_that_never_arrived_is_named(alice):
     ],
 )
 def test_what_cannot_be_opened_is_refused_by_the_page_s_own_rules(alice, change, code):
-    answer = caller(alice).post(f"{ROOT}opened/", change, format="json")
-    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    response = caller(alice).post(f"{ROOT}opened/", change, format="json")
+    assert (response.status_code, response.json()["code"]) == (422, code)
 
 
 def test_an_opened_profile_is_renamed_and_deleted(alice, opened):
@@ -137,9 +137,9 @@ def test_times_are_medians_or_those_of_one_pass(alice, opened):
 
 
 def test_operators_can_be_grouped(alice, opened):
-    answer = operators(caller(alice), opened.profile, "?agg=sum")
-    (group,) = answer["groups"]
-    assert (group["type"], group["operators"], answer["operators"]) == ("Elemwise", 3, [])
+    body = operators(caller(alice), opened.profile, "?agg=sum")
+    (group,) = body["groups"]
+    assert (group["type"], group["operators"], body["operators"]) == ("Elemwise", 3, [])
     assert group["time_s"] == pytest.approx(0.038)
     assert (
         operators(caller(alice), opened.profile, "?agg=max&over=all")["groups"][0]["type"] == "all"
@@ -148,10 +148,10 @@ def test_operators_can_be_grouped(alice, opened):
 
 @pytest.mark.parametrize("name", ["csv", "json", "trace", "report", "text"])
 def test_each_format_is_exported(alice, opened, name):
-    answer = caller(alice).get(f"{ROOT}{opened.profile.pk}/export/{name}/")
-    assert answer.status_code == 200
-    assert "attachment" in answer.headers["Content-Disposition"]
-    assert len(answer.getvalue()) > 100
+    response = caller(alice).get(f"{ROOT}{opened.profile.pk}/export/{name}/")
+    assert response.status_code == 200
+    assert "attachment" in response.headers["Content-Disposition"]
+    assert len(response.getvalue()) > 100
 
 
 def test_statistics_advice_pictures_and_graph_answer(alice, opened):
@@ -186,16 +186,16 @@ def test_profiles_are_compared_in_pages_with_totals_and_waterfall(alice, opened)
 
 def test_a_task_that_has_not_ended_says_that_its_profile_is_to_come(alice):
     task = make_task(owner=alice)
-    answer = caller(alice).get(f"{ROOT}of-task/{task.pk}/")
-    assert (answer.status_code, answer.json()["code"]) == (409, "profile_not_yet")
-    assert f"#{task.pk}" in answer.json()["detail"]
+    response = caller(alice).get(f"{ROOT}of-task/{task.pk}/")
+    assert (response.status_code, response.json()["code"]) == (409, "profile_not_yet")
+    assert f"#{task.pk}" in response.json()["detail"]
 
 
 def test_a_profile_that_is_made_anew_says_so(alice, opened):
     opened.profile.derived_version = 0
     opened.profile.save()
-    answer = caller(alice).get(f"{ROOT}{opened.profile.pk}/operators/")
-    assert (answer.status_code, answer.json()["code"]) == (409, "profile_outdated")
+    response = caller(alice).get(f"{ROOT}{opened.profile.pk}/operators/")
+    assert (response.status_code, response.json()["code"]) == (409, "profile_outdated")
 
 
 def test_for_strangers_nothing_of_a_profile_exists(alice, opened):

@@ -72,9 +72,9 @@ def test_every_option_of_the_command_prints_the_same_over_the_api(alice, tmp_pat
     profile = make_opened(alice, recorded(name)).profile
     client = caller(alice)
     for question, arguments in QUESTIONS[name]:
-        answer = client.get(f"/api/v1/profiles/{profile.pk}/text/?{question}")
-        assert answer.status_code == 200
-        assert answer.getvalue().decode() == by_command(tmp_path, name, arguments), question
+        response = client.get(f"/api/v1/profiles/{profile.pk}/text/?{question}")
+        assert response.status_code == 200
+        assert response.getvalue().decode() == by_command(tmp_path, name, arguments), question
 
 
 def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
@@ -108,10 +108,8 @@ def test_the_table_of_the_page_and_that_of_the_api_are_one(alice, question):
     on_page = re.findall(
         r'data-row="(\d+)".*?operators__time[^>]*>([^<]*)<br><span[^>]*>([^<]*)<', page
     )
-    answer = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
-    from_api = [
-        (str(r["row"]), short(r["self_s"]), percent(r["share"])) for r in answer["operators"]
-    ]
+    body = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
+    from_api = [(str(r["row"]), short(r["self_s"]), percent(r["share"])) for r in body["operators"]]
     assert on_page == from_api
     assert len(from_api) >= 10
 
@@ -126,7 +124,7 @@ def test_groups_of_the_page_and_those_of_the_api_are_the_same(alice, question):
         r"operators__time[^>]*>([^<]*)<",
         page,
     )
-    answer = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
-    from_api = [(r["type"], str(r["operators"]), short(r["time_s"])) for r in answer["groups"]]
+    body = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
+    from_api = [(r["type"], str(r["operators"]), short(r["time_s"])) for r in body["groups"]]
     assert on_page == from_api
     assert from_api

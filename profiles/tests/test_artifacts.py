@@ -32,8 +32,8 @@ def offer(name: str, size_bytes: int = 10) -> FileOffer:
 def signed(attempt, *offers: FileOffer) -> list[str]:
     """Request addresses for the offers, and return the names that received one."""
     request = AttemptUploads(attempt=attempt.pk, files=offers)
-    (answer,) = gateway.on_uploads(attempt.worker, request)
-    return [target.name for target in answer.targets if target.url]
+    (reply,) = gateway.on_uploads(attempt.worker, request)
+    return [target.name for target in reply.targets if target.url]
 
 
 def finish(attempt, *files: FileOffer, **more) -> None:
@@ -212,15 +212,15 @@ def test_a_file_that_is_refused_is_told_to_the_agent_and_what_is_over_is_not():
         attempt=attempt.pk,
         files=(offer("log.txt"), offer("evil.sh"), offer("manifest.json", most + 1)),
     )
-    (answer,) = gateway.on_uploads(attempt.worker, request)
-    assert [target.refused for target in answer.targets] == [
+    (reply,) = gateway.on_uploads(attempt.worker, request)
+    assert [target.refused for target in reply.targets] == [
         "",
         "no file of this name is kept",
         f"it has {most + 1} bytes, the most is {most}",
     ]
     finish(attempt)
-    (answer,) = gateway.on_uploads(attempt.worker, request)
-    assert {(target.url, target.refused) for target in answer.targets} == {("", "")}
+    (reply,) = gateway.on_uploads(attempt.worker, request)
+    assert {(target.url, target.refused) for target in reply.targets} == {("", "")}
 
 
 def test_the_link_to_the_first_difference_leads_to_its_page(client, dumped, monkeypatch):
@@ -237,19 +237,19 @@ def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, mo
     a, b = dumped
     client.force_login(a.owner)
     address = f"/tasks/{a.pk}/compare-io/{b.pk}/"
-    seen = []
+    responses = []
 
     def reload_meanwhile(*sides, **more):
-        seen.append(client.get(address))
+        responses.append(client.get(address))
         return compare(*sides, **more)
 
     monkeypatch.setattr("profiles.comparison.dumps.compare", reload_meanwhile)
     assert client.get(address).status_code == 200
-    (meanwhile,) = seen
+    (meanwhile,) = responses
     assert meanwhile.status_code == 503
     assert "being compared" in meanwhile.text
     assert client.get(address).status_code == 200
-    assert len(seen) == 1
+    assert len(responses) == 1
 
 
 @pytest.mark.parametrize("limit", ["PACKED_LIMIT_BYTES", "UNPACKED_LIMIT_BYTES"])
@@ -259,6 +259,6 @@ def test_dumps_that_are_too_large_for_the_page_lead_to_the_command(
     monkeypatch.setattr(f"profiles.comparison.dumps.{limit}", 100)
     a, b = dumped
     client.force_login(a.owner)
-    answer = client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/")
-    assert answer.status_code == 422
-    assert "compare_binary_iodump" in answer.text
+    response = client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/")
+    assert response.status_code == 422
+    assert "compare_binary_iodump" in response.text

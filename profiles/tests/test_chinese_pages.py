@@ -62,9 +62,9 @@ def alice(alice, client):
 
 
 def chinese(client, address: str) -> list[str]:
-    answer = client.get(address)
-    html = answer.content.decode()
-    assert answer.status_code == 200, (address, html)
+    response = client.get(address)
+    html = response.content.decode()
+    assert response.status_code == 200, (address, html)
     return [text for text in Sentences(html).texts if re.search(HAN, text)]
 
 

@@ -100,14 +100,14 @@ def test_without_equal_runs_nothing_gets_a_verdict_and_the_page_says_what_to_do(
 
 
 def test_verdicts_change_with_the_runs_of_the_device_and_not_without(client, slower, monkeypatch):
-    made = []
+    calls = []
     judged = loading.judged
-    monkeypatch.setattr(loading, "judged", lambda *arguments: made.append(1) or judged(*arguments))
+    monkeypatch.setattr(loading, "judged", lambda *arguments: calls.append(1) or judged(*arguments))
     assert tones(client.get(address(*slower))) == {""}
     make_equal_runs(slower[0], *EQUAL_RUNS)
     assert "slower" in tones(client.get(address(*slower)))
     assert "slower" in tones(client.get(address(*slower, by="type")))
-    assert len(made) == 2
+    assert len(calls) == 2
 
 
 def test_a_comparison_larger_than_all_that_is_kept_stays_until_another_is_made(
@@ -115,9 +115,9 @@ def test_a_comparison_larger_than_all_that_is_kept_stays_until_another_is_made(
 ):
     monkeypatch.setattr(loading, "_MOST_KEPT", 1)
     monkeypatch.setattr(loading._align, "cache", LRUCache(1, getsizeof=loading._size))
-    made = []
+    calls = []
     align = loading.align_profiles
-    monkeypatch.setattr(loading, "align_profiles", lambda data: made.append(1) or align(data))
+    monkeypatch.setattr(loading, "align_profiles", lambda data: calls.append(1) or align(data))
     for expected, chosen in [
         (1, related[:2]),
         (1, related[:2]),
@@ -125,7 +125,7 @@ def test_a_comparison_larger_than_all_that_is_kept_stays_until_another_is_made(
         (3, related[:2]),
     ]:
         assert client.get(address(*chosen)).status_code == 200
-        assert len(made) == expected
+        assert len(calls) == expected
 
 
 def test_more_equal_runs_take_no_more_queries(slower, django_assert_num_queries):
@@ -411,17 +411,17 @@ def test_the_graph_is_coloured_by_the_difference(client, related):
 
 def test_csv_has_the_rows_of_the_filter(client, related):
     page = client.get(address(*related[:2], status="fused"))
-    answer = client.get(f"{EXPORT}csv/?{page.context['export_address']}")
-    rows = list(csv.DictReader(io.StringIO(text_of(answer))))
+    response = client.get(f"{EXPORT}csv/?{page.context['export_address']}")
+    rows = list(csv.DictReader(io.StringIO(text_of(response))))
     assert len(rows) == 17
     assert {row["B_status"] for row in rows} == {"fused"}
     assert float(rows[0]["B_difference_s"]) == pytest.approx(0.003862)
-    assert "attachment" in answer["Content-Disposition"]
+    assert "attachment" in response["Content-Disposition"]
 
 
 def test_json_has_facts_warnings_and_samples(client, related):
-    answer = client.get(f"{EXPORT}json/?{address(*related, rows='all').split('?')[1]}")
-    document = json.loads(answer.content)
+    response = client.get(f"{EXPORT}json/?{address(*related, rows='all').split('?')[1]}")
+    document = json.loads(response.content)
     assert [profile["letter"] for profile in document["profiles"]] == ["A", "B", "C"]
     total = document["profiles"][1]["total_s"] - document["profiles"][0]["total_s"]
     assert sum(row["others"][0]["difference_s"] for row in document["rows"]) == pytest.approx(total)

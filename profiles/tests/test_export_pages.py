@@ -40,9 +40,9 @@ def of_task(alice) -> Profile:
 
 
 def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
-    answer = client.get(f"/profiles/{profile.pk}/export/csv/{query}")
-    assert answer.status_code == 200
-    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+    response = client.get(f"/profiles/{profile.pk}/export/csv/{query}")
+    assert response.status_code == 200
+    return list(csv.DictReader(io.StringIO(response.content.decode(), newline="")))
 
 
 def test_files_of_an_opened_profile_are_called_as_its_owner_calls_them(client, alice):
@@ -68,18 +68,18 @@ FORMATS = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_sent_as_a_file_with_a_name_of_its_own(client, of_task, name):
-    answer = client.get(f"/profiles/{of_task.pk}/export/{name}/")
+    response = client.get(f"/profiles/{of_task.pk}/export/{name}/")
     kind, ending = FORMATS[name]
-    assert answer["Content-Type"].startswith(kind)
+    assert response["Content-Type"].startswith(kind)
     task = of_task.attempt.task_id
-    assert answer["Content-Disposition"] == f'attachment; filename="net-task-{task}{ending}"'
-    assert len(answer.getvalue()) > 1000
+    assert response["Content-Disposition"] == f'attachment; filename="net-task-{task}{ending}"'
+    assert len(response.getvalue()) > 1000
 
 
 def test_a_name_of_any_script_survives_in_the_files_name(client, opened):
-    answer = client.get(f"/profiles/{opened.pk}/export/csv/")
+    response = client.get(f"/profiles/{opened.pk}/export/csv/")
     filename = f"r%C3%A9snet-18-opened-{opened.upload_id}.csv"
-    assert answer["Content-Disposition"] == f"attachment; filename*=utf-8''{filename}"
+    assert response["Content-Disposition"] == f"attachment; filename*=utf-8''{filename}"
 
 
 def test_csv_holds_the_rows_that_the_address_asks_the_table_for(client, opened):
@@ -156,9 +156,9 @@ async def test_a_server_sends_a_text_while_it_is_made(async_client, storage):
     alice = await sync_to_async(make_user)()
     profile, whole = await sync_to_async(long_profile)(alice)
     await sync_to_async(async_client.force_login)(alice)
-    answer = await async_client.get(f"/profiles/{profile.pk}/export/text/")
-    assert answer.is_async
-    pieces = [piece async for piece in answer.streaming_content]
+    response = await async_client.get(f"/profiles/{profile.pk}/export/text/")
+    assert response.is_async
+    pieces = [piece async for piece in response.streaming_content]
     assert b"".join(pieces).decode() == whole
     assert len(pieces) > 5
 
@@ -171,8 +171,8 @@ def test_csv_holds_groups_where_the_address_aggregates(client, opened):
 
 
 def test_json_says_where_the_profile_is_from_and_what_was_asked(client, of_task):
-    answer = client.get(f"/profiles/{of_task.pk}/export/json/?type=Reduce&agg=mean").json()
-    meta, task = answer["meta"], of_task.attempt.task
+    document = client.get(f"/profiles/{of_task.pk}/export/json/?type=Reduce&agg=mean").json()
+    meta, task = document["meta"], of_task.attempt.task
     assert (meta["task"], meta["device"], meta["megengine"]) == (
         task.pk,
         task.worker.name,
@@ -181,9 +181,9 @@ def test_json_says_where_the_profile_is_from_and_what_was_asked(client, of_task)
     assert [file["name"] for file in meta["files"]] == ["net.mge", "data.npy"]
     assert meta["profiles"][0]["name"] == "profile.json"
     assert meta["query"] == "?type=Reduce&agg=mean"
-    assert [operator["type"] for operator in answer["operators"]] == ["Reduce", "Reduce"]
-    assert [group["operators"] for group in answer["aggregate"]] == [2]
-    assert "@example.com" not in json.dumps(answer)
+    assert [operator["type"] for operator in document["operators"]] == ["Reduce", "Reduce"]
+    assert [group["operators"] for group in document["aggregate"]] == [2]
+    assert "@example.com" not in json.dumps(document)
 
 
 def test_a_question_that_cannot_be_answered_is_told(client, opened):
@@ -195,8 +195,8 @@ def test_a_question_that_cannot_be_answered_is_told(client, opened):
 
 def test_the_original_is_the_file_as_it_came(client, opened, of_task):
     for profile in (opened, of_task):
-        answer = client.get(f"/profiles/{profile.pk}/export/original/1/")
-        assert httpx2.get(answer["Location"]).content == good_profile("resnet18")
+        response = client.get(f"/profiles/{profile.pk}/export/original/1/")
+        assert httpx2.get(response["Location"]).content == good_profile("resnet18")
         assert client.get(f"/profiles/{profile.pk}/export/original/2/").status_code == 404
 
 

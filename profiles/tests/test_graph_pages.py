@@ -55,8 +55,8 @@ def test_colours_and_side_are_chosen_by_the_address(client, storage, alice):
     assert scale["metric"] == "flops"
     assert scale["texts"][-1].endswith("FLOP/s")
     odd = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
-    answer = client.get(address(DOCUMENT, profile), odd)
-    assert (answer.status_code, len(answer.json()["errors"])) == (400, 4)
+    response = client.get(address(DOCUMENT, profile), odd)
+    assert (response.status_code, len(response.json()["errors"])) == (400, 4)
 
 
 def test_a_browser_keeps_the_document_and_gets_it_compressed(client, storage, alice):

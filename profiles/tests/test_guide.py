@@ -36,7 +36,7 @@ def test_the_code_of_the_page_writes_the_files_that_it_names(
     examples = str(settings.BASE_DIR / "examples")
     code = PRELUDE.format(examples=examples) + "\n".join(map(html.unescape, blocks))
     (tmp_path / "all.py").write_text(code)
-    done = subprocess.run(
+    completed = subprocess.run(
         [megengine_python, "all.py"],
         cwd=tmp_path,
         timeout=120,
@@ -44,7 +44,7 @@ def test_the_code_of_the_page_writes_the_files_that_it_names(
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert completed.returncode == 0, completed.stderr[-2000:]
     endings = {path.name.split(".", 1)[1] for path in (tmp_path / "out").iterdir()}
     assert endings == {"chrome_timeline.json", "memory_flow.svg"}
     assert (tmp_path / "static.json").stat().st_size > 10_000

@@ -105,7 +105,7 @@ def test_only_an_administrator_may_ask_for_one(storage, worker):
     assert admin.get(address).status_code == 405
     assert Client().post(address).status_code == 302
     assert not HealthCheck.objects.exists()
-    answer = admin.post(address)
-    assert (answer.status_code, answer.url) == (302, reverse("workers:detail", args=["w"]))
+    response = admin.post(address)
+    assert (response.status_code, response.url) == (302, reverse("workers:detail", args=["w"]))
     assert HealthCheck.objects.get().cause == "asked"
     assert admin.post(address).status_code == 409

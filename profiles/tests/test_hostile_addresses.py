@@ -110,8 +110,8 @@ def test_a_comparison_of_what_is_no_number_is_not_found(client, profile):
         pair = f"p={profile.pk}&p={number}"
         assert client.get(f"/profiles/compare/?{pair}").status_code == 404, number
         for path in ("", "export/csv/", "export/json/", "graph/"):
-            answer = client.get(f"/api/v1/profiles/compare/{path}?{pair}")
-            assert answer.status_code == 400, (path, number)
+            response = client.get(f"/api/v1/profiles/compare/{path}?{pair}")
+            assert response.status_code == 400, (path, number)
     many = "&".join(f"p={n}" for n in range(2_000))
     assert client.get(f"/profiles/compare/?{many}").status_code in (400, 404)
 
@@ -173,9 +173,9 @@ def test_a_reader_who_looks_while_it_is_read_anew_keeps_a_page(client, alice):
     assert client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json() == before
     Profile.objects.filter(pk=profile.pk).update(derived_version=0)
     for path in ("", "operators/", "operators/0/"):
-        answer = client.get(f"/profiles/{profile.pk}/{path}")
-        assert answer.status_code in (200, 503)
-        assert answer.content
+        response = client.get(f"/profiles/{profile.pk}/{path}")
+        assert response.status_code in (200, 503)
+        assert response.content
     for path in ("pictures/types/", "graph/netron/"):
-        answer = client.get(f"/api/v1/profiles/{profile.pk}/{path}")
-        assert answer.status_code in (200, 409)
+        response = client.get(f"/api/v1/profiles/{profile.pk}/{path}")
+        assert response.status_code in (200, 409)

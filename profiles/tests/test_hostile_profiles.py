@@ -97,11 +97,11 @@ def test_the_worst_have_every_order_filter_and_view(client, alice, names):
 
 def test_several_gigabytes_are_refused_before_a_byte_is_read(client, alice):
     announced = {"name": "p.json", "size_bytes": 5 << 30, "md5": "0" * 32, "head": "e30="}
-    answer = client.post(
+    response = client.post(
         "/api/v1/profiles/opened/", {"files": [announced]}, content_type="application/json"
     )
-    assert answer.status_code == 422
-    assert "MiB" in answer.json()["detail"]
+    assert response.status_code == 422
+    assert "MiB" in response.json()["detail"]
 
 
 def test_what_grew_after_it_was_announced_is_refused_by_its_size(client, alice, settings):
@@ -141,7 +141,7 @@ def test_operators_with_thousands_of_tensors_do_not_make_endless_files(client, a
     wide = [[1]] * 10_000
     data = hostile.damaged(hostile.footprints(in_shapes=wide, out_shapes=wide))
     root = f"/profiles/{make_opened(alice, data).profile.pk}/export"
-    answer = client.get(f"{root}/text/")
-    assert answer.status_code == 422
-    assert "at most 100,000 are printed" in answer.content.decode()
+    response = client.get(f"{root}/text/")
+    assert response.status_code == 422
+    assert "at most 100,000 are printed" in response.content.decode()
     assert len(client.get(f"{root}/report/").content) < 1_000_000

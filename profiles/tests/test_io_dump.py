@@ -181,8 +181,8 @@ def archive(write) -> io.BytesIO:
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about duplicate names
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
-            write(made)
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zip_file:
+            write(zip_file)
     return file
 
 

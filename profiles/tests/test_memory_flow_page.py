@@ -32,10 +32,10 @@ def resnet(alice):
 
 
 def page_of(client, profile, query="", language="en"):
-    answer = client.get(f"/profiles/{profile.pk}/{query}", headers={"Accept-Language": language})
-    assert answer.status_code == 200
-    assert faults(answer) == []
-    return answer.content.decode()
+    response = client.get(f"/profiles/{profile.pk}/{query}", headers={"Accept-Language": language})
+    assert response.status_code == 200
+    assert faults(response) == []
+    return response.content.decode()
 
 
 def rows_of(page):
@@ -45,9 +45,9 @@ def rows_of(page):
 
 
 def picture_of(client, profile, query=""):
-    answer = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory-flow/{query}")
-    assert faults(answer) == []
-    return answer.json()
+    response = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory-flow/{query}")
+    assert faults(response) == []
+    return response.json()
 
 
 def test_the_page_tells_the_peak_and_what_is_alive_then(client, resnet):
@@ -71,8 +71,8 @@ def test_the_page_tells_how_long_nearly_the_peak_was_held(client, alice):
     profile = make_opened(alice, to_flow(*pulses, late)).profile
     sentence = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
     assert sentence in page_of(client, profile)
-    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
-    assert answer["near_peak_s"] == pytest.approx(4.5e-6)
+    body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
+    assert body["near_peak_s"] == pytest.approx(4.5e-6)
 
 
 def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
@@ -90,8 +90,8 @@ def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
     assert sentence in page
     assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
     assert "视图另外保留了 2.0 MiB" in page_of(client, profile, language="zh-hans")
-    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
-    assert (answer["peak_bytes"], answer["peak_kept_bytes"]) == (5 << 20, 2 << 20)
+    body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
+    assert (body["peak_bytes"], body["peak_kept_bytes"]) == (5 << 20, 2 << 20)
 
 
 def test_where_no_view_keeps_anything_the_page_does_not_speak_of_it(client, resnet):
@@ -191,13 +191,13 @@ def test_the_file_is_shown_as_an_image_and_never_as_a_page_of_ours(client, resne
     page = page_of(client, resnet)
     address = f"/profiles/{resnet.pk}/memory-flow/image.svg"
     assert f'<img class="memory-flow__image" src="{address}"' in page
-    answer = client.get(address)
-    assert answer.content == RESNET.read_bytes()
-    assert answer["Content-Type"] == "image/svg+xml"
-    assert answer["Content-Disposition"].startswith("attachment")
-    assert answer["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
-    assert answer["X-Content-Type-Options"] == "nosniff"
-    assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
+    response = client.get(address)
+    assert response.content == RESNET.read_bytes()
+    assert response["Content-Type"] == "image/svg+xml"
+    assert response["Content-Disposition"].startswith("attachment")
+    assert response["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert response["Cross-Origin-Resource-Policy"] == "same-origin"
     number = resnet.upload.files.get().number
     assert f'href="/profiles/{resnet.pk}/export/original/{number}/"' in page
 
@@ -261,8 +261,8 @@ def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
     attempt = ended_attempt(files, alice)
     build_attempt_profile(attempt)
     links = original_of(Profile.objects.get(attempt=attempt))
-    answer = client.get(links["download"])
-    assert httpx2.get(answer["Location"]).content == MLP.read_bytes()
+    response = client.get(links["download"])
+    assert httpx2.get(response["Location"]).content == MLP.read_bytes()
     assert client.get(links["image"]).content == MLP.read_bytes()
 
 
@@ -270,9 +270,9 @@ def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
 def test_what_a_script_left_is_shown_on_its_tasks_page(client, alice, alone):
     files = {"memory_flow.svg": MLP.read_bytes()}
     profile = built(files if alone else {"chrome_timeline.json": TRACE.read_bytes()} | files, alice)
-    answer = client.get(f"/tasks/{profile.attempt.task_id}/result/?tag=fc1&tensors=all")
-    assert faults(answer) == []
-    page = answer.content.decode()
+    response = client.get(f"/tasks/{profile.attempt.task_id}/result/?tag=fc1&tensors=all")
+    assert faults(response) == []
+    page = response.content.decode()
     assert "174 tensors in 8.629 ms" in page
     assert all("fc1" in row for row in rows_of(page))
     assert f'action="/tasks/{profile.attempt.task_id}/result/#memory-flow-tensors"' in page
@@ -290,8 +290,8 @@ def test_the_api_answers_all_that_the_page_shows(alice, resnet):
 def test_the_api_says_that_another_profile_has_none(alice):
     profile = make_opened(alice, good_profile("tiny")).profile
     for part in ("memory-flow/", "pictures/memory-flow/"):
-        answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
-        assert (answer.status_code, answer.json()["code"]) == (409, "memory_flow_none")
+        response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
+        assert (response.status_code, response.json()["code"]) == (409, "memory_flow_none")
 
 
 def test_a_second_one_is_left_out_and_named(client, alice):

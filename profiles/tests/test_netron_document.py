@@ -35,12 +35,12 @@ def names_of(module, arguments):
 @pytest.mark.parametrize("name", PROFILES)
 def test_all_that_is_read_is_made_fed_or_constant(name):
     module, view = document(profile_of(name))
-    made = set(names_of(module, module["inputs"]))
+    sources = set(names_of(module, module["inputs"]))
     for node in module["nodes"]:
-        made |= set(names_of(module, node["outputs"]))
+        sources |= set(names_of(module, node["outputs"]))
     constant = {value["name"] for value in module["values"] if "initializer" in value}
     for node in module["nodes"]:
-        assert set(names_of(module, node["inputs"])) <= made | constant, node["name"]
+        assert set(names_of(module, node["inputs"])) <= sources | constant, node["name"]
     names = [node["name"] for node in module["nodes"]]
     assert len(set(names)) == len(names) > 0
     assert len({value["name"] for value in module["values"]}) == len(module["values"])

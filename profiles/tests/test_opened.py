@@ -41,18 +41,18 @@ def form_files(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUplo
 def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client, alice):
     data = good_profile("resnet18")
     body = {"name": "my net", "files": [file_body(data, "resnet18.json")]}
-    made = post_json(client, OPENED, body)
-    assert made.status_code == 201
-    answer = made.json()
-    own, page = f"{OPENED}{answer['id']}/", f"/profiles/opened/{answer['id']}/"
-    target = answer["uploads"][0]
+    response = post_json(client, OPENED, body)
+    assert response.status_code == 201
+    created = response.json()
+    own, page = f"{OPENED}{created['id']}/", f"/profiles/opened/{created['id']}/"
+    target = created["uploads"][0]
     assert httpx2.put(target["url"], content=data, headers=target["headers"]).is_success
     assert post_json(client, f"{own}submit/").json()["state"] == "processing"
     assert client.get(own).json()["progress"] is None
 
-    build_opened(answer["id"])
+    build_opened(created["id"])
     assert client.get(own).json()["state"] == "ready"
-    profile = Profile.objects.get(upload=answer["id"])
+    profile = Profile.objects.get(upload=created["id"])
     assert profile.operators == 173
     assert client.get(page)["Location"] == f"/profiles/{profile.pk}/"
     listed = client.get("/profiles/").content.decode()
@@ -62,11 +62,11 @@ def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client
 
 def test_without_javascript_the_form_alone_opens_a_profile(client, storage):
     client.force_login(make_user())
-    answer = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
+    response = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
     upload = ProfileUpload.objects.get()
-    assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
+    assert response["Location"] == f"/profiles/opened/{upload.pk}/"
     assert (upload.state, upload.name) == (State.PROCESSING, "profile-1")
-    page = client.get(answer["Location"]).content.decode()
+    page = client.get(response["Location"]).content.decode()
     assert 'http-equiv="refresh"' in page
     build_opened(upload.pk)
     assert Profile.objects.get(upload=upload).device_total_s > 0
@@ -169,11 +169,11 @@ def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, prob
 
 def test_what_was_announced_must_have_arrived(client, alice):
     data = good_profile("tiny")
-    made = post_json(client, OPENED, {"files": [file_body(data)]}).json()
-    own = f"{OPENED}{made['id']}/"
+    created = post_json(client, OPENED, {"files": [file_body(data)]}).json()
+    own = f"{OPENED}{created['id']}/"
     missing = post_json(client, f"{own}submit/")
     assert (missing.status_code, missing.json()["code"]) == (409, "upload_missing")
-    object_store.write(f"opened/{made['id']}/profile.json", data[:-1] + b" ")
+    object_store.write(f"opened/{created['id']}/profile.json", data[:-1] + b" ")
     assert post_json(client, f"{own}submit/").json()["code"] == "upload_damaged"
     assert ProfileUpload.objects.get().state == State.INITIATED
     fresh = post_json(client, f"{own}uploads/").json()["uploads"][0]
@@ -224,9 +224,9 @@ def test_files_that_cannot_be_a_profile_are_refused(files, code):
 @pytest.mark.parametrize("data", [b"[1, 2, 3]", b'{"a": 1}'])
 def test_json_of_something_else_is_refused_at_once_with_all_that_can_be_opened(client, data):
     client.force_login(make_user())
-    answer = post_json(client, OPENED, {"files": [file_body(data)]})
-    assert answer.status_code == 422
-    detail = answer.json()["detail"]
+    response = post_json(client, OPENED, {"files": [file_body(data)]})
+    assert response.status_code == 422
+    detail = response.json()["detail"]
     for what in ("get_profile()", "chrome_timeline.json", "StaticMemoryInfo.json"):
         assert what in detail
     assert not ProfileUpload.objects.exists()
@@ -249,9 +249,9 @@ def test_a_user_keeps_a_limited_number_and_size(settings):
 def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):
     client.force_login(make_user())
     settings.OPENED_FORM_LIMIT_BYTES = 2 << 20
-    answer = client.post("/profiles/opened/", {"files": form_files(bytes(3 << 20))})
-    assert answer.status_code == 413
-    assert "at most 2 MiB" in answer.content.decode()
+    response = client.post("/profiles/opened/", {"files": form_files(bytes(3 << 20))})
+    assert response.status_code == 413
+    assert "at most 2 MiB" in response.content.decode()
 
 
 def test_a_form_from_another_site_is_refused(storage):
@@ -259,8 +259,8 @@ def test_a_form_from_another_site_is_refused(storage):
 
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user())
-    answer = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
-    assert answer.status_code == 403
+    response = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
+    assert response.status_code == 403
     assert post_json(client, OPENED, {"files": []}).status_code == 403
     assert not ProfileUpload.objects.exists()
 
@@ -268,8 +268,8 @@ def test_a_form_from_another_site_is_refused(storage):
 @pytest.mark.parametrize("body", ["[]", '{"files": 1}', '{"files": [], "x": 1}', "{" * 50_000])
 def test_a_body_of_another_form_is_refused(client, body):
     client.force_login(make_user())
-    answer = client.post(OPENED, body, content_type="application/json")
-    refusal = (answer.status_code, answer.json()["code"])
+    response = client.post(OPENED, body, content_type="application/json")
+    refusal = (response.status_code, response.json()["code"])
     assert refusal == ((400, "malformed") if body.startswith("{{") else (422, "invalid"))
     assert not ProfileUpload.objects.exists()
 

@@ -32,8 +32,8 @@ State = ProfileUpload.State
 def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, alice):
     upload = make_opened(alice, good_profile("tiny"))
     profile = upload.profile.pk
-    answer = client.post(f"/profiles/opened/{upload.pk}/delete/", follow=True)
-    assert "was deleted" in answer.content.decode()
+    response = client.post(f"/profiles/opened/{upload.pk}/delete/", follow=True)
+    assert "was deleted" in response.content.decode()
     assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404
     assert client.get(f"/profiles/{profile}/").status_code == 404
     assert len(objects_of(upload.pk)) == 2

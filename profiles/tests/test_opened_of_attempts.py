@@ -35,15 +35,15 @@ def test_the_trace_and_memory_of_a_failed_script_open_as_one_profile(client, ali
     attempt = failed_attempt(script_files | {"log.txt": b"step 0\n"}, alice)
     page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
     assert address(attempt) in page
-    answer = client.post(address(attempt))
+    response = client.post(address(attempt))
     upload = ProfileUpload.objects.get()
-    assert answer["Location"] == f"/profiles/opened/{upload.pk}/"
+    assert response["Location"] == f"/profiles/opened/{upload.pk}/"
     assert upload.owner == alice
     assert [file.name for file in upload.files.all()] == [TIMELINE, MEMORY]
     assert upload.size_bytes == sum(map(len, script_files.values()))
     assert f"#{attempt.task_id}-1" in upload.name
     build_opened(upload.pk)
-    page = client.get(answer["Location"], follow=True).content.decode()
+    page = client.get(response["Location"], follow=True).content.decode()
     assert 'id="trace-phases"' in page
     assert 'id="memory-flow"' in page
     # the artifacts remain
@@ -64,16 +64,16 @@ def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alic
     assert client.post(address(attempt)).status_code == 302
     assert [file.name for file in ProfileUpload.objects.get().files.all()] == [TIMELINE]
     alone = failed_attempt({MEMORY: b" "}, alice)
-    answer = client.post(f"/api/v1/tasks/{alone.task_id}/attempts/1/open/")
-    assert (answer.status_code, answer.json()["code"]) == (422, "opened_empty")
+    response = client.post(f"/api/v1/tasks/{alone.task_id}/attempts/1/open/")
+    assert (response.status_code, response.json()["code"]) == (422, "opened_empty")
     assert ProfileUpload.objects.count() == 1
 
 
 def test_it_counts_to_what_a_user_keeps_opened(client, alice, script_files, settings):
     settings.OPENED_PROFILES_LIMIT = 0
     attempt = failed_attempt(script_files, alice)
-    answer = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
-    assert (answer.status_code, answer.json()["code"]) == (422, "opened_too_many")
+    response = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
+    assert (response.status_code, response.json()["code"]) == (422, "opened_too_many")
 
 
 def test_others_open_nothing_of_it_and_an_administrator_opens_it_for_himself(
@@ -95,13 +95,13 @@ def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, 
     ended = ended_attempt({TIMELINE: script_files[TIMELINE]}, alice, **task_fields)
     # it is being read and may still become the result
     assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
-    answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
-    assert (answer.status_code, answer.json()["code"]) == (409, "attempt_recorded_nothing")
+    response = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
+    assert (response.status_code, response.json()["code"]) == (409, "attempt_recorded_nothing")
     ended.task.refresh_from_db()
     build_attempt_profile(ended)
     assert address(ended) not in client.get(f"/tasks/{ended.task_id}/").content.decode()
-    answer = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
-    assert (answer.status_code, answer.json()["code"]) == (409, "attempt_has_result")
+    response = client.post(f"/api/v1/tasks/{ended.task_id}/attempts/1/open/")
+    assert (response.status_code, response.json()["code"]) == (409, "attempt_has_result")
     empty = failed_attempt({"log.txt": b"x"}, alice)
     assert address(empty) not in client.get(f"/tasks/{empty.task_id}/").content.decode()
     assert client.post(address(empty, number=2)).status_code == 404
@@ -110,6 +110,6 @@ def test_an_attempt_with_a_result_or_without_files_has_no_button(client, alice, 
 def test_a_file_that_was_lost_leaves_no_half_profile(client, alice, script_files):
     attempt = failed_attempt(script_files, alice)
     object_store.delete(Artifact.objects.get(name=MEMORY).object_key)
-    answer = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
-    assert (answer.status_code, answer.json()["code"]) == (404, "object_missing")
+    response = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")
+    assert (response.status_code, response.json()["code"]) == (404, "object_missing")
     assert not ProfileUpload.objects.exclude(state="deleted").exists()

@@ -52,18 +52,18 @@ def announce(client, **changes):
     """Create a task whose model is uploaded in parts; return (its address, the model's target)."""
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [model]} | changes
-    answer = client.post(TASKS, body)
-    assert answer.status_code == 201, answer.content
-    made = answer.json()
-    return f"{TASKS}{made['id']}/", made["uploads"][0]
+    response = client.post(TASKS, body)
+    assert response.status_code == 201, response.content
+    created = response.json()
+    return f"{TASKS}{created['id']}/", created["uploads"][0]
 
 
 def addresses(client, task, target, numbers, *, signed=True):
     parts = [{"number": n, "md5": SUMS[n - 1] if signed else None} for n in numbers]
     body = {"upload": target["parts"]["upload"], "parts": parts}
-    answer = client.post(f"{task}files/{target['file']}/parts/", body)
-    assert answer.status_code == 200, answer.content
-    return answer.json()["parts"]
+    response = client.post(f"{task}files/{target['file']}/parts/", body)
+    assert response.status_code == 200, response.content
+    return response.json()["parts"]
 
 
 def put(part, content):
@@ -105,9 +105,9 @@ def test_a_large_model_arrives_in_parts_and_none_of_its_bytes_passes_the_site(cl
     assert (target["url"], target["parts"]["count"]) == ("", 3)
     assert target["parts"]["part_bytes"] == PART
     send(client, task, target, [2, 1, 3])
-    answer = join(client, task, target)
-    assert answer.json() == {"md5": md5_of_parts(SUMS)}
-    assert join(client, task, target).json() == answer.json()
+    response = join(client, task, target)
+    assert response.json() == {"md5": md5_of_parts(SUMS)}
+    assert join(client, task, target).json() == response.json()
     assert renewed(client, task) == []
     assert client.post(f"{task}submit/").json()["status"] == "waiting"
     file = TaskFile.objects.get()
@@ -320,16 +320,16 @@ def test_after_a_restore_what_came_in_parts_is_whole_in_one_piece(client):
     assert object_store.head(file.object_key)[1] == md5(CONTENT)
     assert verify() == []
     cancel_task(task)
-    answer = client.post(f"{TASKS}{task.pk}/retry/")
-    assert answer.status_code == 201, answer.content
+    response = client.post(f"{TASKS}{task.pk}/retry/")
+    assert response.status_code == 201, response.content
 
 
 def test_a_task_whose_model_came_in_parts_can_be_repeated(client):
     task = upload(client)
     cancel_task(task)
-    answer = client.post(f"{TASKS}{task.pk}/retry/")
-    assert answer.status_code == 201, answer.content
-    copy = TaskFile.objects.get(task=answer.json()["id"])
+    response = client.post(f"{TASKS}{task.pk}/retry/")
+    assert response.status_code == 201, response.content
+    copy = TaskFile.objects.get(task=response.json()["id"])
     assert (copy.md5, copy.part_bytes) == (md5_of_parts(SUMS), PART)
     assert verify() == []
 
@@ -355,8 +355,8 @@ def test_where_the_sums_of_parts_are_unknown_no_file_comes_in_parts(client, sett
 def test_an_opened_profile_may_come_in_parts(client):
     opened = "/api/v1/profiles/opened/"
     files = [{"name": "profile.json", "size_bytes": len(CONTENT)}]
-    made = client.post(opened, {"name": "night", "files": files}).json()
-    place, target = f"{opened}{made['id']}/", made["uploads"][0]
+    created = client.post(opened, {"name": "night", "files": files}).json()
+    place, target = f"{opened}{created['id']}/", created["uploads"][0]
     send(client, place, target, [1, 2, 3])
     assert join(client, place, target).status_code == 200
     assert renewed(client, place) == []

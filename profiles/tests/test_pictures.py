@@ -101,9 +101,9 @@ def test_damaged_profiles_have_all_pictures_and_no_number_that_json_lacks(show, 
         pytest.fail(f"{constant} is no JSON")
 
     for kind in KINDS:
-        answer = get(kind)
-        assert answer.status_code == 200
-        json.loads(answer.content, parse_constant=refuse)
+        response = get(kind)
+        assert response.status_code == 200
+        json.loads(response.content, parse_constant=refuse)
 
 
 def test_odd_times_are_counted_in_a_note(show):

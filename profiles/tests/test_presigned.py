@@ -26,8 +26,8 @@ def put_address(key="tasks/1/1", body=BODY):
 
 
 def refused(method, url, **more):
-    answer = httpx2.request(method, url, **more)
-    assert answer.status_code in (400, 401, 403, 405, 501), (answer.status_code, answer.text)
+    response = httpx2.request(method, url, **more)
+    assert response.status_code in (400, 401, 403, 405, 501), (response.status_code, response.text)
 
 
 def test_an_address_is_good_for_its_own_put():
@@ -69,8 +69,8 @@ def test_an_address_takes_no_other_length(body):
 
 
 def test_an_address_takes_no_body_whose_length_is_not_told():
-    answer = httpx2.put(put_address(), content=iter([BODY, BODY]))
-    assert answer.status_code in (400, 403, 411)
+    response = httpx2.put(put_address(), content=iter([BODY, BODY]))
+    assert response.status_code in (400, 403, 411)
     assert storage.head("tasks/1/1") is None
 
 
@@ -139,7 +139,7 @@ def test_what_is_downloaded_is_no_page_whatever_its_uploader_called_it():
     page = b"<script>alert(1)</script>"
     httpx2.put(put_address(body=page), content=page, headers={"Content-Type": "text/html"})
     for filename in ("net.mge", 'x".html', "模型.html", None):
-        answer = httpx2.get(storage.presign_get("tasks/1/1", filename=filename))
-        assert answer.content == page
-        assert answer.headers["content-type"] == "application/octet-stream"
-        assert answer.headers["content-disposition"].startswith("attachment")
+        response = httpx2.get(storage.presign_get("tasks/1/1", filename=filename))
+        assert response.content == page
+        assert response.headers["content-type"] == "application/octet-stream"
+        assert response.headers["content-disposition"].startswith("attachment")

@@ -219,10 +219,10 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_runs_without_any_settings() -> None:
-    done = run(str(DATA / "profiles" / "resnet18.json"), "-t", "5")
+    completed = run(str(DATA / "profiles" / "resnet18.json"), "-t", "5")
     command = next(c for c in of_profile("profiles", "resnet18") if c["arguments"] == "-t 5")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.encode() == command["stdout"].encode()
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout.encode() == command["stdout"].encode()
 
 
 @pytest.mark.parametrize(
@@ -237,22 +237,22 @@ def test_the_command_runs_without_any_settings() -> None:
 def test_a_failure_is_one_line_and_the_tools_exit_code(
     arguments: list[str], code: int, word: str
 ) -> None:
-    done = run(str(DATA / arguments[0]), *arguments[1:])
-    assert (done.returncode, done.stdout) == (code, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert word in done.stderr
+    completed = run(str(DATA / arguments[0]), *arguments[1:])
+    assert (completed.returncode, completed.stdout) == (code, "")
+    assert len(completed.stderr.splitlines()) == 1
+    assert word in completed.stderr
 
 
 def test_a_wrong_option_ends_with_the_tools_exit_code() -> None:
-    done = run("profile.json", "--aggregate", "median")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "invalid choice: 'median'" in done.stderr
+    completed = run("profile.json", "--aggregate", "median")
+    assert (completed.returncode, completed.stdout) == (2, "")
+    assert "invalid choice: 'median'" in completed.stderr
 
 
 def test_a_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
     file = tmp_path / "huge.json"
     with file.open("wb") as stream:
         stream.truncate(40 << 30)
-    done = run(str(file))
-    assert done.returncode == 1
-    assert f"The file has {40 << 30} bytes; the limit" in done.stderr
+    completed = run(str(file))
+    assert completed.returncode == 1
+    assert f"The file has {40 << 30} bytes; the limit" in completed.stderr

@@ -137,15 +137,15 @@ def test_a_purge_that_was_stopped_goes_on_where_it_was(monkeypatch):
     owner, worker = make_user(), make_worker()
     for _ in range(3):
         make_ended(owner=owner, worker=worker)
-    done = []
+    pieces = []
 
     def stop(rows: int) -> None:
-        done.append(rows)
+        pieces.append(rows)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         policy.purge(policy.POLICIES["logs"], 30, stop)
-    assert (done, LogChunk.objects.count()) == ([2], 1)
+    assert (pieces, LogChunk.objects.count()) == ([2], 1)
     assert AuditEntry.objects.get().after["rows"] == 2
     assert policy.purge(policy.POLICIES["logs"], 30) == 1
 

@@ -64,8 +64,10 @@ def written(megengine_python, tmp_path):
     def write(name: str, program: str = STEP) -> Path:
         (tmp_path / "step.py").write_text(program)
         command = [megengine_python, str(tmp_path / "step.py"), str(tmp_path / "out"), name]
-        done = subprocess.run(command, timeout=120, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
+        completed = subprocess.run(
+            command, timeout=120, capture_output=True, text=True, check=False
+        )
+        assert completed.returncode == 0, completed.stderr[-2000:]
         (path,) = (tmp_path / "out").iterdir()
         return path
 

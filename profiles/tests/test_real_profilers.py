@@ -45,7 +45,7 @@ PICTURES = ("roofline", "timeline", "memory", "types")
 
 
 def run(python: str, *arguments: str) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [python, *arguments],
         env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
         timeout=120,
@@ -53,7 +53,7 @@ def run(python: str, *arguments: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert completed.returncode == 0, completed.stderr[-2000:]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -97,9 +97,9 @@ def test_a_compiled_training_step_has_every_page_of_a_profile(client, alice, run
         assert f'id="{part}"' in page
     assert "ConvolutionBackwardFilter" in client.get(f"{place}export/csv/").text
     for picture in PICTURES:
-        answer = client.get(f"/api/v1{place}pictures/{picture}/")
-        assert answer.status_code == 200, picture
-        assert len(answer.content) > 300, picture
+        response = client.get(f"/api/v1{place}pictures/{picture}/")
+        assert response.status_code == 200, picture
+        assert len(response.content) > 300, picture
     other = make_opened(alice, runs("profile_training", 2)["json"])
     pair = f"/profiles/compare/?p={opened.profile.pk}&p={other.profile.pk}"
     assert "ConvolutionBackwardFilter" in client.get(pair).text

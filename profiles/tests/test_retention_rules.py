@@ -316,10 +316,10 @@ def test_an_old_address_says_so_instead_of_being_broken(reader, ended):
     assert [reader.get(address).status_code for address in addresses] == [302] * 4
     apply_all()
     for address in addresses:
-        answer = reader.get(address)
-        assert answer.status_code == 410
-        assert "removed by a rule of this site" in answer.text
-        assert "30 days" in answer.text
+        response = reader.get(address)
+        assert response.status_code == 410
+        assert "removed by a rule of this site" in response.text
+        assert "30 days" in response.text
     reader.force_login(make_user("carol"))
     assert [reader.get(address).status_code for address in addresses] == [404] * 4
 
@@ -344,10 +344,10 @@ def test_an_owner_keeps_files_by_page_and_api(reader, ended):
     assert "Of this task everything is kept." in text_of(reader.get(address).text)
     assert "bin_io_dump.zip" in names_left(ended)
     keep = f"/api/v1/tasks/{ended.pk}/keep-files/"
-    answer = reader.post(keep, {"keep": False}, content_type="application/json")
-    assert answer.json()["keeps_files"] is False
-    answer = reader.post(keep, {"keep": "perhaps"}, content_type="application/json")
-    assert answer.status_code == 422
+    response = reader.post(keep, {"keep": False}, content_type="application/json")
+    assert response.json()["keeps_files"] is False
+    response = reader.post(keep, {"keep": "perhaps"}, content_type="application/json")
+    assert response.status_code == 422
     apply_all()
     assert "bin_io_dump.zip" not in names_left(ended)
 
@@ -359,8 +359,8 @@ def test_where_nothing_is_removed_the_page_says_nothing_of_it(reader, ended, set
 
 def test_a_repeat_of_what_went_is_refused_in_words(reader, ended):
     apply_all()
-    answer = reader.post(f"/api/v1/tasks/{ended.pk}/retry/", content_type="application/json")
-    assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
+    response = reader.post(f"/api/v1/tasks/{ended.pk}/retry/", content_type="application/json")
+    assert (response.status_code, response.json()["code"]) == (422, "file_gone")
 
 
 def test_comparing_with_a_dump_that_went_says_so(reader, ended):

@@ -100,12 +100,12 @@ def test_a_kind_that_its_sender_hid_is_noted_once_the_file_is_read(alice, storag
 def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
 
     bodies = [file_body(trace(), "z.json"), file_body(good_profile("tiny"), "a.json")]
-    made = client.post(
+    created = client.post(
         "/api/v1/profiles/opened/",
         json.dumps({"files": bodies}),
         content_type="application/json",
     ).json()
-    upload = ProfileUpload.objects.get(pk=made["id"])
+    upload = ProfileUpload.objects.get(pk=created["id"])
     assert [(file.number, file.name, file.kind) for file in upload.files.all()] == [
         (1, "z.json", "trace"),
         (2, "a.json", "profile"),
@@ -117,8 +117,8 @@ def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     assert "Original: ⁨p1.json⁩" in page
     for number, data in ((1, good_profile("tiny")), (2, trace())):
-        answer = client.get(f"/profiles/{opened.profile.pk}/export/original/{number}/")
-        assert httpx2.get(answer["Location"]).content == data
+        response = client.get(f"/profiles/{opened.profile.pk}/export/original/{number}/")
+        assert httpx2.get(response["Location"]).content == data
     assert client.get(f"/profiles/{opened.profile.pk}/trace/").context["number"] == 2
 
 
@@ -137,8 +137,8 @@ def test_advice_beside_a_trace_is_that_of_the_profile(client, alice, storage):
     alone = make_opened(alice, good_profile("tiny"))
 
     def advice(upload):
-        answer = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
-        return [(finding["title"], finding["sentence"]) for finding in answer["findings"]]
+        body = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
+        return [(finding["title"], finding["sentence"]) for finding in body["findings"]]
 
     assert advice(opened) == advice(alone)
 
@@ -148,14 +148,14 @@ def test_a_result_that_is_being_read_is_given_to_nobody_else(storage, monkeypatc
     asked_at = timezone.now() - timedelta(seconds=60)
     Task.objects.filter(pk=attempt.task_id).update(hinted_at=asked_at)
     monkeypatch.setattr("profiles.services._RENEWED_S", 0)
-    seen = []
+    times = []
     derive = results.derive
 
     def reads(files, report):
         report("reading", 1)
-        seen.append(Task.objects.get(pk=attempt.task_id).hinted_at)
+        times.append(Task.objects.get(pk=attempt.task_id).hinted_at)
         return derive(files, report)
 
     monkeypatch.setattr("profiles.ingest.results.derive", reads)
     build_attempt_profile(attempt)
-    assert seen[0] > asked_at + timedelta(seconds=50)
+    assert times[0] > asked_at + timedelta(seconds=50)

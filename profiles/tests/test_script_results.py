@@ -186,9 +186,9 @@ def test_the_page_of_a_failed_script_speaks_of_the_script_and_shows_its_words_as
     assert "no &lt;i&gt;loss&lt;/i&gt;" in page
     assert "Output (stdout and stderr)" in page
     assert "load_and_run" not in page.split("<main")[1]
-    answer = client.get(f"/api/v1/tasks/{task.pk}/").json()
-    assert answer["reason"]["title"] == "The script ended with an error."
-    assert answer["reason"]["blame"] == "user"
+    body = client.get(f"/api/v1/tasks/{task.pk}/").json()
+    assert body["reason"]["title"] == "The script ended with an error."
+    assert body["reason"]["blame"] == "user"
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ ZIP = "staticmeminfo.zip"
 
 def page_of(client, profile, query="", language="en"):
     address = f"/profiles/{profile.pk}/{query}"
-    answer = client.get(address, headers={"Accept-Language": language}, follow=True)
-    assert answer.status_code == 200
-    assert faults(answer) == []
-    return answer.content.decode()
+    response = client.get(address, headers={"Accept-Language": language}, follow=True)
+    assert response.status_code == 200
+    assert faults(response) == []
+    return response.content.decode()
 
 
 def part(page: str, begin: str, end: str) -> str:

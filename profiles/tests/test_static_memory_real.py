@@ -59,9 +59,9 @@ def python() -> str:
 
 def run(python: str, script: str, *arguments: object, cwd: Path) -> str:
     command = [python, "-W", "ignore", "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 def summary(plan: Path, graph: Path | None = None) -> StaticMemory:

@@ -60,11 +60,11 @@ def signed_with(port, pair, folder):
         "S3_BUCKET": "site",
         "MGW_HOME": str(folder),
     }
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", SIGN], cwd=ROOT, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout.split()
 
 
 def test_addresses_of_both_pairs_are_good_until_the_old_pair_is_removed(tmp_path):

@@ -78,7 +78,7 @@ def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
 
 
 @pytest.mark.parametrize(
-    ("answer", "md5"),
+    ("response", "md5"),
     [
         ({"ETag": f'"{MD5}"'}, MD5),
         ({"ETag": f'"{MD5}"', "ServerSideEncryption": "AES256"}, MD5),
@@ -89,8 +89,8 @@ def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
         ({"ETag": f'"{MD5}"', "Metadata": {"md5": "0" * 32}}, MD5),
     ],
 )
-def test_an_etag_counts_as_checksum_only_where_it_is_one(answer, md5):
-    assert md5_of(answer) == md5
+def test_an_etag_counts_as_checksum_only_where_it_is_one(response, md5):
+    assert md5_of(response) == md5
 
 
 def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):

@@ -27,9 +27,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 
 def page_of(client, profile, language="en"):
-    answer = client.get(f"/profiles/{profile.pk}/", headers={"Accept-Language": language})
-    assert answer.status_code == 200
-    return answer.content.decode()
+    response = client.get(f"/profiles/{profile.pk}/", headers={"Accept-Language": language})
+    assert response.status_code == 200
+    return response.content.decode()
 
 
 def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
@@ -110,8 +110,8 @@ def test_the_api_answers_all_that_the_page_shows(alice):
 
 def test_the_api_says_that_another_profile_is_no_trace(alice):
     profile = make_opened(alice, good_profile("tiny")).profile
-    answer = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/")
-    assert (answer.status_code, answer.json()["code"]) == (409, "trace_none")
+    response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/")
+    assert (response.status_code, response.json()["code"]) == (409, "trace_none")
 
 
 def test_two_steps_compare_by_the_names_of_their_operators(client, alice):

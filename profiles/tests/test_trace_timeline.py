@@ -50,10 +50,10 @@ def cut(client, profile, question="", **headers):
     return client.get(f"/api/v1/profiles/{profile.pk}/trace/cut/{question}", headers=accept)
 
 
-def events_of(answer):
-    assert answer.status_code == 200, answer.content
-    data = answer.content
-    if answer.get("Content-Encoding") == "gzip":
+def events_of(response):
+    assert response.status_code == 200, response.content
+    data = response.content
+    if response.get("Content-Encoding") == "gzip":
         data = gzip.decompress(data)
     return json.loads(data)["traceEvents"]
 
@@ -67,11 +67,11 @@ class TestCut:
         spans = spans_of_text(RESNET.read_bytes())
         begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
         begin, end = begins[1000], begins[1200]
-        answer = cut(client, trace, f"?begin_s={begin * US!r}&end_s={end * US!r}")
-        drawn = spans_in(events_of(answer))
+        response = cut(client, trace, f"?begin_s={begin * US!r}&end_s={end * US!r}")
+        drawn = spans_in(events_of(response))
         assert drawn == touching(spans, begin, end)
         assert len(drawn) > 100
-        assert answer["Cache-Control"] == "private, no-store"
+        assert response["Cache-Control"] == "private, no-store"
 
     def test_without_a_question_it_is_all_of_it_compressed_or_not(self, client, trace):
         packed = cut(client, trace)
@@ -118,23 +118,23 @@ class TestRefused:
         ],
     )
     def test_a_question_that_makes_no_sense(self, client, trace, question, status, code):
-        answer = cut(client, trace, question)
-        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        response = cut(client, trace, question)
+        assert (response.status_code, response.json()["code"]) == (status, code)
 
     @pytest.mark.parametrize(
         ("language", "words"),
         [("en", "Choose a shorter range"), ("zh-hans", "请选择更短的时间范围")],
     )
     def test_what_is_too_large_says_what_to_do(self, client, large, language, words):
-        answer = cut(client, large, **{"Accept-Language": language})
-        assert answer.status_code == 422
-        assert words in answer.json()["detail"]
+        response = cut(client, large, **{"Accept-Language": language})
+        assert response.status_code == 422
+        assert words in response.json()["detail"]
         assert cut(client, large, "?begin_s=0.042&end_s=0.0425").status_code == 200
 
     def test_another_profile_has_no_cuts(self, client, alice):
         opened = make_opened(alice, good_profile("tiny")).profile
-        answer = caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/")
-        assert (answer.status_code, answer.json()["code"]) == (409, "trace_none")
+        response = caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/")
+        assert (response.status_code, response.json()["code"]) == (409, "trace_none")
 
     def test_a_file_that_is_gone(self, client, trace):
         (file,) = trace.upload.files.all()
@@ -146,18 +146,18 @@ class TestRefused:
         for _ in range(trace_excerpts._AT_ONCE):
             trace_excerpts._slots.acquire()
         try:
-            answer = cut(client, trace)
+            response = cut(client, trace)
         finally:
-            for _ in range(trace_excerpts._AT_ONCE):
-                trace_excerpts._slots.release()
-        assert (answer.status_code, answer.json()["code"]) == (503, "cut_busy")
+            for _ in range(cuts._AT_ONCE):
+                cuts._slots.release()
+        assert (response.status_code, response.json()["code"]) == (503, "cut_busy")
         assert cut(client, trace).status_code == 200
 
     def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
         # below the current size of the process; a small cut would fit into its free memory
         monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
-        answer = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
-        assert (answer.status_code, answer.json()["code"]) == (422, "cut_heavy")
+        response = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
+        assert (response.status_code, response.json()["code"]) == (422, "cut_heavy")
 
 
 class TestPreparedAnew:
@@ -167,8 +167,8 @@ class TestPreparedAnew:
     def test_an_index_that_is_none_is_made_anew(self, client, trace, damage, rebuilt):
         object_store.write(trace.spans_key, damage)
         with rebuilt():
-            answer = cut(client, trace)
-        assert (answer.status_code, answer.json()["code"]) == (409, "cut_unready")
+            response = cut(client, trace)
+        assert (response.status_code, response.json()["code"]) == (409, "cut_unready")
         assert cut(client, trace).status_code == 200
 
     def test_what_was_derived_before_there_were_overviews_opens_as_it_did(
@@ -248,8 +248,8 @@ class TestOverview:
         assert "too large to be drawn at once" in page
         overview = json.loads(re.search(r'id="overview-data"[^>]*>(.*?)</script>', page).group(1))
         begin, end = overview["first"]
-        answer = cut(client, large, f"?begin_s={begin!r}&end_s={end!r}")
-        assert 1_000 < len(events_of(answer)) < 6_000
+        response = cut(client, large, f"?begin_s={begin!r}&end_s={end!r}")
+        assert 1_000 < len(events_of(response)) < 6_000
 
     def test_names_of_lanes_are_text(self, client, alice):
         name = "</script><img src=x>"
@@ -295,8 +295,10 @@ class TestSizes:
         limit = 1 << 30
         for head, status in ((b'{"traceEvents":[', 201), (b'{"graph_exec":{', 422)):
             body = {"files": [_announced(head, limit + 5)]}
-            answer = client.post("/api/v1/profiles/opened/", body, content_type="application/json")
-            assert answer.status_code == status, answer.content
+            response = client.post(
+                "/api/v1/profiles/opened/", body, content_type="application/json"
+            )
+            assert response.status_code == status, response.content
 
 
 def _announced(head, size_bytes):

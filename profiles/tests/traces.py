@@ -31,10 +31,10 @@ def operator(number: int, name: str, at: float, took: float, output: str) -> lis
     """
     arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
     tensor = {"id": number + 1, "name": output, "dtype": "Float32", "shape": "{2,3}"}
-    made = span(WORKER, f"Output {number + 1}", at + 2, at + 2, **tensor)
+    output_span = span(WORKER, f"Output {number + 1}", at + 2, at + 2, **tensor)
     return [
         *span(HOST, "OpDispatch", at, at, **arguments),
-        *around(span(WORKER, name, at + 1, at + 3, **arguments), *made),
+        *around(span(WORKER, name, at + 1, at + 3, **arguments), *output_span),
         *span(DEVICE, name, at + 10, at + 10 + took, **arguments),
     ]
 
