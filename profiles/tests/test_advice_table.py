@@ -80,7 +80,7 @@ def test_exactly_these_rules_fire_on_a_profile_made_for_one_of_them(name):
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_of_a_run_on_the_site_its_options_are_known_and_memory_is_planned(name):
+def test_the_options_of_a_run_on_the_site_are_known_and_its_memory_is_planned(name):
     expected = set(SHARED[name].split()) - {"no_memory_plan"}
     # models whose convolutions are fused
     if name in ("quantized", "opt__multithread") or name.startswith(("resnet18_opt", "opt__lite")):

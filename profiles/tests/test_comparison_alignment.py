@@ -134,7 +134,7 @@ def test_a_chain_that_became_one_operator_is_fused_and_nothing_else_changes(name
         assert {status for _, status, _ in classified} <= {"fused", "same"}
 
 
-def test_backwards_a_fusion_is_a_split():
+def test_a_fusion_compared_backwards_is_a_split():
     profile = profile_of("resnet18")
     chain = chains(profile, 3)[0]
     counts = counted(to_bytes(fused(profile, chain)), to_bytes(profile))

@@ -135,7 +135,7 @@ def test_a_reader_that_somebody_stops_says_nothing_of_the_profile(number):
         derived(many_operators(300_000))
 
 
-def test_so_does_one_of_which_nobody_says_how_it_ended():
+def test_a_reader_whose_exit_status_is_unknown_says_nothing_of_the_profile():
     with (
         once_it_reads(lambda watcher, reader: watcher.kill()),
         pytest.raises(DomainError, match="reading_stopped"),

@@ -141,7 +141,7 @@ def test_no_computation_is_not_available_but_no_memory_is_zero(value: float | No
     assert columns.memory.values[0] == 0
 
 
-def test_of_equal_keys_the_last_counts_and_the_first_gives_the_order() -> None:
+def test_the_last_of_equal_keys_counts_and_the_first_gives_the_order() -> None:
     data = to_json(make_profile({"1": 0.5, "2": 0.25}))
     data = data.replace(b'"operator": {', b'"operator": {"2": null, ')
     assert parse(data).ids == ("2", "1")

@@ -256,7 +256,7 @@ def test_a_file_without_tensors_says_so(client, alice):
     assert page_of(client, profile, language="zh-hans")
 
 
-def test_of_an_attempt_it_is_found_among_its_artifacts(client, alice):
+def test_the_file_of_an_attempt_is_found_among_its_artifacts(client, alice):
     files = {"profile.json": good_profile("tiny"), "memory_flow.svg": MLP.read_bytes()}
     attempt = ended_attempt(files, alice)
     build_attempt_profile(attempt)

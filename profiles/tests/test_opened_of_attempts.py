@@ -69,7 +69,9 @@ def test_a_file_that_is_none_of_a_run_keeps_the_others_from_nothing(client, alic
     assert ProfileUpload.objects.count() == 1
 
 
-def test_it_counts_to_what_a_user_keeps_opened(client, alice, script_files, settings):
+def test_an_opened_attempt_counts_towards_the_limit_of_its_user(
+    client, alice, script_files, settings
+):
     settings.OPENED_PROFILES_LIMIT = 0
     attempt = failed_attempt(script_files, alice)
     response = client.post(f"/api/v1/tasks/{attempt.task_id}/attempts/1/open/")

@@ -132,7 +132,7 @@ def test_the_first_addresses_come_with_the_answer_and_later_those_of_what_is_mis
     assert join(client, task, target).status_code == 200
 
 
-def test_of_a_longer_file_only_the_first_addresses_come(client):
+def test_a_longer_file_gets_only_its_first_addresses(client):
     model = {"kind": "model", "name": "big.mge", "size_bytes": 20 * PART}
     _, target = announce(client, files=[model])
     assert [part["number"] for part in target["parts"]["addresses"]] == [*range(1, 9)]

@@ -82,7 +82,7 @@ def test_where_the_tool_stops_with_a_traceback_we_print_or_say_why(kind: str, na
 
 
 @pytest.mark.parametrize("arguments", ["--opr-name (", "--order-by name", "--aggregate-by type"])
-def test_of_the_tools_failures_on_real_profiles_only_senseless_questions_stay(
+def test_only_senseless_questions_fail_on_real_profiles_as_in_the_tool(
     arguments: str,
 ) -> None:
     with pytest.raises(REFUSALS):

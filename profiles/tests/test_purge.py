@@ -191,7 +191,7 @@ def test_one_entry_of_the_audit_log_tells_what_went():
     assert AuditEntry.objects.filter(action="old").exists()
 
 
-def test_of_what_its_owner_keeps_only_the_whole_task_goes():
+def test_a_task_that_its_owner_keeps_is_purged_only_as_a_whole():
     task = make_ended()
     keep_task_files(task, keep=True)
     purge("--yes")

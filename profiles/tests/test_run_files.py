@@ -81,7 +81,7 @@ def test_operators_are_the_profiles_and_the_trace_stands_beside_them(client, ali
     assert "profiled pass ·" in listed
 
 
-def test_of_two_traces_beside_a_profile_the_second_is_named(client, alice, storage):
+def test_the_second_of_two_traces_beside_a_profile_is_named_as_left_out(client, alice, storage):
     other = (DATA / "traces/dynamic_train_resnet/profile.chrome_timeline.json").read_bytes()
     opened = make_opened(alice, good_profile("tiny"), trace(), other)
     page = client.get(f"/profiles/{opened.profile.pk}/").text

@@ -72,7 +72,7 @@ def test_a_training_trace_beside_an_inference_is_warned_of(client, alice, traces
     assert "training step: phases" in sources
 
 
-def test_a_training_step_beside_its_own_trace_is_not(client, alice, traces):
+def test_a_training_step_beside_its_own_trace_causes_no_warning(client, alice, traces):
     files = [("p.json", good_profile("train_mlp")), ("step.json", traces(MLP, TIMELINE))]
     assert part(page_of(client, alice, *files), "mismatches") == ""
 
@@ -89,7 +89,7 @@ def test_a_memory_flow_of_another_program_is_warned_of(client, alice, traces, tr
 
 
 @pytest.mark.parametrize("model", NAMES)
-def test_a_memory_plan_beside_a_profile_of_its_own_model_is_not(client, alice, model):
+def test_a_memory_plan_beside_a_profile_of_its_own_model_causes_no_warning(client, alice, model):
     files = [("p.json", good_profile(model)), ("plan.json", plan_of(model))]
     page = page_of(client, alice, *files, ("graph.json", graph_of(model)))
     assert part(page, "mismatches") == ""
@@ -103,7 +103,7 @@ def test_a_memory_plan_of_another_model_is_warned_of(client, alice, model, is_wa
     assert ("No operator of the memory plan" in mismatches) is is_warned
 
 
-def test_of_two_memory_flows_of_one_name_it_is_said_which_is_shown(client, alice, traces):
+def test_two_memory_flows_of_one_name_are_told_apart_by_numbers(client, alice, traces):
     files = [(MEMORY, traces(RESNET, MEMORY)), (MEMORY, traces(MLP, MEMORY))]
     left_out = part(page_of(client, alice, *files), "left-out")
     assert f"{MEMORY} (2)</bdi>" in left_out

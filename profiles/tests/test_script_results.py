@@ -75,7 +75,7 @@ def test_a_script_has_no_model_to_draw(client, alice, script_files):
     assert "no model file" in page.context["model"]["reason"]
 
 
-def test_it_is_made_anew_from_its_files(storage, script_files):
+def test_the_result_of_a_script_is_rebuilt_from_its_files(storage, script_files):
     profile = built({TIMELINE: script_files[TIMELINE]})
     before = profile.operators
     Profile.objects.update(operators=0, derived_version=0)

@@ -79,7 +79,7 @@ def _counter(at, value=1.0):
 class TestAgainstTheText:
     @ANYHOW
     @given(events=traces(), ends=RANGES, piece_bytes=st.sampled_from([50, 400, 1 << 18]))
-    def test_it_has_the_spans_that_touch_the_range(self, path, events, ends, piece_bytes):
+    def test_a_cut_has_the_spans_that_touch_the_range(self, path, events, ends, piece_bytes):
         begin, end = (time_ns / 1000 for time_ns in ends)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(events_of_traces, "PIECE_BYTES", piece_bytes)
@@ -95,7 +95,7 @@ class TestAgainstTheText:
 
     @ANYHOW
     @given(events=traces(), ends=RANGES, data=st.data())
-    def test_of_chosen_threads_alone(self, path, events, ends, data):
+    def test_a_cut_of_chosen_threads_has_only_their_spans(self, path, events, ends, data):
         begin, end = (time_ns / 1000 for time_ns in ends)
         path.write_bytes(to_trace(*events))
         order = list(dict.fromkeys(event["tid"] for event in events))
@@ -107,7 +107,7 @@ class TestAgainstTheText:
 
     @pytest.mark.parametrize("trace", [MLP, RESNET], ids=["mlp", "resnet"])
     @pytest.mark.parametrize("part", [(0.0, 1.0), (0.3, 0.35), (0.9, 2.0)])
-    def test_of_a_real_trace(self, trace, part):
+    def test_a_cut_of_a_real_trace_has_its_spans_in_the_range(self, trace, part):
         spans = spans_of_text(trace.read_bytes())
         begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
         begin, end = (
@@ -117,7 +117,7 @@ class TestAgainstTheText:
         assert len(expected) > 50
         assert spans_in(cut_of(trace, ExcerptRange(begin, end))) == expected
 
-    def test_all_of_it_is_in_a_cut_without_bounds(self):
+    def test_a_cut_without_bounds_has_the_whole_trace(self):
         cut = cut_of(RESNET, ExcerptRange())
         text = json.loads(RESNET.read_bytes())["traceEvents"]
         assert spans_in(cut) == spans_of_text(RESNET.read_bytes())
@@ -286,7 +286,7 @@ class TestLimits:
         assert caught.value.size_bytes > 500_000
         assert caught.value.events > 5_000
 
-    def test_so_are_more_events_before_they_are_looked_at(self, path):
+    def test_more_events_than_the_limit_are_refused_before_they_are_read(self, path):
         many = [{"ph": "X", "ts": at, "dur": 0, "pid": 1, "tid": 0} for at in range(20_000)]
         path.write_bytes(to_trace(*many))
         with pytest.raises(ExcerptTooLargeError) as caught:

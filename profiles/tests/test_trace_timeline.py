@@ -63,7 +63,7 @@ def overview_of(profile):
 
 
 class TestCut:
-    def test_it_has_what_the_text_has_in_the_range(self, client, trace):
+    def test_a_cut_has_the_spans_that_the_text_has_in_the_range(self, client, trace):
         spans = spans_of_text(RESNET.read_bytes())
         begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
         begin, end = begins[1000], begins[1200]
@@ -83,7 +83,7 @@ class TestCut:
         drawn = [event for event in events_of(plain) if event["ph"] in "XC"]
         assert packed["X-Trace-Events"] == str(len(drawn))
 
-    def test_of_the_device_alone(self, client, trace):
+    def test_a_cut_of_the_device_has_only_its_spans(self, client, trace):
         lanes = overview_of(trace).lanes
         number = next(lane.number for lane in lanes if lane.kind == "device")
         events = events_of(cut(client, trace, f"?lane={number}"))
