@@ -3,6 +3,7 @@
 import pytest
 
 from profiles.actors import build_opened
+from profiles.imports import reading
 from profiles.imports.uploads import delete_import
 from profiles.ingest.loading import profile_data
 from profiles.ingest.rebuild import rebuild_derived
@@ -146,8 +147,6 @@ def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
 def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
-    from profiles.imports import reading
-
     derive = reading.derive
 
     def deleted_meanwhile(*arguments):

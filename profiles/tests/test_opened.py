@@ -1,13 +1,17 @@
 """Imports of profiles: the form, the API, refused files, limits, and the pages of imports."""
 
 import json
+from typing import get_args
 
 import httpx2
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
 
 from profiles.actors import build_opened
-from profiles.imports.uploads import create_import, delete_import, in_order_of_passes
+from profiles.formats.detection import Kind
+from profiles.formats.errors import FormatCode
+from profiles.imports.uploads import RETRIED, create_import, delete_import, in_order_of_passes
 from profiles.models import Profile, ProfileUpload
 from profiles.tests.opened import (
     file_body,
@@ -255,8 +259,6 @@ def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):
 
 
 def test_a_form_from_another_site_is_refused(storage):
-    from django.test import Client
-
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user())
     response = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
@@ -275,12 +277,6 @@ def test_a_body_of_another_form_is_refused(client, body):
 
 
 def test_every_reason_has_words():
-    from typing import get_args
-
-    from profiles.formats.detection import Kind
-    from profiles.formats.errors import FormatCode
-    from profiles.imports.uploads import RETRIED
-
     codes = {*get_args(FormatCode), *get_args(Kind), *RETRIED, "device_total_zero"}
     assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()
 
