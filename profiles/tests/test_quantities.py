@@ -40,7 +40,7 @@ def test_sizes_are_binary(value, text):
 def test_times_side_by_side_have_the_unit_of_the_longest():
     times = [0.0123456, 5e-6, 0.0, 9.4e-4, None, math.nan]
     unit = unit_of(times)
-    texts = [seconds(time, unit) for time in times]
+    texts = [duration(time, unit) for time in times]
     assert texts == ["12.35 ms", "0.005000 ms", "0 ms", "0.9400 ms", "–", "–"]
 
 

@@ -182,7 +182,9 @@ class TestBorders:
         arrows = [(event["ph"], event["id"]) for event in cut if event["ph"] in "stf"]
         assert sorted(arrows) == [("f", 1), ("s", 1), ("s", 2), ("t", 2)]
         assert not [
-            event for event in cut_of(path, ExcerptRange(5, 50, frozenset())) if event["ph"] in "stf"
+            event
+            for event in cut_of(path, ExcerptRange(5, 50, frozenset()))
+            if event["ph"] in "stf"
         ]
 
 

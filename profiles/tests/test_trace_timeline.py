@@ -148,14 +148,14 @@ class TestRefused:
         try:
             response = cut(client, trace)
         finally:
-            for _ in range(cuts._AT_ONCE):
-                cuts._slots.release()
+            for _ in range(trace_excerpts._AT_ONCE):
+                trace_excerpts._slots.release()
         assert (response.status_code, response.json()["code"]) == (503, "cut_busy")
         assert cut(client, trace).status_code == 200
 
     def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
         # below the current size of the process; a small cut would fit into its free memory
-        monkeypatch.setattr(cuts, "_MEMORY_BYTES", 16 << 20)
+        monkeypatch.setattr(trace_excerpts, "_MEMORY_BYTES", 16 << 20)
         response = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
         assert (response.status_code, response.json()["code"]) == (422, "cut_heavy")
 

@@ -1,4 +1,4 @@
-"""Cuts of traces without storage and processes, and a plain reader of traces to compare with."""
+"""Excerpts of traces without storage and processes, and a plain reader to compare with."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def index_of(path: Path) -> bytes:
 def cut_of(
     path: Path, requested: ExcerptRange, limit_bytes: int = LIMIT, data: bytes = b""
 ) -> list[dict[str, Any]]:
-    """Return the events of a cut as `profiles.ingest.trace_excerpts` makes it; `data` may be an index."""
+    """Return the events of an excerpt, as the server writes it; `data` may be an earlier index."""
     data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])
@@ -49,7 +49,9 @@ def cut_of(
         for number in places
     ]
     file = io.BytesIO()
-    write_excerpt(file, chosen.rows, parts, requested=requested, lanes=index.lanes, naming=index.naming)
+    write_excerpt(
+        file, chosen.rows, parts, requested=requested, lanes=index.lanes, naming=index.naming
+    )
     return json.loads(file.getvalue())["traceEvents"]
 
 
