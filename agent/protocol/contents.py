@@ -81,7 +81,8 @@ class RuntimeInfo(Frozen):
     """One MegEngine version on the device. `problem` is empty if the runtime is usable.
 
     `flags`: the options that its load_and_run supports, empty if it supports the whole table.
-    `builds`: backends that it was built with and that the device has (cuda, tensorrt, opencl).
+    `builds`: parts that it was built with (cuda, tensorrt, fast_run, json, jit, c_opr); cuda and
+        tensorrt only if the device has a GPU.
     `libraries`: names of the C operator libraries that the device's owner configured. `roofs`: the
     peak performance of each device kind (CPU, GPU) that was measured.
     """

@@ -1,4 +1,4 @@
-"""Fields of an operator in exports: one list for CSV, JSON and the page that describes them."""
+"""Fields of an operator: one list for CSV, JSON, Parquet, the API and the page that lists them."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -29,8 +29,8 @@ applies to that method only.
 _TAIL = """\
 Pages accept GET, HEAD and POST, resources of the API the methods of its schema. Every other method
 returns 405 before permissions are checked. Pages of other sites can neither open a socket nor
-change data with the user's session. An access token with the scope `read` has the rights of an
-ordinary user, also if it belongs to an administrator, unless it has the scope `admin`.
+change data with the user's session. An access token permits what its scopes name. Without the scope
+`admin` the token of an administrator has the rights of an ordinary user.
 """
 
 

@@ -40,7 +40,7 @@ class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
 
     builds = serializers.ListField(
         child=serializers.CharField(),
-        help_text="What it was built with and the device has: `cuda`, `tensorrt`, `opencl`.",
+        help_text="Parts that it was built with, such as `cuda`, `tensorrt` and `jit`.",
     )
     libraries = serializers.ListField(
         child=serializers.CharField(),

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 END_WITHIN_S = 120.0
 
 
-def test_a_real_model_is_profiled_and_the_page_shows_what_profile_analyze_prints(
+def test_a_real_model_is_profiled_and_its_text_is_what_profile_analyze_prints(
     visitor, testdata, megengine_python, tmp_path
 ):
     model = testdata / "models" / "resnet18.mge"
