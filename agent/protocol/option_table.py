@@ -95,8 +95,8 @@ class Capabilities:
     """The capabilities of a runtime and its device that decide which options are available.
 
     `flags`: the options that the runtime supports, empty if unknown. `builds`: the parts
-    of the build, such as cuda and jit. `libraries`: names of the C operator libraries that the device's owner
-    configured. `cores`: the number of cores of the device, 0 if unknown.
+    of the build, such as cuda and jit. `libraries`: names of the C operator libraries that the
+    device's owner configured. `cores`: the number of cores of the device, 0 if unknown.
     """
 
     kind: Literal["wheel", "binary"]

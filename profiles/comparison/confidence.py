@@ -14,7 +14,8 @@ Formulas:
 pass of five would widen it without limit. If the scatter of equal runs is known, it maintains the
 level, and the interval of passes is taken at 80 %.
 - Between runs: t(99 %) * sqrt(sd_a^2 + sd_b^2) with sd from equal runs, but at least the 99 %
-quantile of the differences observed between equal runs. This applies to a single number of a run, such as its total.
+quantile of the differences observed between equal runs. This applies to a single number of a run,
+such as its total.
 - Operators: many are tested at once. Their standard error combines the scatter of their own passes
 (moderated by that of all operators, as in Smyth 2004), that of runs, and the shift of operators
 against each other between these two runs. The p of Student's t is adjusted by Benjamini and
