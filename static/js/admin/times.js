@@ -4,6 +4,6 @@ import { localizeTimes } from "../format.js";
 import { storeTimeZone } from "../zone.js";
 
 // Django renders the admin's <html> tag, where other pages have the time zone of the user's profile
-document.documentElement.dataset.timeZone = document.querySelector("meta[name=reader-zone]").content;
+document.documentElement.dataset.timeZone = document.querySelector("meta[name=user-time-zone]").content;
 storeTimeZone();
 localizeTimes(document);

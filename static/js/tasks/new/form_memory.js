@@ -29,8 +29,8 @@ export function setDraft(url) {
 }
 
 export function saveForm() {
-  const { reader, copiedFrom } = form.dataset;
-  const saved = { reader, isWanted: restoreOnNextVisit, draft, copiedFrom, ...readForm() };
+  const { user, copiedFrom } = form.dataset;
+  const saved = { reader: user, isWanted: restoreOnNextVisit, draft, copiedFrom, ...readForm() };
   try {
     window.sessionStorage.setItem(key(), JSON.stringify(saved));
   } catch {
@@ -52,7 +52,7 @@ export function loadSavedForm() {
   }
   const [visit] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
   const isBack = ["back_forward", "reload"].includes(visit?.type);
-  if (saved && saved.reader === form.dataset.reader && (isBack || saved.isWanted)) return saved;
+  if (saved && saved.reader === form.dataset.user && (isBack || saved.isWanted)) return saved;
   removeSavedForm();
   return null;
 }
