@@ -50,7 +50,7 @@ code_read = status("RssFile") - code
 print(json.dumps([spent, (status("VmHWM") - before - code_read) * 1024]))
 """
 _OURS = _MEASURE.format(
-    imports="import gc\nfrom profiles.formats.chrome_trace.reading import read_dynamic",
+    imports="import gc\nfrom profiles.formats.chrome_trace.dynamic_profile import read_dynamic",
     # as the reader of the site does
     step="gc.disable()\n"
     "path = Path(sys.argv[1])\n"
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     # compile the modules first: compiling leaves free memory in which a small trace would fit
-    _run("import profiles.formats.chrome_trace.reading")
+    _run("import profiles.formats.chrome_trace.dynamic_profile")
     with tempfile.TemporaryDirectory() as folder:
         rows = [_row(Path(folder), size, args.rounds) for size in args.mb]
     headers = [

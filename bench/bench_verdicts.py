@@ -27,7 +27,7 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.plan import PRESETS
 from bench.site import send, wait_for_end
 from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
+from profiles.analysis.passes import merge
 from profiles.analysis.stability import totals_of_passes
 from profiles.comparison.comparison import Comparison, compare
 from profiles.comparison.confidence import LEAST_SHARE, VERDICTS, Basis, judge_total

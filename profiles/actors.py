@@ -4,7 +4,7 @@ import dramatiq
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from profiles.imports.reading import read_import
+from profiles.imports.processing import read_import
 from profiles.imports.uploads import fail_import
 from profiles.ingest.rebuild import RebuildError, rebuild_derived
 from profiles.models import Profile, ProfileUpload

@@ -5,8 +5,8 @@ from django.urls import path
 from profiles.views import (
     compare,
     exports,
+    imports,
     memory_flow,
-    opened,
     operators,
     result,
     viewers,
@@ -14,14 +14,14 @@ from profiles.views import (
 
 app_name = "profiles"
 urlpatterns = [
-    path("", opened.profile_list, name="list"),
-    path("opened/", opened.collection, name="opened-list"),
-    path("opened/<int:upload_id>/", opened.opened, name="opened"),
-    path("opened/<int:upload_id>/status/", opened.status, name="opened-status"),
-    path("opened/<int:upload_id>/retry/", opened.retry, name="opened-retry"),
-    path("opened/<int:upload_id>/rename/", opened.rename, name="opened-rename"),
-    path("opened/<int:upload_id>/delete/", opened.delete, name="opened-delete"),
-    path("opened/<int:upload_id>/files/<int:number>/", opened.file, name="opened-file"),
+    path("", imports.profile_list, name="list"),
+    path("opened/", imports.collection, name="opened-list"),
+    path("opened/<int:upload_id>/", imports.opened, name="opened"),
+    path("opened/<int:upload_id>/status/", imports.status, name="opened-status"),
+    path("opened/<int:upload_id>/retry/", imports.retry, name="opened-retry"),
+    path("opened/<int:upload_id>/rename/", imports.rename, name="opened-rename"),
+    path("opened/<int:upload_id>/delete/", imports.delete, name="opened-delete"),
+    path("opened/<int:upload_id>/files/<int:number>/", imports.file, name="opened-file"),
     path("exports/", exports.about, name="exports"),
     path("guide/", exports.guide, name="guide"),
     path("compare/", compare.compare, name="compare"),

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from profiles.views import compare_io, exports, opened, result, viewers
+from profiles.views import compare_io, exports, imports, result, viewers
 from tasks.views import pages as task_views
 from tasks.views import task_list as list_views
 
@@ -33,7 +33,7 @@ urlpatterns = [
     ),
     path(
         "<int:task_id>/attempts/<int:number>/open/",
-        opened.attempt_open_profile,
+        imports.attempt_open_profile,
         name="attempt-open",
     ),
     path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.merging import spread_of, with_medians
+from profiles.analysis.passes import spread_of, with_medians
 from profiles.formats.columns import SideTimes
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import ExecutedGraph

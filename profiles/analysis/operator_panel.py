@@ -5,14 +5,14 @@ import math
 import numpy as np
 
 from profiles.analysis.data import Floats, ProfileData
-from profiles.analysis.drawing.text import (
+from profiles.analysis.durations import duration, unit_of
+from profiles.analysis.netron.text import (
     amount,
     operations,
     parameters,
     plain,
     rate,
 )
-from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import Index

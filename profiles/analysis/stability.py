@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.measuring import variation
+from profiles.analysis.measurement import variation
 from profiles.formats.columns import Side
 
 #: coefficients of variation above which a time counts as unstable

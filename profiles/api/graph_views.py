@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.drawing.wiring import GraphWiring, wire
+from profiles.analysis.netron.wiring import GraphWiring, wire
 from profiles.api.base import NOT_READY, DataView, json_response
 from profiles.api.queries import GraphQuery
 from profiles.api.serializer_fields import number, texts

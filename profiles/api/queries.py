@@ -6,7 +6,7 @@ from typing import Any, get_args
 from django.http import QueryDict
 from rest_framework import serializers
 
-from profiles.analysis.drawing.colours import METRICS
+from profiles.analysis.netron.colours import METRICS
 from profiles.analysis.query import Order
 from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import FEWEST, MOST

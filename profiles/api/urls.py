@@ -5,7 +5,7 @@ from django.urls import path
 from profiles.api import compare_views as compare
 from profiles.api import figure_views as figures
 from profiles.api import graph_views as graph
-from profiles.api import opened_views as opened
+from profiles.api import import_views as imports
 from profiles.api import operator_views as operators
 from profiles.api import picture_views as pictures
 from profiles.api import views
@@ -17,10 +17,10 @@ PICTURES = (
 
 urlpatterns = [
     path("", views.ProfileList.as_view(), name="profiles"),
-    path("opened/", opened.OpenedList.as_view(), name="opened-list"),
+    path("opened/", imports.OpenedList.as_view(), name="opened-list"),
     path(
         "opened/<int:upload_id>/",
-        opened.OpenedView.as_view(
+        imports.OpenedView.as_view(
             {"get": "retrieve", "patch": "partial_update", "delete": "destroy"}
         ),
         name="opened",
@@ -28,20 +28,20 @@ urlpatterns = [
     *(
         path(
             f"opened/<int:upload_id>/{name}/",
-            opened.OpenedView.as_view({"post": name}),
+            imports.OpenedView.as_view({"post": name}),
             name=f"opened-{name}",
         )
         for name in ("uploads", "submit", "retry")
     ),
     path(
         "opened/<int:upload_id>/files/<int:number>/",
-        opened.OpenedView.as_view({"get": "file"}),
+        imports.OpenedView.as_view({"get": "file"}),
         name="opened-file",
     ),
     *(
         path(
             f"opened/<int:upload_id>/files/<int:number>/{name}/",
-            opened.OpenedView.as_view({"post": name}),
+            imports.OpenedView.as_view({"post": name}),
             name=f"opened-file-{name}",
         )
         for name in ("parts", "join")

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.drawing.colours import change_colouring
-from profiles.analysis.drawing.document import netron_document, place_of_row
+from profiles.analysis.netron.colours import change_colouring
+from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import VERDICTS
 from profiles.comparison.loading import Compared

@@ -11,7 +11,7 @@ from django.http import QueryDict
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.merging import merge
+from profiles.analysis.passes import merge
 from profiles.analysis.query import Query
 from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.exports.chrome_trace import to_trace

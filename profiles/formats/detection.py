@@ -2,7 +2,7 @@
 
 Files of other tools are rejected before they are uploaded. Whether a file really is a profile is
 only known after `load_and_run.reader.parse`, and whether a trace is MegEngine's after
-`chrome_trace.reading.read_dynamic`.
+`chrome_trace.dynamic_profile.read_dynamic`.
 """
 
 import json

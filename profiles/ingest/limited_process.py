@@ -21,7 +21,7 @@ import msgspec
 from profiles.analysis.archive import to_archive
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.merging import (
+from profiles.analysis.passes import (
     OtherGraphError,
     PassTimes,
     align_pass,
@@ -30,7 +30,7 @@ from profiles.analysis.merging import (
     without_operators,
 )
 from profiles.analysis.totals import totals
-from profiles.formats.chrome_trace.reading import read_dynamic
+from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of
 from profiles.formats.errors import ProfileFormatError

@@ -10,7 +10,7 @@ from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of
 from agent.protocol.measurement import Measurement
 from profiles.analysis.archive import VERSION
 from profiles.analysis.histogram import histogram
-from profiles.analysis.measuring import figures, times_of, variation
+from profiles.analysis.measurement import figures, times_of, variation
 from profiles.models import AttemptMeasurement
 from tasks.models import Attempt, artifact_key
 from webprofile.errors import DomainError

@@ -17,7 +17,7 @@ from agent.protocol.artifacts import (
 )
 from agent.protocol.measurement import Measurement
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measuring import Latency, latency, times_of
+from profiles.analysis.measurement import Latency, latency, times_of
 from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError

@@ -5,8 +5,8 @@ from typing import Any, Literal
 from django.conf import settings
 from django.utils.translation import gettext
 
-from profiles.analysis.drawing.colours import Metric, colouring
-from profiles.analysis.drawing.document import netron_document, place_of_row
+from profiles.analysis.netron.colours import Metric, colouring
+from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.formats.columns import Side
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile

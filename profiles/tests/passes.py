@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
+from profiles.analysis.passes import merge
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
 

@@ -8,7 +8,7 @@ import pytest
 
 from profiles.analysis.archive import from_archive, to_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.merging import merge
+from profiles.analysis.passes import merge
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph_json import parse_graph

@@ -3,7 +3,7 @@
 import pytest
 
 from profiles.actors import build_opened
-from profiles.imports import reading
+from profiles.imports import processing
 from profiles.imports.uploads import delete_import
 from profiles.ingest.loading import profile_data
 from profiles.ingest.rebuild import rebuild_derived
@@ -147,14 +147,15 @@ def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
 def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
     upload = make_upload(alice, good_profile("tiny"))
     confirm(upload)
-    derive = reading.derive
+
+    derive = processing.derive
 
     def deleted_meanwhile(*arguments):
         derived = derive(*arguments)
         delete_import(ProfileUpload.objects.get(pk=upload.pk))
         return derived
 
-    monkeypatch.setattr(reading, "derive", deleted_meanwhile)
+    monkeypatch.setattr(processing, "derive", deleted_meanwhile)
     build_opened(upload.pk)
     assert not Profile.objects.exists()
     assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from profiles.imports.local_files import import_profile
-from profiles.imports.reading import read_import
+from profiles.imports.processing import read_import
 from profiles.management.commands import import_profiles as importing
 from profiles.models import ProfileUpload
 from profiles.tests.make import make_profile, to_json

@@ -4,7 +4,7 @@ import pytest
 
 from agent.protocol import Plan
 from agent.protocol.measurement import Measurement, PassRecord
-from profiles.analysis.measuring import figures, latency, overhead, variation
+from profiles.analysis.measurement import figures, latency, overhead, variation
 
 
 def make_pass(number: int, kind: str, *times: float, **more) -> PassRecord:

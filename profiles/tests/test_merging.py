@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.merging import merge
+from profiles.analysis.passes import merge
 from profiles.analysis.stability import limits, stability, totals_of_passes, unstable
 from profiles.analysis.text import profile_text
 from profiles.formats.columns import ProfileColumns

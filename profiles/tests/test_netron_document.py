@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from profiles.analysis.drawing.colours import change_colouring, colouring
-from profiles.analysis.drawing.document import netron_document, place_of_row
-from profiles.analysis.drawing.text import plain
-from profiles.analysis.merging import merge
+from profiles.analysis.netron.colours import change_colouring, colouring
+from profiles.analysis.netron.document import netron_document, place_of_row
+from profiles.analysis.netron.text import plain
+from profiles.analysis.passes import merge
 from profiles.formats.load_and_run.graph_json import empty_graph
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.passes import data_of

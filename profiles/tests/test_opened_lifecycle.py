@@ -207,7 +207,7 @@ def test_storage_that_is_away_is_waited_for(storage, settings):
 
 
 def test_a_file_that_breaks_our_own_code_is_called_our_fault(storage, monkeypatch):
-    monkeypatch.setattr("profiles.imports.reading.derive", lambda files: 1 / 0)
+    monkeypatch.setattr("profiles.imports.processing.derive", lambda files: 1 / 0)
     upload = make_opened(make_user(), good_profile("tiny"))
     assert (upload.state, upload.problem) == (State.FAILED, "broke")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from profiles.formats.chrome_trace.reading import read_dynamic
+from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.models import ProfileUpload
 from profiles.tests.opened import make_opened
 

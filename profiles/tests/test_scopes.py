@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from profiles.analysis.drawing.wiring import wire
+from profiles.analysis.netron.wiring import wire
 from profiles.analysis.scopes import (
     FEWEST_NODES,
     MOST_NODES,

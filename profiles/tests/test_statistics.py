@@ -9,7 +9,7 @@ from django.utils import translation
 
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.merging import merge
+from profiles.analysis.passes import merge
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.build import profile_row

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from profiles.formats.chrome_trace import events as events_of_traces
 from profiles.formats.chrome_trace import span_index
+from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.chrome_trace.excerpt_file import exact_us
 from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange, ExcerptTooLargeError
-from profiles.formats.chrome_trace.reading import read_dynamic
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.errors import ProfileFormatError
 from profiles.tests.trace_cuts import cut_of, index_of, spans_in, spans_of_text, touching

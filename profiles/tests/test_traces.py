@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from profiles.formats.chrome_trace import events, reading
-from profiles.formats.chrome_trace.reading import read_dynamic
+from profiles.formats.chrome_trace import dynamic_profile, events
+from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.tests.traces import (
     CUT_OFF,
     DEVICE,
@@ -294,7 +294,7 @@ def test_no_index_is_left_of_a_trace_that_could_not_be_read(tmp_path, monkeypatc
     def no_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr(reading, "summarize", no_memory)
+    monkeypatch.setattr(dynamic_profile, "summarize", no_memory)
     index = tmp_path / "spans.bin"
     with pytest.raises(MemoryError):
         read_dynamic(MLP, index=index)

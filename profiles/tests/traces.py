@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from profiles.formats.chrome_trace.reading import DynamicProfile, read_dynamic
+from profiles.formats.chrome_trace.dynamic_profile import DynamicProfile, read_dynamic
 from testdata import DATA
 
 MLP = DATA / "traces/dynamic_train_mlp_scopes/profile.chrome_timeline.json"

@@ -4,7 +4,7 @@ from django.urls import path
 from rest_framework.renderers import JSONRenderer
 
 from accounts.models import AccessToken
-from profiles.api.opened_views import OpenedView
+from profiles.api.import_views import OpenedView
 from profiles.api.parts import TaskFileParts
 from tasks.api.left_views import PlainText, TaskOutputViewSet
 from tasks.api.saved_views import SavedViewDetail, SavedViewList

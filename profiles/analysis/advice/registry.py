@@ -9,14 +9,14 @@ import numpy as np
 
 from profiles.analysis.advice import (
     algorithms,
-    fusing,
+    data_movement,
+    fusion,
+    hotspots,
     interruptions,
-    launching,
-    limits,
+    launch_overhead,
     memory,
-    moving,
-    shares,
-    trust,
+    peak_performance,
+    reliability,
 )
 from profiles.analysis.advice.context import RuleContext
 from profiles.analysis.advice.finding import Finding, RunFacts
@@ -47,35 +47,35 @@ class Rule:
 
 
 RULES = (
-    Rule("first_run", trust.first_run),
-    Rule("contaminated", trust.contaminated),
-    Rule("unsteady", trust.unsteady, timed=True),
+    Rule("first_run", reliability.first_run),
+    Rule("contaminated", reliability.contaminated),
+    Rule("unsteady", reliability.unsteady, timed=True),
     Rule("interrupted", interruptions.interrupted, timed=True),
-    Rule("spike", shares.spike, timed=True),
-    Rule("dominant_operator", shares.dominant_operator, timed=True, traced=True),
-    Rule("dominant_type", shares.dominant_type, timed=True, traced=True),
-    Rule("slow_float16", limits.slow_float16, timed=True),
-    Rule("far_from_roof", limits.far_from_roof, needs="roofs", timed=True),
+    Rule("spike", hotspots.spike, timed=True),
+    Rule("dominant_operator", hotspots.dominant_operator, timed=True, traced=True),
+    Rule("dominant_type", hotspots.dominant_type, timed=True, traced=True),
+    Rule("slow_float16", peak_performance.slow_float16, timed=True),
+    Rule("far_from_roof", peak_performance.far_from_roof, needs="roofs", timed=True),
     Rule("untried_algorithms", algorithms.untried_algorithms, needs="options", timed=True),
     Rule("blocked_layout", algorithms.blocked_layout, needs="options", timed=True),
-    Rule("unfused_batch_norm", fusing.unfused_batch_norm),
-    Rule("unfused_bias", fusing.unfused_bias),
-    Rule("constant_work", fusing.constant_work),
-    Rule("tiny_operators", launching.tiny_operators, timed=True, traced=True),
-    Rule("host_bound", launching.host_bound, timed=True),
-    Rule("slow_to_issue", launching.slow_to_issue, timed=True),
-    Rule("copies", moving.copies, timed=True, traced=True),
-    Rule("layout_changes", moving.layout_changes, timed=True, traced=True),
-    Rule("type_changes", moving.type_changes, timed=True, traced=True),
-    Rule("waiting", launching.waiting, traced=True, graph=False),
-    Rule("python_callbacks", moving.python_callbacks, timed=True),
-    Rule("outside_operators", trust.outside_operators, needs="iteration", timed=True),
+    Rule("unfused_batch_norm", fusion.unfused_batch_norm),
+    Rule("unfused_bias", fusion.unfused_bias),
+    Rule("constant_work", fusion.constant_work),
+    Rule("tiny_operators", launch_overhead.tiny_operators, timed=True, traced=True),
+    Rule("host_bound", launch_overhead.host_bound, timed=True),
+    Rule("slow_to_issue", launch_overhead.slow_to_issue, timed=True),
+    Rule("copies", data_movement.copies, timed=True, traced=True),
+    Rule("layout_changes", data_movement.layout_changes, timed=True, traced=True),
+    Rule("type_changes", data_movement.type_changes, timed=True, traced=True),
+    Rule("waiting", launch_overhead.waiting, traced=True, graph=False),
+    Rule("python_callbacks", data_movement.python_callbacks, timed=True),
+    Rule("outside_operators", reliability.outside_operators, needs="iteration", timed=True),
     Rule("dynamic_shapes", memory.dynamic_shapes),
     Rule("no_memory_plan", memory.no_memory_plan),
-    Rule("training", trust.training, traced=True),
-    Rule("too_short", trust.too_short),
-    Rule("single_sample", trust.single_sample, traced=True),
-    Rule("slow_profiling", trust.slow_profiling, needs="overhead", timed=True),
+    Rule("training", reliability.training, traced=True),
+    Rule("too_short", reliability.too_short),
+    Rule("single_sample", reliability.single_sample, traced=True),
+    Rule("slow_profiling", reliability.slow_profiling, needs="overhead", timed=True),
 )
 _FIRST = {"warning": 0, "gain": 1, "note": 2}
 #: estimates of time during which no operator runs
@@ -103,7 +103,7 @@ class Advice:
 def advise(data: ProfileData, facts: RunFacts) -> Advice:
     """Evaluate all rules that apply to this profile."""
     context = RuleContext(data, facts)
-    is_first = not facts.of_trace and trust.first_run(context) is not None
+    is_first = not facts.of_trace and reliability.first_run(context) is not None
     fit = [rule for rule in RULES if (rule.traced if facts.of_trace else rule.graph)]
     lacking = [rule for rule in fit if _lacks(facts, rule)]
     known = [rule for rule in fit if rule not in lacking]

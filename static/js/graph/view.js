@@ -1,6 +1,6 @@
 // One view of the graph: the rows and blocks that its nodes represent, and its state in the page's URL. No DOM.
 
-/** Index `view`, a part of the server's document (`profiles/analysis/drawing/document.py`). */
+/** Index `view`, a part of the server's document (`profiles/analysis/netron/document.py`). */
 export function makeView(view) {
   const nodes = new Map(view.nodes.map(([name, row, place]) => [name, { row, place }]));
   const nodeByRow = new Map(view.rows);

@@ -28,7 +28,7 @@ from agent.protocol.options import Capabilities, OptionError, build_arguments, c
 from agent.protocol.run_log import parse_log
 from profiles.analysis import io_dump
 from profiles.formats import detection, tensor_dump
-from profiles.formats.chrome_trace.reading import read_dynamic
+from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run import run_log as server_log

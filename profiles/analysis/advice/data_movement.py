@@ -4,8 +4,8 @@ import numpy as np
 
 from profiles.analysis.advice.context import MEASURABLE_S, Floats, Mask, RuleContext
 from profiles.analysis.advice.finding import Finding
+from profiles.analysis.advice.hotspots import spiked
 from profiles.analysis.advice.operator_types import CALLBACKS, RESULT_CALLBACK
-from profiles.analysis.advice.shares import spiked
 
 #: a twentieth of the time
 SHARE = 0.05

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.drawing.text import dimensions, plain
-from profiles.analysis.drawing.wiring import GraphWiring
+from profiles.analysis.netron.text import dimensions, plain
+from profiles.analysis.netron.wiring import GraphWiring
 from profiles.analysis.operator_panel import Panel
 from profiles.analysis.scopes import Item
 from profiles.formats.columns import MISSING

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, ProfileData
-from profiles.analysis.drawing.text import amount, rate
 from profiles.analysis.durations import duration, unit_of
+from profiles.analysis.netron.text import amount, rate
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import Index
 

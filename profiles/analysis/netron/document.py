@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.drawing.colours import Colouring, colouring
-from profiles.analysis.drawing.module import Module
-from profiles.analysis.drawing.text import plain
-from profiles.analysis.drawing.wiring import GraphWiring, wire
+from profiles.analysis.netron.colours import Colouring, colouring
+from profiles.analysis.netron.module import Module
+from profiles.analysis.netron.text import plain
+from profiles.analysis.netron.wiring import GraphWiring, wire
 from profiles.analysis.operator_panel import Panel
 from profiles.analysis.scopes import GraphBlocks, Item, ScopeNode, read_place, scopes_of
 from profiles.formats.columns import MISSING, Side

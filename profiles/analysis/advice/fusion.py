@@ -5,7 +5,7 @@ import numpy as np
 from profiles.analysis.advice.context import NOTICEABLE_S, RuleContext
 from profiles.analysis.advice.edges import OperatorEdges
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.shares import spiked
+from profiles.analysis.advice.hotspots import spiked
 from profiles.formats.columns import MISSING
 
 SHARE = 0.01
