@@ -46,7 +46,7 @@ from webprofile.client.batchfile.local_files import LocalFile, look_at
 from webprofile.client.commands.submitting import PARTS_FROM_BYTES
 from webprofile.client.login_file import Login
 from webprofile.client.parts import PARALLEL, send_in_parts
-from webprofile.tests.site import Site, running_site
+from webprofile.tests.site import EmbeddedSite, running_site
 
 GOAL = 0.9
 MB = 10**6
@@ -115,7 +115,7 @@ _QUEUED_S = """
 class UploadBenchmark:
     """A site with its clients, and the storage behind it."""
 
-    site: Site
+    site: EmbeddedSite
     browser: webdriver.Chrome
     api: Api
     worker: int
@@ -185,7 +185,7 @@ def _measure(folder: Path, sizes: list[int], rounds: int) -> Iterator[list[Any]]
                 file.unlink()
 
 
-def _storage(site: Site) -> tuple[Any, str]:
+def _storage(site: EmbeddedSite) -> tuple[Any, str]:
     """Return a boto3 client for the storage of the site, and the name of the bucket."""
     options = json.loads(site.manage("shell", "-v", "0", "-c", _STORAGE))
     client = boto3.client(

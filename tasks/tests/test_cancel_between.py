@@ -15,7 +15,7 @@ from tasks.tests.make import accepted, make_attempt, reported
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
 
 
-class Cancel(threading.Thread):
+class CancelInThread(threading.Thread):
     """Somebody else's request; it may have to wait until the end is written."""
 
     def __init__(self, task: Task) -> None:
@@ -34,7 +34,7 @@ def ended_meanwhile(module, name: str, end) -> Task:
     attempt = make_attempt()
     accepted(attempt)
     Task.objects.filter(pk=attempt.task_id).update(state="running")
-    cancel = Cancel(attempt.task)
+    cancel = CancelInThread(attempt.task)
     inner = getattr(module, name)
 
     def between(*args, **kwargs):

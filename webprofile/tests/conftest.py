@@ -14,7 +14,7 @@ from webprofile.storage import storage as object_store
 from webprofile.tests.balancer import balancer
 from webprofile.tests.cluster import Cluster, write_replayer
 from webprofile.tests.permission_world import World, rolled_back
-from webprofile.tests.site import Site, running_site
+from webprofile.tests.site import EmbeddedSite, running_site
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def megengine_python() -> str:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory, megengine_python: str) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, megengine_python: str) -> Iterator[EmbeddedSite]:
     """The embedded site with an online device, at log level DEBUG."""
     with running_site(tmp_path_factory.mktemp("site"), LOG_LEVEL="DEBUG") as running:
         with running.login() as visitor:
@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, megengine_python: str) -> Ite
 
 
 @pytest.fixture(scope="session")
-def visitor(site: Site) -> Iterator[Visitor]:
+def visitor(site: EmbeddedSite) -> Iterator[Visitor]:
     with site.login() as visitor:
         yield visitor
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 1200.0  # a fresh machine installs MegEngine first
 
 
-class Site:
+class EmbeddedSite:
     """A running `python -m webprofile.operations.devserver run`."""
 
     def __init__(self, home: Path, **environment: str) -> None:
@@ -108,8 +108,8 @@ class Site:
 
 
 @contextlib.contextmanager
-def running_site(home: Path, **environment: str) -> Iterator[Site]:
-    site = Site(home, **environment)
+def running_site(home: Path, **environment: str) -> Iterator[EmbeddedSite]:
+    site = EmbeddedSite(home, **environment)
     try:
         yield site
     finally:

@@ -19,7 +19,7 @@ from webprofile.operations.devserver.demo import Visitor, table
 from webprofile.tests.arm64.emulation import left_out
 from webprofile.tests.arm64.machine import ROOT, Machine, say
 from webprofile.tests.end_to_end.runs import submit, watch
-from webprofile.tests.site import Site, running_site
+from webprofile.tests.site import EmbeddedSite, running_site
 
 _NAME = "arm64-1"
 _CODE = f"""
@@ -66,7 +66,7 @@ def run_a_task(machine: Machine) -> None:
             machine.end(agent)
 
 
-def enrol(machine: Machine, site: Site) -> subprocess.Popen[str]:
+def enrol(machine: Machine, site: EmbeddedSite) -> subprocess.Popen[str]:
     (machine.root / "opt" / "mge").mkdir(exist_ok=True)
     machine.run(["/usr/bin/python3", "-c", _INSTALL])
     code = site.manage("shell", "-v", "0", "-c", _CODE).splitlines()[-1]

@@ -10,7 +10,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 from webprofile.tests.browser.conftest import PageObject
-from webprofile.tests.site import Site
+from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.megengine, pytest.mark.embedded]
 
@@ -20,7 +20,7 @@ PASSWORD = "a long enough passphrase"
 class Person(PageObject):
     """Somebody who looks at pages."""
 
-    def __init__(self, browser, site: Site) -> None:
+    def __init__(self, browser, site: EmbeddedSite) -> None:
         super().__init__(browser, site.address)
         self.site = site
 

@@ -128,7 +128,7 @@ def test_it_sends_nobody_to_a_port_inside_of_its_container(proxy):
 def answering(name: str) -> Iterator[str]:
     """A server that answers everything with its name; yields its address."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class UpstreamHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("Content-Length", str(len(name)))
@@ -138,7 +138,7 @@ def answering(name: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), UpstreamHandler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield f"127.0.0.1:{server.server_port}"

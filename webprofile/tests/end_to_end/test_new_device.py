@@ -17,7 +17,7 @@ import pytest
 
 from webprofile.operations.devserver.demo import ONLINE_WITHIN_S
 from webprofile.tests.end_to_end.runs import page, submit, watch
-from webprofile.tests.site import ROOT, Site
+from webprofile.tests.site import ROOT, EmbeddedSite
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
@@ -35,12 +35,12 @@ print(enrolment_commands(issue_code(worker))["curl"])
 """
 
 
-def manage(site: Site, code: str) -> str:
+def manage(site: EmbeddedSite, code: str) -> str:
     """Run Python with the site's settings; what it prints."""
     return site.manage("shell", "-v", "0", "-c", code)
 
 
-def line_for(site: Site, name: str) -> str:
+def line_for(site: EmbeddedSite, name: str) -> str:
     """Register a device; the line that its page shows."""
     return manage(site, _REGISTER.format(name=name)).splitlines()[-1]
 
@@ -94,7 +94,7 @@ class Pasted:
 
 
 @pytest.fixture(scope="module")
-def pasted(site: Site, megengine_python: str, tmp_path_factory) -> Iterator[Pasted]:
+def pasted(site: EmbeddedSite, megengine_python: str, tmp_path_factory) -> Iterator[Pasted]:
     home = tmp_path_factory.mktemp("pasted") / "agent"
     line = f"{line_for(site, 'pasted')} --no-service --no-measure --home {home}"
     try:
@@ -123,7 +123,7 @@ def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted
     assert watch(visitor, task)[0][-1] == "succeeded", page(visitor, task)
 
 
-def test_a_health_check_of_the_device_passes(site: Site, visitor, pasted: Pasted):
+def test_a_health_check_of_the_device_passes(site: EmbeddedSite, visitor, pasted: Pasted):
     visitor.device("pasted")
     manage(site, _CHECK)
     wait_until(lambda: ">passed</span>" in visitor.get("/workers/pasted/").text)
@@ -148,7 +148,9 @@ def test_a_code_works_once_also_on_another_machine(pasted: Pasted, tmp_path):
     assert not (tmp_path / "agent" / "agent.toml").exists()
 
 
-def test_an_agent_takes_the_version_that_the_site_serves(site: Site, visitor, pasted: Pasted):
+def test_an_agent_takes_the_version_that_the_site_serves(
+    site: EmbeddedSite, visitor, pasted: Pasted
+):
     old = (pasted.home / "agent.pyz").read_bytes()
     new = serve_another(site, old, "0.1.0+00000001")
     pasted.reconnect()
@@ -161,7 +163,7 @@ def test_an_agent_takes_the_version_that_the_site_serves(site: Site, visitor, pa
     assert "this site serves" not in text
 
 
-def test_a_broken_version_gives_way_to_the_one_before(site: Site, visitor, pasted: Pasted):
+def test_a_broken_version_gives_way_to_the_one_before(site: EmbeddedSite, visitor, pasted: Pasted):
     good = (pasted.home / "agent.pyz").read_bytes()
     serve_another(site, good, "0.1.0+00000002", main=b"raise SystemExit(1)")
     pasted.reconnect()
@@ -171,7 +173,9 @@ def test_a_broken_version_gives_way_to_the_one_before(site: Site, visitor, paste
     wait_until(lambda: "this site serves 0.1.0+00000002" in visitor.get("/workers/pasted/").text)
 
 
-def serve_another(site: Site, bundle: bytes, version: str, main: bytes | None = None) -> bytes:
+def serve_another(
+    site: EmbeddedSite, bundle: bytes, version: str, main: bytes | None = None
+) -> bytes:
     """Let the site serve this agent under another version; returns the file."""
     changed = {"version.txt": version.encode()}
     changed["site/agent/__init__.py"] = f'__version__ = "{version}"\n'.encode()

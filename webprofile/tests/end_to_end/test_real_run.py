@@ -9,7 +9,7 @@ import pytest
 
 from webprofile.operations.devserver.demo import DemoError, table
 from webprofile.tests.end_to_end.runs import page, send, watch
-from webprofile.tests.site import Site
+from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
@@ -144,7 +144,9 @@ def test_a_running_task_can_be_cancelled(visitor, testdata):
 
 
 @pytest.mark.exhaustive
-def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(site: Site, visitor, testdata):
+def test_an_agent_that_is_killed_comes_back_and_the_task_succeeds(
+    site: EmbeddedSite, visitor, testdata
+):
     model = testdata / "models" / "deep_loop.mge"
     (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")
     task = send(visitor, model, {data.stem: data}, iter=20)

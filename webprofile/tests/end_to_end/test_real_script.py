@@ -9,7 +9,7 @@ import pytest
 from webprofile.operations.devserver.demo import DemoError, Visitor
 from webprofile.tests.end_to_end.runs import page, submit, watch
 from webprofile.tests.needs import need
-from webprofile.tests.site import Site
+from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
@@ -36,7 +36,7 @@ TAKEN_UP_WITHIN_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def offered(site: Site, visitor: Visitor) -> None:
+def offered(site: EmbeddedSite, visitor: Visitor) -> None:
     """The site's device runs scripts, allowed by its owner while its agent runs."""
     need("bubblewrap")
     assert "neither an administrator nor" in visitor.get("/workers/local/").text
@@ -55,7 +55,7 @@ def send(visitor: Visitor, script: dict[str, object], program: Path, *data: Path
 
 @pytest.mark.usefixtures("offered")
 def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_trace(
-    site: Site, visitor: Visitor, tmp_path
+    site: EmbeddedSite, visitor: Visitor, tmp_path
 ):
     train, table = tmp_path / "train.py", tmp_path / "table.csv"
     train.write_text(TRAIN)
@@ -81,7 +81,7 @@ def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_tra
 
 
 @pytest.mark.usefixtures("offered")
-def test_a_script_that_fails_says_why(site: Site, visitor: Visitor, tmp_path):
+def test_a_script_that_fails_says_why(site: EmbeddedSite, visitor: Visitor, tmp_path):
     site.manage("workers", "allow-scripts", "local")
     program = tmp_path / "train.py"
     program.write_text("import megengine\nraise ValueError('no <loss> today')\n")

@@ -33,7 +33,7 @@ def closed():
 def http():
     """A server that answers every request with what `answer` holds."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class AnswerHandler(BaseHTTPRequestHandler):
         answer: tuple[int, dict[str, str]] = (200, {})
 
         def do_GET(self):
@@ -49,8 +49,8 @@ def http():
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.answers = Handler
+    server = ThreadingHTTPServer(("127.0.0.1", 0), AnswerHandler)
+    server.answers = AnswerHandler
     server.url = f"http://127.0.0.1:{server.server_port}"
     with serving(server):
         yield server
