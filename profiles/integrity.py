@@ -31,7 +31,7 @@ _WAITS_WITHOUT = (TaskState.INITIATED, TaskState.WAITING, TaskState.PROCESSING)
 
 
 @dataclass(frozen=True)
-class Broken:
+class Violation:
     """A violated invariant.
 
     promise: its name in `docs/architecture/integrity.md`
@@ -42,7 +42,7 @@ class Broken:
     what: str
 
 
-def broken_rows(*, patience: datetime.timedelta = PATIENCE) -> Iterator[Broken]:
+def broken_rows(*, patience: datetime.timedelta = PATIENCE) -> Iterator[Violation]:
     """Violations that the database alone shows."""
     yield from _endless(timezone.now() - patience)
     yield from _attempts(timezone.now() - patience)
@@ -53,7 +53,7 @@ def broken_objects(
     *,
     grace: datetime.timedelta = GRACE,
     advance: Callable[[int], object] = lambda objects: None,
-) -> Iterator[Broken]:
+) -> Iterator[Violation]:
     """Violations between storage and the database; lists all objects but reads none.
 
     advance: called with the number of objects after each page
@@ -68,7 +68,7 @@ def broken_objects(
     yield from _unfinished_uploads(before)
 
 
-def _endless(since: datetime.datetime) -> Iterator[Broken]:
+def _endless(since: datetime.datetime) -> Iterator[Violation]:
     """Tasks whose deadline passed before `since`, and tasks whose state and outcome disagree."""
     for state, deadline in (
         (TaskState.INITIATED, "upload_deadline_at"),
@@ -78,28 +78,28 @@ def _endless(since: datetime.datetime) -> Iterator[Broken]:
         late = Q((f"{deadline}__lt", since)) | Q((deadline, None), updated_at__lt=since)
         for task in Task.objects.filter(late, state=state):
             when = getattr(task, deadline)
-            yield Broken("ends", f"task {task.pk} is {state.value}, its deadline was {when}")
+            yield Violation("ends", f"task {task.pk} is {state.value}, its deadline was {when}")
     odd = Q(state=TaskState.FINISHED, outcome="") | (Q(state__in=LIVE) & ~Q(outcome=""))
     for task in Task.objects.filter(odd):
-        yield Broken("ends", f"task {task.pk} is {task.state} with outcome {task.outcome!r}")
+        yield Violation("ends", f"task {task.pk} is {task.state} with outcome {task.outcome!r}")
 
 
-def _attempts(since: datetime.datetime) -> Iterator[Broken]:
+def _attempts(since: datetime.datetime) -> Iterator[Violation]:
     live = Attempt.objects.filter(task=OuterRef("pk"), ended_at=None)
     for task in Task.objects.filter(~Exists(live), state__in=HELD_BY_WORKER):
-        yield Broken("one_attempt", f"task {task.pk} is {task.state} without a live attempt")
+        yield Violation("one_attempt", f"task {task.pk} is {task.state} without a live attempt")
     for task in Task.objects.filter(Exists(live), state__in=_WAITS_WITHOUT):
-        yield Broken("one_attempt", f"task {task.pk} is {task.state} with a live attempt")
+        yield Violation("one_attempt", f"task {task.pk} is {task.state} with a live attempt")
     living = Attempt.objects.filter(ended_at=None)
     several = living.values("task").annotate(count=Count("pk")).filter(count__gt=1)
     for row in several.order_by("task"):
-        yield Broken("one_attempt", f"task {row['task']} has {row['count']} live attempts")
+        yield Violation("one_attempt", f"task {row['task']} has {row['count']} live attempts")
     for attempt in living.filter(lease_expires_at__lt=since):
         text = f"attempt {attempt.pk} lives, its lease ended at {attempt.lease_expires_at}"
-        yield Broken("one_attempt", text)
+        yield Violation("one_attempt", text)
 
 
-def _results() -> Iterator[Broken]:
+def _results() -> Iterator[Violation]:
     of_attempts = Profile.objects.filter(attempt__isnull=False)
     good = Q(attempt__end_reason=EndReason.EXITED.value, attempt__exit_code=0)
     for profile in of_attempts.exclude(good).select_related("attempt"):
@@ -107,24 +107,24 @@ def _results() -> Iterator[Broken]:
         text = (
             f"a profile belongs to attempt {profile.attempt_id} of task {profile.attempt.task_id}"
         )
-        yield Broken("result", f"{text}, which ended as {profile.attempt.end_reason!r}")
+        yield Violation("result", f"{text}, which ended as {profile.attempt.end_reason!r}")
     tasks = of_attempts.values("attempt__task")
     double = tasks.annotate(count=Count("pk")).filter(count__gt=1)
     for row in double.order_by("attempt__task"):
-        yield Broken("result", f"task {row['attempt__task']} has {row['count']} profiles")
+        yield Violation("result", f"task {row['attempt__task']} has {row['count']} profiles")
     ended = Task.objects.filter(state=TaskState.FINISHED, outcome=Outcome.SUCCEEDED)
     numbers = ended.annotate(last=Max("attempts__number")).filter(
         attempts__profile__isnull=False, attempts__number__lt=F("last")
     )
     for task in numbers.distinct():
-        yield Broken("result", f"the profile of task {task.pk} is not of its last attempt")
+        yield Violation("result", f"the profile of task {task.pk} is not of its last attempt")
 
 
 #: primary keys of the rows whose object was listed, by model
 _Seen = defaultdict[type, set[int]]
 
 
-def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterator[Broken]:
+def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterator[Violation]:
     """Objects that differ from their row, and objects without a row."""
     rows = _rows_of(page)
     left = []
@@ -142,14 +142,14 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
         if entry.size_bytes != row.size_bytes or not _is_same(entry.key, md5, row):
             expected = f"{row.size_bytes} bytes, MD5 {_stored_md5(row)}"
             text = f"{entry.key} is {entry.size_bytes} bytes, MD5 {md5}; its row says {expected}"
-            yield Broken("artifact", text)
+            yield Violation("artifact", text)
     old = [entry for entry in left if entry.modified_at < before]
     scheduled = _scheduled_prefixes(
         {name for entry in old for name in (entry.key, _prefix(entry.key))}
     )
     for entry in old:
         if not {entry.key, _prefix(entry.key)} & scheduled:
-            yield Broken("orphan", f"{entry.key} has no row ({entry.size_bytes} bytes)")
+            yield Violation("orphan", f"{entry.key} has no row ({entry.size_bytes} bytes)")
 
 
 def _is_same(key: str, md5: str, row: "TaskFile | Artifact | OpenedFile") -> bool:
@@ -175,12 +175,12 @@ def _stored_md5(row: "TaskFile | Artifact | OpenedFile") -> str:
     return row.md5 if isinstance(row, Artifact) else row.stored_md5
 
 
-def _unfinished_uploads(before: datetime.datetime) -> Iterator[Broken]:
+def _unfinished_uploads(before: datetime.datetime) -> Iterator[Violation]:
     """Multipart uploads without a row, whose parts occupy storage unnoticed."""
     known = set(PartedUpload.objects.values_list("object_key", "upload_id"))
     for upload in storage.unfinished():
         if upload.began_at < before and (upload.key, upload.upload_id) not in known:
-            yield Broken("orphan", f"{upload.key} has an upload in parts without a row")
+            yield Violation("orphan", f"{upload.key} has an upload in parts without a row")
 
 
 def _head_md5(listed: Listed) -> str:
@@ -212,7 +212,7 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
     return rows
 
 
-def _missing_objects(seen: _Seen) -> Iterator[Broken]:
+def _missing_objects(seen: _Seen) -> Iterator[Violation]:
     """Rows whose object was not listed and does not exist now either."""
     stored: tuple[QuerySet, ...] = (
         TaskFile.objects.filter(stored_at__isnull=False, purged_at=None),
@@ -227,7 +227,7 @@ def _missing_objects(seen: _Seen) -> Iterator[Broken]:
             key = row.derived_key if isinstance(row, Profile) else row.object_key
             # the object may have been written since the listing, or removed together with its row
             if storage.head(key) is None and rows.filter(pk=row.pk).exists():
-                yield Broken("artifact", f"{key} is not in storage")
+                yield Violation("artifact", f"{key} is not in storage")
 
 
 def _is_stored(row: TaskFile | Artifact | OpenedFile) -> bool:

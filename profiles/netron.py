@@ -43,7 +43,7 @@ _DARK_IF = {"": _DARK, "light": "not all", "dark": "all"}
 
 
 @dataclass(frozen=True)
-class Page:
+class NetronPage:
     """Netron's page without the dropped elements.
 
     styles, style_attributes: CSP sources that allow exactly the page's own styles
@@ -133,13 +133,15 @@ def compressed(name: str, theme: str = "") -> bytes:
 
 
 @cache
-def viewer_page(theme: str = "") -> Page:
+def viewer_page(theme: str = "") -> NetronPage:
     """Return the page of the viewer, without our additions."""
     text = _apply_theme((_folder() / "index.html").read_text(encoding="utf-8"), theme)
     text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
     # the page has another origin than its files, and reads the style rules to save a picture
     text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')
-    return Page(text, _hashes(_STYLES.findall(text)), _hashes(_STYLE_ATTRIBUTES.findall(text)))
+    return NetronPage(
+        text, _hashes(_STYLES.findall(text)), _hashes(_STYLE_ATTRIBUTES.findall(text))
+    )
 
 
 def _folder() -> Path:

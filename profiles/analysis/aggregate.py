@@ -20,7 +20,7 @@ _FUNCTIONS: dict[str, Callable[[Floats], np.float64]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredRows:
     """The measurements of m operators, or of m groups of them, before sorting.
 
     rows: (m,) rows of `ProfileColumns`, MISSING for a group
@@ -38,7 +38,9 @@ class Measured:
     memory: NumberColumn
 
 
-def aggregate_operators(operators: Measured, aggregate: Aggregate, *, by_type: bool) -> Measured:
+def aggregate_operators(
+    operators: MeasuredRows, aggregate: Aggregate, *, by_type: bool
+) -> MeasuredRows:
     """Return one row per type, in order of first appearance, or one row for all operators.
 
     Missing numbers are skipped: sums and extremes are taken over the others, and a mean divides
@@ -51,7 +53,7 @@ def aggregate_operators(operators: Measured, aggregate: Aggregate, *, by_type: b
     memory = [_number(operators.memory, group, aggregate) for group in groups]
     with np.errstate(invalid="ignore", over="ignore"):
         self_s = [function(operators.self_s[group]) for group in groups]
-    return Measured(
+    return MeasuredRows(
         rows=np.full(len(groups), MISSING, dtype=np.intp),
         types=types,
         counts=np.array([len(group) for group in groups], dtype=np.int64),

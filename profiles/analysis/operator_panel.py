@@ -20,7 +20,7 @@ from profiles.formats.load_and_run.graph import Index
 Lines = list[tuple[str, str]]
 
 
-class Panel:
+class OperatorPanel:
     """Lines for the drawn operators of a profile; Netron cuts names at 13 letters and sorts them.
 
     side: whose times are used for blocks and shares

@@ -42,7 +42,7 @@ class ScopeNode:
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class ViewNode:
     """One node of a view: an operator, or a block that can be opened.
 
     members: (k,) int32, positions in the order of execution, ascending
@@ -132,7 +132,7 @@ class GraphBlocks:
         self._scopes = scopes
         self._kinds = kinds
 
-    def items(self, place: ScopeNode) -> list[Item]:
+    def items(self, place: ScopeNode) -> list[ViewNode]:
         """Return the nodes of a view in order of execution; none for an unknown place."""
         inside = self._members(place.scope)
         if place == ScopeNode() and len(inside) <= FLAT_LIMIT:
@@ -163,13 +163,13 @@ class GraphBlocks:
         inside = [p for p, other in enumerate(self._scopes) if other[:depth] == scope]
         return np.array(inside, dtype=np.int32)
 
-    def _content(self, place: ScopeNode, inside: Index) -> list[Item]:
+    def _content(self, place: ScopeNode, inside: Index) -> list[ViewNode]:
         """Return the content of a place: its operators, and one block for each scope below."""
         if len(inside) <= MOST_NODES and place.last is None:
             return self._single(inside)
         below: dict[Scope, list[int]] = {}
         depth = len(place.scope)
-        items: list[Item] = []
+        items: list[ViewNode] = []
         for position in inside.tolist():
             child = self._scopes[position][: depth + 1]
             if len(child) == depth:
@@ -180,14 +180,14 @@ class GraphBlocks:
             if len(positions) == 1:
                 items += self._single(positions)
             else:
-                items.append(Item(np.array(positions, dtype=np.int32), ScopeNode(child)))
+                items.append(ViewNode(np.array(positions, dtype=np.int32), ScopeNode(child)))
         items.sort(key=lambda item: int(item.members[0]))
         return items if place.last is None else items[place.first : place.last + 1]
 
-    def _single(self, positions: Sequence[int] | Index) -> list[Item]:
-        return [Item(np.array([position], dtype=np.int32)) for position in positions]
+    def _single(self, positions: Sequence[int] | Index) -> list[ViewNode]:
+        return [ViewNode(np.array([position], dtype=np.int32)) for position in positions]
 
-    def _open_largest(self, items: list[Item]) -> list[Item]:
+    def _open_largest(self, items: list[ViewNode]) -> list[ViewNode]:
         """Open the largest blocks in place as long as there are few nodes."""
         while len(items) < FEWEST_NODES:
             blocks = [item for item in items if item.place is not None]
@@ -202,7 +202,7 @@ class GraphBlocks:
                 return items
         return items
 
-    def _runs(self, place: ScopeNode, items: list[Item]) -> list[Item]:
+    def _runs(self, place: ScopeNode, items: list[ViewNode]) -> list[ViewNode]:
         """Cut many items into runs of about equal length that start at the start of a pattern."""
         length = self._run_length(items)
         runs = []
@@ -211,10 +211,10 @@ class GraphBlocks:
             first = place.first + begin
             run = replace(place, first=first, last=first + len(part) - 1)
             members = np.sort(np.concatenate([item.members for item in part]))
-            runs.append(Item(members, run) if len(part) > 1 else part[0])
+            runs.append(ViewNode(members, run) if len(part) > 1 else part[0])
         return runs
 
-    def _run_length(self, items: list[Item]) -> int:
+    def _run_length(self, items: list[ViewNode]) -> int:
         count = len(items)
         pieces = min(max(int(count**0.5), FEWEST_NODES), MOST_NODES)
         length = -(-count // pieces)

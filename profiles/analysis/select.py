@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.aggregate import Measured, aggregate_operators
+from profiles.analysis.aggregate import MeasuredRows, aggregate_operators
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
 from profiles.analysis.query import Aggregate, Order, Query
@@ -134,7 +134,7 @@ def _check(query: Query) -> None:
         )
 
 
-def _filter_operators(columns: ProfileColumns, query: Query, matches: Compile) -> Measured:
+def _filter_operators(columns: ProfileColumns, query: Query, matches: Compile) -> MeasuredRows:
     """Return the operators that pass all filters, in the order of the file."""
     times = columns.times(query.side)
     end_s = times.end_s if query.top_end == "end" else times.kern_s
@@ -143,7 +143,7 @@ def _filter_operators(columns: ProfileColumns, query: Query, matches: Compile) -
         rows = _filter_by_text(columns, rows, query.text)
     if query.name:
         rows = _filter_by_name(columns, rows, query.name, matches)
-    return Measured(
+    return MeasuredRows(
         rows=rows,
         types=take_rows(columns.types, rows),
         counts=np.ones(len(rows), dtype=np.int64),

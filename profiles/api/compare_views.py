@@ -21,7 +21,7 @@ from profiles.comparison.classify import REASONS, STATUSES
 from profiles.comparison.confidence import VERDICTS, Judgement
 from profiles.comparison.graph import graph_document
 from profiles.comparison.history import Figure
-from profiles.comparison.loading import Compared, comparison_of
+from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import SIDES, ComparisonRequest, read_comparison_request
@@ -166,7 +166,7 @@ class CompareView(ResultView):
 
     def compared(
         self, query: type[ChosenQuery]
-    ) -> tuple[Compared, ComparisonRequest, Mapping[str, Any]]:
+    ) -> tuple[ComparisonResult, ComparisonRequest, Mapping[str, Any]]:
         """Return the comparison, the request as the page parses it, and the validated query.
 
         Raises Http404 if any of the profiles is not visible to the user; DomainError
@@ -277,7 +277,7 @@ class CompareGraph(CompareView):
         return netron_answer(request._request, body)
 
 
-def totals_of(compared: Compared) -> list[dict[str, Any]]:
+def totals_of(compared: ComparisonResult) -> list[dict[str, Any]]:
     """Return the totals of both sides, and the median iteration time if any profile has one; s."""
     totals = []
     for side in SIDES:
@@ -289,7 +289,7 @@ def totals_of(compared: Compared) -> list[dict[str, Any]]:
 
 
 def _totals(
-    compared: Compared, key: Figure, values: Sequence[float], judged: Sequence[Judgement]
+    compared: ComparisonResult, key: Figure, values: Sequence[float], judged: Sequence[Judgement]
 ) -> dict[str, Any]:
     return {
         "key": key,

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from profiles.comparison.facts import facts_of, warnings_of
-from profiles.comparison.loading import Compared
+from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.question import RowSelection
 from profiles.comparison.request import ComparisonRequest
@@ -14,7 +14,9 @@ from profiles.exports.csv_file import safe_text
 from profiles.exports.provenance import title_of
 
 
-def as_json(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> dict[str, Any]:
+def as_json(
+    compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection
+) -> dict[str, Any]:
     """Return the comparison for JSON: all times in s, null for missing numbers."""
     numbers = compared.comparison.side(request.question.side)
     return {
@@ -40,7 +42,7 @@ def as_json(compared: Compared, request: ComparisonRequest, answer: RowSelection
     }
 
 
-def as_csv(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> str:
+def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection) -> str:
     """Return the comparison as CSV: one line per row; columns of a profile begin with its
     letter.
     """
@@ -75,7 +77,7 @@ _COLUMNS = (
 )
 
 
-def _row(compared: Compared, number: int, request: ComparisonRequest) -> dict[str, Any]:
+def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) -> dict[str, Any]:
     comparison = compared.comparison
     row, numbers = comparison.rows[number], comparison.side(request.question.side)
     profile, x = comparison.main[number]

@@ -13,7 +13,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.history import measurement_of
-from profiles.comparison.loading import Compared
+from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.scatter import LEAST_DOF
@@ -44,7 +44,7 @@ class Fact:
         return len(set(self.values)) > 1
 
 
-def facts_of(compared: Compared) -> list[Fact]:
+def facts_of(compared: ComparisonResult) -> list[Fact]:
     """Return all known properties of the runs, whether they differ or not."""
     columns = [
         _of_run(profile) | _of_graph(data, nodes) | _of_trace(profile, data)
@@ -56,7 +56,7 @@ def facts_of(compared: Compared) -> list[Fact]:
     return [Fact(name, tuple(column.get(name) or ABSENT for column in columns)) for name in names]
 
 
-def warnings_of(compared: Compared) -> list[str]:
+def warnings_of(compared: ComparisonResult) -> list[str]:
     """Return warnings that affect the interpretation of differences, as sentences."""
     warnings = _other_inputs(compared.comparison)
     for number, profile in enumerate(compared.profiles):
@@ -77,7 +77,7 @@ def warnings_of(compared: Compared) -> list[str]:
     ]
 
 
-def _other_steps(compared: Compared) -> list[str]:
+def _other_steps(compared: ComparisonResult) -> list[str]:
     first, *others = steps_of_all(compared)
     return [
         _(
@@ -90,7 +90,7 @@ def _other_steps(compared: Compared) -> list[str]:
     ]
 
 
-def _single_samples(compared: Compared) -> list[str]:
+def _single_samples(compared: ComparisonResult) -> list[str]:
     """Warn about runs with one sample per operator and name a remedy, which is another for
     traces.
     """
@@ -123,7 +123,7 @@ def _single_samples(compared: Compared) -> list[str]:
     return warnings
 
 
-def _unknown_scatter(compared: Compared) -> list[str]:
+def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     """Warn about runs without a known scatter of equal runs, if this prevents a verdict."""
     totals = compared.comparison.device.totals
     others = [n for n, test in enumerate(totals, start=1) if test.code(0) == "unknown"]
@@ -286,7 +286,7 @@ def steps_of(profile: Profile, data: ProfileData) -> int | None:
     return min((calls[name] for name in _PHASES if calls.get(name)), default=None)
 
 
-def steps_of_all(compared: Compared) -> list[int | None]:
+def steps_of_all(compared: ComparisonResult) -> list[int | None]:
     """Return `steps_of` for each profile."""
     pairs = zip(compared.profiles, compared.data, strict=True)
     return [steps_of(profile, data) for profile, data in pairs]

@@ -10,7 +10,7 @@ from profiles.analysis.netron.colours import change_colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import VERDICTS
-from profiles.comparison.loading import Compared
+from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
 from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def graph_document(
-    compared: Compared, request: ComparisonRequest, *, scope: str, row: int | None
+    compared: ComparisonResult, request: ComparisonRequest, *, scope: str, row: int | None
 ) -> bytes | None:
     """Return one view of the graph of the drawn profile; None if no view shows the row.
 

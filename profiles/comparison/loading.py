@@ -50,7 +50,7 @@ class _Aligned:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparisonResult:
     """The result of a comparison; the first profile is the baseline.
 
     evidence: one per profile, about its run
@@ -70,7 +70,7 @@ class Compared:
         return _basis(self.evidence[0], self.evidence[other], figure)
 
 
-def comparison_of(profiles: Sequence[Profile]) -> Compared:
+def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     """Compare two to eight profiles with the first of them.
 
     Raises DomainError: comparison_large, profile_damaged, storage_unreachable.
@@ -83,7 +83,7 @@ def comparison_of(profiles: Sequence[Profile]) -> Compared:
         figure: tuple(_basis(evidence[0], other, figure) for other in evidence[1:])
         for figure in FIGURES
     }
-    return Compared(
+    return ComparisonResult(
         profiles=tuple(profiles),
         data=aligned.data,
         comparison=aligned.judged({side: bases[side] for side in ("device", "host")}),

@@ -14,7 +14,7 @@ from profiles.comparison import messages
 from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.facts import steps_of_all
-from profiles.comparison.loading import Compared
+from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.question import SORTS, RowSelection
 from profiles.comparison.request import SIDES, ComparisonRequest
@@ -28,7 +28,9 @@ PAGE_SIZE = 100
 _MOST_NAMED = 4
 
 
-def row_page(compared: Compared, request: ComparisonRequest, answer: RowSelection) -> "Page[Any]":
+def row_page(
+    compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection
+) -> "Page[Any]":
     """Return the requested page of rows; `object_list` holds the formatted rows."""
     page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(request.page)
     unit = _row_unit(compared, request)
@@ -37,7 +39,7 @@ def row_page(compared: Compared, request: ComparisonRequest, answer: RowSelectio
 
 
 def row_view(
-    compared: Compared, number: int, request: ComparisonRequest, unit: TimeUnit
+    compared: ComparisonResult, number: int, request: ComparisonRequest, unit: TimeUnit
 ) -> dict[str, Any]:
     """Return one row of the table; unit: the common unit of all its times."""
     comparison, side = compared.comparison, request.question.side
@@ -62,7 +64,7 @@ def row_view(
     }
 
 
-def _row_unit(compared: Compared, request: ComparisonRequest) -> TimeUnit:
+def _row_unit(compared: ComparisonResult, request: ComparisonRequest) -> TimeUnit:
     """Return the unit of the longest row, so that all pages of the table use the same."""
     times_s = compared.comparison.side(request.question.side).time_s
     return unit_of([float(np.nanmax(times_s, initial=0.0))])
@@ -110,7 +112,7 @@ def _cell_view(
     }
 
 
-def total_rows(compared: Compared) -> list[dict[str, Any]]:
+def total_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
     """Return totals and iteration time of each profile with bar, difference and verdict."""
     comparison = compared.comparison
     latency_s = list(compared.latency_s)
@@ -137,7 +139,7 @@ def total_rows(compared: Compared) -> list[dict[str, Any]]:
     return rows + _step_rows(compared)
 
 
-def total_notes(compared: Compared) -> list[str]:
+def total_notes(compared: ComparisonResult) -> list[str]:
     """Return sentences about the smallest significant difference, and about missing verdicts on
     latency.
     """
@@ -162,7 +164,7 @@ def total_notes(compared: Compared) -> list[str]:
     return notes
 
 
-def _step_rows(compared: Compared) -> list[dict[str, Any]]:
+def _step_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
     """Return totals per training step, if all profiles are traces with known steps."""
     steps = [count or 0 for count in steps_of_all(compared)]
     if not all(steps) or max(steps) == 1:
@@ -209,7 +211,7 @@ def _total_cells(
     return cells
 
 
-def waterfall_view(compared: Compared, request: ComparisonRequest) -> dict[str, Any]:
+def waterfall_view(compared: ComparisonResult, request: ComparisonRequest) -> dict[str, Any]:
     """Return the waterfall to one of the other profiles: steps for the table and for the chart."""
     other = request.other
     steps = waterfall(compared.comparison, other, side=request.question.side, by=request.by)
@@ -308,7 +310,7 @@ def filter_view(request: ComparisonRequest, answer: RowSelection) -> dict[str, A
     }
 
 
-def selected_view(compared: Compared, request: ComparisonRequest) -> dict[str, Any] | None:
+def selected_view(compared: ComparisonResult, request: ComparisonRequest) -> dict[str, Any] | None:
     """Return the selected row with all of its operators; None without a selection."""
     comparison = compared.comparison
     if request.row is None or request.row >= len(comparison.rows):
@@ -344,7 +346,9 @@ def _how(cell: ComparisonCell | None) -> str:
     return listed(str(messages.HOW_WORDS[how]) for how in cell.how) if cell else ""
 
 
-def _selected_unit(compared: Compared, row: ComparisonRow, request: ComparisonRequest) -> TimeUnit:
+def _selected_unit(
+    compared: ComparisonResult, row: ComparisonRow, request: ComparisonRequest
+) -> TimeUnit:
     """Return the common unit of all times of the selected row."""
     times: list[float] = []
     for profile, data in enumerate(compared.data):
@@ -361,7 +365,7 @@ def _samples(comparison: Comparison, profile: int, request: ComparisonRequest) -
 
 
 def _operators(
-    compared: Compared, profile: int, row: ComparisonRow, *, side: Side, unit: TimeUnit
+    compared: ComparisonResult, profile: int, row: ComparisonRow, *, side: Side, unit: TimeUnit
 ) -> dict[str, Any]:
     """Return the computing operators one by one, and the constants of a group as a count and a
     time.

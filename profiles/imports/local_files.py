@@ -119,14 +119,14 @@ def _add_folder(contents: FolderContents, files: Sequence[Path], *, is_one: bool
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """An import; `is_new` is False if the owner had imported the same files before."""
 
     upload: ProfileUpload
     is_new: bool
 
 
-def import_profile(owner: User, files: Sequence[Path], *, again: bool = False) -> Imported:
+def import_profile(owner: User, files: Sequence[Path], *, again: bool = False) -> ImportResult:
     """Store the passes of one profile and queue it for reading.
 
     Returns the existing import of the same files if the owner has one.
@@ -136,7 +136,7 @@ def import_profile(owner: User, files: Sequence[Path], *, again: bool = False) -
     local_files = look_at(files)
     checksums = [(local_files[path].md5, local_files[path].size_bytes) for path in files]
     existing = None if again else opened_before(owner, checksums)
-    return Imported(existing or _stored(owner, files, local_files), existing is None)
+    return ImportResult(existing or _stored(owner, files, local_files), existing is None)
 
 
 def opened_before(owner: User, checksums: Sequence[tuple[str, int]]) -> ProfileUpload | None:
@@ -185,7 +185,7 @@ def attempts_to_open(task: Task) -> set[int]:
     return numbers - ({max(numbers)} if numbers and task.is_live else set())
 
 
-def import_attempt(attempt: Attempt, *, owner: User) -> Imported:
+def import_attempt(attempt: Attempt, *, owner: User) -> ImportResult:
     """Import the recorded files of an attempt as one run, by copying them inside storage.
 
     The import counts towards the limits of `owner`; the same files are not imported twice. A file
@@ -200,9 +200,9 @@ def import_attempt(attempt: Attempt, *, owner: User) -> Imported:
         recorded = [recorded[index] for index in usable]
         described = [described[index] for index in usable]
     if existing := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
-        return Imported(existing, is_new=False)
+        return ImportResult(existing, is_new=False)
     upload = create_import(owner=owner, files=described, name=_name_of(attempt))
-    return Imported(_store_and_submit(upload, recorded, _copy), is_new=True)
+    return ImportResult(_store_and_submit(upload, recorded, _copy), is_new=True)
 
 
 def _recorded_artifacts(attempt: Attempt) -> list[Artifact]:

@@ -13,7 +13,7 @@ from profiles.imports.uploads import (
     release_import,
     set_file_kind,
 )
-from profiles.ingest.build import Derived, derive, profile_row, store_derived
+from profiles.ingest.build import DerivedData, derive, profile_row, store_derived
 from profiles.models import Profile, ProfileUpload
 from webprofile.errors import DomainError
 from webprofile.storage import storage
@@ -44,7 +44,7 @@ def read_import(upload: ProfileUpload) -> None:
         raise
 
 
-def _derive(upload: ProfileUpload) -> Derived | None:
+def _derive(upload: ProfileUpload) -> DerivedData | None:
     """Derive the data of the import's files; None after failing the import because of them."""
     files = [(file.stored_name, file.object_key) for file in upload.files.all()]
     for file in upload.files.all():
@@ -61,7 +61,7 @@ def _derive(upload: ProfileUpload) -> Derived | None:
         return None
 
 
-def _keep(upload: ProfileUpload, derived: Derived) -> None:
+def _keep(upload: ProfileUpload, derived: DerivedData) -> None:
     profile = profile_row(derived.data, Profile(upload=upload))
     store_derived(profile, derived)
     # if the import was deleted meanwhile, the sweep removes the objects written here

@@ -35,7 +35,7 @@ _PROBLEMS: dict[str, Callable[[Any, str], Exception]] = {
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedData:
     """The derived data of a run, not yet stored.
 
     archive: the bytes for `Profile.derived_key`
@@ -68,7 +68,9 @@ def ignore_progress(_step: str, _done: int) -> None:
     """Progress callback that does nothing."""
 
 
-def derive(files: Sequence[tuple[str, str]], on_progress: OnProgress = ignore_progress) -> Derived:
+def derive(
+    files: Sequence[tuple[str, str]], on_progress: OnProgress = ignore_progress
+) -> DerivedData:
     """Read the files of one run and return the derived data.
 
     files: (name, object key) of each file, in the order of the passes
@@ -92,10 +94,10 @@ def derive(files: Sequence[tuple[str, str]], on_progress: OnProgress = ignore_pr
     if data.has_operators:
         totals(data.columns)  # raises if all medians are 0, which single passes do not show
     # a trace may prove unusable after its index was written
-    return Derived(archive, data, index if "trace" in data.beside else b"")
+    return DerivedData(archive, data, index if "trace" in data.beside else b"")
 
 
-def store_derived(profile: Profile, derived: Derived) -> None:
+def store_derived(profile: Profile, derived: DerivedData) -> None:
     """Write derived data to storage. Raises DomainError storage_unreachable."""
     # the index first: pages request it as soon as the archive exists
     if derived.spans:

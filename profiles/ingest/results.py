@@ -22,7 +22,7 @@ from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.run_log import RunSummary, parse_run_log, parse_warnings
-from profiles.ingest.build import Derived, OnProgress, derive, ignore_progress, profile_row
+from profiles.ingest.build import DerivedData, OnProgress, derive, ignore_progress, profile_row
 from profiles.ingest.measurements import MeasurementFormatError, measurement_row, read_measurement
 from profiles.models import AttemptMeasurement, Profile
 from tasks.lifecycle.reasons import Reason
@@ -54,7 +54,7 @@ class Results:
     """The result of an attempt; `derived` is for storage (`build.store_derived`)."""
 
     profile: Profile | None
-    derived: Derived | None
+    derived: DerivedData | None
     measurement: AttemptMeasurement | None
 
 
@@ -125,7 +125,7 @@ def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
     return [(name, artifact_key(str(attempt.pk), name)) for name in names]
 
 
-def _beside(attempt: Attempt, on_progress: OnProgress) -> Derived | None:
+def _beside(attempt: Attempt, on_progress: OnProgress) -> DerivedData | None:
     """Derived data of an attempt without profiled passes; None if it has no readable file."""
     files = files_beside(attempt)
     try:
@@ -138,7 +138,7 @@ def _beside(attempt: Attempt, on_progress: OnProgress) -> Derived | None:
     return None
 
 
-def _derive(attempt: Attempt, on_progress: OnProgress) -> Derived:
+def _derive(attempt: Attempt, on_progress: OnProgress) -> DerivedData:
     passes = profile_files(attempt)
     try:
         derived = derive([*passes, *files_beside(attempt)], on_progress)
@@ -158,7 +158,7 @@ def _derive(attempt: Attempt, on_progress: OnProgress) -> Derived:
         raise UnusableError(_STORAGE[error.code]) from error
 
 
-def _profile(attempt: Attempt, derived: Derived, profile: Profile | None) -> Profile:
+def _profile(attempt: Attempt, derived: DerivedData, profile: Profile | None) -> Profile:
     profile = profile_row(derived.data, profile)
     profile.attempt = attempt
     if attempt.task.is_script:
@@ -180,7 +180,7 @@ def _note_iterations(profile: Profile, summary: RunSummary | Latency | None) -> 
         setattr(profile, name, getattr(summary, name) if summary else None)
 
 
-def _totals(attempt: Attempt, derived: Derived | None, side: Side) -> Sequence[float | None]:
+def _totals(attempt: Attempt, derived: DerivedData | None, side: Side) -> Sequence[float | None]:
     """Total time of each profiled pass on one side, s; None for a pass that was not merged."""
     if derived is None or not derived.data.has_operators:
         return []

@@ -20,7 +20,7 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.profile_json import TableFile
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest import fork_server, readers
-from profiles.ingest.build import Derived, derive
+from profiles.ingest.build import DerivedData, derive
 from profiles.ingest.limited_process import ParseJob
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, changed
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("storage")
 BAD = sorted(path.stem for path in (DATA / "bad" / "profiles").glob("*.json"))
 
 
-def derived(*files: bytes | None) -> Derived:
+def derived(*files: bytes | None) -> DerivedData:
     """Store the files and derive their data; None is a file that never arrived."""
     names = ["profile.json", *(f"profile-{n}.json" for n in range(2, len(files) + 1))]
     for name, data in zip(names, files, strict=True):

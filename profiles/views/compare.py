@@ -17,7 +17,7 @@ from profiles.comparison.candidates import candidates, choices, chosen_profiles,
 from profiles.comparison.comparison import MOST
 from profiles.comparison.facts import facts_of, warnings_of
 from profiles.comparison.graph import graph_view, row_at
-from profiles.comparison.loading import Compared, comparison_of
+from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.request import (
@@ -124,7 +124,7 @@ def _without(comparison: ComparisonRequest, place: int) -> str:
     return comparison.changed(ids=ids, row=None, other=1, graph=None)
 
 
-def _runs(compared: Compared, comparison: ComparisonRequest) -> list[dict[str, Any]]:
+def _runs(compared: ComparisonResult, comparison: ComparisonRequest) -> list[dict[str, Any]]:
     runs = []
     for n, profile in enumerate(compared.profiles):
         ids = comparison.ids
@@ -151,6 +151,6 @@ def _add_address(comparison: ComparisonRequest) -> str:
     return f"{comparison.changed(row=None, page=1)}&choose=1"
 
 
-def _without_common(compared: Compared) -> list[str]:
+def _without_common(compared: ComparisonResult) -> list[str]:
     """Return the letters of profiles that share nothing with the baseline."""
     return [letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count]

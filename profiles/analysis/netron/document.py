@@ -15,8 +15,8 @@ from profiles.analysis.netron.colours import Colouring, colouring
 from profiles.analysis.netron.module import Module
 from profiles.analysis.netron.text import plain
 from profiles.analysis.netron.wiring import GraphWiring, wire
-from profiles.analysis.operator_panel import Panel
-from profiles.analysis.scopes import GraphBlocks, Item, ScopeNode, read_place, scopes_of
+from profiles.analysis.operator_panel import OperatorPanel
+from profiles.analysis.scopes import GraphBlocks, ScopeNode, ViewNode, read_place, scopes_of
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
@@ -74,7 +74,7 @@ def netron_document(
     if not items:
         block = ScopeNode()
         items = blocks.items(block)
-    panel = Panel(data, side, wiring.rows)
+    panel = OperatorPanel(data, side, wiring.rows)
     categories, scale = _colour_items(items, panel, colours or colouring(data, "time", side))
     module = Module(data, wiring, items=items, categories=categories, panel=panel)
     view = {
@@ -102,7 +102,7 @@ def _cut(graph: ExecutedGraph) -> tuple[GraphWiring, GraphBlocks]:
 
 
 def _colour_items(
-    items: list[Item], panel: Panel, colours: Colouring
+    items: list[ViewNode], panel: OperatorPanel, colours: Colouring
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the category of each item and the colour scale of the view."""
     groups = [panel.rows[item.members] for item in items]
@@ -114,7 +114,7 @@ def _colour_items(
 
 
 def _targets(
-    module: Module, items: list[Item], panel: Panel
+    module: Module, items: list[ViewNode], panel: OperatorPanel
 ) -> list[tuple[str, int | None, str | None]]:
     targets: list[tuple[str, int | None, str | None]] = []
     for node, item in zip(module.nodes, items, strict=True):

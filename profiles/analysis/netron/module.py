@@ -7,8 +7,8 @@ import numpy as np
 from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.text import dimensions, plain
 from profiles.analysis.netron.wiring import GraphWiring
-from profiles.analysis.operator_panel import Panel
-from profiles.analysis.scopes import Item
+from profiles.analysis.operator_panel import OperatorPanel
+from profiles.analysis.scopes import ViewNode
 from profiles.formats.columns import MISSING
 from profiles.formats.load_and_run.graph import Index
 
@@ -85,9 +85,9 @@ class Module:
         data: ProfileData,
         wiring: GraphWiring,
         *,
-        items: list[Item],
+        items: list[ViewNode],
         categories: list[str],
-        panel: Panel,
+        panel: OperatorPanel,
     ) -> None:
         self._operators = data.graph.operators
         self._variables = data.graph.variables
@@ -140,7 +140,7 @@ class Module:
         # Netron shows only the text after the last slash
         return plain(names).replace("/", "\N{DIVISION SLASH}")
 
-    def _node(self, number: int, item: Item, category: str) -> dict[str, Any]:
+    def _node(self, number: int, item: ViewNode, category: str) -> dict[str, Any]:
         position = int(item.members[0])
         is_block = item.place is not None
         kind = self._block_title(item) if is_block else self._operators.types[self._row(position)]
@@ -157,13 +157,13 @@ class Module:
     def _row(self, position: int) -> int:
         return int(self._wiring.rows[position])
 
-    def _block_title(self, item: Item) -> str:
+    def _block_title(self, item: ViewNode) -> str:
         assert item.place is not None
         if item.place.last is None:
             return f"{'.'.join(item.place.scope)} ({len(item.members)})"
         return f"{item.place.first + 1}–{item.place.last + 1} ({len(item.members)})"
 
-    def _name(self, item: Item) -> str:
+    def _name(self, item: ViewNode) -> str:
         """Return a name that is unique in the view; it becomes an id in Netron's page."""
         if item.place is not None:
             name = f"block {plain(item.place.address)}"
@@ -175,7 +175,7 @@ class Module:
         self._names.add(name)
         return name
 
-    def _read(self, number: int, item: Item) -> list[dict[str, Any]]:
+    def _read(self, number: int, item: ViewNode) -> list[dict[str, Any]]:
         """Return the inputs that a node reads from outside of itself, each variable once."""
         inputs: dict[int, dict[str, Any]] = {}
         for position in item.members.tolist():
@@ -208,7 +208,7 @@ class Module:
         is_named = self._wiring.is_constant[variable] and last.isidentifier()
         return plain(last) if is_named else str(place)
 
-    def _made(self, number: int, item: Item) -> list[dict[str, Any]]:
+    def _made(self, number: int, item: ViewNode) -> list[dict[str, Any]]:
         """Return the outputs of a node.
 
         For a block these are only the variables that others read; for an operator, all if none is

@@ -40,8 +40,8 @@ _S_PER_US = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
-    """Repeated executions.
+class RepeatedExecutions:
+    """Repeated executions of operators.
 
     operators: number of operators that were executed more than once
     times: number of their executions beyond the first ones
@@ -58,7 +58,7 @@ class TraceOperators:
     columns: ProfileColumns
     graph: ExecutedGraph
     times: DeviceTimes
-    repeated: Repeated
+    repeated: RepeatedExecutions
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,9 @@ def _types(names: Sequence[str], lanes: list[Lane], ids: NDArray[np.int64]) -> T
     return TextColumn.from_texts([None if code < 0 else names[code] for code in codes.tolist()])
 
 
-def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], Repeated]:
+def _executions(
+    lanes: list[Lane], ids: NDArray[np.int64]
+) -> tuple[list[Index], RepeatedExecutions]:
     """(for each lane, (s,) the row of the operator whose first execution a span is, else NONE;
     repeated executions).
 
@@ -175,7 +177,7 @@ def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index],
     number is executed again within a span `ReGen`.
     """
     is_executed = np.zeros(len(ids), np.bool_)
-    firsts, repeated = list[Index](), Repeated(0, 0)
+    firsts, repeated = list[Index](), RepeatedExecutions(0, 0)
     for lane in lanes:
         numbers = lane.operator
         spans = np.flatnonzero(numbers != NONE)
@@ -190,7 +192,9 @@ def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index],
         firsts.append(first)
         is_executed[rows] = True
         more = counts[counts > 1] - 1
-        repeated = Repeated(repeated.operators + len(more), repeated.times + int(more.sum()))
+        repeated = RepeatedExecutions(
+            repeated.operators + len(more), repeated.times + int(more.sum())
+        )
     return firsts, repeated
 
 

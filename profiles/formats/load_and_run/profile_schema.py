@@ -103,7 +103,7 @@ class GraphMemPlan(MemPlan, gc=False):
     offset_byte: Any = 0
 
 
-class Inferred(Struct, gc=False):
+class InferredValue(Struct, gc=False):
     """A value that MegEngine inferred before the run, as JSON."""
 
     inferred_result: Raw = NOTHING
@@ -112,7 +112,7 @@ class Inferred(Struct, gc=False):
 class Tags(Struct, gc=False):
     """The values that MegEngine infers statically for a variable."""
 
-    SHAPE: Inferred | None = None
+    SHAPE: InferredValue | None = None
 
 
 class GraphVar(Var, gc=False):
