@@ -54,7 +54,7 @@ MUCH_SOONER = 0.5
 
 @dataclass(frozen=True)
 class RunningNow:
-    """What occupies a slot. `task_id` is None for a task that the user may not see."""
+    """An attempt that occupies a slot. `task_id` is None for a task that the user may not see."""
 
     since: datetime.datetime
     task_id: int | None = None
@@ -330,6 +330,6 @@ def _can_run(task: Task, worker: Worker) -> bool:
 
 
 def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:
-    """This version on this device, if it works, and for a script, if scripts may run with it."""
+    """Return the runtime of this version if it works on the worker, for scripts too if needed."""
     runtime = find_runtime(worker, version)
     return runtime if runtime and can_run(worker, runtime, is_script=is_script) else None

@@ -174,11 +174,11 @@ def refusal_of(target: Target, *, user: User) -> DomainError:
             return DomainError(
                 "target_label_unmet", field="labels", label=name, value=value, devices=devices
             )
-    return _refusal_together(target, workers)
+    return _refusal_of_combination(target, workers)
 
 
-def _refusal_together(target: Target, workers: list[Worker]) -> DomainError:
-    """As `refusal_of`, for a target each of whose labels some worker has."""
+def _refusal_of_combination(target: Target, workers: list[Worker]) -> DomainError:
+    """Return the error for a target whose labels exist, but not together or not in its pool."""
     left = [worker for worker in workers if target.labels.items() <= labels_of(worker).items()]
     if not left:
         labels = ", ".join(f"{name}={value}" for name, value in target.labels.items())

@@ -137,13 +137,13 @@ class AuditedAdmin(admin.ModelAdmin):
         return super().response_delete(request, obj_display, obj_id)
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
-        """Nothing: the audit log has it, with more."""
+        """Do not write a LogEntry: the audit log records the change with more detail."""
 
     def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
-        """Nothing: the audit log has it, with more."""
+        """Do not write a LogEntry: the audit log records the change with more detail."""
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Nothing: the audit log has it, with more."""
+        """Do not write a LogEntry: the audit log records the change with more detail."""
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None

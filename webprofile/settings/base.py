@@ -274,7 +274,7 @@ ACCOUNT_FORMS = {
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
-#: "mandatory" needs a mail server (EMAIL_URL); without one nobody could finish registering
+#: "mandatory" needs a mail server (EMAIL_URL), since users confirm their address by mail
 ACCOUNT_EMAIL_VERIFICATION = env.str(
     "ACCOUNT_EMAIL_VERIFICATION", default="mandatory" if HAS_MAIL_SERVER else "none"
 )

@@ -22,8 +22,8 @@ from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
 
-#: of rows in memory at once
-PIECE = 200
+#: number of rows that are read from the database at a time
+CHUNK_ROWS = 200
 FIELDS = (
     "task", "status", "reason", "owner", "worker", "version", "kind", "model", "title",
     "created_at", "finished_at",
@@ -46,7 +46,7 @@ _EXAMPLES = {
 
 
 class Command(BaseCommand):
-    """Exit code: 0 if all that was asked for was done, 1 if something could not be."""
+    """List, cancel, repeat or delete tasks. Exit code 1 if some of them could not be changed."""
 
     help = "List, cancel, repeat and delete tasks; by their numbers or by filters."
 
@@ -82,7 +82,7 @@ class Command(BaseCommand):
     def _list(self, tasks: QuerySet[Task], options: dict[str, Any]) -> None:
         rows = (_row(task) for task in _limited(tasks, options["limit"]))
         if options["json"]:
-            # one object a line: a list of 100,000 tasks needs no memory
+            # one object per line, so that 100,000 tasks are not held in memory
             for row in rows:
                 self.stdout.write(json.dumps(row))
             return
@@ -115,7 +115,7 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} of {len(numbers)} tasks could not be done.")
 
     def _check_known(self, chosen: QuerySet[Task], options: dict[str, Any]) -> None:
-        """A number that names no task, or one of no use here, is a slip of the pen."""
+        """Raise CommandError if an id names no task, or a task that the verb cannot change."""
         strange = set(options["ids"]) - set(chosen.values_list("pk", flat=True))
         if strange:
             states = dict(Task.objects.filter(pk__in=strange).values_list("pk", "state"))
@@ -139,11 +139,11 @@ def _named(numbers: set[int]) -> str:
 
 
 def _limited(tasks: QuerySet[Task], limit: int) -> Iterator[Task]:
-    return (tasks[:limit] if limit > 0 else tasks).iterator(chunk_size=PIECE)
+    return (tasks[:limit] if limit > 0 else tasks).iterator(chunk_size=CHUNK_ROWS)
 
 
 def _read(numbers: list[int]) -> Iterable[Task]:
-    """Each when its turn comes: others go on meanwhile."""
+    """Yield the tasks, each read just before it is changed, since others may change meanwhile."""
     for number in numbers:
         if task := Task.objects.filter(pk=number).first():
             yield task
