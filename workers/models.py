@@ -168,7 +168,7 @@ class Runtime(models.Model):
 
         device: `cpu` or `cuda`
         """
-        roofs = next((roofs for roofs in self.roofs if roofs["device"] == device), None)
+        roofs = next((roofs for roofs in self.roofs if roofs.get("device") == device), None)
         return MeasuredRoofs.model_validate(roofs) if roofs else None
 
     @property

@@ -8,6 +8,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -60,11 +61,13 @@ def add_device_deliveries(
         existing = set(rows.values_list("webhook", "key"))
     for occurrence in occurrences:
         key = f"{event.value} {occurrence.worker_id} {occurrence.key}"[:100]
+        # names may have letters of any script
+        name = quote(occurrence.name)
         data = {
             "device": occurrence.worker_id,
             "name": occurrence.name,
-            "url": f"{settings.SITE_URL}/workers/{occurrence.name}/",
-            "api": f"{settings.SITE_URL}/api/v1/workers/{occurrence.name}/",
+            "url": f"{settings.SITE_URL}/workers/{name}/",
+            "api": f"{settings.SITE_URL}/api/v1/workers/{name}/",
         }
         for webhook in webhooks:
             if (webhook.pk, key) not in existing:

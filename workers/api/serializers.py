@@ -40,7 +40,8 @@ class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
 
     builds = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Parts that it was built with, such as `cuda`, `tensorrt` and `jit`.",
+        help_text="Parts that it was built with, such as `jit`; `cuda` and `tensorrt` only if the "
+        "device has a GPU.",
     )
     libraries = serializers.ListField(
         child=serializers.CharField(),

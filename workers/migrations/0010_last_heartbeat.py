@@ -1,4 +1,4 @@
-"""Rename the model `Pulse` to `LastHeartbeat`; its table keeps its name, so no SQL is executed."""
+"""Rename the model `Pulse` to `LastHeartbeat`; its table keeps its name, so the schema does not change."""
 
 import django.db.models.deletion
 from django.db import migrations, models
