@@ -23,7 +23,7 @@ class Scatter:
 
     sd: standard deviation of one run
     dof: degrees of freedom behind it
-    largest: the largest difference of two equal runs
+    largest: the 99 % quantile of the differences of two equal runs
     """
 
     sd: float

@@ -22,7 +22,7 @@ export class Refusal extends Error {
 /** The server sent no usable response. `status` is its HTTP status, or 0 without any response. */
 export class NoAnswer extends Error {
   constructor(status) {
-    super(`no send (${status})`);
+    super(`no answer (${status})`);
     this.status = status;
   }
 }

@@ -1,6 +1,6 @@
 """All settings, read once from the environment.
 
-The overlays dev, test and prod change values of this module; they add no settings.
+The overlays dev, test and prod adapt these settings and those of Django to their environment.
 """
 
 import ipaddress
