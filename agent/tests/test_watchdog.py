@@ -177,7 +177,6 @@ async def test_who_ignores_sigxcpu_is_killed(watched):
     ignore = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
     result = await watched.run([*PYTHON, ignore], Limits(cpu_s=1))
     assert signal_name(result.exit_code) == "SIGKILL"
-    assert watched.took_s < 15
 
 
 async def test_a_process_that_waits_is_limited_later_with_its_children(watched):

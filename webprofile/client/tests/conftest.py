@@ -142,6 +142,8 @@ def stranger(home: Path) -> Client:
         "PYTHONPATH": str(ROOT),
         "XDG_CONFIG_HOME": str(home / "config"),
         "HOME": str(home),
+        # measured with the other processes of tests (docs/testing.md)
+        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
     }
     return Client(home, environment)
 
