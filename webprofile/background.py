@@ -3,7 +3,7 @@
 A module need not import the actor, which may belong to an app in a higher layer. A message only
 reduces latency: the sweep finds the same rows within seconds, and a rebuild of derived data is
 requested again by a later reader. Messages that the broker does not accept are counted
-(`mgw_hints_lost`).
+(`mgw_messages_lost`).
 """
 
 import time
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import dramatiq
 from django.db import transaction
 
-from webprofile.observability.counters import HINTS_LOST, hint_given
+from webprofile.observability.counters import MESSAGES_LOST, hint_given
 
 #: pause of all senders after the broker failed
 REST_S = 5.0
@@ -35,7 +35,7 @@ class Sender:
         """Call `send`, unless sending is paused. Exceptions of the broker are re-raised."""
         now = time.monotonic()
         if now < self._rests_until:
-            HINTS_LOST.labels(actor).inc()
+            MESSAGES_LOST.labels(actor).inc()
             return
         if self._is_away:
             self._rests_until = now + TRY_S

@@ -240,7 +240,7 @@ def test_an_unreachable_broker_is_tried_once_per_round_and_counted(receiver, mon
     for _ in range(3):
         send_test_delivery(webhook)
     monkeypatch.setattr(dramatiq.get_broker(), "enqueue", silent)
-    lost = ("mgw_hints_lost_total", {"hint": "deliver_webhook"})
+    lost = ("mgw_messages_lost_total", {"hint": "deliver_webhook"})
     before = REGISTRY.get_sample_value(*lost) or 0
     sweep_deliveries()
     assert len(sent) == 1

@@ -93,7 +93,7 @@ class HeartbeatBatch:
     async def _answer_later(self) -> None:
         # this task inherits the log context of the connection that started it
         clear_contextvars()
-        await asyncio.sleep(settings.BEATS_TOGETHER_S)
+        await asyncio.sleep(settings.HEARTBEAT_BATCH_S)
         running, self._running, self._answering = self._running, {}, None
         first_at = self._first_at
         try:

@@ -55,7 +55,7 @@ class ActorMiddleware(Middleware):
         if began is not None:
             result_label = "done" if exception is None else "failed"
             took_s = time.perf_counter() - began
-            counters.INGEST_SECONDS.labels(message.actor_name, result_label).observe(took_s)
+            counters.ACTOR_SECONDS.labels(message.actor_name, result_label).observe(took_s)
         structlog.contextvars.clear_contextvars()
 
     def after_skip_message(self, broker: Broker, message: MessageProxy) -> None:

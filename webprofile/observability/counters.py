@@ -73,8 +73,8 @@ DISPATCH_SECONDS = Histogram(
     ["stage"],
     buckets=(*_QUICK, 60, 300, 1800, 7200),
 )
-INGEST_SECONDS = Histogram(
-    "mgw_ingest_seconds",
+ACTOR_SECONDS = Histogram(
+    "mgw_actor_seconds",
     "Run time of background actors; result: done, failed (is retried). A profile that cannot be "
     "read is done: mgw_task_moves_total has its reason.",
     ["actor", "result"],
@@ -93,8 +93,8 @@ STORAGE_ERRORS = Counter(
     "response and does not count.",
     ["operation", "kind"],
 )
-HINTS_LOST = Counter(
-    "mgw_hints_lost",
+MESSAGES_LOST = Counter(
+    "mgw_messages_lost",
     "Messages after a commit that could not be sent because Redis or the broker did not answer. "
     "The sweep does the work some seconds later.",
     ["hint"],
@@ -125,7 +125,7 @@ def hint_given(hint: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        HINTS_LOST.labels(hint).inc()
+        MESSAGES_LOST.labels(hint).inc()
         raise
 
 

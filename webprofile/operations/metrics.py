@@ -60,15 +60,15 @@ DESCRIPTIONS = {
         "(its attempts were given up), never.",
         "beat",
     ),
-    "mgw_workers_out": Description(
+    "mgw_workers_unavailable": Description(
         "Devices that get no tasks; why: held (a health check failed), drained (by an "
         "administrator).",
         "why",
     ),
-    "mgw_results_late": Description(
+    "mgw_results_overdue": Description(
         "Results that were queued for reading more than 20 s ago and are not read yet."
     ),
-    "mgw_opened_unread": Description("Uploaded profiles that are not read yet."),
+    "mgw_imports_unread": Description("Uploaded profiles that are not read yet."),
     "mgw_removals_due": Description(
         "Folders of object storage that the sweep should have emptied."
     ),
@@ -168,7 +168,7 @@ def _tasks() -> Iterator[Metric]:
     yield _by_label("mgw_tasks_live", counts)
     unread = Task.objects.filter(state=TaskState.PROCESSING)
     late = unread.filter(hinted_at__lt=timezone.now() - HINT_PATIENCE).count()
-    yield _gauge("mgw_results_late", late)
+    yield _gauge("mgw_results_overdue", late)
 
 
 def _workers() -> Iterator[Metric]:
@@ -178,7 +178,7 @@ def _workers() -> Iterator[Metric]:
     yield _by_label("mgw_workers", by_status)
     filters = {rule.status.value: ~rule.rows("") for rule in (NOT_HELD, ENABLED)}
     out = known.aggregate(**{name: Count("pk", filter=rule) for name, rule in filters.items()})
-    yield _by_label("mgw_workers_out", out)
+    yield _by_label("mgw_workers_unavailable", out)
 
 
 def _ends() -> Iterator[Metric]:
@@ -200,7 +200,7 @@ def _outbox() -> Iterator[Metric]:
     due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).count()
     yield _gauge("mgw_removals_due", due)
     unread = ProfileUpload.objects.filter(state=ProfileUpload.State.PROCESSING).count()
-    yield _gauge("mgw_opened_unread", unread)
+    yield _gauge("mgw_imports_unread", unread)
 
 
 def _pool() -> Iterator[Metric]:

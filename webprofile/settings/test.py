@@ -30,5 +30,5 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
 # all tests come from one address; its failures stay limited, as allauth has it
 ACCOUNT_RATE_LIMITS = {"login": None, "signup": None}
-BEATS_TOGETHER_S = 0.0
+HEARTBEAT_BATCH_S = 0.0
 API_RATES = dict[str, str]()

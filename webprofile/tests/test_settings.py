@@ -18,7 +18,7 @@ from workers.models import Worker
 
 
 def test_a_device_that_died_is_found_out_within_45_seconds(settings):
-    assert settings.LEASE_S + settings.BEATS_TOGETHER_S + INTERVAL_S <= 45
+    assert settings.LEASE_S + settings.HEARTBEAT_BATCH_S + INTERVAL_S <= 45
 
 
 def test_the_settings_as_they_are_go_together():

@@ -189,7 +189,7 @@ async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
 
 @threads
 async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypatch):
-    settings.BEATS_TOGETHER_S = 0.3
+    settings.HEARTBEAT_BATCH_S = 0.3
     calls = []
     answer = gateway.on_heartbeats
 
@@ -215,7 +215,7 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
 
 @threads
 async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, monkeypatch):
-    settings.BEATS_TOGETHER_S = 0.1
+    settings.HEARTBEAT_BATCH_S = 0.1
     named = []
     monkeypatch.setattr(gateway, "on_heartbeats", lambda *_: named.append(get_contextvars()) or {})
     _, token = await enrolled()
@@ -230,7 +230,7 @@ async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, 
 
 @threads
 async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
-    settings.BEATS_TOGETHER_S = 0.3
+    settings.HEARTBEAT_BATCH_S = 0.3
     (_, token), (bad, bad_token) = await enrolled("good"), await enrolled("bad")
     staying, going = await greeted(token), await greeted(bad_token)
     await database_sync_to_async(last_seen)(LONG_AGO)
@@ -246,7 +246,7 @@ async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
 
 @threads
 async def test_an_agent_that_disconnects_does_not_block_orders_of_others(settings, monkeypatch):
-    settings.BEATS_TOGETHER_S = 0.3
+    settings.HEARTBEAT_BATCH_S = 0.3
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     agents = []
     for name in ("first", "second"):
@@ -274,7 +274,7 @@ async def test_an_agent_that_disconnects_does_not_block_orders_of_others(setting
 async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_others(
     settings, monkeypatch
 ):
-    settings.BEATS_TOGETHER_S = 0.3
+    settings.HEARTBEAT_BATCH_S = 0.3
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     monkeypatch.setattr("workers.tokens.tell", lambda *_: None)
     (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
@@ -299,7 +299,7 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
 
 @threads
 async def test_an_attempt_that_ends_while_its_heartbeat_waits_is_not_cancelled(settings):
-    settings.BEATS_TOGETHER_S = 0.3
+    settings.HEARTBEAT_BATCH_S = 0.3
     worker, token = await enrolled()
     agent = await greeted(token)
     await waiting(worker)

@@ -25,6 +25,7 @@ from tasks.tests.make import (
     started,
 )
 from webprofile.errors import DomainError
+from webprofile.observability.exposition import FORMER_NAMES, registry, text_of
 from webprofile.observability.tests.parts import samples
 from webprofile.operations.metrics import rows
 from webprofile.storage import storage as object_store
@@ -108,6 +109,17 @@ def test_the_queue_is_told_by_tier_with_the_age_of_its_oldest(read):
     assert metrics['mgw_tasks_live{state="initiated"}'] == 1
 
 
+def test_renamed_metrics_keep_their_former_names_for_a_release(read):
+    make_worker("d", is_enabled=False)
+    metrics = read()
+    for former in ("mgw_workers_out", "mgw_workers_unavailable"):
+        assert metrics[former + '{why="drained"}'] == 1
+    assert metrics["mgw_opened_unread"] == metrics["mgw_imports_unread"] == 0
+    text = text_of(registry()).decode()
+    assert "# TYPE mgw_hints_lost_total counter" in text
+    assert "# TYPE mgw_ingest_seconds histogram" in text
+
+
 def test_devices_are_told_by_their_last_heartbeat(read):
     make_worker("a")
     go_offline(make_worker("b"))
@@ -118,7 +130,7 @@ def test_devices_are_told_by_their_last_heartbeat(read):
         beat: metrics[f'mgw_workers{{beat="{beat}"}}'] for beat in ("on_time", "lost", "never")
     }
     assert beats == {"on_time": 1, "lost": 1, "never": 1}
-    assert metrics['mgw_workers_out{why="drained"}'] == 1
+    assert metrics['mgw_workers_unavailable{why="drained"}'] == 1
 
 
 def end_some(settle=True):
@@ -208,7 +220,7 @@ def test_a_lost_hint_is_counted_and_the_task_goes_on(
     settings, django_capture_on_commit_callbacks, monkeypatch, caplog
 ):
     def of():
-        return REGISTRY.get_sample_value("mgw_hints_lost_total", {"hint": "task.changed"}) or 0
+        return REGISTRY.get_sample_value("mgw_messages_lost_total", {"hint": "task.changed"}) or 0
 
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "no.such.layer"}}
     before = of()
@@ -243,9 +255,9 @@ def test_a_scrape_makes_few_queries_however_many_rows_there_are(client, django_a
 def test_a_metric_has_a_unit_or_counts_something(read):
     units = ("seconds", "bytes", "total", "info", "bucket", "count", "sum", "created")
     counted = {
-        "mgw_queue_tasks", "mgw_tasks_live", "mgw_results_late", "mgw_workers", "mgw_workers_out",
-        "mgw_removals_due", "mgw_opened_unread", "mgw_sockets_open", "mgw_database_readable",
-            "mgw_database_pool",
+        "mgw_queue_tasks", "mgw_tasks_live", "mgw_results_overdue", "mgw_workers",
+        "mgw_workers_unavailable", "mgw_removals_due", "mgw_imports_unread", "mgw_sockets_open",
+        "mgw_database_readable", "mgw_database_pool",
     }  # fmt: skip
     names = {name.partition("{")[0] for name in read() if name.startswith("mgw_")}
-    assert {n for n in names if not n.endswith(units)} <= counted
+    assert {n for n in names if not n.endswith(units)} <= counted | {*FORMER_NAMES.values()}
