@@ -1,7 +1,8 @@
 """Keyset pagination of tasks by id, whose cost does not grow with the number of tasks.
 
 A page reads ordered ranges of indexes. A filter that no index supports (a text, a version) examines
-at most `LOOKED_AT` tasks; such a page may be short, and the next page continues where it stopped.
+at most `LOOKED_AT` tasks of each strand; such a page may be short, and the next page continues
+where it stopped.
 """
 
 import datetime

@@ -2,7 +2,7 @@
 
 Each rule exists as a predicate on objects and as the same condition on rows; a test compares them.
 Queries use the conditions; refusals of requests, explanations of the queue and the status of a
-device use the predicates. `docs/decisions/eligibility.md` lists the users of each rule.
+device use the predicates. `docs/decisions/eligibility.md` lists the rules in order.
 """
 
 from collections.abc import Callable, Iterable, Iterator
