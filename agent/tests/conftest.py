@@ -31,7 +31,7 @@ QUICK = Policies(
 )
 
 
-class Device:
+class AgentDevice:
     """A device whose agent can be started, stopped and started again over the same spool."""
 
     def __init__(self, folder: Path, server: FakeServer) -> None:
@@ -97,20 +97,20 @@ async def server(storage: Storage) -> AsyncIterator[FakeServer]:
 
 
 @pytest.fixture
-async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[Device]:
-    device = Device(tmp_path, server)
+async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[AgentDevice]:
+    device = AgentDevice(tmp_path, server)
     yield device
     await device.stop()
 
 
 @pytest.fixture
-def warmed(device: Device, monkeypatch: pytest.MonkeyPatch) -> Warmed:
+def warmed(device: AgentDevice, monkeypatch: pytest.MonkeyPatch) -> Warmed:
     monkeypatch.setattr(process_pool, "REST_S", 0.1)
     return Warmed(device)
 
 
 @pytest.fixture
-async def scripted(device: Device, server: FakeServer, megengine_python: str) -> Scripted:
+async def scripted(device: AgentDevice, server: FakeServer, megengine_python: str) -> Scripted:
     """A started device that runs scripts with MegEngine."""
     allow_scripts(device, megengine_python)
     device.start()

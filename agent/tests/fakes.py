@@ -95,7 +95,7 @@ class Storage:
 
 
 def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
-    class Handler(Answering):
+    class StorageHandler(Answering):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
         timeout = 10
@@ -126,7 +126,7 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
                 return True
             return False
 
-    return Handler
+    return StorageHandler
 
 
 @dataclass(frozen=True)

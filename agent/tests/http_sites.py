@@ -33,14 +33,14 @@ def serving(server: BaseServer) -> Iterator[None]:
         thread.join()
 
 
-class Site:
+class FileSite:
     """A site that answers each request with what `reply` returns; `asked` are the paths."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         site = self
 
-        class Handler(Answering):
+        class SiteHandler(Answering):
             def do_GET(self) -> None:
                 self._reply(b"")
 
@@ -52,7 +52,7 @@ class Site:
                 authorization = self.headers.get("Authorization", "")
                 self.answer(*site.reply(self.path, authorization, body))
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), SiteHandler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
     def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:

@@ -16,7 +16,7 @@ from agent.tests.fakes import TOKEN, FakeServer
 from webprofile.tests.needs import need
 
 if TYPE_CHECKING:
-    from agent.tests.conftest import Device
+    from agent.tests.conftest import AgentDevice
 
 PATIENCE_S = 90.0
 
@@ -52,7 +52,7 @@ def zip_bytes(files: dict[str, str | bytes]) -> bytes:
 class Scripted:
     """Runs programs on the device and reads their results."""
 
-    def __init__(self, device: "Device", server: FakeServer) -> None:
+    def __init__(self, device: "AgentDevice", server: FakeServer) -> None:
         self.device, self.server = device, server
 
     def put(self, program: str | bytes | dict[str, str | bytes]) -> str:
@@ -84,7 +84,7 @@ class Scripted:
         return json.loads(self.server.storage.stored["chrome_timeline.json"])["traceEvents"]
 
 
-def allow_scripts(device: "Device", python: str) -> None:
+def allow_scripts(device: "AgentDevice", python: str) -> None:
     """Turn the device into one with a wheel and bubblewrap, whose owner allows scripts."""
     need("bubblewrap")
     info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")

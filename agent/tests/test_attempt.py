@@ -21,7 +21,7 @@ from agent.protocol import (
     Hello,
     encode,
 )
-from agent.tests.conftest import Device
+from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import MODEL, TOKEN, FakeServer
 
 
@@ -130,7 +130,7 @@ async def test_acceptance_is_repeated_until_acknowledged(device, server):
 
 
 async def test_a_finished_attempt_is_repeated_until_acknowledged_and_then_forgotten(
-    device: Device, server: FakeServer
+    device: AgentDevice, server: FakeServer
 ):
     server.acks.discard("attempt.finished")
     device.start()

@@ -10,13 +10,13 @@ import pytest
 
 from agent.execution import runner
 from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
-from agent.tests.conftest import Device
+from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer, is_alive, read_pid
 
 STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
 
 
-async def test_cancel_ends_a_run(device: Device, server: FakeServer):
+async def test_cancel_ends_a_run(device: AgentDevice, server: FakeServer):
     device.start('say("begin"); time.sleep(60)')
     order = await server.begin()
     await asyncio.sleep(0.1)

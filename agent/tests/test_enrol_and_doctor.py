@@ -11,11 +11,11 @@ import pytest
 
 from agent.cli import main
 from agent.config import load_config
-from agent.tests.http_sites import Site, serving
+from agent.tests.http_sites import FileSite, serving
 from webprofile.tests.needs import need
 
 
-class AgentSite(Site):
+class AgentSite(FileSite):
     """A fake server with the two HTTP endpoints; the test sets the responses."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ MISSED = 3
 ONE, TWO = sorted(uuid.uuid4() for _ in range(2))
 
 
-class Site:
+class HeartbeatSite:
     """Records heartbeats; answers with `statuses` first, then with success."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Site:
         self.hangs_up = False
         site = self
 
-        class Handler(Answering):
+        class HeartbeatHandler(Answering):
             protocol_version = "HTTP/1.1"
 
             def setup(self) -> None:
@@ -57,7 +57,7 @@ class Site:
                 self.answer(status, answer)
                 self.close_connection = site.hangs_up
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), HeartbeatHandler)
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_port}"
         self._thread = threading.Thread(target=self.http.serve_forever, args=(0.02,))
@@ -70,8 +70,8 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
+def site() -> Iterator[HeartbeatSite]:
+    site = HeartbeatSite()
     yield site
     site.close()
 
@@ -233,7 +233,7 @@ async def test_it_is_small_bound_to_its_core_and_goes_first(site):
 def serve_beats(port: "multiprocessing.Queue[int]", stop: "multiprocessing.Event", out) -> None:
     """Run the server in a separate process, since the test's own may be starved, too."""
     os.setpriority(os.PRIO_PROCESS, 0, -10) if os.geteuid() == 0 else None
-    site = Site()
+    site = HeartbeatSite()
     port.put(site.http.server_port)
     stop.wait()
     site.close()

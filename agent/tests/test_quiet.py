@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.protocol import AttemptLog, AttemptStarted, Heartbeat, Hello, Plan, Start
-from agent.tests.conftest import Device
+from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer
 
 LOAD_S = float(os.environ.get("MGW_TEST_HEART_S", "15"))
@@ -77,7 +77,7 @@ async def until(predicate: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def measure(device: Device, server: FakeServer, plan: Plan = THREE) -> Start:
+async def measure(device: AgentDevice, server: FakeServer, plan: Plan = THREE) -> Start:
     """Order an attempt, with the heartbeat interval that was set before."""
     device.start()
     order = await server.ask(plan=plan, timeout_s=LOAD_S + 60)
@@ -85,7 +85,7 @@ async def measure(device: Device, server: FakeServer, plan: Plan = THREE) -> Sta
 
 
 @pytest.fixture
-def stamps(device: Device, tmp_path: Path) -> Path:
+def stamps(device: AgentDevice, tmp_path: Path) -> Path:
     path = tmp_path / "stamps"
     device.install(SLOW.format(stamps=str(path)))
     return path

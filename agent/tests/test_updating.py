@@ -16,14 +16,14 @@ from agent import __version__, daemon
 from agent.install import update
 from agent.install.update import Replaced, UpdateFailed, Updater, is_other
 from agent.link.session import AgentTooOld
-from agent.tests.http_sites import Site, serving
+from agent.tests.http_sites import FileSite, serving
 
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
 NEW = b"new agent" * 100_000
 OTHER = "9.9.9+1a2b3c4d"
 
 
-class FilesSite(Site):
+class FilesSite(FileSite):
     """A fake site that serves the manifest and a file."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from agent.execution.sandbox import find_sandbox
 from agent.protocol import EndReason, Hello
-from agent.tests.conftest import Device
+from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import is_alive, start_agent
 from agent.tests.warmed import until_gone
 from webprofile.tests.needs import need
 
 
-def box(device: Device) -> None:
+def box(device: AgentDevice) -> None:
     need("bubblewrap")
     device.spool.mkdir(exist_ok=True)
     device.sandbox = find_sandbox((device.spool,), ())

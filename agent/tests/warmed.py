@@ -9,7 +9,7 @@ from agent.protocol import RuntimeInfo
 from agent.tests.fakes import HONEST, is_alive, make_load_and_run
 
 if TYPE_CHECKING:
-    from agent.tests.conftest import Device
+    from agent.tests.conftest import AgentDevice
 
 #: how an interpreter with the wheel behaves: it notes in `pids` that it started, and how
 INTERPRETER = """\
@@ -31,7 +31,7 @@ if is_warm:
 class Warmed:
     """A device with one wheel; `started` records how each of its processes was started."""
 
-    def __init__(self, device: "Device") -> None:
+    def __init__(self, device: "AgentDevice") -> None:
         self.device, self.pids = device, device.folder / "pids"
         self.install()
 

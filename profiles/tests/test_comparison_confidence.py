@@ -178,7 +178,7 @@ def test_operators_that_another_algorithm_changes_by_different_amounts_are_found
     assert words[40:].count("none") >= 19
 
 
-class Device:
+class SimulatedDevice:
     """Simulates runs: passes scatter, a whole run is biased, and single operators have spikes."""
 
     def __init__(self, seed: int, *, run_sd: float, pass_sd: float, operators: int = 80) -> None:
@@ -218,7 +218,7 @@ CALM, RESTLESS = {"run_sd": 0.01, "pass_sd": 0.02}, {"run_sd": 0.03, "pass_sd": 
 def test_equal_runs_are_hardly_ever_told_to_differ(how):
     differing, tested, operators = 0, 0, [0, 0]
     for seed in range(5):
-        device = Device(seed, **how)
+        device = SimulatedDevice(seed, **how)
         runs = [device.run() for _ in range(20)]
         basis = basis_of(runs)
         assert basis.base.dof == 19
@@ -241,7 +241,7 @@ def test_runs_of_two_equal_devices_that_are_new_to_the_history_are_not_told_to_d
     """The compared runs are not part of the history."""
     differing = 0
     for seed in range(300):
-        device = Device(seed, **how, operators=20)
+        device = SimulatedDevice(seed, **how, operators=20)
         basis = basis_of([device.run() for _ in range(8)])
         a, b = device.run(), device.run()
         differing += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != ["none"]
@@ -251,7 +251,7 @@ def test_runs_of_two_equal_devices_that_are_new_to_the_history_are_not_told_to_d
 def test_a_run_that_is_slower_by_20_percent_is_found():
     words = []
     for seed in range(10):
-        device = Device(seed, **CALM)
+        device = SimulatedDevice(seed, **CALM)
         runs, slower = [device.run() for _ in range(20)], [device.run(1.2) for _ in range(20)]
         basis = basis_of(runs, slower)
         for a, b in zip(runs, slower, strict=True):

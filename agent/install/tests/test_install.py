@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from agent.install import install
-from agent.tests.http_sites import Site, serving
+from agent.tests.http_sites import FileSite, serving
 
 #: not that of the virtual environment: it may go before the agent does
 PYTHON = sys._base_executable
@@ -52,7 +52,7 @@ def bundle(main: str = MAIN) -> bytes:
     return made.getvalue()
 
 
-class BundleSite(Site):
+class BundleSite(FileSite):
     """Fake site that serves one agent and accepts one token."""
 
     def __init__(self) -> None:

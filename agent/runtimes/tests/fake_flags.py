@@ -9,7 +9,7 @@ Version = tuple[int, int]
 _WORD = re.compile(r"(.+?)(?:\+(\d+\.\d+))?(?:-(\d+\.\d+))?(?:@(\w+))?")
 
 
-class Flag(NamedTuple):
+class FakeFlag(NamedTuple):
     source: str
     name: str
     type: str
@@ -58,14 +58,14 @@ gflags_reporting.cc; helpmatch:string:"" helpon:string:""
 _MEANING = "what this flag is good for (see the guide), in some words: a type: default: is no harm"
 
 
-def flags_of(version: Version, builds: frozenset[str]) -> dict[str, Flag]:
+def flags_of(version: Version, builds: frozenset[str]) -> dict[str, FakeFlag]:
     """Return the flags of a build of this version, including gflags' own."""
     known = list(_rows(TABLE, "/home/code/lite/load_and_run/src/", version))
     known += _rows(_GFLAGS, "/home/code/third_party/gflags/src/", version)
     return {flag.name: flag for flag in known if not flag.build or flag.build in builds}
 
 
-def _rows(table: str, root: str, version: Version) -> Iterator[Flag]:
+def _rows(table: str, root: str, version: Version) -> Iterator[FakeFlag]:
     for line in table.strip().splitlines():
         source, _, rest = line.partition(";")
         for word in rest.split():
@@ -73,7 +73,7 @@ def _rows(table: str, root: str, version: Version) -> Iterator[Flag]:
             if (since and version < _number(since)) or (until and version >= _number(until)):
                 continue
             name, kind, default = base.split(":") if ":" in base else (base, "bool", "false")
-            yield Flag(root + source, name, kind, default, build or "")
+            yield FakeFlag(root + source, name, kind, default, build or "")
 
 
 def _number(text: str) -> Version:
@@ -81,7 +81,7 @@ def _number(text: str) -> Version:
     return int(major), int(minor)
 
 
-def gflags_help(flags: dict[str, Flag]) -> str:
+def gflags_help(flags: dict[str, FakeFlag]) -> str:
     """Format --help like gflags: 80 columns, continuation lines begin with six blanks."""
     lines = ["load_and_run: load_and_run <model_path> [options Flags...]"]
     for source in dict.fromkeys(flag.source for flag in flags.values()):

@@ -66,7 +66,7 @@ cat {profiles}/$name.json > $name.json""",
     )
     runtime = RuntimeDescription("1.13.0", "binary", str(binary))
 
-    class Device:
+    class FakeBinary:
         made, ran = tmp_path / "made.txt", tmp_path / "ran.txt"
 
         def gives(self, name: str, *operators: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ cat {profiles}/$name.json > $name.json""",
         def measure(self, style: Style = "gflags", **options: Any):
             return measure_peaks(replace(runtime, style=style), [str(maker)], **options)
 
-    return Device()
+    return FakeBinary()
 
 
 COPIES = (
