@@ -85,6 +85,10 @@ def break_off(client, cuts):
     process.communicate()
     cuts.wait_until_ended()
     cuts.up = []
+    # storage may still be storing a part that it has received completely
+    until = time.monotonic() + 10
+    while time.monotonic() < until and len(_arrived()) < sum(cuts.sent) // PART_BYTES:
+        time.sleep(0.1)
     arrived = _arrived()
     assert arrived
     return arrived
