@@ -18,9 +18,10 @@ def test_a_webhook_is_not_removed_between_an_event_and_its_commit():
     task = make_task(owner=alice, worker=make_worker())
 
     def remove():
-        with connection.cursor() as cursor:
-            cursor.execute("SET lock_timeout = 500")
-        with pytest.raises(OperationalError):
+        with pytest.raises(OperationalError), transaction.atomic():
+            with connection.cursor() as cursor:
+                # other tests get this connection from the pool
+                cursor.execute("SET LOCAL lock_timeout = 500")
             Webhook.objects.get(pk=webhook.pk).delete()
 
     with transaction.atomic():
