@@ -52,7 +52,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
         return User.objects.filter(email__iexact=email).first() or user, email
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Revoke the access of anybody who registered with the address but never verified it.
+        """Revoke all access of an account whose address was never verified.
 
         The user is refreshed from the database, because allauth saves the whole row afterwards.
         """

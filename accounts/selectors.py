@@ -22,8 +22,8 @@ from django.utils import timezone
 
 from accounts.models import User
 
-#: e-mail domain of the system user; it receives no mail, so nobody can have verified an address
-#: there (RFC 2606)
+#: e-mail domain of the system user; it receives no mail, so no address in it can be verified
+#: (RFC 2606)
 SYSTEM_DOMAIN = "system.invalid"
 #: the account that `services.system_user` creates; its unusable password is part of the condition,
 #: since the address alone could have been registered by somebody

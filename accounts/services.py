@@ -53,10 +53,10 @@ def ensure_user(*, email: str, administrator: bool = False) -> tuple[User, str |
 def system_user() -> User:
     """Return the user in whose name the site itself acts; create it if it does not exist.
 
-    Nobody can log in to this account.
+    This account has no usable password and is inactive, so it cannot log in.
     """
     user = User.objects.filter(SYSTEM_USER).order_by("pk").first()
-    # the random part makes the address one that nobody can have registered before
+    # a random part, so that no existing account has this address
     return user or User.objects.create_user(
         f"health-checks-{secrets.token_hex(4)}@{SYSTEM_DOMAIN}", None, is_active=False
     )
@@ -165,9 +165,9 @@ def is_email_verified(user: User, email: str) -> bool:
 
 @transaction.atomic
 def adopt_user(user: User, *, email: str, keep: str = "") -> bool:
-    """Transfer an account to somebody who verified its address, unless it was verified before.
+    """Transfer an account to the user who verified its address, unless it was verified before.
 
-    Whoever registered with the address loses all access: password, second factor, identities at
+    All access that the account had before is removed: password, second factor, identities at
     providers, other addresses, tokens, and all sessions except the one with the key `keep`.
     """
     if is_email_verified(user, email):

@@ -1,4 +1,4 @@
-"""Administrators remove the second factor of a user who lost it; nobody else can."""
+"""Only administrators can remove the second factor of a user who lost it."""
 
 import io
 

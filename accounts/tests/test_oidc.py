@@ -118,7 +118,7 @@ def test_a_verified_address_logs_in_the_existing_user(client, provider):
 
 
 def test_whoever_registered_with_an_unverified_address_loses_access(client, provider):
-    """The address was never verified, so whoever registered with it must lose all access."""
+    """An account with an unverified address loses all access when its owner logs in."""
     taken = make_user()
     squatter = Client()
     squatter.post("/accounts/login/", {"login": taken.email, "password": GOOD})
@@ -169,7 +169,7 @@ def test_a_user_created_by_an_operator_keeps_everything_at_a_provider_login(prov
 
 
 def test_ensure_user_does_not_verify_the_address_of_an_existing_user(provider):
-    """Otherwise whoever registered with the operator's address would share the account."""
+    """A stranger who registered with the operator's address would become an administrator."""
     form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
     Client().post(reverse("account_signup"), form)
     alice, password = ensure_user(email="Alice@Example.com", administrator=True)
