@@ -11,7 +11,9 @@ urlpatterns = [
     path("tokens/<int:token_id>/revoke/", account.token_end, name="token-revoke"),
     path("webhooks/", webhooks.webhooks, name="webhooks"),
     path("webhooks/<int:webhook_id>/", webhooks.webhook, name="webhook"),
-    path("webhooks/<int:webhook_id>/<slug:act>/", webhooks.webhook_act, name="webhook-act"),
+    path(
+        "webhooks/<int:webhook_id>/<slug:action>/", webhooks.webhook_action, name="webhook-action"
+    ),
     path("sessions/<int:session_id>/end/", account.session_end, name="session-end"),
     path("sessions/end-all/", account.session_end_all, name="session-end-all"),
     path("password/check/", account.password_check, name="password-check"),

@@ -46,7 +46,7 @@ def test_the_page_tests_rotates_and_removes_a_webhook(client, alice):
     webhook, _ = add_webhook(alice, url=URL, events=["task.finished"])
 
     def act(name):
-        return client.post(reverse("accounts:webhook-act", args=[webhook.pk, name]), follow=True)
+        return client.post(reverse("accounts:webhook-action", args=[webhook.pk, name]), follow=True)
 
     assert "on its way" in act("test").content.decode()
     assert "whsec_" in act("rotate").content.decode()
@@ -65,7 +65,7 @@ def test_the_page_shows_a_disabled_webhook_and_enables_it(client, alice):
     Webhook.objects.update(disabled_at=timezone.now())
     page = reverse("accounts:webhook", args=[webhook.pk])
     assert "disabled" in client.get(page).content.decode()
-    client.post(reverse("accounts:webhook-act", args=[webhook.pk, "enable"]))
+    client.post(reverse("accounts:webhook-action", args=[webhook.pk, "enable"]))
     assert "is disabled" not in client.get(page).content.decode()
 
 

@@ -59,26 +59,26 @@ def webhook(request: HttpRequest, webhook_id: int) -> HttpResponse:
 @require_POST
 @login_required
 @never_cache
-def webhook_act(request: HttpRequest, webhook_id: int, act: str) -> HttpResponse:
+def webhook_action(request: HttpRequest, webhook_id: int, action: str) -> HttpResponse:
     """Test, enable or remove a webhook, or change its secret.
 
-    act: "rotate" or a key of `_ACTIONS`
+    action: "rotate" or a key of `_ACTIONS`
     """
     webhook = _own(request, webhook_id)
-    if act == "rotate":
+    if action == "rotate":
         secret = rotate_webhook_secret(webhook)
         webhook.refresh_from_db()
         return _render_webhook(request, webhook, secret=secret)
-    if act not in _ACTIONS:
+    if action not in _ACTIONS:
         raise Http404
-    service, text = _ACTIONS[act]
+    service, text = _ACTIONS[action]
     try:
         service(webhook)
     except DomainError as error:
         messages.error(request, word(error))
     else:
         messages.success(request, text)
-    if act == "remove":
+    if action == "remove":
         return redirect("accounts:webhooks")
     return redirect("accounts:webhook", webhook_id)
 

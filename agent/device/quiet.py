@@ -58,7 +58,7 @@ class QuietMode:
     def renew(self) -> None:
         """Tell the heartbeat process that `held()` or the heartbeat interval has changed."""
         if self._measured:
-            self._heartbeat.beat(self.held(), self.heartbeat_s)
+            self._heartbeat.renew_leases(self.held(), self.heartbeat_s)
 
     async def begin(self, halted: asyncio.Event, since: Counters | None = None) -> QuietPeriod:
         """Wait until the device is idle, then start observing it. Returns early if `halted` is set.
@@ -78,5 +78,5 @@ class QuietMode:
         self._measured -= 1
         self._ended_s = time.monotonic()
         if not self._measured:
-            self._heartbeat.rest()
+            self._heartbeat.pause()
         period.observation = await period.observer.end()

@@ -20,8 +20,8 @@ _PATIENCE_S = 2.0
 class HeartbeatProcess:
     """The heartbeat process of the agent. If it dies, it is restarted with the same order.
 
-    No method blocks: `beat` and `rest` write one line to a pipe. In between, the process sends
-    heartbeats whatever the agent does.
+    No method blocks: `renew_leases` and `pause` write one line to a pipe. In between, the process
+    sends heartbeats whatever the agent does.
     """
 
     def __init__(self, server: str, token: str, cores: Iterable[int] = ()) -> None:
@@ -47,13 +47,13 @@ class HeartbeatProcess:
         process = self._process
         return process.pid if process and process.returncode is None else None
 
-    def beat(self, running: frozenset[UUID], every_s: float) -> None:
+    def renew_leases(self, running: frozenset[UUID], every_s: float) -> None:
         """Renew the leases of these attempts every `every_s` seconds; at once if they are new."""
         self._order = {"running": sorted(map(str, running)), "every_s": every_s}
         self._send(self._order)
 
-    def rest(self) -> None:
-        """Pause the heartbeats until the next call of `beat`."""
+    def pause(self) -> None:
+        """Pause the heartbeats until the next call of `renew_leases`."""
         self._order = {"rest": True}
         self._send(self._order)
 
@@ -96,14 +96,14 @@ class HeartbeatProcess:
             status = await self._process.wait()
             if status == heartbeat_process.REFUSED:
                 # the agent sends heartbeats itself from now on; its socket reports the refusal
-                log.error("heart_refused")
+                log.error("heartbeat_process_refused")
                 return
-            log.warning("heart_ended status=%s", status)
+            log.warning("heartbeat_process_ended status=%s", status)
             await asyncio.sleep(_RESTART_S)
             try:
                 await self._launch()
             except OSError as exc:
-                log.warning("heart_not_started cause=%r", str(exc))
+                log.warning("heartbeat_process_not_started cause=%r", str(exc))
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         """Update `is_well` from the status lines of the process until it ends."""
@@ -120,4 +120,4 @@ class HeartbeatProcess:
         try:
             process.stdin.write(json.dumps(order).encode() + b"\n")
         except (BrokenPipeError, ConnectionResetError, RuntimeError) as exc:
-            log.warning("heart_not_told cause=%s", type(exc).__name__)
+            log.warning("heartbeat_process_not_informed cause=%s", type(exc).__name__)

@@ -113,7 +113,7 @@ class HeartbeatSchedule:
         """Seconds until the next heartbeat, None to wait for an order."""
         return None if self._next_s is None else max(0.0, self._next_s - time.monotonic())
 
-    def obey(self, order: dict[str, object]) -> None:
+    def apply_order(self, order: dict[str, object]) -> None:
         """Apply an order. Repeating an order changes nothing, not even the time of the next one."""
         if "server" in order:
             self._connection = HeartbeatConnection(str(order["server"]), str(order["token"]))
@@ -126,7 +126,7 @@ class HeartbeatSchedule:
         else:
             self._next_s = None
 
-    def beat(self) -> None:
+    def send_if_due(self) -> None:
         """Send a heartbeat if one is due. Raises Refused."""
         if self._next_s is None or self._connection is None or time.monotonic() < self._next_s:
             return
@@ -164,8 +164,8 @@ def main() -> int:
                     return 0
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    schedule.obey(json.loads(line))
-            schedule.beat()
+                    schedule.apply_order(json.loads(line))
+            schedule.send_if_due()
     except Refused as exc:
         _log(f"heartbeat_refused text={str(exc)!r}")
         return REFUSED
@@ -183,7 +183,7 @@ def _set_priority_and_cores(cores: object) -> None:
         try:
             os.sched_setaffinity(0, cores)
         except OSError as exc:
-            _log(f"heart_not_bound text={str(exc)!r}")
+            _log(f"heartbeat_process_not_bound text={str(exc)!r}")
 
 
 def _log(text: str) -> None:

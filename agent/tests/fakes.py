@@ -144,7 +144,7 @@ class FrontServer:
     """
 
     def __init__(self) -> None:
-        self.beats: list[HeartbeatRequest] = []
+        self.heartbeats: list[HeartbeatRequest] = []
         self.status = 200
         self._inner_port = 0
         self._forgotten = 0
@@ -169,10 +169,10 @@ class FrontServer:
                 await self._tunnel(head, reader, writer)
                 return
             while head:
-                await self._take_beat(head, reader, writer)
+                await self._receive_heartbeat(head, reader, writer)
                 head = await reader.readuntil(b"\r\n\r\n")
 
-    async def _take_beat(
+    async def _receive_heartbeat(
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         first, *lines = head.decode().split("\r\n")
@@ -183,7 +183,7 @@ class FrontServer:
         assert fields["authorization"] == f"Bearer {TOKEN}"
         body = json.loads(await reader.readexactly(int(fields["content-length"])))
         if self.status == 200:
-            self.beats.append(
+            self.heartbeats.append(
                 HeartbeatRequest(time.monotonic(), frozenset(map(uuid.UUID, body["running"])))
             )
         writer.write(b"HTTP/1.1 %d -\r\nContent-Length: 2\r\n\r\n{}" % self.status)

@@ -322,10 +322,10 @@ async def test_heartbeats_name_what_is_held(device, server):
     order = await server.ask()
     await server.end_of(order)
     # over HTTP while it was measured, over the socket until its end is acknowledged
-    assert len(server.front.beats) >= 3
-    assert all(beat.running == {order.attempt} for beat in server.front.beats)
-    beat = await server.expect(Heartbeat, len(server.of(Heartbeat)) + 2)
-    assert beat.running == {order.attempt}
+    assert len(server.front.heartbeats) >= 3
+    assert all(heartbeat.running == {order.attempt} for heartbeat in server.front.heartbeats)
+    heartbeat = await server.expect(Heartbeat, len(server.of(Heartbeat)) + 2)
+    assert heartbeat.running == {order.attempt}
 
 
 async def test_log_chunks_join_to_the_file_that_is_uploaded(device, server, storage):

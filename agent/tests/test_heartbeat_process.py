@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.link import heartbeat
+from agent.link import heartbeat as heartbeat_module
 from agent.link.heartbeat import HeartbeatProcess
 from agent.tests.http_sites import Answering
 
@@ -32,7 +32,7 @@ class HeartbeatSite:
     """Records heartbeats; answers with `statuses` first, then with success."""
 
     def __init__(self) -> None:
-        self.beats: list[tuple[float, dict[str, object], str]] = []
+        self.heartbeats: list[tuple[float, dict[str, object], str]] = []
         self.connections = 0
         self.statuses: list[int] = []
         self.delay_s = 0.0
@@ -50,7 +50,7 @@ class HeartbeatSite:
                 at = time.monotonic()
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 assert self.path == "/api/agent/heartbeat/"
-                site.beats.append((at, body, self.headers["Authorization"]))
+                site.heartbeats.append((at, body, self.headers["Authorization"]))
                 time.sleep(site.delay_s)
                 status = site.statuses.pop(0) if site.statuses else 200
                 answer = b'{"server_time": 1}'
@@ -85,146 +85,146 @@ async def until(predicate: Callable[[], bool], timeout_s: float = 8.0) -> None:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """Restart a process that died after 0.1 s."""
-    monkeypatch.setattr(heartbeat, "_RESTART_S", 0.1)
+    monkeypatch.setattr(heartbeat_module, "_RESTART_S", 0.1)
 
 
 @pytest.fixture
-async def heart(site):
-    heart = await HeartbeatProcess.start(site.url, "mgw_secret")
-    yield heart
-    await heart.close()
+async def heartbeat(site):
+    process = await HeartbeatProcess.start(site.url, "mgw_secret")
+    yield process
+    await process.close()
 
 
-async def test_it_beats_at_once_then_in_its_rhythm_with_one_connection(site, heart):
-    heart.beat(frozenset({ONE, TWO}), 0.2)
-    await until(lambda: len(site.beats) >= 5)
-    for _, body, authorization in site.beats:
+async def test_it_beats_at_once_then_in_its_rhythm_with_one_connection(site, heartbeat):
+    heartbeat.renew_leases(frozenset({ONE, TWO}), 0.2)
+    await until(lambda: len(site.heartbeats) >= 5)
+    for _, body, authorization in site.heartbeats:
         assert body["running"] == [str(ONE), str(TWO)]
         assert abs(body["sent_at"] - time.time()) < 10
         assert authorization == "Bearer mgw_secret"
-    gaps = [b[0] - a[0] for a, b in zip(site.beats, site.beats[1:], strict=False)]
+    gaps = [b[0] - a[0] for a, b in zip(site.heartbeats, site.heartbeats[1:], strict=False)]
     assert statistics.median(gaps) == pytest.approx(0.2, abs=0.1)
     assert site.connections == 1
 
 
-async def test_it_rests_until_told_again_and_follows_changes(site, heart):
+async def test_it_rests_until_told_again_and_follows_changes(site, heartbeat):
     await asyncio.sleep(0.3)
-    assert site.beats == []
-    heart.beat(frozenset({ONE}), 0.1)
-    await until(lambda: len(site.beats) >= 2)
-    heart.rest()
+    assert site.heartbeats == []
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    await until(lambda: len(site.heartbeats) >= 2)
+    heartbeat.pause()
     await asyncio.sleep(0.3)
-    seen = len(site.beats)
+    seen = len(site.heartbeats)
     await asyncio.sleep(0.4)
-    assert len(site.beats) == seen
-    heart.beat(frozenset({TWO}), 60)
-    await until(lambda: len(site.beats) == seen + 1)
-    assert site.beats[-1][1]["running"] == [str(TWO)]
+    assert len(site.heartbeats) == seen
+    heartbeat.renew_leases(frozenset({TWO}), 60)
+    await until(lambda: len(site.heartbeats) == seen + 1)
+    assert site.heartbeats[-1][1]["running"] == [str(TWO)]
 
 
-async def test_an_order_repeated_does_not_change_the_rhythm(site, heart):
+async def test_an_order_repeated_does_not_change_the_rhythm(site, heartbeat):
     for _ in range(20):
-        heart.beat(frozenset({ONE}), 60)
+        heartbeat.renew_leases(frozenset({ONE}), 60)
         await asyncio.sleep(0.02)
-    await until(lambda: bool(site.beats))
+    await until(lambda: bool(site.heartbeats))
     await asyncio.sleep(0.2)
-    assert len(site.beats) == 1
+    assert len(site.heartbeats) == 1
 
 
-async def test_beats_go_on_while_the_agent_is_blocked(site, heart):
-    heart.beat(frozenset({ONE}), 0.1)
-    await until(lambda: bool(site.beats))
-    seen = len(site.beats)
+async def test_beats_go_on_while_the_agent_is_blocked(site, heartbeat):
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.heartbeats))
+    seen = len(site.heartbeats)
     time.sleep(1)  # what is tested is a loop that does not turn
-    assert len(site.beats) - seen >= 1 / (MISSED * 0.1)
+    assert len(site.heartbeats) - seen >= 1 / (MISSED * 0.1)
 
 
 @pytest.mark.parametrize("status", [500, 404, 302])
-async def test_a_server_in_trouble_is_asked_again(site, heart, status):
+async def test_a_server_in_trouble_is_asked_again(site, heartbeat, status):
     site.statuses = [status, status]
-    heart.beat(frozenset({ONE}), 0.1)
-    assert not heart.is_well
-    await until(lambda: len(site.beats) >= 4)
-    await until(lambda: heart.is_well)
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    assert not heartbeat.is_well
+    await until(lambda: len(site.heartbeats) >= 4)
+    await until(lambda: heartbeat.is_well)
 
 
-async def test_a_connection_that_the_server_closed_costs_no_beat(site, heart):
+async def test_a_connection_that_the_server_closed_costs_no_beat(site, heartbeat):
     site.hangs_up = True
-    heart.beat(frozenset({ONE}), 0.2)
-    await until(lambda: len(site.beats) >= 5)
-    gaps = [b[0] - a[0] for a, b in zip(site.beats, site.beats[1:], strict=False)]
+    heartbeat.renew_leases(frozenset({ONE}), 0.2)
+    await until(lambda: len(site.heartbeats) >= 5)
+    gaps = [b[0] - a[0] for a, b in zip(site.heartbeats, site.heartbeats[1:], strict=False)]
     assert max(gaps) < MISSED * 0.2
 
 
 async def test_a_server_that_was_away_is_found_again(site, capfd):
     port = site.http.server_port
     site.close()
-    heart = await HeartbeatProcess.start(site.url, "mgw_secret")
-    heart.beat(frozenset({ONE}), 0.1)
+    heartbeat = await HeartbeatProcess.start(site.url, "mgw_secret")
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
     await asyncio.sleep(0.5)
     site.http = ThreadingHTTPServer(("127.0.0.1", port), site.http.RequestHandlerClass)
     site.http.daemon_threads = True
     site._thread = threading.Thread(target=site.http.serve_forever, args=(0.02,))
     site._thread.start()
-    await until(lambda: len(site.beats) >= 2)
-    await until(lambda: heart.is_well)
-    await heart.close()
+    await until(lambda: len(site.heartbeats) >= 2)
+    await until(lambda: heartbeat.is_well)
+    await heartbeat.close()
     errors = capfd.readouterr().err
     assert "heartbeat_failed cause='ConnectionRefusedError" in errors
     assert "mgw_secret" not in errors
 
 
-async def test_a_slow_server_does_not_make_beats_pile_up(site, heart):
+async def test_a_slow_server_does_not_make_beats_pile_up(site, heartbeat):
     site.delay_s = 0.35
-    heart.beat(frozenset({ONE}), 0.2)
-    await until(lambda: len(site.beats) >= 4)
-    gaps = [b[0] - a[0] for a, b in zip(site.beats, site.beats[1:], strict=False)]
+    heartbeat.renew_leases(frozenset({ONE}), 0.2)
+    await until(lambda: len(site.heartbeats) >= 4)
+    gaps = [b[0] - a[0] for a, b in zip(site.heartbeats, site.heartbeats[1:], strict=False)]
     assert min(gaps) > 0.3
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_refused_token_stops_it_for_good(site, heart, status):
+async def test_a_refused_token_stops_it_for_good(site, heartbeat, status):
     site.statuses = [status]
-    heart.beat(frozenset({ONE}), 0.1)
-    await until(lambda: bool(site.beats) and heart.pid is None)
-    assert not heart.is_well
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.heartbeats) and heartbeat.pid is None)
+    assert not heartbeat.is_well
     await asyncio.sleep(0.5)  # a process that merely died would be back by now
-    assert (heart.pid, len(site.beats)) == (None, 1)
-    heart.beat(frozenset({TWO}), 0.1)
-    heart.rest()
+    assert (heartbeat.pid, len(site.heartbeats)) == (None, 1)
+    heartbeat.renew_leases(frozenset({TWO}), 0.1)
+    heartbeat.pause()
 
 
-async def test_one_that_dies_is_started_again_and_beats_on(site, heart):
-    heart.beat(frozenset({ONE}), 0.1)
-    await until(lambda: bool(site.beats))
-    first = heart.pid
+async def test_one_that_dies_is_started_again_and_beats_on(site, heartbeat):
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.heartbeats))
+    first = heartbeat.pid
     os.kill(first, 9)
-    await until(lambda: heart.pid not in (None, first))
-    seen = len(site.beats)
-    await until(lambda: len(site.beats) >= seen + 2)
+    await until(lambda: heartbeat.pid not in (None, first))
+    seen = len(site.heartbeats)
+    await until(lambda: len(site.heartbeats) >= seen + 2)
 
 
 async def test_it_ends_with_the_agent_and_its_token_is_nowhere_to_be_read(site):
-    heart = await HeartbeatProcess.start(site.url, "mgw_secret")
-    heart.beat(frozenset({ONE}), 0.1)
-    await until(lambda: bool(site.beats))
-    folder = Path(f"/proc/{heart.pid}")
+    heartbeat = await HeartbeatProcess.start(site.url, "mgw_secret")
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    await until(lambda: bool(site.heartbeats))
+    folder = Path(f"/proc/{heartbeat.pid}")
     for name in ("cmdline", "environ"):
         assert b"mgw_secret" not in (folder / name).read_bytes()
-    await heart.close()
+    await heartbeat.close()
     assert not folder.exists()
 
 
 async def test_it_is_small_bound_to_its_core_and_goes_first(site):
     core = max(os.sched_getaffinity(0))
-    heart = await HeartbeatProcess.start(site.url, "mgw_secret", (core,))
-    heart.beat(frozenset({ONE}), 0.2)
-    await until(lambda: len(site.beats) >= 2)
-    status = Path(f"/proc/{heart.pid}/status").read_text()
+    heartbeat = await HeartbeatProcess.start(site.url, "mgw_secret", (core,))
+    heartbeat.renew_leases(frozenset({ONE}), 0.2)
+    await until(lambda: len(site.heartbeats) >= 2)
+    status = Path(f"/proc/{heartbeat.pid}/status").read_text()
     resident_kb = int(status.split("VmRSS:")[1].split()[0])
-    nice = os.getpriority(os.PRIO_PROCESS, heart.pid)
-    affinity = os.sched_getaffinity(heart.pid)
-    await heart.close()
+    nice = os.getpriority(os.PRIO_PROCESS, heartbeat.pid)
+    affinity = os.sched_getaffinity(heartbeat.pid)
+    await heartbeat.close()
     assert resident_kb < 30_000
     assert affinity == {core}
     assert nice == (-5 if os.geteuid() == 0 else os.getpriority(os.PRIO_PROCESS, 0))
@@ -238,7 +238,7 @@ def serve_beats(port: "multiprocessing.Queue[int]", stop: "multiprocessing.Event
     stop.wait()
     site.close()
     # one clock for all processes
-    out.put([at for at, _, _ in site.beats])
+    out.put([at for at, _, _ in site.heartbeats])
 
 
 def spin(stop: "multiprocessing.Event") -> None:
@@ -256,17 +256,17 @@ async def test_no_three_beats_are_missed_while_every_core_is_busy_and_the_agent_
         helper.start()
     try:
         number = await asyncio.to_thread(port.get, timeout=30)
-        heart = await HeartbeatProcess.start(f"http://127.0.0.1:{number}", "mgw_secret")
+        heartbeat = await HeartbeatProcess.start(f"http://127.0.0.1:{number}", "mgw_secret")
         await asyncio.sleep(1)
-        heart.beat(frozenset({ONE}), 0.5)
+        heartbeat.renew_leases(frozenset({ONE}), 0.5)
         begin = time.monotonic()
         time.sleep(LOAD_S)  # the agent's loop stands still all the time
         end = time.monotonic()
-        await heart.close()
+        await heartbeat.close()
     finally:
         stop.set()
-        beats = await asyncio.to_thread(out.get, timeout=30)
+        heartbeats = await asyncio.to_thread(out.get, timeout=30)
         for helper in helpers:
             await asyncio.to_thread(helper.join, 30)
-    came = [begin, *(at for at in beats if begin < at < end), end]
+    came = [begin, *(at for at in heartbeats if begin < at < end), end]
     assert max(after - before for before, after in pairwise(came)) < MISSED * 0.5

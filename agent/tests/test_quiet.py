@@ -102,10 +102,13 @@ async def test_from_a_pass_s_first_warm_up_to_its_last_iteration_nothing_is_sent
     assert len(passes) == 3
     for first, last in passes:
         assert server.between(first, last) == []
-    beats = [beat for beat in server.front.beats if begin < beat.at < end]
-    assert all(beat.running == {order.attempt} for beat in beats)
-    gaps = [after - before for before, after in pairwise([begin, *(b.at for b in beats), end])]
-    assert len(beats) >= 5
+    heartbeats = [heartbeat for heartbeat in server.front.heartbeats if begin < heartbeat.at < end]
+    assert all(heartbeat.running == {order.attempt} for heartbeat in heartbeats)
+    gaps = [
+        after - before
+        for before, after in pairwise([begin, *(heartbeat.at for heartbeat in heartbeats), end])
+    ]
+    assert len(heartbeats) >= 5
     assert max(gaps) < MISSED * 0.2
 
 
@@ -206,11 +209,11 @@ async def test_beats_name_what_is_ordered_and_what_has_ended_meanwhile(
     second = server.order(plan=THREE)
     await server.send(second)
     both = {first.attempt, second.attempt}
-    await until(lambda: any(beat.running == both for beat in server.front.beats))
+    await until(lambda: any(heartbeat.running == both for heartbeat in server.front.heartbeats))
     # it is named before it runs
     assert {message.attempt for message in server.of(AttemptStarted)} == {first.attempt}
     await server.end_of(first)
-    await until(lambda: server.front.beats[-1].running == {second.attempt})
+    await until(lambda: server.front.heartbeats[-1].running == {second.attempt})
     assert (await server.end_of(second)).exit_code == 0
 
 
@@ -228,7 +231,10 @@ async def test_a_model_that_takes_every_core_does_not_make_the_worker_look_dead(
     begin, end = read_stamps(stamps)
     assert end - begin >= LOAD_S
     assert server.between(begin, end) == []
-    beats = [beat for beat in server.front.beats if begin < beat.at < end]
-    assert all(beat.running == {order.attempt} for beat in beats)
-    gaps = [after - before for before, after in pairwise([begin, *(b.at for b in beats), end])]
+    heartbeats = [heartbeat for heartbeat in server.front.heartbeats if begin < heartbeat.at < end]
+    assert all(heartbeat.running == {order.attempt} for heartbeat in heartbeats)
+    gaps = [
+        after - before
+        for before, after in pairwise([begin, *(heartbeat.at for heartbeat in heartbeats), end])
+    ]
     assert max(gaps) < MISSED * every_s

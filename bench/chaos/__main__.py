@@ -13,7 +13,7 @@ from pathlib import Path
 from agent.conftest import find_megengine_python
 from bench.chaos.clocks import ClockError
 from bench.chaos.disks import DiskError
-from bench.chaos.report import quiet, show, tell
+from bench.chaos.report import log_line, quiet, show
 from bench.chaos.run import ChaosOptions, run
 from webprofile.operations.devserver.layout import open_home
 from webprofile.operations.devserver.lock import HomeLock
@@ -32,7 +32,7 @@ def main() -> int:
     folder = options.home or Path(tempfile.mkdtemp(prefix="mgw-chaos-"))
     layout = open_home(folder)
     lock = HomeLock(layout.lock)
-    tell(f"seed={options.seed} faults={options.faults}; everything is in {layout.home}")
+    log_line(f"seed={options.seed} faults={options.faults}; everything is in {layout.home}")
     try:
         with quiet(layout.home / "supervisor.txt"):
             verdict = asyncio.run(run(layout, lock, find_megengine_python(), options))

@@ -30,8 +30,8 @@ class InjectionError(Exception):
 class FaultInjector:
     """Injects single faults. `do` returns when the part works again."""
 
-    def __init__(self, chaos_site: ChaosSite, tell: Callable[[str], None]) -> None:
-        self._chaos_site, self._tell = chaos_site, tell
+    def __init__(self, chaos_site: ChaosSite, log_line: Callable[[str], None]) -> None:
+        self._chaos_site, self._log_line = chaos_site, log_line
 
     async def do(self, fault: Fault) -> str:
         """Inject a fault, end it, and return the part it affected. Raises InjectionError."""
@@ -69,7 +69,7 @@ class FaultInjector:
         deadline = time.monotonic() + RESTART_PATIENCE_S
         while self._chaos_site.supervisor.pid(fault.target) == pid:
             if time.monotonic() > deadline:
-                self._tell(f"{fault.target} did not end {RESTART_PATIENCE_S:.0f} s after TERM")
+                self._log_line(f"{fault.target} did not end {RESTART_PATIENCE_S:.0f} s after TERM")
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(0.1)

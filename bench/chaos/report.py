@@ -45,7 +45,7 @@ class Verdict:
         return good and not (self.lost or self.double or self.broken)
 
 
-def tell(text: str) -> None:
+def log_line(text: str) -> None:
     """Print a line to the real stdout, which `quiet` does not redirect."""
     print(text, file=sys.__stdout__, flush=True)
 
@@ -63,14 +63,14 @@ def quiet(log: Path) -> Iterator[None]:
 
 def show(verdict: Verdict) -> None:
     """Print the report. The last line is `faults=N lost=N double=N slowest_settle_s=X`."""
-    tell(f"\n{'fault':<14}{'count':>7}{'slowest settle (s)':>20}{'lost':>7}{'double':>8}")
+    log_line(f"\n{'fault':<14}{'count':>7}{'slowest settle (s)':>20}{'lost':>7}{'double':>8}")
     for kind in WEIGHTS:
         of_kind = [result for result in verdict.results if result.fault.kind == kind]
         if of_kind:
             met: set[int] = set().union(*(result.tasks for result in of_kind))
             slowest = max(result.settle_s for result in of_kind)
             lost, double = len(met & verdict.lost.keys()), len(met & verdict.double.keys())
-            tell(f"{kind:<14}{len(of_kind):>7}{slowest:>20.1f}{lost:>7}{double:>8}")
+            log_line(f"{kind:<14}{len(of_kind):>7}{slowest:>20.1f}{lost:>7}{double:>8}")
     _list("Lost", (f"task {task}: {what}" for task, what in verdict.lost.items()))
     _list("Double", (f"task {task}: {what}" for task, what in verdict.double.items()))
     _list("Broken", verdict.broken)
@@ -84,7 +84,7 @@ def show(verdict: Verdict) -> None:
         ),
     )
     figures = f"faults={len(verdict.results)} lost={len(verdict.lost)} double={len(verdict.double)}"
-    tell(f"{figures} slowest_settle_s={verdict.slowest_settle_s:.1f}")
+    log_line(f"{figures} slowest_settle_s={verdict.slowest_settle_s:.1f}")
 
 
 def _named(result: FaultResult) -> str:
@@ -94,5 +94,5 @@ def _named(result: FaultResult) -> str:
 def _list(title: str, lines: Iterable[str]) -> None:
     for number, line in enumerate(lines):
         if number == 0:
-            tell(f"{title}:")
-        tell(f"  {line}")
+            log_line(f"{title}:")
+        log_line(f"  {line}")

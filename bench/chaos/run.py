@@ -10,7 +10,7 @@ from bench.chaos.disks import DiskError
 from bench.chaos.injection import FaultInjector, InjectionError
 from bench.chaos.load import LoadGenerator
 from bench.chaos.plan import AGENTS, MOST_AT_ONCE, SERVERS, Fault, draw_faults
-from bench.chaos.report import FaultResult, Verdict, tell
+from bench.chaos.report import FaultResult, Verdict, log_line
 from bench.chaos.rows import SiteDatabase
 from bench.chaos.settling import TaskMonitor
 from webprofile.operations.devserver.layout import Layout
@@ -75,7 +75,7 @@ class _Run:
             await self._inject_all()
             self._chaos_site.heal()
             self._load.ending.set()
-            tell(f"{self._at()} all faults are over; {len(self._load.requested)} tasks so far")
+            log_line(f"{self._at()} all faults are over; {len(self._load.requested)} tasks so far")
             await asyncio.wait({loading}, timeout=END_WITHIN_S)
             await asyncio.gather(*self._settling)
             if loading.done():
@@ -106,7 +106,7 @@ class _Run:
     async def _one(self, fault: Fault) -> None:
         result = FaultResult(fault, fault.target, set(self._monitor.live))
         title = f"fault {fault.number}: {fault.kind} {fault.target}"
-        tell(f"{self._at()} {title}{f' for {fault.lasts_s:.1f} s' if fault.lasts_s else ''}")
+        log_line(f"{self._at()} {title}{f' for {fault.lasts_s:.1f} s' if fault.lasts_s else ''}")
         try:
             result.whom = await self._injector.do(fault)
         except (InjectionError, DiskError, OSError) as error:
@@ -120,7 +120,9 @@ class _Run:
         result.tasks |= set(self._monitor.live)
         result.settle_s = await self._monitor.settled_s()
         if result.settle_s > 30:
-            tell(f"{self._at()} fault {result.fault.number} settled after {result.settle_s:.1f} s")
+            log_line(
+                f"{self._at()} fault {result.fault.number} settled after {result.settle_s:.1f} s"
+            )
 
     async def _judge(self) -> Verdict:
         rows = self._rows.tasks()
@@ -149,17 +151,17 @@ class _Run:
         except PartError as error:
             self._broken.append(f"verify: {error}")
         else:
-            tell(f"verify: {output.strip()}")
+            log_line(f"verify: {output.strip()}")
 
     def _sum_up(self, tasks: int) -> None:
         attempts, ends = self._rows.attempts()
         counts = ", ".join(f"{reason or 'live'} {count}" for reason, count in sorted(ends.items()))
         seconds = time.monotonic() - self._begin
-        tell(f"{tasks} tasks and {attempts} attempts in {seconds:.0f} s: {counts}")
+        log_line(f"{tasks} tasks and {attempts} attempts in {seconds:.0f} s: {counts}")
 
     def _note(self, text: str) -> None:
         self._broken.append(text)
-        tell(f"{self._at()} {text}")
+        log_line(f"{self._at()} {text}")
 
     def _at(self) -> str:
         return f"{time.monotonic() - self._begin:7.1f} s"

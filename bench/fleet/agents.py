@@ -157,9 +157,9 @@ class SimulatedAgent:
         with contextlib.suppress(ConnectionClosed):
             while True:
                 await asyncio.sleep(every_s)
-                beat = Heartbeat(sent_at=time.time(), running=frozenset(self._held))
-                await socket.send(encode(beat))
-                self._fleet.counted["beats"] += 1
+                heartbeat = Heartbeat(sent_at=time.time(), running=frozenset(self._held))
+                await socket.send(encode(heartbeat))
+                self._fleet.counted["heartbeats"] += 1
 
     async def _run(self, socket: ClientConnection, order: Start) -> None:
         if order.attempt in self._held:

@@ -43,7 +43,7 @@ class FleetOptions:
 class SizeResult:
     """The figures of one fleet size.
 
-    idle, beats: CPU time with heartbeats only, and the number of heartbeats meanwhile
+    idle, heartbeats: CPU time with heartbeats only, and their number meanwhile
     memory: bytes by part
     burst, tasks, per_s: CPU time, number and throughput of the tasks of the burst
     ends: number of tasks by state, outcome and reason
@@ -56,7 +56,7 @@ class SizeResult:
     connected: int
     connect_s: float
     idle: CpuUsage
-    beats: int
+    heartbeats: int
     memory: dict[str, int]
     burst: CpuUsage
     tasks: int
@@ -117,7 +117,7 @@ class FleetBenchmark:
         self.meter.read()
         time.sleep(self._options.idle_s)
         idle = self.meter.read()
-        beats = self._count().get("beats", 0)
+        heartbeats = self._count().get("heartbeats", 0)
         memory = self._memory()
         burst_tasks, burst = self._burst()
         per_s = len(burst_tasks) / rows.span_s(burst_tasks)
@@ -128,7 +128,7 @@ class FleetBenchmark:
             connected=counted.pop("connected"),
             connect_s=connect_s,
             idle=idle,
-            beats=beats,
+            heartbeats=heartbeats,
             memory=memory,
             burst=burst,
             tasks=len(burst_tasks),

@@ -43,7 +43,7 @@ def _agents(
         "web, KiB each": [kib("web", row) for row in results],
         "PostgreSQL, KiB each": [kib("postgres", row) for row in results],
         "Redis, KiB each": [kib("redis", row) for row in results],
-        "beats/s": [f"{row.beats / row.idle.wall_s:.0f}" for row in results],
+        "heartbeats/s": [f"{row.heartbeats / row.idle.wall_s:.0f}" for row in results],
         "load of the machine": [f"{row.load:.1f}" for row in results],
     }
 
@@ -51,7 +51,7 @@ def _agents(
 def beat_ms(nobody: CpuUsage, row: SizeResult, part: str) -> float:
     """Return the CPU time of one heartbeat in a part in ms, without that of the idle site."""
     idle_s = nobody.cpu_s[part] / nobody.wall_s * row.idle.wall_s
-    return 1000 * (row.idle.cpu_s[part] - idle_s) / max(row.beats, 1)
+    return 1000 * (row.idle.cpu_s[part] - idle_s) / max(row.heartbeats, 1)
 
 
 def _heartbeats(nobody: CpuUsage, results: list[SizeResult]) -> dict[str, list[str]]:
@@ -61,7 +61,7 @@ def _heartbeats(nobody: CpuUsage, results: list[SizeResult]) -> dict[str, list[s
         columns[name] = [f"{taken.percent(part):.1f}" for taken in (nobody, *_idles(results))]
     for part in ("web", "postgres", "redis"):
         times_ms = [f"{beat_ms(nobody, row, part):.3f}" for row in results]
-        columns[f"{part}, ms/beat"] = ["", *times_ms]
+        columns[f"{part}, ms/heartbeat"] = ["", *times_ms]
     return columns
 
 

@@ -49,7 +49,7 @@ def rows(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_POST
-def act(request: HttpRequest) -> HttpResponse:
+def bulk_action(request: HttpRequest) -> HttpResponse:
     """Cancel, repeat, delete or compare the selected tasks, or cancel all own waiting tasks.
 
     Irreversible actions are confirmed on a separate page first.

@@ -151,7 +151,7 @@ class World:
         #: query string by route
         self.queries = _queries(profile, other)
         #: form by route, for routes that need one
-        self.forms = {"tasks:act": f"act=delete&task={profile.attempt.task_id}"}
+        self.forms = {"tasks:bulk-action": f"act=delete&task={profile.attempt.task_id}"}
 
     def ask(
         self, person: str, method: str, address: str, body: Any = None, *, strict: bool = False

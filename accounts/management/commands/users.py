@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.selectors import human_users
 from accounts.tokens.access import revoke_token, usable_tokens
 from webprofile.admin.user_actions import USER_ACTIONS
-from webprofile.management.acts import act_on_rows, add_action_verbs
+from webprofile.management.actions import add_action_verbs, run_action
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -76,7 +76,7 @@ class Command(BaseCommand):
                 self._list(options)
             elif verb in self.actions:
                 users = [user_named(email) for email in options["names"]]
-                act_on_rows(self.actions[verb], users, self.stdout)
+                run_action(self.actions[verb], users, self.stdout)
             elif verb == "create":
                 user = services.create_account(
                     email=options["email"],

@@ -40,14 +40,14 @@ MOST_NAMED = 50
 
 
 @dataclass(frozen=True)
-class Made:
+class SubmittedCell:
     """A cell of the batch with its task, or with the reason why it has none."""
 
     planned: PlannedTask
     task: Task | None
     problem: str = ""
     #: the owner has as many live tasks as allowed; the submission can be retried later
-    is_full: bool = False
+    is_at_limit: bool = False
 
 
 class Command(BaseCommand):
@@ -82,73 +82,79 @@ class Command(BaseCommand):
             try:
                 planned = batch_plan(owner, cells, files)
             except BatchRefusedError as error:
-                raise _mistakes(error) from error
+                raise _batch_error(error) from error
             if options["dry_run"]:
-                self.stdout.write(_matrix(planned))
-                self._tell_room(owner, len(planned), waits=options["wait"])
+                self.stdout.write(_matrix_text(planned))
+                self._print_quota(owner, len(planned), waits=options["wait"])
                 return
             timeout_s = options["timeout"]
             until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-            made = list[Made]()
+            submitted = list[SubmittedCell]()
             try:
-                _submit(owner, planned, until if options["wait"] else 0.0, made)
-                in_time = not options["wait"] or _wait(made, until)
+                _submit(owner, planned, until if options["wait"] else 0.0, submitted)
+                in_time = not options["wait"] or _wait_for_ends(submitted, until)
             except (KeyboardInterrupt, DomainError):
-                self.stderr.write(_going_on(made, len(planned)), str)  # not in red
+                self.stderr.write(_interruption_text(submitted, len(planned)), str)  # not in red
                 raise
-            self._tell(made, in_time=in_time, options=options)
+            self._print_results(submitted, in_time=in_time, options=options)
 
-    def _tell_room(self, owner: User, tasks: int, *, waits: bool) -> None:
+    def _print_quota(self, owner: User, tasks: int, *, waits: bool) -> None:
         """Print how many more tasks the owner's limit allows. Raises CommandError if too few."""
         text, fits = room_words(tasks, **quota_of(owner)._asdict(), waits=waits)
         if not fits:
             raise CommandError(text)
         self.stderr.write(text, str)  # not in red
 
-    def _tell(self, made: Sequence[Made], *, in_time: bool, options: dict[str, Any]) -> None:
-        tasks = [entry.task.pk for entry in made if entry.task]
+    def _print_results(
+        self, submitted: Sequence[SubmittedCell], *, in_time: bool, options: dict[str, Any]
+    ) -> None:
+        tasks = [entry.task.pk for entry in submitted if entry.task]
         tasks_by_id = Task.objects.in_bulk(tasks)
         if options["json"]:
-            self.stdout.write(json.dumps([_row(entry, tasks_by_id) for entry in made], indent=1))
-        failed = len(made) - len(tasks)
+            self.stdout.write(
+                json.dumps([_json_row(entry, tasks_by_id) for entry in submitted], indent=1)
+            )
+        failed = len(submitted) - len(tasks)
         if options["wait"]:
             live = sum(task.is_live for task in tasks_by_id.values())
             succeeded = sum(task.status == Status.SUCCEEDED for task in tasks_by_id.values())
-            failed = len(made) - succeeded - live
+            failed = len(submitted) - succeeded - live
             text = f"{succeeded} succeeded, {failed} failed, {live} under way"
             self.stderr.write(text, str)  # not in red
         if failed:
-            raise CommandError(f"{failed} of {len(made)} tasks did not succeed.")
+            raise CommandError(f"{failed} of {len(submitted)} tasks did not succeed.")
         if not in_time:
             raise CommandError("Waited long enough; the tasks go on.", returncode=TIMED_OUT)
 
 
-def _submit(owner: User, planned: Sequence[PlannedTask], until: float, made: list[Made]) -> None:
+def _submit(
+    owner: User, planned: Sequence[PlannedTask], until: float, submitted: list[SubmittedCell]
+) -> None:
     """Submit the tasks one after the other; at the owner's limit, wait for room until `until`.
 
-    made: gets an entry for each task at once, so that the caller knows how far an interrupted
+    submitted: gets an entry for each task at once, so that the caller knows how far an interrupted
         run came
     """
     store = FileStore()
     with Progress(len(planned), "Submitting", unit="tasks") as progress:
         for planned_task in planned:
-            entry = _make(owner, planned_task, store)
-            while entry.is_full and time.monotonic() < until:
+            entry = _submit_cell(owner, planned_task, store)
+            while entry.is_at_limit and time.monotonic() < until:
                 progress.note("waiting until one of the tasks ended")
                 time.sleep(POLL_S)
-                entry = _make(owner, planned_task, store)
+                entry = _submit_cell(owner, planned_task, store)
             name = f"#{entry.task.pk}" if entry.task else "refused"
             progress.step(f"{name} {planned_task.cell.name} {entry.problem}".rstrip())
-            made.append(entry)
+            submitted.append(entry)
 
 
-def _wait(made: Sequence[Made], until: float) -> bool:
+def _wait_for_ends(submitted: Sequence[SubmittedCell], until: float) -> bool:
     """Wait until all tasks have ended; return False if some are live at the deadline."""
-    names = {entry.task.pk: entry.planned.cell.name for entry in made if entry.task}
+    names = {entry.task.pk: entry.planned.cell.name for entry in submitted if entry.task}
     waiting = set(names)
     with Progress(len(waiting), "Waiting", unit="tasks") as progress:
         while waiting:
-            live = _live(waiting)
+            live = _live_ids(waiting)
             for _, task in sorted(Task.objects.in_bulk(waiting - live).items()):
                 text = f"#{task.pk} {task.status.value} {names[task.pk]} {task.reason}"
                 progress.step(text.rstrip())
@@ -160,19 +166,19 @@ def _wait(made: Sequence[Made], until: float) -> bool:
     return True
 
 
-def _going_on(made: Sequence[Made], planned: int) -> str:
-    live = sorted(_live({entry.task.pk for entry in made if entry.task}))
+def _interruption_text(submitted: Sequence[SubmittedCell], planned: int) -> str:
+    live = sorted(_live_ids({entry.task.pk for entry in submitted if entry.task}))
     numbers = " ".join(map(str, live[:MOST_NAMED])) + (" ..." if live[MOST_NAMED:] else "")
-    return f"{len(made)} of {planned} were submitted; {len(live)} go on: {numbers}"
+    return f"{len(submitted)} of {planned} were submitted; {len(live)} go on: {numbers}"
 
 
-def _make(owner: User, planned: PlannedTask, store: FileStore) -> Made:
+def _submit_cell(owner: User, planned: PlannedTask, store: FileStore) -> SubmittedCell:
     """Create a task, copy its files and queue it. If a step fails, the task is marked as failed."""
     try:
         task = create_task(owner=owner, worker=planned.worker, request=planned.request)
     except DomainError as error:
-        is_full = error.code == "quota_reached" and bool(error.data["limit"])
-        return Made(planned, None, word(error), is_full)
+        is_at_limit = error.code == "quota_reached" and bool(error.data["limit"])
+        return SubmittedCell(planned, None, word(error), is_at_limit)
     try:
         for row, file in zip(task.files.all(), planned.cell.files, strict=True):
             store.store(row, file.path)
@@ -183,16 +189,16 @@ def _make(owner: User, planned: PlannedTask, store: FileStore) -> Made:
         fail_copy(task, detail=problem)
         if code == "storage_unreachable" or isinstance(error, KeyboardInterrupt):
             raise  # the next one would fare no better
-        return Made(planned, None, problem)
-    return Made(planned, task)
+        return SubmittedCell(planned, None, problem)
+    return SubmittedCell(planned, task)
 
 
-def _live(tasks: set[int]) -> set[int]:
+def _live_ids(tasks: set[int]) -> set[int]:
     tasks_by_id = Task.objects.only("state").in_bulk(sorted(tasks))
     return {pk for pk, task in tasks_by_id.items() if task.is_live}
 
 
-def _mistakes(error: BatchRefusedError) -> BatchError:
+def _batch_error(error: BatchRefusedError) -> BatchError:
     return BatchError(
         (cell.place_of(field), text)
         for cell, refusal in error.refusals
@@ -209,16 +215,16 @@ def _field_errors(refusal: Refusal) -> Iterator[tuple[str, str]]:
         yield error["field"], error["detail"]
 
 
-def _matrix(planned: Sequence[PlannedTask]) -> str:
+def _matrix_text(planned: Sequence[PlannedTask]) -> str:
     rows = [planned_task.cell.matrix_row for planned_task in planned]
     return f"{table(rows, list(MATRIX_HEADERS))}\n{len(rows)} tasks; nothing was created."
 
 
-def _row(made: Made, tasks_by_id: dict[int, Task]) -> dict[str, Any]:
-    task = tasks_by_id.get(made.task.pk) if made.task else None
+def _json_row(submitted: SubmittedCell, tasks_by_id: dict[int, Task]) -> dict[str, Any]:
+    task = tasks_by_id.get(submitted.task.pk) if submitted.task else None
     return {
         "task": task.pk if task else None,
-        **made.planned.cell.result_row,
+        **submitted.planned.cell.result_row,
         "status": task.status.value if task else "failed",
-        "reason": task.reason if task else made.problem,
+        "reason": task.reason if task else submitted.problem,
     }

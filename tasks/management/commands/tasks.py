@@ -30,7 +30,7 @@ FIELDS = (
 )  # fmt: skip
 
 QuerySetFilter = Callable[[QuerySet[Task]], QuerySet[Task]]
-Act = Callable[[Task], str]
+TaskAction = Callable[[Task], str]
 
 
 _NOTES = "exit code: 0 if all that was asked for was done, 1 if something could not be"
@@ -77,7 +77,7 @@ class Command(BaseCommand):
                 return
             if not is_narrowed(options):
                 raise CommandError("Say which: numbers or filters.", returncode=USAGE)
-            self._act(_VERBS[options["verb"]], tasks, options)
+            self._run_verb(_VERBS[options["verb"]], tasks, options)
 
     def _list(self, tasks: QuerySet[Task], options: dict[str, Any]) -> None:
         rows = (_row(task) for task in _limited(tasks, options["limit"]))
@@ -91,22 +91,25 @@ class Command(BaseCommand):
         if len(cells) == options["limit"]:
             self.stderr.write(f"The newest {len(cells)}; --limit shows more.", str)
 
-    def _act(
-        self, verb: tuple[str, QuerySetFilter, Act], tasks: QuerySet[Task], options: dict[str, Any]
+    def _run_verb(
+        self,
+        verb: tuple[str, QuerySetFilter, TaskAction],
+        tasks: QuerySet[Task],
+        options: dict[str, Any],
     ) -> None:
-        word_of_verb, fit, act = verb
-        chosen = fit(tasks)
+        label, filter_tasks, action = verb
+        chosen = filter_tasks(tasks)
         self._check_known(chosen, options)
         numbers = list(chosen.order_by("pk").values_list("pk", flat=True))
         if not numbers:
             self.stdout.write("No task fits; nothing was changed.")
             return
-        confirm(f"{word_of_verb} {len(numbers)} tasks?", options)
+        confirm(f"{label} {len(numbers)} tasks?", options)
         failed = 0
-        with Progress(len(numbers), word_of_verb, unit="tasks") as progress:
+        with Progress(len(numbers), label, unit="tasks") as progress:
             for task in _read(numbers):
                 try:
-                    self.stdout.write(act(task))
+                    self.stdout.write(action(task))
                 except DomainError as error:
                     failed += 1
                     progress.line(f"#{task.pk} {word(error)}")
@@ -183,7 +186,7 @@ def _delete(task: Task) -> str:
     return f"#{number} deleted"
 
 
-_VERBS: dict[str, tuple[str, QuerySetFilter, Act]] = {
+_VERBS: dict[str, tuple[str, QuerySetFilter, TaskAction]] = {
     "cancel": ("Cancel", lambda tasks: tasks.filter(state__in=LIVE), _cancel),
     "retry": ("Repeat", lambda tasks: tasks.filter(state=TaskState.FINISHED), _retry),
     "delete": ("Delete", lambda tasks: tasks.filter(state=TaskState.FINISHED), _delete),

@@ -111,7 +111,7 @@ def submit_batch(args: argparse.Namespace) -> int:
         quota = _check(run, cells)
         if args.dry_run:
             _print_matrix(cells, as_json=args.json)
-            return _tell_room(len(cells), quota, waits=args.wait)
+            return _print_quota(len(cells), quota, waits=args.wait)
         rows = _submit(run, cells, may_wait=args.wait)
         names = {
             row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
@@ -123,11 +123,11 @@ def submit_batch(args: argparse.Namespace) -> int:
     elif not args.wait:
         print(" ".join(map(str, names)))
     refused = len(rows) - len(names)
-    _tell_end(list(names), ended_tasks, refused=refused, waited=args.wait)
+    _print_summary(list(names), ended_tasks, refused=refused, waited=args.wait)
     return FAILED if refused else code_of(ended_tasks.values())
 
 
-def _tell_end(
+def _print_summary(
     tasks: Sequence[int], ended_tasks: Mapping[int, dict[str, Any]], *, refused: int, waited: bool
 ) -> None:
     """Print the summary to stderr, since programs read stdout."""
@@ -141,7 +141,7 @@ def _tell_end(
         print(f"As one table: webprofile export --table {numbers}", file=sys.stderr)
 
 
-def _tell_room(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
+def _print_quota(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
     """Print whether the user's limit of live tasks allows `tasks` more; return the exit code."""
     if not quota:  # no task was checked
         return SUCCEEDED

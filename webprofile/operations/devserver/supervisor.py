@@ -267,10 +267,10 @@ class Supervisor:
             stderr=stderr,
             start_new_session=True,
         )
-        self._tell_guard(spawned.pid)
+        self._report_to_guard(spawned.pid)
         return spawned
 
-    def _tell_guard(self, pid: int) -> None:
+    def _report_to_guard(self, pid: int) -> None:
         """Report a process and its current descendants to the guard, which will end them."""
         if self._guard is not None and self._guard.stdin is not None:
             lines = "".join(f"{member} {started}\n" for member, started in family_of(pid))
@@ -284,7 +284,7 @@ class Supervisor:
         TERM is sent to the process alone first, so that it can end its children.
         """
         if running.returncode is None:
-            self._tell_guard(running.pid)  # later its orphans could not be recognised
+            self._report_to_guard(running.pid)  # later its orphans could not be recognised
             running.terminate()
             await self._wait_while(lambda: running.returncode is None, grace_s)
         if _signal_group(running.pid, signal.SIGTERM):

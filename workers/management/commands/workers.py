@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from tasks.scheduling.queue_depth import Load, loads_of
 from webprofile.admin.worker_actions import WORKER_ACTIONS
-from webprofile.management.acts import act_on_rows, add_action_verbs
+from webprofile.management.actions import add_action_verbs, run_action
 from webprofile.management.bulk import confirm, explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
@@ -62,7 +62,7 @@ class Command(BaseCommand):
                 workers = [_find_worker(name) for name in options["names"]]
                 if self.actions[verb].is_final:
                     confirm(f"{verb.capitalize()} {', '.join(options['names'])}?", options)
-                act_on_rows(self.actions[verb], workers, self.stdout)
+                run_action(self.actions[verb], workers, self.stdout)
 
     def _enrol(self, options: dict[str, Any]) -> None:
         """Print the command to run on a device. It contains the enrolment code, which is a secret

@@ -34,7 +34,7 @@ def add_action_verbs(
     return by_verb
 
 
-def act_on_rows(action: AdminAction, rows: Iterable[Any], out: OutputWrapper) -> None:
+def run_action(action: AdminAction, rows: Iterable[Any], out: OutputWrapper) -> None:
     """Perform an action on each row and print the results.
 
     Raises CommandError after the last row if one or more were refused.
