@@ -58,12 +58,12 @@ import datetime
 from django.utils import timezone
 from accounts.models import User
 from tasks.models import Attempt
-from tasks.tests.make import last_seen, make_worker, occupy
+from tasks.tests.make import make_worker, occupy, set_last_heartbeat
 tomorrow = timezone.now() + datetime.timedelta(days=1)
 worker = make_worker("busy")
 attempt = occupy(worker, User.objects.get(email="{email}"))
 Attempt.objects.filter(pk=attempt.pk).update(lease_expires_at=tomorrow)
-last_seen(tomorrow, worker.pk)
+set_last_heartbeat(tomorrow, worker.pk)
 print(worker.pk)
 """
 _TOKEN = """

@@ -14,7 +14,7 @@ from profiles.services import build_attempt_profile
 from tasks.lifecycle.artifacts import record_artifacts
 from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
-from tasks.tests.make import make_attempt, make_user, make_waiting_task, reported
+from tasks.tests.make import make_attempt, make_user, make_waiting_task, receive_report
 from webprofile.storage import storage
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
@@ -43,7 +43,7 @@ def ended_attempt(
     attempt = make_attempt(make_waiting_task(owner or make_user(), **task_fields))
     store_artifacts(attempt, files)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    reported(attempt, report)
+    receive_report(attempt, report)
     return attempt
 
 

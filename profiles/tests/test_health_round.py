@@ -14,7 +14,7 @@ from tasks.health_checks import MODEL
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
-from tasks.tests.make import last_seen, make_user, make_worker, reported
+from tasks.tests.make import make_user, make_worker, receive_report, set_last_heartbeat
 from webprofile.storage import storage as objects
 from workers.models import HealthCheck, Worker
 
@@ -37,7 +37,7 @@ def wake(worker: Worker) -> None:
 def finish(reason: EndReason, exit_code: int | None) -> None:
     attempt = Attempt.objects.get(ended_at=None)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, exit_code=exit_code)
-    reported(attempt, report)
+    receive_report(attempt, report)
 
 
 def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
@@ -78,7 +78,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
 
 
 def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
-    last_seen(None)
+    set_last_heartbeat(None)
     worker.refresh_from_db()
     check = begin_health_checks(worker, cause=HealthCheck.Cause.ASKED)
     check.refresh_from_db()

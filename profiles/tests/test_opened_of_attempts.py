@@ -9,7 +9,7 @@ from profiles.services import build_attempt_profile
 from profiles.tests.make import MEMORY, TIMELINE
 from profiles.tests.pages import ended_attempt, store_artifacts
 from tasks.models import Artifact
-from tasks.tests.make import make_attempt, make_user, reported
+from tasks.tests.make import make_attempt, make_user, receive_report
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 from webprofile.storage import storage as object_store
 
@@ -21,7 +21,7 @@ def failed_attempt(files, owner):
     attempt = make_attempt(make_script_task(owner))
     store_artifacts(attempt, files)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.TIMED_OUT)
-    reported(attempt, report)
+    receive_report(attempt, report)
     attempt.refresh_from_db()
     assert attempt.task.status == "failed"
     return attempt

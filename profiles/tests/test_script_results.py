@@ -8,7 +8,7 @@ from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import MEMORY, TIMELINE, built, ran
-from tasks.tests.make import keep_log, make_attempt, make_user, reported
+from tasks.tests.make import make_attempt, make_user, receive_report, store_log_chunk
 from tasks.tests.scripts import make_script_task, program_file
 
 pytestmark = pytest.mark.django_db
@@ -124,7 +124,7 @@ def failed(
 ):
     """Return the task of a script that printed `text` and ended with these values."""
     attempt = make_attempt(make_script_task(make_user("alice")))
-    keep_log(
+    store_log_chunk(
         attempt,
         AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text),
     )
@@ -136,7 +136,7 @@ def failed(
         log_end=text[-500:],
         detail=detail,
     )
-    reported(attempt, report)
+    receive_report(attempt, report)
     attempt.task.refresh_from_db()
     return attempt.task
 
@@ -220,7 +220,7 @@ def test_a_zip_that_the_device_cannot_unpack_is_called_as_its_owner_calls_it():
         cause="format",
         detail="script.zip: its files are 900 times as large as it is",
     )
-    reported(attempt, report)
+    receive_report(attempt, report)
     attempt.task.refresh_from_db()
     assert attempt.task.reason == "script_unreadable"
     assert attempt.task.detail == "all nets.zip: its files are 900 times as large as it is"

@@ -84,18 +84,18 @@ def make_changed_copy(task: Task, **changes: Any) -> Task:
     return create_task(owner=task.owner, worker=task.worker, request=request)
 
 
-def stored(task: Task) -> dict[int, submit.StoredObject | None]:
+def stored_objects(task: Task) -> dict[int, submit.StoredObject | None]:
     """Return what storage reports of a task's files after complete uploads."""
     return {f.pk: submit.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
 
 
 def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
     task = make_task(*args, **kwargs)
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     return task
 
 
-def ask_for_any(
+def make_task_for_any_device(
     owner: User,
     labels: dict[str, str] | None = None,
     pool: str = "",
@@ -108,7 +108,7 @@ def ask_for_any(
         **{"files": (model_file(), data_file())} | changes,
     )
     task = create_task(owner=owner, request=request)
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     task.refresh_from_db()
     return task
 
@@ -123,10 +123,10 @@ def occupy(worker: Worker, owner: User) -> Attempt:
 
 def go_offline(worker: Worker) -> None:
     two_minutes_ago = timezone.now() - datetime.timedelta(minutes=2)
-    last_seen(two_minutes_ago, worker.pk)
+    set_last_heartbeat(two_minutes_ago, worker.pk)
 
 
-def last_seen(at: datetime.datetime | None, *keys: int) -> None:
+def set_last_heartbeat(at: datetime.datetime | None, *keys: int) -> None:
     """Set the last heartbeat of these devices, or of all. None: they never connected."""
     workers = Worker.objects.filter(pk__in=keys) if keys else Worker.objects.all()
     LastHeartbeat.objects.filter(worker__in=workers).delete()
@@ -139,7 +139,7 @@ def last_seen(at: datetime.datetime | None, *keys: int) -> None:
 def change_worker(key: int, **columns: Any) -> None:
     """Write columns of a device; `last_seen_at` is its last heartbeat."""
     if "last_seen_at" in columns:
-        last_seen(columns.pop("last_seen_at"), key)
+        set_last_heartbeat(columns.pop("last_seen_at"), key)
     if columns:
         Worker.objects.filter(pk=key).update(**columns)
 
@@ -177,7 +177,7 @@ def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]
     assert done
 
 
-def reported(attempt: Attempt, report: Report) -> bool:
+def receive_report(attempt: Attempt, report: Report) -> bool:
     """Apply a report of the device to an attempt; return whether it ended the attempt."""
     with transaction.atomic():
         held = held_attempt(Attempt.objects.filter(pk=attempt.pk))
@@ -187,13 +187,13 @@ def reported(attempt: Attempt, report: Report) -> bool:
     return ended
 
 
-def keep_log(attempt: Attempt, chunk: AttemptLog) -> None:
+def store_log_chunk(attempt: Attempt, chunk: AttemptLog) -> None:
     """Store a chunk of the log of an attempt, as its device sends it."""
     store_log(Attempt.objects.filter(pk=attempt.pk), chunk)
 
 
-def accepted(attempt: Attempt) -> None:
-    reported(attempt, AttemptAccepted(attempt=attempt.pk))
+def accept_attempt(attempt: Attempt) -> None:
+    receive_report(attempt, AttemptAccepted(attempt=attempt.pk))
 
 
 TASKS = "/api/v1/tasks/"
@@ -217,24 +217,26 @@ def task_request(**changes):
     } | changes
 
 
-def upload(made):
+def upload_files(made):
     for target in made["uploads"]:
         content = FILES[target["name"]]
         sent = httpx2.put(target["url"], content=content, headers=target["headers"])
         assert sent.status_code == 200
 
 
-def finished(attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields) -> AttemptFinished:
+def finished_report(
+    attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields
+) -> AttemptFinished:
     fields = {"exit_code": 0} | fields if reason == EndReason.EXITED else fields
     return AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, **fields)
 
 
-def started(attempt: Attempt, **fields) -> AttemptStarted:
+def started_report(attempt: Attempt, **fields) -> AttemptStarted:
     facts = {"command": "load_and_run model.mge"} | fields
     return AttemptStarted(attempt=attempt.pk, at=0.0, **facts)
 
 
-def many(owner, count, *, worker=None, **columns):
+def make_tasks(owner, count, *, worker=None, **columns):
     worker = worker or make_worker()
     rows = [
         Task(owner=owner, worker=worker, runtime_version="1.13.0", timeout_s=9, **columns)

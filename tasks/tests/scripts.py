@@ -48,7 +48,7 @@ def zip_of(**files: str) -> bytes:
     return made.getvalue()
 
 
-def announced(content: bytes, name: str, kind: str = "model") -> dict[str, Any]:
+def file_entry(content: bytes, name: str, kind: str = "model") -> dict[str, Any]:
     """Return the entry of a file in the body of a request that creates a task."""
     digest = hashlib.md5(content).hexdigest()
     return {"kind": kind, "name": name, "size_bytes": len(content), "md5": digest}

@@ -7,7 +7,7 @@ from agent.protocol import PRESETS
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import make_waiting_task, make_worker
-from tasks.tests.scripts import PROGRAM, announced, make_script_task, make_script_worker, zip_of
+from tasks.tests.scripts import PROGRAM, file_entry, make_script_task, make_script_worker, zip_of
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def client(alice):
 
 
 def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
-    body = {"runtime_version": "1.13.0", "script": {}, "files": [announced(content, name)]}
+    body = {"runtime_version": "1.13.0", "script": {}, "files": [file_entry(content, name)]}
     if "worker" not in changes and "target" not in changes:
         body["worker"] = make_script_worker().pk
     return body | changes

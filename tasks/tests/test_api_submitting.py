@@ -14,9 +14,9 @@ from tasks.tests.make import (
     make_task,
     make_user,
     make_worker,
-    stored,
+    stored_objects,
     task_request,
-    upload,
+    upload_files,
 )
 from webprofile.tests.documented_api import caller, refused
 
@@ -34,7 +34,7 @@ def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_non
     made = [client.post(TASKS, task_request()).json() for _ in range(3)]
     first, empty, last = (task["id"] for task in made)
     for task in (made[0], made[2]):
-        upload(task)
+        upload_files(task)
     theirs = make_task(make_user("bob")).pk
     body = {"tasks": [last, empty, theirs, first, last, 2**40]}
     answer = client.post(f"{TASKS}submit/", body).json()
@@ -58,11 +58,11 @@ def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_non
 
 def test_what_can_never_run_ends_where_several_are_submitted(client, storage):
     good = client.post(TASKS, task_request()).json()
-    upload(good)
+    upload_files(good)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FILES, "data.npy", b"x" * len(FILES["data.npy"]))
         bad = client.post(TASKS, task_request()).json()
-        upload(bad)
+        upload_files(bad)
     answer = client.post(f"{TASKS}submit/", {"tasks": [bad["id"], good["id"]]}).json()
     outcomes = [
         (row["status"], row["refusal"] and row["refusal"]["code"]) for row in answer["tasks"]
@@ -82,7 +82,7 @@ def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(c
     ]
     for response in made:
         assert response.status_code == 201, response.json()
-        upload(response.json())
+        upload_files(response.json())
     client.post(f"{TASKS}submit/", {"tasks": [response.json()["id"] for response in made]})
     assert set(Task.objects.values_list("worker", flat=True)) == devices
 
@@ -90,7 +90,7 @@ def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(c
 def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, storage, monkeypatch):
     made = [client.post(TASKS, task_request()).json() for _ in range(2)]
     for task in made:
-        upload(task)
+        upload_files(task)
     gone = Task.objects.get(pk=made[0]["id"])
     submit = uploads.submit_task
 
@@ -113,7 +113,7 @@ def test_the_answer_shows_what_another_request_started_meanwhile(client, storage
     """Two requests submit the same task; the device takes it before the slower one is answered."""
     make_worker("board")
     made = client.post(TASKS, task_request(worker="board")).json()
-    upload(made)
+    upload_files(made)
     confirm = rest_views.confirm_task
 
     def slowly(task):
@@ -130,7 +130,7 @@ def test_the_answer_shows_what_another_request_started_meanwhile(client, storage
 def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_num_queries):
     make_worker("board")
     made = client.post(TASKS, task_request(worker="board")).json()
-    upload(made)
+    upload_files(made)
     with django_assert_max_num_queries(20) as captured:
         answer = client.post(f"{TASKS}{made['id']}/submit/").json()
     assert (answer["state"], answer["attempts"]) == ("waiting", [])
@@ -139,7 +139,7 @@ def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_
 
 @pytest.mark.django_db(transaction=True)
 def test_the_same_task_twice_at_once_is_submitted_once():
-    task, files = at_once(lambda: (made := make_task(), stored(made)))[0]
+    task, files = at_once(lambda: (made := make_task(), stored_objects(made)))[0]
 
     def submit():
         submit_task(Task.objects.get(pk=task.pk), files)

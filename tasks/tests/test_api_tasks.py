@@ -18,7 +18,7 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     task_request,
-    upload,
+    upload_files,
 )
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller, refused
@@ -43,7 +43,7 @@ def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
     submit = f"{TASKS}{made['id']}/submit/"
     missing = refused(client.post(submit), 409, "upload_missing")
     assert all(name in missing["detail"] for name in FILES)
-    upload(made)
+    upload_files(made)
     done = client.post(submit)
     assert (done.status_code, done.json()["status"]) == (200, "waiting")
     assert all(file["is_stored"] for file in done.json()["files"])
@@ -62,7 +62,7 @@ def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, s
     assert judged["refusal"]["code"] == "time_limit"
     made = client.post(TASKS, body | {"time_limit_s": 45}).json()
     assert (made["time_limit_s"], made["timeout_s"]) == (45, 45)
-    upload(made)
+    upload_files(made)
     client.post(f"{TASKS}{made['id']}/submit/")
     cancel_task(Task.objects.get(pk=made["id"]))
     again = client.post(f"{TASKS}{made['id']}/retry/").json()
@@ -77,7 +77,7 @@ def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
     damaged = refused(client.post(f"{TASKS}{made['id']}/submit/"), 409, "upload_damaged")
     assert "net.mge" in damaged["detail"]
     assert "data.npy" not in damaged["detail"]
-    upload(client.post(f"{TASKS}{made['id']}/uploads/").json())
+    upload_files(client.post(f"{TASKS}{made['id']}/uploads/").json())
     assert client.post(f"{TASKS}{made['id']}/submit/").status_code == 200
     refused(client.post(f"{TASKS}{made['id']}/uploads/"), 409, "not_initiated")
 
@@ -149,7 +149,7 @@ def test_a_key_that_is_none_is_refused(client, key):
 
 def test_files_of_an_earlier_task_are_taken_over_without_an_upload(client, alice, storage):
     made = client.post(TASKS, task_request()).json()
-    upload(made)
+    upload_files(made)
     client.post(f"{TASKS}{made['id']}/submit/")
     files = [{"kind": file["kind"], "from_file": file["id"]} for file in made["files"]]
     files[1]["input"] = "other"

@@ -11,14 +11,14 @@ from tasks.lifecycle.wakeups import owner_group
 from tasks.models import Task
 from tasks.submission import submit
 from tasks.tests.make import (
-    keep_log,
-    last_seen,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
-    reported,
-    stored,
+    receive_report,
+    set_last_heartbeat,
+    store_log_chunk,
+    stored_objects,
 )
 from tasks.tests.sockets import browser, closed_with, events, in_thread
 from webprofile.asgi import application
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def test_the_states_arrive_as_they_change():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
-    await in_thread(last_seen)(None)  # nobody takes the task
+    await in_thread(set_last_heartbeat)(None)  # nobody takes the task
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0})
-    await in_thread(lambda: submit.submit_task(task, stored(task)))()
+    await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
     (event,) = await events(socket, 1)
     assert event == {
         "type": "event", "task": task.pk, "seq": 1, "state": "waiting", "outcome": "",
@@ -55,7 +55,7 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
     def while_away():
         for seq, text in ((1, "one\n"), (2, "two\n")):
             chunk = AttemptLog(attempt=attempt.pk, seq=seq, offset=4 * seq - 4, size=4, text=text)
-            keep_log(attempt, chunk)
+            store_log_chunk(attempt, chunk)
         cancel_task(Task.objects.get(pk=attempt.task_id))
 
     await in_thread(while_away)()
@@ -73,7 +73,7 @@ async def test_a_page_hears_when_a_pass_of_its_task_ends():
     attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
 
     def report_passes(**passes) -> None:
-        reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, **passes))
+        receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, **passes))
 
     await in_thread(report_passes)(passes=7)
     path = f"/ws/tasks/{attempt.task_id}/"
@@ -93,7 +93,7 @@ async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
     socket = await browser(f"/ws/tasks/{task.pk}/", alice)
-    await in_thread(lambda: submit.submit_task(task, stored(task)))()
+    await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
     assert await socket.receive_nothing(0.2)
     await socket.disconnect()
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.submission import submit
-from tasks.tests.make import make_task, make_user, make_waiting_task, many, model_file
+from tasks.tests.make import make_task, make_tasks, make_user, make_waiting_task, model_file
 from tasks.views import bulk_actions, task_list
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -52,7 +52,7 @@ def test_all_of_mine_that_wait_are_none_of_others(client):
     root = make_user("root", is_staff=True)
     client.force_login(root)
     mine, theirs = make_waiting_task(root), make_waiting_task(make_user("bob"))
-    running = many(root, 1, state="running")
+    running = make_tasks(root, 1, state="running")
     assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").content.decode()
     act(client, "cancel-waiting", sure="1")
     states = dict(Task.objects.values_list("pk", "state"))
@@ -133,7 +133,7 @@ def test_bulk_acts_say_of_each_task_why_it_was_left_out_and_make_none_for_it(
 
 def test_cancelling_several_names_what_had_ended_and_what_is_not_there(client, alice):
     going, over = make_waiting_task(alice), make_waiting_task(alice)
-    read = many(alice, 1, state="processing")[0]
+    read = make_tasks(alice, 1, state="processing")[0]
     Task.objects.filter(pk=over.pk).update(state="finished", outcome="failed")
     numbers = [going.pk, over.pk, read, 987654]
     body = {"act": "cancel", "task": numbers}

@@ -10,7 +10,7 @@ from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle import attempts, reports
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
-from tasks.tests.make import accepted, make_attempt, reported
+from tasks.tests.make import accept_attempt, make_attempt, receive_report
 
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
 
@@ -32,7 +32,7 @@ class CancelInThread(threading.Thread):
 def ended_meanwhile(module, name: str, end) -> Task:
     """Cancel a running task just before the inner step `name` of what ends its attempt."""
     attempt = make_attempt()
-    accepted(attempt)
+    accept_attempt(attempt)
     Task.objects.filter(pk=attempt.task_id).update(state="running")
     cancel = CancelInThread(attempt.task)
     inner = getattr(module, name)
@@ -57,7 +57,7 @@ def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, 
         report = AttemptFinished(
             attempt=attempt.pk, at=0, reason=EndReason.EXITED, exit_code=exit_code
         )
-        assert reported(attempt, report)
+        assert receive_report(attempt, report)
 
     assert ended_meanwhile(reports, "_store_checksums", end).state in ends
 

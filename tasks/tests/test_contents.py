@@ -14,7 +14,7 @@ from tasks.models import Task
 from tasks.submission import submit
 from tasks.submission.contents import inspect, inspected_bytes_of
 from tasks.submission.request import InputRequest
-from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored
+from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored_objects
 from webprofile.errors import DomainError
 from webprofile.messages.errors import WORDINGS, word
 from webprofile.storage import storage as object_store
@@ -292,7 +292,7 @@ def test_a_variable_that_json_and_something_else_give_is_refused(other):
     data = task.files.filter(kind="data")
     heads_by_file = {file.pk: head for file, head in zip(data, heads, strict=True)}
     with pytest.raises(DomainError, match="input_given_twice") as caught:
-        submit.submit_task(task, stored(task), heads_by_file)
+        submit.submit_task(task, stored_objects(task), heads_by_file)
     assert "all.json" in word(caught.value)
     task.refresh_from_db()
     assert task.state == "initiated"

@@ -16,15 +16,15 @@ from tasks.models import Attempt, Task
 from tasks.submission.submit import submit_task
 from tasks.tests.make import (
     FACTS,
-    finished,
+    finished_report,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
-    reported,
-    started,
-    stored,
+    receive_report,
+    started_report,
+    stored_objects,
 )
 from webprofile import background
 
@@ -74,9 +74,9 @@ def test_a_submission_a_freed_slot_and_a_hello_ask_for_the_device(broker):
     task = make_waiting_task(make_user(), worker)
     assert dispatched_devices(broker) == [worker.pk]
     attempt = make_attempt(task)
-    reported(attempt, started(attempt))
+    receive_report(attempt, started_report(attempt))
     assert dispatched_devices(broker) == []
-    reported(attempt, finished(attempt, exit_code=1))
+    receive_report(attempt, finished_report(attempt, exit_code=1))
     assert dispatched_devices(broker) == [worker.pk]
     gateway.handle(worker, Hello(agent_version="1", facts=FACTS, runtimes=()))
     assert dispatched_devices(broker) == [worker.pk]
@@ -92,7 +92,7 @@ def test_the_dispatcher_is_asked_before_pages_are_told(
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()
     with django_capture_on_commit_callbacks(execute=True):
-        submit_task(task, stored(task))
+        submit_task(task, stored_objects(task))
     assert messages == ["task.changed", [task.worker_id], "task.changed"]
 
 

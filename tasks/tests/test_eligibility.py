@@ -12,7 +12,7 @@ from tasks.scheduling import eligibility
 from tasks.scheduling.eligibility import DEVICE, HELD, RULES, placement_of
 from tasks.scheduling.messages import CAUSES
 from tasks.states import TaskState
-from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker
+from tasks.tests.make import make_task_for_any_device, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from webprofile.messages.errors import WORDINGS
 from workers.models import Grant, LastHeartbeat, Runtime, Worker, WorkerSecret
@@ -176,7 +176,7 @@ def test_a_task_for_a_device_whose_token_was_revoked_is_refused(shut_out):
     with pytest.raises(DomainError, match="worker_shut_out"):
         make_waiting_task(alice, shut_out)
     with pytest.raises(DomainError) as refused:
-        ask_for_any(alice)
+        make_task_for_any_device(alice)
     assert refused.value.data["devices"] == "desk (shut out)"
 
 

@@ -11,7 +11,13 @@ import pytest
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.queue_status import facts_of
-from tasks.tests.make import ask_for_any, last_seen, make_user, make_waiting_task, make_worker
+from tasks.tests.make import (
+    make_task_for_any_device,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    set_last_heartbeat,
+)
 from workers.models import Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -46,7 +52,7 @@ class Play:
                 return
             self.agenda.sort(key=lambda event: event[0])
             self.now, act = self.agenda.pop(0)
-            last_seen(self.now)
+            set_last_heartbeat(self.now)
             act()
 
     def _end(self, attempt: Attempt) -> None:
@@ -126,7 +132,7 @@ def test_whatever_comes_when_every_task_runs_once_and_nobody_waits_for_a_free_de
         user = deal.choice(users)
         lasts_s = deal.choice([1, 5, 20, 90])
         if deal.random() < 0.5:
-            task = ask_for_any(user, {"chip": "A"}, priority=deal.randint(-10, 10))
+            task = make_task_for_any_device(user, {"chip": "A"}, priority=deal.randint(-10, 10))
             play.lasts_s[task.pk] = lasts_s
         else:
             worker = Worker.objects.get(name=deal.choice(["desk", "shelf"]))

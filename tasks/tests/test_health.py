@@ -10,7 +10,13 @@ from tasks.health_checks import checks_due, create_health_task, runtime_to_check
 from tasks.models import Attempt, Purpose, Task
 from tasks.selectors import listed_tasks
 from tasks.states import Outcome, TaskState
-from tasks.tests.make import change_worker, last_seen, make_user, make_waiting_task, make_worker
+from tasks.tests.make import (
+    change_worker,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    set_last_heartbeat,
+)
 from workers.health import close_check, open_check, recheck_at
 from workers.models import HealthCheck, Runtime, Worker
 from workers.services import resume_worker
@@ -172,7 +178,7 @@ def test_a_device_that_is_held_is_checked_again_ever_later(settings):
         pauses.append(round((recheck_at(worker) - check.ended_at).total_seconds()))
     assert pauses == [60, 120, 240]
     assert due(after_s=230) == {}
-    last_seen(timezone.now() + datetime.timedelta(seconds=240))
+    set_last_heartbeat(timezone.now() + datetime.timedelta(seconds=240))
     assert due(after_s=241) == {"held": "failure"}
 
 

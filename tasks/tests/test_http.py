@@ -21,8 +21,8 @@ from tasks.tests.make import (
     make_user,
     make_waiting_task,
     model_file,
-    reported,
-    stored,
+    receive_report,
+    stored_objects,
     task_request,
 )
 from webprofile.storage import storage as object_store
@@ -119,7 +119,7 @@ def test_the_list_shows_the_columns_of_the_guide(client, alice):
 
 def test_a_failed_task_says_why_and_what_to_do(client, alice):
     task = make_task(alice)
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     fail_task(task, reason="worker_went_offline")
     page = client.get(f"/tasks/{task.pk}/").content.decode()
     assert "went offline" in page
@@ -155,8 +155,8 @@ def test_chinese_sentences_follow_each_other_without_a_space(client, alice):
 def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
     attempt = make_attempt(make_waiting_task(alice))
     begun = AttemptStarted(attempt=attempt.pk, at=0.0, passes=7)
-    reported(attempt, begun)
-    reported(attempt, begun.model_copy(update={"passes_done": 2}))
+    receive_report(attempt, begun)
+    receive_report(attempt, begun.model_copy(update={"passes_done": 2}))
     Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(seconds=192))
     page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
     assert ">Pass 3 of 7<" in page
@@ -168,7 +168,7 @@ def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
 
 def test_an_agent_that_counts_no_passes_leaves_the_page_without_their_number(client, alice):
     attempt = make_attempt(make_waiting_task(alice))
-    reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0))
+    receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0))
     page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
     assert "load_and_run is working" in page
     assert "Pass " not in page

@@ -11,7 +11,14 @@ from tasks.models import Task
 from tasks.submission import submit
 from tasks.submission.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
 from tasks.submission.request import FileRequest, InputRequest
-from tasks.tests.make import data_file, make_attempt, make_task, make_worker, model_file, stored
+from tasks.tests.make import (
+    data_file,
+    make_attempt,
+    make_task,
+    make_worker,
+    model_file,
+    stored_objects,
+)
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from workers.models import Runtime
@@ -178,7 +185,7 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
         seed=2**63 - 1,
     )
     task.files.update(sha256="a" * 64, size_bytes=2**40)
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     attempt = make_attempt(task)
     (order,) = [
         message for message in gateway.desired_state(attempt.worker_id) if message.type == "start"

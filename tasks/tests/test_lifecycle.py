@@ -16,18 +16,18 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
 from tasks.submission import submit
 from tasks.tests.make import (
-    accepted,
+    accept_attempt,
     change_worker,
-    finished,
-    keep_log,
+    finished_report,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
-    reported,
-    started,
-    stored,
+    receive_report,
+    started_report,
+    store_log_chunk,
+    stored_objects,
 )
 from webprofile.errors import DomainError
 
@@ -37,13 +37,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 def test_a_task_goes_all_the_way():
     task = make_task()
     assert task.status == Status.INITIATED
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     (attempt,) = assign_waiting()
-    accepted(attempt)
-    reported(attempt, started(attempt))
+    accept_attempt(attempt)
+    receive_report(attempt, started_report(attempt))
     task.refresh_from_db()
     assert task.status == Status.RUNNING
-    assert reported(attempt, finished(attempt))
+    assert receive_report(attempt, finished_report(attempt))
     assert complete_task(Task.objects.get(pk=task.pk))
     task.refresh_from_db()
     assert (task.status, task.outcome) == (Status.SUCCEEDED, Outcome.SUCCEEDED)
@@ -58,18 +58,20 @@ def test_a_task_goes_all_the_way():
 
 def test_how_many_passes_have_ended_is_noted_without_an_event_and_never_goes_back():
     attempt = make_attempt()
-    accepted(attempt)
-    reported(attempt, started(attempt, passes=3))
+    accept_attempt(attempt)
+    receive_report(attempt, started_report(attempt, passes=3))
     assert (attempt.passes, attempt.passes_done) == (3, 0)
     events, begun = attempt.task.events.count(), attempt.started_at
-    reported(attempt, started(attempt, passes=3, passes_done=2, command="another"))
-    reported(attempt, started(attempt, passes=3, passes_done=1))
-    reported(attempt, started(attempt))  # of an agent that was replaced by an older one
+    receive_report(attempt, started_report(attempt, passes=3, passes_done=2, command="another"))
+    receive_report(attempt, started_report(attempt, passes=3, passes_done=1))
+    receive_report(
+        attempt, started_report(attempt)
+    )  # of an agent that was replaced by an older one
     assert (attempt.passes, attempt.passes_done) == (3, 2)
     assert (attempt.started_at, attempt.command) == (begun, "load_and_run model.mge")
     assert attempt.task.events.count() == events
-    reported(attempt, finished(attempt, EndReason.TIMED_OUT))
-    reported(attempt, started(attempt, passes=3, passes_done=3))
+    receive_report(attempt, finished_report(attempt, EndReason.TIMED_OUT))
+    receive_report(attempt, started_report(attempt, passes=3, passes_done=3))
     assert attempt.passes_done == 2
 
 
@@ -77,7 +79,7 @@ def test_how_many_passes_have_ended_is_noted_without_an_event_and_never_goes_bac
 def test_a_file_of_other_size_or_checksum_is_refused(arrived):
     task = make_task()
     file = task.files.last()
-    what = stored(task)
+    what = stored_objects(task)
     what[file.pk] = submit.StoredObject(arrived[0], arrived[1] or file.md5)
     with pytest.raises(DomainError, match="upload_damaged"):
         submit.submit_task(task, what)
@@ -125,22 +127,22 @@ def test_a_late_report_of_a_lost_attempt_changes_nothing():
     attempts.lose_attempt(attempt, reason="lease_expired")
     task = attempt.task
     events = task.events.count()
-    reported(attempt, started(attempt))
-    keep_log(
+    receive_report(attempt, started_report(attempt))
+    store_log_chunk(
         attempt,
         AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=1, text="x"),
     )
-    assert reported(attempt, finished(attempt)) is False
+    assert receive_report(attempt, finished_report(attempt)) is False
     task.refresh_from_db()
     assert (task.state, task.events.count(), attempt.log.count()) == ("waiting", events, 0)
 
 
 def test_a_report_that_comes_twice_counts_once():
     attempt = make_attempt()
-    reported(attempt, started(attempt))
-    assert reported(attempt, finished(attempt))
+    receive_report(attempt, started_report(attempt))
+    assert receive_report(attempt, finished_report(attempt))
     events = attempt.task.events.count()
-    assert reported(attempt, finished(attempt)) is False
+    assert receive_report(attempt, finished_report(attempt)) is False
     assert attempt.task.events.count() == events
 
 
@@ -158,7 +160,7 @@ def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_time
 @pytest.mark.parametrize("reason", [EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED])
 def test_after_a_failure_that_may_last_the_next_attempt_comes_later(reason):
     attempt = make_attempt()
-    reported(attempt, finished(attempt, reason))
+    receive_report(attempt, finished_report(attempt, reason))
     assert assign_waiting() == []
     Task.objects.update(not_before_at=timezone.now())
     assert len(assign_waiting()) == 1
@@ -169,7 +171,7 @@ def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
     task = make_waiting_task()
     for _ in range(20):
         (attempt,) = assign_waiting()
-        reported(attempt, finished(attempt, EndReason.UPLOAD_FAILED))
+        receive_report(attempt, finished_report(attempt, EndReason.UPLOAD_FAILED))
         task.refresh_from_db()
         assert (task.not_before_at - timezone.now()).total_seconds() <= 60
         Task.objects.update(not_before_at=timezone.now())
@@ -178,22 +180,22 @@ def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
 @pytest.mark.parametrize("reason", [EndReason.KILLED, EndReason.CANCELLED])
 def test_a_run_that_somebody_or_the_agent_itself_stopped_is_tried_again_at_once(reason):
     attempt = make_attempt()
-    reported(attempt, finished(attempt, reason, exit_code=137))
+    receive_report(attempt, finished_report(attempt, reason, exit_code=137))
     assert len(assign_waiting()) == 1
 
 
 def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
     attempt = make_attempt()
     output = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
-    report = finished(attempt, exit_code=134, detail="SIGABRT", log_end=output)
-    reported(attempt, report)
+    report = finished_report(attempt, exit_code=134, detail="SIGABRT", log_end=output)
+    receive_report(attempt, report)
     attempt.task.refresh_from_db()
     assert (attempt.task.reason, attempt.task.detail) == ("model_invalid", "no model")
 
 
 def test_a_failure_of_the_users_is_never_tried_again():
     attempt = make_attempt()
-    reported(attempt, finished(attempt, exit_code=134, detail="SIGABRT"))
+    receive_report(attempt, finished_report(attempt, exit_code=134, detail="SIGABRT"))
     attempt.task.refresh_from_db()
     assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
 
@@ -202,8 +204,8 @@ def test_a_message_names_the_file_as_the_user_did():
     attempt = make_attempt()
     text = "instance of 'lar::InputError'\n  what():  \"input-0.npy\" is cut off\n"
     chunk = AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
-    keep_log(attempt, chunk)
-    reported(attempt, finished(attempt, exit_code=134))
+    store_log_chunk(attempt, chunk)
+    receive_report(attempt, finished_report(attempt, exit_code=134))
     attempt.task.refresh_from_db()
     assert attempt.task.detail == '"data.npy" is cut off'
 
@@ -217,16 +219,16 @@ def test_cancelling_a_waiting_task_ends_it_at_once():
 
 def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
     attempt = make_attempt()
-    reported(attempt, started(attempt))
+    receive_report(attempt, started_report(attempt))
     cancel_task(Task.objects.get(pk=attempt.task_id))
-    reported(attempt, finished(attempt))
+    receive_report(attempt, finished_report(attempt))
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.outcome) == ("finished", "cancelled")
 
 
 def test_cancelling_an_ended_task_leaves_it_as_it_is():
     attempt = make_attempt()
-    reported(attempt, finished(attempt, exit_code=1))
+    receive_report(attempt, finished_report(attempt, exit_code=1))
     task = Task.objects.get(pk=attempt.task_id)
     cancel_task(task)
     assert task.outcome == "failed"
@@ -235,7 +237,7 @@ def test_cancelling_an_ended_task_leaves_it_as_it_is():
 def test_a_log_chunk_that_comes_twice_is_kept_once():
     attempt = make_attempt()
     for _ in range(2):
-        keep_log(
+        store_log_chunk(
             attempt,
             AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=3, text="a\x00b"),
         )
@@ -247,7 +249,7 @@ def test_a_log_over_the_limit_is_not_kept(settings):
     attempt = make_attempt()
     for seq, text in enumerate(("ab", "cd", "e"), start=1):
         message = AttemptLog(attempt=attempt.pk, seq=seq, offset=0, size=0, text=text)
-        keep_log(attempt, message)
+        store_log_chunk(attempt, message)
     assert attempts.log_tail(attempt) == "abcd"
 
 
@@ -299,9 +301,9 @@ def test_snapshot_plus_events_gives_the_new_snapshot():
     """Whoever saw the status at event n and reads the events after it knows the status now."""
     task = make_task(make_user("dora"))
     seen, status = task.event_seq, task.status.value
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     (attempt,) = assign_waiting()
-    reported(attempt, started(attempt))
+    receive_report(attempt, started_report(attempt))
     for event in task.events.filter(seq__gt=seen):
         status = event.data["status"]
     task.refresh_from_db()

@@ -7,7 +7,7 @@ from tasks.dispatch.gateway import desired_state
 from tasks.submission import submit
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows, read_plan
 from tasks.submission.request import InputRequest
-from tasks.tests.make import make_attempt, make_task, stored
+from tasks.tests.make import make_attempt, make_task, stored_objects
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
@@ -70,7 +70,7 @@ def test_the_device_is_told_plan_seed_inputs_and_limits():
     task = make_task(
         plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
     )
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     attempt = make_attempt(task)
     (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]

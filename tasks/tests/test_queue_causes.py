@@ -12,9 +12,9 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.messages import cause_words, hint_words
 from tasks.scheduling.queue_status import facts_of
 from tasks.tests.make import (
-    ask_for_any,
     change_worker,
     go_offline,
+    make_task_for_any_device,
     make_user,
     make_waiting_task,
     make_worker,
@@ -86,7 +86,7 @@ def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
     assert facts_of(task, reader=alice).wait is None
     assert assign_waiting() == []
     with pytest.raises(DomainError, match="target_away"):
-        ask_for_any(alice)
+        make_task_for_any_device(alice)
     redeem_code(issue_code(worker))
     assert causes(task) == ["next"]
     assert [attempt.task for attempt in assign_waiting()] == [task]
@@ -94,7 +94,7 @@ def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
 
 def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
     make_worker("big", labels={"chip": "A"})
-    task = ask_for_any(alice, {"chip": "A"})
+    task = make_task_for_any_device(alice, {"chip": "A"})
     make_worker("small", labels={"chip": "A"}, online=False)
     make_worker("secret", labels={"chip": "A"}, online=False, is_public=False)
     go_offline(task.worker)

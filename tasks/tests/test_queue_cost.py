@@ -9,12 +9,12 @@ from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.queue_status import facts_of, outlook
 from tasks.tests.make import (
-    ask_for_any,
-    last_seen,
+    make_task_for_any_device,
     make_user,
     make_waiting_task,
     make_worker,
     occupy,
+    set_last_heartbeat,
 )
 from workers.models import Runtime, Worker
 
@@ -26,8 +26,8 @@ def fill(owners, worker: Worker, number: int) -> None:
     for owner in owners:
         for _ in range(number):
             make_waiting_task(owner, worker)
-            ask_for_any(owner, {"chip": "A"})
-        last_seen(timezone.now())  # a slow machine may need half a minute for this
+            make_task_for_any_device(owner, {"chip": "A"})
+        set_last_heartbeat(timezone.now())  # a slow machine may need half a minute for this
     Task.objects.filter(state="waiting").update(worker=worker)
 
 
@@ -91,7 +91,7 @@ def test_strays_that_no_other_device_can_run_are_looked_at_together(queue):
     def strand(number: int) -> None:
         Worker.objects.filter(pk=busy.pk).update(is_enabled=True)
         for _ in range(number):
-            ask_for_any(owners[0], {"chip": "A"}, options={"cuda": True})
+            make_task_for_any_device(owners[0], {"chip": "A"}, options={"cuda": True})
         Task.objects.filter(state="waiting").exclude(options={"cuda": True}).delete()
         Worker.objects.filter(pk=busy.pk).update(is_enabled=False)
 

@@ -15,14 +15,14 @@ from tasks.scheduling import assignment, rebinding
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.targets import Candidate
 from tasks.tests.make import (
-    ask_for_any,
     change_worker,
     go_offline,
+    make_task_for_any_device,
     make_user,
     make_waiting_task,
     make_worker,
     occupy,
-    reported,
+    receive_report,
 )
 from workers.models import Grant, Runtime, Worker
 from workers.services import retire_worker
@@ -34,7 +34,7 @@ def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(ali
     here, there = make_worker("here"), make_worker("there", version="1.12.4")
     for worker in (here, there):
         occupy(worker, alice)
-    task = ask_for_any(alice)
+    task = make_task_for_any_device(alice)
     before = task.worker
     other = there if before == here else here
     done = Attempt.objects.get(worker=other, ended_at=None)
@@ -60,13 +60,13 @@ def between_busy_devices(alice) -> tuple[Task, Worker]:
     """A task that waits for one of two devices that it may go to, and the other one."""
     for name in ("here", "there"):
         occupy(make_worker(name), alice)
-    task = ask_for_any(alice)
+    task = make_task_for_any_device(alice)
     return task, Worker.objects.exclude(pk=task.worker_id).get()
 
 
 def end(attempt: Attempt) -> None:
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=1)
-    assert reported(attempt, report)
+    assert receive_report(attempt, report)
 
 
 def test_a_task_for_a_named_device_stays_where_it_is(alice):
@@ -82,9 +82,9 @@ def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
     here = make_worker("here", labels={"chip": "A"})
     Runtime.objects.filter(worker=here).update(kind="binary", builds=["cuda"])
     occupy(here, alice)
-    ask_for_any(alice, {"chip": "A"})
-    ask_for_any(alice, options={"cuda": True})
-    granted = ask_for_any(alice)
+    make_task_for_any_device(alice, {"chip": "A"})
+    make_task_for_any_device(alice, options={"cuda": True})
+    granted = make_task_for_any_device(alice)
     private = make_worker("private", is_public=False, labels={"chip": "B"})
     assert assign_waiting([private.pk]) == []
     Grant.objects.create(worker=private, user=alice)
@@ -104,7 +104,7 @@ def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
 def test_labels_mean_what_they_say_whatever_they_are_made_of(client, alice, labels):
     here = make_worker("here", labels=labels)
     occupy(here, alice)
-    task = ask_for_any(alice, labels)
+    task = make_task_for_any_device(alice, labels)
     make_worker("other", labels={name: "else" for name in labels})
     there = make_worker("there", labels=dict(reversed(labels.items())))
     client.force_login(alice)
@@ -145,7 +145,7 @@ def test_a_task_leaves_a_device_that_its_owner_may_not_use_any_more(alice):
     private = make_worker("a-private", is_public=False)
     grant = Grant.objects.create(worker=private, user=alice)
     occupy(private, alice)
-    task = ask_for_any(alice)
+    task = make_task_for_any_device(alice)
     assert task.worker == private
     public = make_worker("b-public")
     occupy(public, alice)
@@ -158,7 +158,7 @@ def test_a_task_leaves_a_device_that_its_owner_may_not_use_any_more(alice):
 def test_without_another_match_a_task_waits_where_it_was(alice):
     worker = make_worker()
     occupy(worker, alice)
-    task = ask_for_any(alice)
+    task = make_task_for_any_device(alice)
     go_offline(worker)
     assert rebind_orphans() == 0
     task.refresh_from_db()
@@ -168,7 +168,7 @@ def test_without_another_match_a_task_waits_where_it_was(alice):
 def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
     gone = make_worker("gone")
     occupy(gone, alice)
-    tasks = [ask_for_any(alice) for _ in range(4)]
+    tasks = [make_task_for_any_device(alice) for _ in range(4)]
     left = [make_worker("left-1"), make_worker("left-2")]
     for worker in left:
         occupy(worker, alice)
@@ -182,7 +182,7 @@ def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 3)
     gone = make_worker("gone")
     occupy(gone, alice)
-    tasks = [ask_for_any(alice) for _ in range(8)]
+    tasks = [make_task_for_any_device(alice) for _ in range(8)]
     left = make_worker("left")
     occupy(left, alice)
     long_ago = timezone.now() - datetime.timedelta(days=1)
@@ -200,8 +200,8 @@ def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monke
     gone = make_worker("gone", labels={"chip": "rare"})
     occupy(gone, alice)
     for _ in range(6):
-        ask_for_any(alice, {"chip": "rare"})
-    task = ask_for_any(alice)
+        make_task_for_any_device(alice, {"chip": "rare"})
+    task = make_task_for_any_device(alice)
     left = make_worker("left")
     occupy(left, alice)
     go_offline(gone)
@@ -219,8 +219,8 @@ def test_strays_that_fit_nowhere_for_their_options_hide_another_for_some_rounds_
     gone.runtimes.update(kind="binary", builds=["cuda"])
     occupy(gone, alice)
     for _ in range(6):
-        ask_for_any(alice, options={"cuda": True})
-    task = ask_for_any(alice)
+        make_task_for_any_device(alice, options={"cuda": True})
+    task = make_task_for_any_device(alice)
     occupy(make_worker("left"), alice)
     go_offline(gone)
     # a round looks at two of seven, from anywhere: by chance all of these miss it in 1 of 10^14
@@ -237,7 +237,7 @@ def pair(alice):
     """A waiting task with a target on a busy device, and a free device that matches."""
     here = make_worker("here")
     occupy(here, alice)
-    task = ask_for_any(alice)
+    task = make_task_for_any_device(alice)
     there = make_worker("there")
     return task, Candidate(there, there.runtimes.get())
 

@@ -12,7 +12,13 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.sweep import COMING_BACK, sweep
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
-from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker, reported
+from tasks.tests.make import (
+    make_attempt,
+    make_waiting_task,
+    make_worker,
+    receive_report,
+    set_last_heartbeat,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -35,7 +41,7 @@ def test_a_result_that_was_finished_meanwhile_counts():
     attempt = lost_attempt()
     come_back(attempt)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    assert reported(attempt, report)
+    assert receive_report(attempt, report)
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.attempts.count()) == ("processing", 1)
 
@@ -44,7 +50,7 @@ def test_a_result_that_was_finished_meanwhile_counts():
 def test_a_run_that_goes_on_is_where_it_was(started, state):
     attempt = make_attempt()
     if started:
-        reported(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
+        receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
     attempts.lose_attempt(attempt, reason="lease_expired")
     come_back(attempt)
     assert (attempt.ended_at, attempt.end_reason, attempt.task.state) == (None, "", state)
@@ -118,7 +124,7 @@ def test_a_lease_that_ends_after_a_short_restart_is_judged_at_once():
 def test_devices_that_were_not_heard_by_a_site_that_was_away_keep_their_tasks():
     task = make_waiting_task()
     Task.objects.update(submitted_at=timezone.now() - datetime.timedelta(hours=2))
-    last_seen(timezone.now() - datetime.timedelta(hours=1))
+    set_last_heartbeat(timezone.now() - datetime.timedelta(hours=1))
     sweep(timezone.now())
     task.refresh_from_db()
     assert task.state == "waiting"

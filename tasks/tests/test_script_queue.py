@@ -18,7 +18,7 @@ from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
 from tasks.submission.submit import submit_task
-from tasks.tests.make import make_waiting_task, make_worker, stored
+from tasks.tests.make import make_waiting_task, make_worker, stored_objects
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -33,7 +33,7 @@ def any_script(owner, **target) -> Task:
         target=Target(scripts=True, **target), script=Script(), files=(program_file(),)
     )
     task = create_task(owner=owner, request=request)
-    submit_task(task, stored(task))
+    submit_task(task, stored_objects(task))
     task.refresh_from_db()
     return task
 

@@ -29,7 +29,7 @@ from tasks.tests.make import (
 )
 from tasks.tests.scripts import (
     PROGRAM,
-    announced,
+    file_entry,
     make_script_task,
     make_script_worker,
     program_file,
@@ -244,7 +244,7 @@ def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> 
             "arguments": "--steps 3",
             "formats": ["chrome_timeline.json", "memory_flow.svg"],
         },
-        "files": [announced(content, name)],
+        "files": [file_entry(content, name)],
     } | changes
 
 
@@ -257,7 +257,7 @@ def sent(client, body, contents) -> dict:
 
 
 def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage):
-    table = announced(b"\x93NUMPY", "table.npy", "data")
+    table = file_entry(b"\x93NUMPY", "table.npy", "data")
     body = script_body()
     body["files"].append(table)
     made = sent(client, body, {"train.py": PROGRAM, "table.npy": b"\x93NUMPY"})

@@ -32,7 +32,7 @@ from agent.protocol import (
 )
 from tasks.dispatch import gateway
 from tasks.models import Task, artifact_key
-from tasks.tests.make import TASKS, make_user, make_worker, task_request, upload
+from tasks.tests.make import TASKS, make_user, make_worker, task_request, upload_files
 from webprofile.storage import storage as object_storage
 from webprofile.tests.documented_api import DocumentedClient
 from workers import tokens
@@ -82,7 +82,7 @@ def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(st
     client = DocumentedClient(headers={"Authorization": f"Bearer {secret}"})
     body = task_request(worker=worker.pk)
     made = client.post(TASKS, body | {"files": body["files"][:1]}, format="json").json()
-    upload(made)
+    upload_files(made)
     content = (testdata / "profiles" / "tiny.json").read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     offer = FileOffer(name="profile.json", size_bytes=len(content), md5=digest)

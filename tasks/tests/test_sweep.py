@@ -19,12 +19,12 @@ from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
-    last_seen,
     make_attempt,
     make_task,
     make_waiting_task,
     make_worker,
-    reported,
+    receive_report,
+    set_last_heartbeat,
 )
 from webprofile.errors import DomainError
 from webprofile.storage.s3 import ObjectStorage
@@ -74,11 +74,11 @@ def test_a_task_does_not_wait_for_ever():
 def test_a_device_that_stays_away_fails_its_waiting_tasks_with_the_reason():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
-    last_seen(timezone.now() - datetime.timedelta(seconds=60))
+    set_last_heartbeat(timezone.now() - datetime.timedelta(seconds=60))
     sweep()
     task.refresh_from_db()
     assert task.state == "waiting"  # offline, but perhaps not for long
-    last_seen(LONG_AGO)
+    set_last_heartbeat(LONG_AGO)
     sweep()
     task.refresh_from_db()
     assert (task.status, task.reason) == ("failed", "worker_went_offline")
@@ -114,7 +114,7 @@ def test_a_waiting_task_whose_hint_was_lost_is_asked_for_again():
 def test_a_profile_whose_hint_was_lost_is_queued_again():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    reported(attempt, report)
+    receive_report(attempt, report)
     broker = dramatiq.get_broker()
     broker.flush_all()
     sweep()
@@ -128,7 +128,7 @@ def test_a_profile_whose_hint_was_lost_is_queued_again():
 def test_a_profile_is_asked_for_again_at_most_once_in_a_while():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    reported(attempt, report)
+    receive_report(attempt, report)
     Task.objects.update(hinted_at=LONG_AGO)
     broker = dramatiq.get_broker()
     broker.flush_all()
@@ -141,7 +141,7 @@ def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkey
     for _ in range(3):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
         report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-        reported(attempt, report)
+        receive_report(attempt, report)
     make_waiting_task()
     Task.objects.update(hinted_at=LONG_AGO)
     broker, actors = dramatiq.get_broker(), []
@@ -162,7 +162,7 @@ def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkey
 def test_a_profile_that_is_never_read_ends_its_task():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    reported(attempt, report)
+    receive_report(attempt, report)
     Task.objects.update(processing_deadline_at=LONG_AGO)
     sweep()
     attempt.task.refresh_from_db()

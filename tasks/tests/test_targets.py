@@ -5,9 +5,9 @@ from django.utils import timezone
 
 from tasks.scheduling.targets import Target, read_target
 from tasks.tests.make import (
-    ask_for_any,
     go_offline,
     make_task,
+    make_task_for_any_device,
     make_worker,
     occupy,
 )
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 def refused(owner, **target) -> str:
     with pytest.raises(DomainError) as caught:
-        ask_for_any(owner, **target)
+        make_task_for_any_device(owner, **target)
     return word(caught.value)
 
 
@@ -30,7 +30,7 @@ def test_labels_pool_and_versions_choose_the_device_and_its_newest_version_that_
     for version in ("1.12.4", "1.13.0", "1.10.0"):
         Runtime.objects.create(worker=fits, version=version, kind="wheel")
     Pool.objects.create(name="lab").workers.add(fits)
-    task = ask_for_any(alice, {"chip": "B"}, pool="lab", versions="<1.13")
+    task = make_task_for_any_device(alice, {"chip": "B"}, pool="lab", versions="<1.13")
     # 1.12 is newer than 1.9, although its text sorts first
     assert (task.worker, task.runtime_version) == (fits, "1.12.4")
     assert task.target == {"labels": {"chip": "B"}, "pool": "lab", "versions": "<1.13"}
@@ -38,13 +38,13 @@ def test_labels_pool_and_versions_choose_the_device_and_its_newest_version_that_
 
 def test_labels_of_the_devices_own_configuration_count_too(alice):
     worker = make_worker(facts={"labels": {"chip": "C"}})
-    assert ask_for_any(alice, {"chip": "C"}).worker == worker
+    assert make_task_for_any_device(alice, {"chip": "C"}).worker == worker
 
 
 def test_of_matching_devices_the_one_that_is_free_soonest_is_chosen(alice):
     busy, free = make_worker("a-busy"), make_worker("b-free")
     occupy(busy, alice)
-    assert ask_for_any(alice).worker == free
+    assert make_task_for_any_device(alice).worker == free
 
 
 def test_devices_that_take_no_tasks_are_not_chosen(alice):
@@ -53,14 +53,16 @@ def test_devices_that_take_no_tasks_are_not_chosen(alice):
     make_worker("c", held_at=timezone.now(), held_reason="it failed")
     make_worker("d", retired_at=timezone.now())
     good = make_worker("e")
-    assert {ask_for_any(alice).worker, ask_for_any(alice).worker} == {good}
+    assert {make_task_for_any_device(alice).worker, make_task_for_any_device(alice).worker} == {
+        good
+    }
 
 
 def test_a_private_device_is_chosen_only_for_those_who_may_use_it(alice):
     private = make_worker("private", is_public=False, labels={"chip": "X"})
     assert "There is no device that you may use" in refused(alice, labels={"chip": "X"})
     Grant.objects.create(worker=private, user=alice)
-    assert ask_for_any(alice, {"chip": "X"}).worker == private
+    assert make_task_for_any_device(alice, {"chip": "X"}).worker == private
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_version_without_numbers_is_in_no_range_but_can_be_asked_for(alice, ve
     worker = make_worker("desk", version="nightly")
     Runtime.objects.create(worker=worker, version="1.13.0+cu118", kind="wheel")
     if chosen:
-        assert ask_for_any(alice, versions=versions).runtime_version == chosen
+        assert make_task_for_any_device(alice, versions=versions).runtime_version == chosen
     else:
         assert "desk (1.13.0+cu118, nightly)" in refused(alice, versions=versions)
 
@@ -140,8 +142,8 @@ def test_options_that_the_first_match_cannot_do_choose_the_next(alice):
     plain = make_worker("a-plain")
     able = make_worker("b-able", facts={"cores": 4})
     Runtime.objects.filter(worker=able).update(kind="binary", builds=["cuda"])
-    assert ask_for_any(alice, options={"cuda": True}).worker == able
+    assert make_task_for_any_device(alice, options={"cuda": True}).worker == able
     Runtime.objects.filter(worker=able).delete()
     with pytest.raises(DomainError, match="option_cuda"):
-        ask_for_any(alice, options={"cuda": True})
-    assert ask_for_any(alice).worker == plain
+        make_task_for_any_device(alice, options={"cuda": True})
+    assert make_task_for_any_device(alice).worker == plain

@@ -13,10 +13,10 @@ from tasks.models import SavedView, Task
 from tasks.tests.make import (
     data_file,
     make_task,
+    make_tasks,
     make_user,
     make_waiting_task,
     make_worker,
-    many,
     model_file,
 )
 
@@ -52,7 +52,7 @@ def test_filters_hold_together(client, alice):
     desk, phone = make_worker("desk"), make_worker("phone", version="1.12.0")
     on_desk = make_waiting_task(alice, desk)
     on_phone = make_waiting_task(alice, phone, runtime_version="1.12.0")
-    done = many(alice, 1, worker=desk, **DONE)[0]
+    done = make_tasks(alice, 1, worker=desk, **DONE)[0]
     assert shown(client) == [done, on_phone.pk, on_desk.pk]
     assert shown(client, device="desk") == [done, on_desk.pk]
     assert shown(client, device="desk", status="waiting") == [on_desk.pk]
@@ -71,7 +71,7 @@ def test_each_word_for_a_status_finds_the_tasks_that_bear_it(client, alice, stat
         ("finished", "cancelled"), ("finished", "lost"),
     ]  # fmt: skip
     for state, outcome in states:
-        many(alice, 1, worker=worker, state=state, outcome=outcome)
+        make_tasks(alice, 1, worker=worker, state=state, outcome=outcome)
     expected = [task.pk for task in Task.objects.order_by("-pk") if task.status == status]
     assert expected
     assert shown(client, status=status) == expected
@@ -140,7 +140,7 @@ def test_an_administrator_finds_tasks_by_their_owner(client):
 
 
 def test_pages_lead_through_all_tasks_and_back_without_one_twice(client, alice):
-    numbers = many(alice, 2 * pagination.PAGE_SIZE + 3, **FAILED)[::-1]
+    numbers = make_tasks(alice, 2 * pagination.PAGE_SIZE + 3, **FAILED)[::-1]
     seen, address = [], "/tasks/?status=failed"
     while address:
         seen += shown(client, address.partition("?")[2])
@@ -157,7 +157,7 @@ def test_pages_lead_through_all_tasks_and_back_without_one_twice(client, alice):
 
 
 def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
-    many(alice, pagination.PAGE_SIZE + 5)
+    make_tasks(alice, pagination.PAGE_SIZE + 5)
     older = address_of(client, "page-next").partition("?")[2]
     before = shown(client, older)
     make_task(alice)
@@ -167,7 +167,7 @@ def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
 def test_several_statuses_come_in_one_order(client, alice):
     worker = make_worker()
     for number in range(2 * pagination.PAGE_SIZE):
-        many(alice, 1, worker=worker, **(FAILED if number % 3 else DONE))
+        make_tasks(alice, 1, worker=worker, **(FAILED if number % 3 else DONE))
     expected = list(Task.objects.order_by("-pk").values_list("pk", flat=True))
     query = "status=failed&status=succeeded"
     assert shown(client, query) == expected[: pagination.PAGE_SIZE]
@@ -179,8 +179,8 @@ def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, mon
     monkeypatch.setattr(pagination, "LOOKED_AT", 10)
     worker = make_worker()
     first = make_task(alice, worker, title="needle")
-    many(alice, 25, worker=worker, **DONE)
-    many(alice, 1, worker=worker, **FAILED)
+    make_tasks(alice, 25, worker=worker, **DONE)
+    make_tasks(alice, 1, worker=worker, **FAILED)
     address = "/tasks/?q=needle&status=succeeded&status=initiated"
     seen, steps = [], 0
     while address:
@@ -197,7 +197,7 @@ def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, mon
 
 @pytest.mark.parametrize(("tasks", "text"), [(3, "Tasks: 3"), (1001, "Tasks: 1,000+")])
 def test_tasks_are_counted_up_to_a_thousand(client, alice, tasks, text):
-    many(alice, tasks, **DONE)
+    make_tasks(alice, tasks, **DONE)
     assert text in client.get("/tasks/?status=succeeded").content.decode()
 
 

@@ -18,7 +18,7 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.fair_share import Turn, UserQueue, count_before, next_turns
 from tasks.scheduling.queue_status import facts_of
 from tasks.submission.creation import rerun_task
-from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored
+from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored_objects
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -223,7 +223,7 @@ def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy(
     cancel_task(task)
     copy, _ = rerun_task(task, owner=owner)
     assert copy.priority == 10
-    assert stored(copy)
+    assert stored_objects(copy)
 
 
 @pytest.mark.parametrize(

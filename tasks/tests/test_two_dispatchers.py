@@ -10,7 +10,13 @@ from django.utils import timezone
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
-from tasks.tests.make import ask_for_any, make_user, make_waiting_task, make_worker, occupy
+from tasks.tests.make import (
+    make_task_for_any_device,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    occupy,
+)
 from workers.models import Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -69,8 +75,8 @@ def make_queues() -> None:
     for user in (alice, bob):
         make_waiting_task(user, desk)
         make_waiting_task(user, desk)
-        ask_for_any(user)
-        ask_for_any(user, priority=5)
+        make_task_for_any_device(user)
+        make_task_for_any_device(user, priority=5)
     Task.objects.filter(target__isnull=False).update(worker=desk)
     assert not Task.objects.filter(worker=shelf).exists()
 

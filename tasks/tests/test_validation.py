@@ -11,11 +11,11 @@ from tasks.tests.make import (
     FACTS,
     RUNTIMES,
     data_file,
-    last_seen,
     make_task,
     make_user,
     make_worker,
     model_file,
+    set_last_heartbeat,
 )
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -105,7 +105,7 @@ def test_options_at_their_defaults_are_not_stored():
 @pytest.mark.parametrize(
     ("prepare", "code"),
     [
-        (lambda w: last_seen(None, w.pk), "worker_is_offline"),
+        (lambda w: set_last_heartbeat(None, w.pk), "worker_is_offline"),
         (lambda w: Worker.objects.filter(pk=w.pk).update(is_enabled=False), "worker_disabled"),
         (lambda w: Worker.objects.filter(pk=w.pk).update(is_public=False), "worker_unknown"),
         (lambda w: w.runtimes.all().delete(), "runtime_missing"),

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.audit import record_audit_entry
 from accounts.models import AuditEntry, User
 from profiles.models import ProfileUpload
-from tasks.tests.make import last_seen, make_user, make_worker
+from tasks.tests.make import make_user, make_worker, set_last_heartbeat
 from workers.models import HealthCheck, Worker
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_every_page_tells_moments_in_the_readers_zone_to_the_second(client, page
 
 
 def test_the_last_heartbeat_says_how_long_ago_and_when(client, root):
-    last_seen(AT, make_worker("box").pk)
+    set_last_heartbeat(AT, make_worker("box").pk)
     page = client.get("/admin/workers/worker/").content.decode()
     assert f'title="{LOCAL} · {UTC}"' in page
 
@@ -80,7 +80,7 @@ def test_a_reader_whose_zone_nobody_knows_gets_utc(client, root):
     worker = make_worker("box")
     record_audit_entry("worker.drain", worker, by=root, after={"enabled": False})
     AuditEntry.objects.update(at=AT)
-    last_seen(timezone.now())
+    set_last_heartbeat(timezone.now())
     page = client.get("/admin/accounts/auditentry/").content.decode()
     assert f'<time datetime="{AT.isoformat()}">{UTC}</time>' in page
     (tooltip,) = re.findall(

@@ -14,11 +14,11 @@ from tasks.tests.make import (
     FACTS,
     RUNTIMES,
     just_before_writing,
-    last_seen,
     make_attempt,
     make_user,
     make_waiting_task,
     make_worker,
+    set_last_heartbeat,
 )
 from webprofile.tests.admin_messages import messages_in
 from workers.models import Grant, Pool, Worker
@@ -188,7 +188,7 @@ def test_grants_are_added_by_e_mail_and_removed_by_selection(client, admin):
 def test_a_lost_device_is_marked_by_text_and_shape(client, admin, silent_s, word):
     worker = make_worker("box")
     at = None if silent_s is None else timezone.now() - datetime.timedelta(seconds=silent_s)
-    last_seen(at)
+    set_last_heartbeat(at)
     shapes = {"on time": "●", "late": "▲", "lost": "■", "never connected": "○"}
     for url in (LIST, page_of(worker), "/admin/"):
         page = client.get(url).content.decode()
@@ -369,6 +369,6 @@ def test_a_device_without_recent_heartbeats_is_offline(client):
     client.force_login(make_user())
     (shown,) = client.get("/api/v1/workers/").json()["results"]
     assert shown["is_online"]
-    last_seen(timezone.now() - datetime.timedelta(seconds=60), worker.pk)
+    set_last_heartbeat(timezone.now() - datetime.timedelta(seconds=60), worker.pk)
     (shown,) = client.get("/api/v1/workers/").json()["results"]
     assert not shown["is_online"]

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from agent.protocol.options import OPTIONS, describe
 from tasks.models import Attempt
-from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
+from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
 from webprofile.tests.documented_api import caller, refused
 from workers.models import Grant, Pool, Runtime
 from workers.services import retire_worker
@@ -251,6 +251,6 @@ def test_the_number_of_queries_of_a_list_does_not_depend_on_rows(
 
 def test_a_device_with_an_old_heartbeat_is_offline(alice):
     worker = make_worker("box")
-    last_seen(timezone.now() - datetime.timedelta(hours=1), worker.pk)
+    set_last_heartbeat(timezone.now() - datetime.timedelta(hours=1), worker.pk)
     device = caller(alice).get(f"{WORKERS}box/").json()
     assert (device["is_online"], device["condition"]) == (False, "offline")

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tasks.models import Attempt
-from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
+from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
 from workers.services import revoke_worker
 from workers.tokens import issue_code, redeem_code
 
@@ -43,7 +43,7 @@ def test_a_heartbeat_renews_the_leases_of_its_attempts_and_the_device_is_online(
     worker = make_worker()
     named = running_on(worker)
     Attempt.objects.update(lease_expires_at=LONG_AGO)
-    last_seen(LONG_AGO)
+    set_last_heartbeat(LONG_AGO)
     # no cookie and no CSRF token: an agent has neither
     answer = beat(Client(enforce_csrf_checks=True), token_of(worker), [named.pk])
     assert answer.status_code == 200
@@ -68,7 +68,7 @@ def test_an_invalid_token_has_the_same_error_as_the_token_check(client):
     worker = make_worker()
     token = token_of(worker)
     revoke_worker(worker, by=None)
-    last_seen(None)
+    set_last_heartbeat(None)
     assert (beat(client, token).status_code, beat(client, "mgw_x").status_code) == (403, 401)
     assert client.post("/api/agent/heartbeat/").status_code == 401
     worker.refresh_from_db()

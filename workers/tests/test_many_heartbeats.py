@@ -18,7 +18,7 @@ from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
-from tasks.tests.make import last_seen, make_attempt, make_waiting_task, make_worker
+from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
 from workers import services
 from workers.models import Worker
 from workers.services import revoke_worker
@@ -69,7 +69,7 @@ def test_the_number_of_queries_does_not_depend_on_running_devices():
 @one_thread
 def test_a_heartbeat_writes_only_the_row_of_the_last_heartbeat():
     held = fleet(3)
-    last_seen(LONG_AGO)
+    set_last_heartbeat(LONG_AGO)
     written = [sql for sql in queries_of(held) if not sql.startswith("SELECT")]
     assert [sql.split('"')[1] for sql in written] == ["workers_pulse"]
     assert all(worker.is_online for worker in Worker.objects.all())
@@ -103,7 +103,7 @@ def test_a_heartbeat_renews_no_lease_of_another_device():
 @one_thread
 def test_a_device_that_reconnects_keeps_its_task_despite_a_concurrent_sweep(monkeypatch):
     attempt = make_attempt()
-    last_seen(LONG_AGO)
+    set_last_heartbeat(LONG_AGO)
     lose_attempt(attempt, reason="lease_expired")
     seen = services.mark_seen
 
@@ -140,7 +140,7 @@ def failing_for(worker: int, act):
 @pytest.mark.parametrize("what", ["revive_attempts", "desired_state"])
 def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, what):
     held = in_need_of_orders(3)
-    last_seen(LONG_AGO)
+    set_last_heartbeat(LONG_AGO)
     first, second, third = held
     monkeypatch.setattr(gateway, what, failing_for(second, getattr(gateway, what)))
     orders = gateway.on_heartbeats(held)
@@ -200,7 +200,7 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
     monkeypatch.setattr(gateway, "on_heartbeats", noted)
     enrolments = [await enrolled(f"box-{number}") for number in range(3)]
     agents = [await greeted(token) for _, token in enrolments]
-    await database_sync_to_async(last_seen)(LONG_AGO)
+    await database_sync_to_async(set_last_heartbeat)(LONG_AGO)
     for agent in agents:
         await agent.say(Heartbeat(sent_at=0))
     async with asyncio.timeout(10):
@@ -233,7 +233,7 @@ async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
     settings.HEARTBEAT_BATCH_S = 0.3
     (_, token), (bad, bad_token) = await enrolled("good"), await enrolled("bad")
     staying, going = await greeted(token), await greeted(bad_token)
-    await database_sync_to_async(last_seen)(LONG_AGO)
+    await database_sync_to_async(set_last_heartbeat)(LONG_AGO)
     await database_sync_to_async(revoke_worker)(bad, by=None)
     for agent in (staying, going):
         await agent.say(Heartbeat(sent_at=0))

@@ -17,14 +17,14 @@ from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.submission import submit
 from tasks.tests.make import (
-    finished,
+    finished_report,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
-    started,
-    stored,
+    started_report,
+    stored_objects,
 )
 from webprofile.observability.logging import configure_logging
 from webprofile.observability.tests.parts import json_lines
@@ -35,13 +35,13 @@ FOR_PROGRAMS = {"timestamp", "level", "event"}
 
 def walk(task):
     """As an agent does it, over the gateway, until its files are to be read; the attempt."""
-    submit.submit_task(task, stored(task))
+    submit.submit_task(task, stored_objects(task))
     assign_waiting()
     attempt = Attempt.objects.get(task=task)
     worker = attempt.worker
     gateway.handle(worker, AttemptAccepted(attempt=attempt.pk))
-    gateway.handle(worker, started(attempt))
-    gateway.handle(worker, finished(attempt))
+    gateway.handle(worker, started_report(attempt))
+    gateway.handle(worker, finished_report(attempt))
     return attempt
 
 

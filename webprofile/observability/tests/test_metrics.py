@@ -14,15 +14,15 @@ from tasks.lifecycle.counters import count_outcomes
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, EndTally, Mark, Task
 from tasks.tests.make import (
-    finished,
+    finished_report,
     go_offline,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
-    reported,
-    started,
+    receive_report,
+    started_report,
 )
 from webprofile.errors import DomainError
 from webprofile.observability.exposition import FORMER_NAMES, registry, text_of
@@ -136,8 +136,8 @@ def test_devices_are_told_by_their_last_heartbeat(read):
 def end_some(settle=True):
     """One attempt that succeeded, one that failed, one that was lost."""
     well, badly, silent = (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(3))
-    reported(well, finished(well))
-    reported(badly, finished(badly, exit_code=134))
+    receive_report(well, finished_report(well))
+    receive_report(badly, finished_report(badly, exit_code=134))
     attempts.lose_attempt(silent, reason="lease_expired")
     if settle:
         Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(seconds=20))
@@ -194,8 +194,8 @@ def test_the_way_of_a_task_is_counted_and_timed():
     ]
     before = {(n, *at.values()): REGISTRY.get_sample_value(n, at) or 0 for n, at in names}
     attempt = make_attempt()
-    reported(attempt, started(attempt))
-    reported(attempt, finished(attempt, exit_code=134))
+    receive_report(attempt, started_report(attempt))
+    receive_report(attempt, finished_report(attempt, exit_code=134))
     assert [grown(name, before, **labels) for name, labels in names] == [1, 1, 1, 1]
 
 

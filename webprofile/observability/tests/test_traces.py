@@ -20,13 +20,13 @@ from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
     TASKS,
-    finished,
+    finished_report,
     make_task,
     make_user,
     make_worker,
-    started,
+    started_report,
     task_request,
-    upload,
+    upload_files,
 )
 from webprofile.observability import request_traces, trace_context, tracing
 from webprofile.observability.tests.collector import collector
@@ -58,7 +58,7 @@ def collected(settings, monkeypatch):
 def run_as_an_agent(attempt, **report):
     """What an agent says, and what it stores."""
     worker, content = attempt.worker, to_json(make_profile({"1": 0.25}))
-    gateway.handle(worker, started(attempt))
+    gateway.handle(worker, started_report(attempt))
     offer = FileOffer(
         name="profile.json", size_bytes=len(content), md5=hashlib.md5(content).hexdigest()
     )
@@ -71,7 +71,7 @@ def run_as_an_agent(attempt, **report):
         Phase(name="pass profiled", started_at=now - 2, ended_at=now - 1),
         Phase(name="upload", started_at=now - 1, ended_at=now),
     )
-    gateway.handle(worker, finished(attempt, files=(offer,), phases=phases, **report))
+    gateway.handle(worker, finished_report(attempt, files=(offer,), phases=phases, **report))
 
 
 @pytest.mark.django_db
@@ -81,7 +81,7 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
     made = client.post(
         TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT
     ).json()
-    upload(made)
+    upload_files(made)
     phases = f"hash;{now_ms - 5000};{now_ms - 4000},upload;{now_ms - 4000};{now_ms}"
     client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT | {"x-trace-phases": phases})
     assign_waiting()
@@ -134,11 +134,11 @@ def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
     made = client.post(
         TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT
     ).json()
-    upload(made)
+    upload_files(made)
     client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT)
     assign_waiting()
     attempt = Attempt.objects.get()
-    gateway.handle(attempt.worker, finished(attempt, exit_code=134))
+    gateway.handle(attempt.worker, finished_report(attempt, exit_code=134))
     (span,) = (span for span in collected() if span.name == "attempt")
     assert span.failed
 

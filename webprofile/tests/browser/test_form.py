@@ -12,12 +12,12 @@ from tasks.models import Task
 from tasks.submission.request import InputRequest
 from tasks.tests.make import (
     data_file,
-    last_seen,
     make_task,
     make_user,
     make_worker,
     model_file,
     npy_bytes,
+    set_last_heartbeat,
 )
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import PHONE, resize
@@ -212,7 +212,7 @@ def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, mode
 def test_a_task_that_is_changed_for_another_runtime_shows_what_that_cannot_do(form, alice):
     binary = Worker.objects.get(name="binary")
     old = make_task(alice, binary, options={"check_dispatch": True, "c_opr_lib": "mine"})
-    last_seen(None, binary.pk)
+    set_last_heartbeat(None, binary.pk)
     form.open_without_command(f"?from={old.pk}")
     form.until(lambda: "compiled load_and_run" in form.error("check_dispatch"), "the reason")
     form.until(lambda: form.error("c_opr_lib"), "the other reason")
