@@ -6,7 +6,7 @@ from profiles.actors import build_opened
 from profiles.imports.progress import ProgressReporter
 from profiles.tests.opened import confirm, make_upload
 from tasks.tests.make import make_user
-from tasks.tests.sockets import browser, closed_with, events, in_thread
+from tasks.tests.sockets import close_code, in_thread, open_socket, receive_messages
 from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("storage")]
@@ -17,23 +17,23 @@ CHANGED = [{"type": "changed"}]
 async def test_it_is_told_of_the_reading_and_of_its_end():
     alice = await in_thread(make_user)()
     upload = await in_thread(make_upload)(alice, good_profile("tiny"))
-    socket = await browser(f"/ws/profiles/opened/{upload.pk}/", alice)
-    assert await events(socket, 1) == CHANGED
+    socket = await open_socket(f"/ws/profiles/opened/{upload.pk}/", alice)
+    assert await receive_messages(socket, 1) == CHANGED
     await in_thread(confirm)(upload)
-    assert await events(socket, 1) == CHANGED
+    assert await receive_messages(socket, 1) == CHANGED
     await in_thread(lambda: ProgressReporter(upload).report("reading", 1))()
-    assert await events(socket, 1) == CHANGED
+    assert await receive_messages(socket, 1) == CHANGED
     assert await socket.receive_nothing(0.2)
     await in_thread(build_opened)(upload.pk)
-    assert await events(socket, 1) == CHANGED
+    assert await receive_messages(socket, 1) == CHANGED
     await socket.disconnect()
 
 
 async def test_strangers_and_visitors_without_login_are_turned_away():
     upload = await in_thread(make_upload)(await in_thread(make_user)(), good_profile("tiny"))
     path = f"/ws/profiles/opened/{upload.pk}/"
-    assert await closed_with(await browser(path, await in_thread(make_user)("carol"))) == 4404
-    assert await closed_with(await browser(path)) == 4401
+    assert await close_code(await open_socket(path, await in_thread(make_user)("carol"))) == 4404
+    assert await close_code(await open_socket(path)) == 4401
 
 
 def test_the_page_fetches_state_and_progress(client, alice):

@@ -14,7 +14,7 @@ in_thread = database_sync_to_async
 
 
 @in_thread
-def session_of(user: Any) -> str:
+def make_session(user: Any) -> str:
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
@@ -23,21 +23,21 @@ def session_of(user: Any) -> str:
     return session.session_key
 
 
-async def browser(
+async def open_socket(
     path: str, user: Any = None, origin: str = "http://testserver", app: Any = application
 ) -> WebsocketCommunicator:
     headers = [(b"origin", origin.encode()), (b"host", b"testserver")]
     if user is not None:
-        cookie = f"{django_settings.SESSION_COOKIE_NAME}={await session_of(user)}"
+        cookie = f"{django_settings.SESSION_COOKIE_NAME}={await make_session(user)}"
         headers.append((b"cookie", cookie.encode()))
     socket = WebsocketCommunicator(app, path, headers=headers)
     await socket.connect()
     return socket
 
 
-async def closed_with(socket: WebsocketCommunicator) -> int:
+async def close_code(socket: WebsocketCommunicator) -> int:
     return (await socket.receive_output(timeout=5))["code"]
 
 
-async def events(socket: WebsocketCommunicator, count: int) -> list[dict[str, Any]]:
+async def receive_messages(socket: WebsocketCommunicator, count: int) -> list[dict[str, Any]]:
     return [await socket.receive_json_from(timeout=5) for _ in range(count)]

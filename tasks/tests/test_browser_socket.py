@@ -20,7 +20,7 @@ from tasks.tests.make import (
     store_log_chunk,
     stored_objects,
 )
-from tasks.tests.sockets import browser, closed_with, events, in_thread
+from tasks.tests.sockets import close_code, in_thread, open_socket, receive_messages
 from webprofile.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,15 +30,15 @@ async def test_the_states_arrive_as_they_change():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
     await in_thread(set_last_heartbeat)(None)  # nobody takes the task
-    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0})
     await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
-    (event,) = await events(socket, 1)
+    (event,) = await receive_messages(socket, 1)
     assert event == {
         "type": "event", "task": task.pk, "seq": 1, "state": "waiting", "outcome": "",
     }  # fmt: skip
     await in_thread(cancel_task)(task)
-    (event,) = await events(socket, 1)
+    (event,) = await receive_messages(socket, 1)
     assert (event["seq"], event["state"], event["outcome"]) == (2, "finished", "cancelled")
     await socket.disconnect()
 
@@ -47,9 +47,9 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
     alice = await in_thread(make_user)()
     attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
     path = f"/ws/tasks/{attempt.task_id}/"
-    socket = await browser(path, alice)
+    socket = await open_socket(path, alice)
     await socket.send_json_to({"after": 0})
-    assert [e["seq"] for e in await events(socket, 2)] == [1, 2]
+    assert [e["seq"] for e in await receive_messages(socket, 2)] == [1, 2]
     await socket.disconnect()
 
     def while_away():
@@ -59,9 +59,9 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
         cancel_task(Task.objects.get(pk=attempt.task_id))
 
     await in_thread(while_away)()
-    socket = await browser(path, alice)
+    socket = await open_socket(path, alice)
     await socket.send_json_to({"after": 2, "log_after": 0})
-    first, second, event = await events(socket, 3)
+    first, second, event = await receive_messages(socket, 3)
     assert [first["text"], second["text"], event["seq"]] == ["one\n", "two\n", 3]
     await socket.send_json_to({"after": 3, "log_after": second["id"]})
     assert await socket.receive_nothing(0.2)
@@ -77,22 +77,22 @@ async def test_a_page_hears_when_a_pass_of_its_task_ends():
 
     await in_thread(report_passes)(passes=7)
     path = f"/ws/tasks/{attempt.task_id}/"
-    socket = await browser(path, alice)
+    socket = await open_socket(path, alice)
     await socket.send_json_to({"after": 3})
-    assert await events(socket, 1) == [{"type": "progress"}]
+    assert await receive_messages(socket, 1) == [{"type": "progress"}]
     await in_thread(report_passes)(passes=7, passes_done=2)
-    assert await events(socket, 1) == [{"type": "progress"}]
+    assert await receive_messages(socket, 1) == [{"type": "progress"}]
     await in_thread(report_passes)(passes=7, passes_done=2)
     assert await socket.receive_nothing(0.2)
     await in_thread(report_passes)(passes=7, passes_done=7)
-    assert await events(socket, 1) == [{"type": "progress"}]
+    assert await receive_messages(socket, 1) == [{"type": "progress"}]
     await socket.disconnect()
 
 
 async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
-    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
     await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
     assert await socket.receive_nothing(0.2)
     await socket.disconnect()
@@ -100,10 +100,10 @@ async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
 
 async def test_the_list_is_told_that_something_changed():
     alice = await in_thread(make_user)()
-    socket = await browser("/ws/tasks/", alice)
-    assert await events(socket, 1) == [{"type": "changed"}]
+    socket = await open_socket("/ws/tasks/", alice)
+    assert await receive_messages(socket, 1) == [{"type": "changed"}]
     await in_thread(make_task)(alice)
-    assert await events(socket, 1) == [{"type": "changed"}]
+    assert await receive_messages(socket, 1) == [{"type": "changed"}]
     bob = await in_thread(make_user)("bob")
     await in_thread(make_task)(bob)
     assert await socket.receive_nothing(0.2)
@@ -114,9 +114,9 @@ async def test_a_stranger_and_a_visitor_without_login_are_turned_away():
     task = await in_thread(make_task)(await in_thread(make_user)())
     carol = await in_thread(make_user)("carol")
     path = f"/ws/tasks/{task.pk}/"
-    assert await closed_with(await browser(path, carol)) == 4404
-    assert await closed_with(await browser(path)) == 4401
-    assert await closed_with(await browser("/ws/tasks/")) == 4401
+    assert await close_code(await open_socket(path, carol)) == 4404
+    assert await close_code(await open_socket(path)) == 4401
+    assert await close_code(await open_socket("/ws/tasks/")) == 4401
 
 
 async def test_another_sites_page_gets_no_socket():
@@ -134,10 +134,10 @@ async def test_another_sites_page_gets_no_socket():
 async def test_nonsense_from_a_browser_counts_as_the_beginning(nonsense):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
-    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to(nonsense)
     if isinstance(nonsense, dict):
-        assert (await events(socket, 1))[0]["seq"] == 1
+        assert (await receive_messages(socket, 1))[0]["seq"] == 1
     else:
         assert await socket.receive_nothing(0.2)
     await socket.disconnect()
@@ -159,20 +159,20 @@ async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place
     settings.SOCKETS_PER_USER = 1
     alice = await in_thread(make_user)()
     for _ in range(2):
-        socket = await browser("/ws/tasks/", alice, app=cut_off)
+        socket = await open_socket("/ws/tasks/", alice, app=cut_off)
         with pytest.raises(OSError, match="is gone"):
             await socket.wait(5)
     assert owner_group(alice.pk) not in get_channel_layer().groups
-    socket = await browser("/ws/tasks/", alice)
-    assert await events(socket, 1) == [{"type": "changed"}]
+    socket = await open_socket("/ws/tasks/", alice)
+    assert await receive_messages(socket, 1) == [{"type": "changed"}]
     # and one that closes in order gives back no more than its own
-    too_many = await browser("/ws/tasks/", alice)
-    assert await closed_with(too_many) == 4429
+    too_many = await open_socket("/ws/tasks/", alice)
+    assert await close_code(too_many) == 4429
     await too_many.disconnect()
-    assert await closed_with(await browser("/ws/tasks/", alice)) == 4429
+    assert await close_code(await open_socket("/ws/tasks/", alice)) == 4429
     await socket.disconnect()
-    again = await browser("/ws/tasks/", alice)
-    assert await events(again, 1) == [{"type": "changed"}]
+    again = await open_socket("/ws/tasks/", alice)
+    assert await receive_messages(again, 1) == [{"type": "changed"}]
     await again.disconnect()
 
 
@@ -187,11 +187,11 @@ async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings,
 
     with monkeypatch.context() as patched:
         patched.setattr("tasks.consumers.visible_tasks", hiccup)
-        socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+        socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
         with pytest.raises(OperationalError):
             await socket.wait(5)
-    socket = await browser("/ws/tasks/", alice)
-    assert await events(socket, 1) == [{"type": "changed"}]
+    socket = await open_socket("/ws/tasks/", alice)
+    assert await receive_messages(socket, 1) == [{"type": "changed"}]
     await socket.disconnect()
 
 
@@ -199,7 +199,7 @@ async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings,
 async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_back(monkeypatch):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
-    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
 
     def unreadable(*_):
         raise ValueError("an event that cannot be read")
@@ -213,9 +213,9 @@ async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_bac
 async def test_what_is_no_json_says_nothing():
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
-    socket = await browser(f"/ws/tasks/{task.pk}/", alice)
+    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
     for frame in ("no json", "[" * 900):
         await socket.send_to(text_data=frame)
     await socket.send_json_to({"after": 0})
-    assert (await events(socket, 1))[0]["seq"] == 1
+    assert (await receive_messages(socket, 1))[0]["seq"] == 1
     await socket.disconnect()

@@ -32,33 +32,33 @@ class FakeAgent:
         await self.socket.connect()
         return self
 
-    async def say(self, message) -> None:
+    async def send(self, message) -> None:
         await self.socket.send_to(
             text_data=message if isinstance(message, str) else encode(message)
         )
 
-    async def hear(self):
+    async def receive(self):
         return decode_server(await self.socket.receive_from(timeout=5))
 
-    async def closed_with(self) -> int:
+    async def close_code(self) -> int:
         event = await self.socket.receive_output(timeout=5)
         assert event["type"] == "websocket.close"
         return event["code"]
 
-    async def greet(self, **fields) -> object:
+    async def send_hello(self, **fields) -> object:
         fields = {"features": frozenset({FEATURE_PLANS})} | fields
-        await self.say(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, **fields))
-        return await self.hear()
+        await self.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, **fields))
+        return await self.receive()
 
 
 @database_sync_to_async
-def enrolled(name: str = "box") -> tuple[Worker, str]:
+def enrol_device(name: str = "box") -> tuple[Worker, str]:
     """Return a new worker that is offline, with its token."""
     return redeem_code(issue_code(make_worker(name, online=False)))
 
 
 @database_sync_to_async
-def waiting(worker: Worker) -> Task:
+def submit_task_for(worker: Worker) -> Task:
     """Return a new task, which is assigned to the worker if it is online and has a free slot."""
     worker.refresh_from_db()
     task = make_waiting_task(owner=make_user(uuid.uuid4().hex), worker=worker)
@@ -66,20 +66,20 @@ def waiting(worker: Worker) -> Task:
     return task
 
 
-async def dispatched(worker: Worker) -> None:
+async def run_dispatcher(worker: Worker) -> None:
     """Assign waiting tasks to the worker, as the dispatcher does."""
     await database_sync_to_async(assign_waiting)([worker.pk])
 
 
 @database_sync_to_async
-def long_since_ordered() -> None:
+def expire_orders() -> None:
     """Move attempts into the past, so that their orders count as lost."""
     Attempt.objects.update(created_at=F("created_at") - gateway.ORDER_PATIENCE)
 
 
-async def greeted(worker_token: str, **fields) -> FakeAgent:
+async def connect_agent(worker_token: str, **fields) -> FakeAgent:
     """Return an agent that is connected and has received its welcome."""
     agent = await FakeAgent(worker_token).connect()
-    welcome = await agent.greet(**fields)
+    welcome = await agent.send_hello(**fields)
     assert welcome.type == "welcome"
     return agent

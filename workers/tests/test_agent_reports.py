@@ -25,7 +25,7 @@ from tasks.models import Attempt, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
 from workers.services import revoke_worker
-from workers.tests.make import FakeAgent, enrolled, greeted, waiting
+from workers.tests.make import FakeAgent, connect_agent, enrol_device, submit_task_for
 from workers.tokens import issue_code, redeem_code, revoke_tokens
 
 one_thread = pytest.mark.django_db
@@ -95,10 +95,10 @@ def test_a_repeated_final_report_is_ignored():
 
 async def busy(name: str) -> tuple[FakeAgent, object]:
     """Return an agent and the order that it has received."""
-    worker, token = await enrolled(name)
-    agent = await greeted(token)
-    await waiting(worker)
-    order = await agent.hear()
+    worker, token = await enrol_device(name)
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    order = await agent.receive()
     assert order.type == "start"
     return agent, order
 
@@ -106,11 +106,11 @@ async def busy(name: str) -> tuple[FakeAgent, object]:
 @threads
 async def test_concurrent_reports_of_a_device_are_handled_in_order():
     agent, order = await busy("box")
-    await agent.say(AttemptAccepted(attempt=order.attempt))
-    await agent.say(AttemptStarted(attempt=order.attempt, at=0))
-    await agent.say(_end_of(order))
-    await agent.say(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
-    answers = [await agent.hear() for _ in range(3)]
+    await agent.send(AttemptAccepted(attempt=order.attempt))
+    await agent.send(AttemptStarted(attempt=order.attempt, at=0))
+    await agent.send(_end_of(order))
+    await agent.send(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
+    answers = [await agent.receive() for _ in range(3)]
     assert [item.type for item in answers] == ["ack", "ack", "uploads"]
     (target,) = answers[2].targets
     assert target.url == ""  # it was over when it asked
@@ -137,9 +137,9 @@ async def test_a_failing_report_does_not_block_others(monkeypatch):
 
     monkeypatch.setattr(gateway, "apply_report", breaks)
     for agent, about in ((bad, bad_order), (good, order)):
-        await agent.say(_end_of(about))
-    assert (await good.hear()).attempt == order.attempt
-    assert await bad.closed_with() == 1011  # it comes back, and says it again
+        await agent.send(_end_of(about))
+    assert (await good.receive()).attempt == order.attempt
+    assert await bad.close_code() == 1011  # it comes back, and says it again
     await good.socket.disconnect()
 
 
@@ -154,13 +154,13 @@ async def test_a_slow_receiver_does_not_block_others(monkeypatch):
         await send(self, *args, **kwargs)
 
     monkeypatch.setattr(AgentConsumer, "send", sends)
-    await slow.say(AttemptAccepted(attempt=slow_order.attempt))
-    await slow.say(_end_of(slow_order))
+    await slow.send(AttemptAccepted(attempt=slow_order.attempt))
+    await slow.send(_end_of(slow_order))
     await asyncio.sleep(0.1)
-    await quick.say(_end_of(order))
-    assert (await quick.hear()).attempt == order.attempt
+    await quick.send(_end_of(order))
+    assert (await quick.receive()).attempt == order.attempt
     listens.set()
-    assert [(await slow.hear()).of for _ in range(2)] == ["attempt.accepted", "attempt.finished"]
+    assert [(await slow.receive()).of for _ in range(2)] == ["attempt.accepted", "attempt.finished"]
     for agent in (slow, quick):
         await agent.socket.disconnect()
 
@@ -170,9 +170,9 @@ async def test_reports_of_a_revoked_agent_are_ignored():
     (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
     await database_sync_to_async(_revoke_silently)(bad_order.attempt)
     for agent, about in ((bad, bad_order), (good, order)):
-        await agent.say(_end_of(about))
-    assert await bad.closed_with() == 4403
-    assert (await good.hear()).attempt == order.attempt
+        await agent.send(_end_of(about))
+    assert await bad.close_code() == 4403
+    assert (await good.receive()).attempt == order.attempt
     assert (await Attempt.objects.aget(pk=bad_order.attempt)).exit_code is None
     await good.socket.disconnect()
 
@@ -201,10 +201,10 @@ async def test_locked_rows_do_not_block_other_reports(settings):
     holding = asyncio.create_task(asyncio.to_thread(hold))
     await locked.wait()
     for agent, stuck_order in stuck:
-        await agent.say(_end_of(stuck_order))
+        await agent.send(_end_of(stuck_order))
     await asyncio.sleep(0.2)
-    await other.say(_end_of(order))
-    assert (await other.hear()).attempt == order.attempt
+    await other.send(_end_of(order))
+    assert (await other.receive()).attempt == order.attempt
     assert await stuck[0][0].socket.receive_nothing(0.2)
     over.set()
     await holding
@@ -231,7 +231,7 @@ async def test_a_report_whose_rows_stay_locked_closes_the_connection(monkeypatch
 
     holding = asyncio.create_task(asyncio.to_thread(hold))
     await locked.wait()
-    await agent.say(AttemptAccepted(attempt=order.attempt))
+    await agent.send(AttemptAccepted(attempt=order.attempt))
     # over a new one it says what was not acknowledged once more
     assert (await agent.socket.receive_output(5))["code"] == 1011
     over.set()
@@ -254,11 +254,11 @@ async def test_an_acceptance_after_the_end_of_the_attempt_is_ignored():
 
     ending = asyncio.create_task(asyncio.to_thread(ends))
     await locked.wait()
-    await agent.say(AttemptAccepted(attempt=order.attempt))
+    await agent.send(AttemptAccepted(attempt=order.attempt))
     await asyncio.sleep(0.2)
     over.set()
     await ending
-    assert (await agent.hear()).attempt == order.attempt
+    assert (await agent.receive()).attempt == order.attempt
     attempt = await Attempt.objects.aget(pk=order.attempt)
     assert (attempt.end_reason, attempt.accepted_at) == (LEASE_EXPIRED, None)
     await agent.socket.disconnect()

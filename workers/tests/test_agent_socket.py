@@ -26,7 +26,13 @@ from tasks.tests.make import FACTS, MD5, RUNTIMES
 from workers.models import Worker
 from workers.selectors import labels_of
 from workers.services import revoke_worker
-from workers.tests.make import FakeAgent, dispatched, enrolled, greeted, waiting
+from workers.tests.make import (
+    FakeAgent,
+    connect_agent,
+    enrol_device,
+    run_dispatcher,
+    submit_task_for,
+)
 from workers.tokens import issue_code, redeem_code, worker_group
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,9 +44,9 @@ def enrolled_again(worker: Worker) -> tuple[Worker, str]:
 
 
 async def test_hello_stores_facts_and_is_answered_with_intervals(settings):
-    worker, token = await enrolled()
+    worker, token = await enrol_device()
     agent = await FakeAgent(token).connect()
-    welcome = await agent.greet()
+    welcome = await agent.send_hello()
     assert (welcome.worker, welcome.heartbeat_s) == ("box", settings.HEARTBEAT_S)
     worker = await Worker.objects.aget(pk=worker.pk)
     assert worker.is_online
@@ -51,11 +57,11 @@ async def test_hello_stores_facts_and_is_answered_with_intervals(settings):
 
 async def test_nul_characters_are_replaced_before_they_reach_the_database():
     """PostgreSQL rejects NUL in text and JSON; an escaped backslash before "u0000" is allowed."""
-    worker, token = await enrolled()
+    worker, token = await enrol_device()
     agent = await FakeAgent(token).connect()
     odd = FACTS.model_copy(update={"hostname": "a\x00b", "platform": "\\u0000"})
-    await agent.say(Hello(agent_version="1\x00", facts=odd, runtimes=RUNTIMES))
-    assert (await agent.hear()).type == "welcome"
+    await agent.send(Hello(agent_version="1\x00", facts=odd, runtimes=RUNTIMES))
+    assert (await agent.receive()).type == "welcome"
     await worker.arefresh_from_db()
     assert worker.facts["hostname"] == "a\ufffdb"
     assert worker.facts["platform"] == "\\u0000"
@@ -66,40 +72,40 @@ async def test_nul_characters_are_replaced_before_they_reach_the_database():
 @pytest.mark.parametrize("token", ["", "mgw_nonsense"])
 async def test_an_unknown_token_closes_with_its_code(token):
     agent = await FakeAgent(token).connect()
-    assert await agent.closed_with() == 4401
+    assert await agent.close_code() == 4401
 
 
 async def test_a_revoked_token_closes_with_its_code():
-    worker, token = await enrolled()
+    worker, token = await enrol_device()
     await database_sync_to_async(revoke_worker)(worker, by=None)
     agent = await FakeAgent(token).connect()
-    assert await agent.closed_with() == 4403
+    assert await agent.close_code() == 4403
 
 
 async def test_a_token_revoked_during_a_connection_closes_it_at_the_next_frame():
-    worker, token = await enrolled()
-    agent = await greeted(token)
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
     await database_sync_to_async(revoke_worker)(worker, by=None)
-    await agent.say(Heartbeat(sent_at=0))
-    assert await agent.closed_with() == 4403
+    await agent.send(Heartbeat(sent_at=0))
+    assert await agent.close_code() == 4403
 
 
 async def test_a_second_connection_with_the_same_token_replaces_the_first():
-    _, token = await enrolled()
-    first = await greeted(token)
-    second = await greeted(token)
-    assert await first.closed_with() == 4409
-    await second.say(Heartbeat(sent_at=0))
+    _, token = await enrol_device()
+    first = await connect_agent(token)
+    second = await connect_agent(token)
+    assert await first.close_code() == 4409
+    await second.send(Heartbeat(sent_at=0))
     assert await second.socket.receive_nothing(0.2)
     await second.socket.disconnect()
 
 
 async def test_enrolling_again_closes_only_the_former_connection():
-    worker, token = await enrolled()
-    former = await greeted(token)
+    worker, token = await enrol_device()
+    former = await connect_agent(token)
     _, token = await enrolled_again(worker)
-    assert await former.closed_with() == 4403
-    new = await greeted(token)
+    assert await former.close_code() == 4403
+    new = await connect_agent(token)
     # a wake-up that comes late
     await get_channel_layer().group_send(worker_group(worker.pk), {"type": "worker.revoked"})
     assert await new.socket.receive_nothing(0.3)
@@ -108,7 +114,7 @@ async def test_enrolling_again_closes_only_the_former_connection():
 
 async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
     """Both agents are connected, and the one with the revoked token got no wake-up."""
-    worker, token = await enrolled()
+    worker, token = await enrol_device()
     stale = await FakeAgent(token).connect()
 
     async def lost(*_):
@@ -117,10 +123,10 @@ async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("channels.layers.InMemoryChannelLayer.group_send", lost)
         _, token = await enrolled_again(worker)
-        good = await greeted(token)
-    await stale.say(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
-    assert await stale.closed_with() == 4403
-    await good.say(Heartbeat(sent_at=0))
+        good = await connect_agent(token)
+    await stale.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
+    assert await stale.close_code() == 4403
+    await good.send(Heartbeat(sent_at=0))
     assert await good.socket.receive_nothing(0.3)
     await good.socket.disconnect()
 
@@ -137,41 +143,41 @@ async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
     ],
 )
 async def test_an_invalid_frame_closes_the_socket(frame):
-    _, token = await enrolled()
+    _, token = await enrol_device()
     agent = await FakeAgent(token).connect()
-    await agent.say(frame)
-    assert await agent.closed_with() == 4400
+    await agent.send(frame)
+    assert await agent.close_code() == 4400
 
 
 async def test_an_agent_with_an_unsupported_protocol_is_closed_with_its_code():
-    _, token = await enrolled()
+    _, token = await enrol_device()
     agent = await FakeAgent(token).connect()
-    await agent.say(Hello(protocol=0, agent_version="0", facts=FACTS))
-    assert await agent.closed_with() == 4426
+    await agent.send(Hello(protocol=0, agent_version="0", facts=FACTS))
+    assert await agent.close_code() == 4426
 
 
 async def test_a_task_is_sent_run_and_finished():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    task = await waiting(worker)
-    start = await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    task = await submit_task_for(worker)
+    start = await agent.receive()
     assert (start.type, start.runtime, start.model.name) == ("start", "1.13.0", "model.mge")
     assert [(f.name, f.input) for f in start.data] == [("input-0.npy", "data")]
 
-    await agent.say(AttemptAccepted(attempt=start.attempt))
-    assert (await agent.hear()).of == "attempt.accepted"
-    await agent.say(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run model.mge"))
-    await agent.say(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=3, text="hi\n"))
+    await agent.send(AttemptAccepted(attempt=start.attempt))
+    assert (await agent.receive()).of == "attempt.accepted"
+    await agent.send(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run model.mge"))
+    await agent.send(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=3, text="hi\n"))
     files = (FileOffer(name="profile.json", size_bytes=2, md5=MD5),)
-    await agent.say(AttemptUploads(attempt=start.attempt, files=files))
-    (target,) = (await agent.hear()).targets
+    await agent.send(AttemptUploads(attempt=start.attempt, files=files))
+    (target,) = (await agent.receive()).targets
     assert f"attempts/{start.attempt}/profile.json" in target.url
-    await agent.say(
+    await agent.send(
         AttemptFinished(
             attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=0, files=files
         )
     )
-    assert (await agent.hear()).of == "attempt.finished"
+    assert (await agent.receive()).of == "attempt.finished"
     await task.arefresh_from_db()
     assert task.state == "processing"
     attempt = await Attempt.objects.aget(pk=start.attempt)
@@ -182,33 +188,33 @@ async def test_a_task_is_sent_run_and_finished():
 
 
 async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    await waiting(worker)
-    first = await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    first = await agent.receive()
     await agent.socket.disconnect()
-    again = await greeted(token)
-    second = await again.hear()
+    again = await connect_agent(token)
+    second = await again.receive()
     assert second.attempt == first.attempt
-    await again.say(AttemptAccepted(attempt=first.attempt))
-    await again.hear()
+    await again.send(AttemptAccepted(attempt=first.attempt))
+    await again.receive()
     await again.socket.disconnect()
-    third = await greeted(token, running=frozenset({first.attempt}))
+    third = await connect_agent(token, running=frozenset({first.attempt}))
     assert await third.socket.receive_nothing(0.2)
     await third.socket.disconnect()
 
 
 async def test_an_agent_that_lost_an_accepted_attempt_gets_the_task_again():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    task = await waiting(worker)
-    first = await agent.hear()
-    await agent.say(AttemptAccepted(attempt=first.attempt))
-    await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    task = await submit_task_for(worker)
+    first = await agent.receive()
+    await agent.send(AttemptAccepted(attempt=first.attempt))
+    await agent.receive()
     await agent.socket.disconnect()
-    again = await greeted(token)
-    await dispatched(worker)
-    second = await again.hear()
+    again = await connect_agent(token)
+    await run_dispatcher(worker)
+    second = await again.receive()
     assert second.attempt != first.attempt
     attempt = await Attempt.objects.aget(pk=second.attempt)
     assert (attempt.task_id, attempt.number) == (task.pk, 2)
@@ -218,58 +224,58 @@ async def test_an_agent_that_lost_an_accepted_attempt_gets_the_task_again():
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])
 async def test_an_agent_must_cancel_attempts_that_the_server_gave_up(how):
     """The lease expired while the connection was down, and the task has another attempt."""
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    await waiting(worker)
-    start = await agent.hear()
-    await agent.say(AttemptAccepted(attempt=start.attempt))
-    await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    start = await agent.receive()
+    await agent.send(AttemptAccepted(attempt=start.attempt))
+    await agent.receive()
     attempt = await Attempt.objects.select_related("task").aget(pk=start.attempt)
     await database_sync_to_async(lose_attempt)(attempt, reason="lease_expired")
-    await dispatched(worker)
-    assert (await agent.hear()).type == "start"  # the next attempt
+    await run_dispatcher(worker)
+    assert (await agent.receive()).type == "start"  # the next attempt
     running = frozenset({start.attempt})
     if how == "hello":
         await agent.socket.disconnect()
-        agent = await greeted(token, running=running)
+        agent = await connect_agent(token, running=running)
     else:
-        await agent.say(Heartbeat(sent_at=0, running=running))
-    order = await agent.hear()
+        await agent.send(Heartbeat(sent_at=0, running=running))
+    order = await agent.receive()
     assert (order.type, order.attempt) == ("cancel", start.attempt)
     await agent.socket.disconnect()
 
 
 async def test_a_cancel_reaches_the_agent():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    task = await waiting(worker)
-    start = await agent.hear()
-    await agent.say(AttemptAccepted(attempt=start.attempt))
-    await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    task = await submit_task_for(worker)
+    start = await agent.receive()
+    await agent.send(AttemptAccepted(attempt=start.attempt))
+    await agent.receive()
     await database_sync_to_async(cancel_task)(await Task.objects.aget(pk=task.pk))
-    cancel = await agent.hear()
+    cancel = await agent.receive()
     assert (cancel.type, cancel.attempt) == ("cancel", start.attempt)
-    await agent.say(AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.CANCELLED))
-    await agent.hear()
+    await agent.send(AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.CANCELLED))
+    await agent.receive()
     await task.arefresh_from_db()
     assert task.status == "cancelled"
     await agent.socket.disconnect()
 
 
 async def test_reports_about_an_attempt_of_another_device_are_acknowledged_and_ignored():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    await waiting(worker)
-    start = await agent.hear()
-    _, other_token = await enrolled("other")
-    stranger = await greeted(other_token)
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    start = await agent.receive()
+    _, other_token = await enrol_device("other")
+    stranger = await connect_agent(other_token)
     for attempt in (start.attempt, uuid.uuid4()):
         report = AttemptFinished(attempt=attempt, at=0, reason=EndReason.EXITED, exit_code=0)
-        await stranger.say(report)
-        assert (await stranger.hear()).of == "attempt.finished"
+        await stranger.send(report)
+        assert (await stranger.receive()).of == "attempt.finished"
     offered = (FileOffer(name="profile.json", size_bytes=1, md5=MD5),)
-    await stranger.say(AttemptUploads(attempt=start.attempt, files=offered))
-    assert (await stranger.hear()).targets[0].url == ""
+    await stranger.send(AttemptUploads(attempt=start.attempt, files=offered))
+    assert (await stranger.receive()).targets[0].url == ""
     attempt = await Attempt.objects.aget(pk=start.attempt)
     assert attempt.ended_at is None
     await agent.socket.disconnect()
@@ -277,38 +283,38 @@ async def test_reports_about_an_attempt_of_another_device_are_acknowledged_and_i
 
 
 async def test_an_agent_can_upload_only_files_of_its_attempt():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    await waiting(worker)
-    start = await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    start = await agent.receive()
     files = (FileOffer(name="other.bin", size_bytes=1, md5=MD5),)
-    await agent.say(AttemptUploads(attempt=start.attempt, files=files))
-    assert (await agent.hear()).targets[0].url == ""
+    await agent.send(AttemptUploads(attempt=start.attempt, files=files))
+    assert (await agent.receive()).targets[0].url == ""
     await agent.socket.disconnect()
     await asyncio.sleep(0)
 
 
 async def test_welcome_contains_the_served_agent_version(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
-    _, token = await enrolled()
+    _, token = await enrol_device()
     agent = await FakeAgent(token).connect()
-    assert (await agent.greet()).agent_version == ""
+    assert (await agent.send_hello()).agent_version == ""
     (tmp_path / "manifest.json").write_text(
         '{"version": "0.5.0+1a2b3c4d", "files": {}, "wheel": {"name": "w.whl"}}'
     )
     again = await FakeAgent(token).connect()
-    assert (await again.greet()).agent_version == "0.5.0+1a2b3c4d"
+    assert (await again.send_hello()).agent_version == "0.5.0+1a2b3c4d"
 
 
 async def test_labels_of_administrators_override_those_of_the_agent():
-    worker, token = await enrolled()
+    worker, token = await enrol_device()
     await Worker.objects.filter(pk=worker.pk).aupdate(labels={"chip": "set here"})
     agent = await FakeAgent(token).connect()
     labels = {"chip": "said there", "build": "nightly"}
-    await agent.say(
+    await agent.send(
         Hello(agent_version="1", facts=FACTS.model_copy(update={"labels": labels}), runtimes=())
     )
-    assert (await agent.hear()).type == "welcome"
+    assert (await agent.receive()).type == "welcome"
     await worker.arefresh_from_db()
     assert labels_of(worker) == {"build": "nightly", "chip": "set here"}
     assert worker.labels == {"chip": "set here"}

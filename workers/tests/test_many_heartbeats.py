@@ -22,7 +22,7 @@ from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_l
 from workers import services
 from workers.models import Worker
 from workers.services import revoke_worker
-from workers.tests.make import enrolled, greeted, long_since_ordered, waiting
+from workers.tests.make import connect_agent, enrol_device, expire_orders, submit_task_for
 
 LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
 one_thread = pytest.mark.django_db
@@ -38,7 +38,7 @@ def queries_of(held) -> list[str]:
 
 async def assigned(worker: Worker) -> Task:
     """Return a task that another process, such as the sweep, assigned to the device."""
-    task = await waiting(worker)
+    task = await submit_task_for(worker)
     await database_sync_to_async(assign_waiting)([worker.pk])
     return task
 
@@ -164,26 +164,26 @@ def noted_answers(monkeypatch) -> list[dict]:
 
 @threads
 async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
-    worker, token = await enrolled()
-    agent = await greeted(token)
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     answers = noted_answers(monkeypatch)
     task = await assigned(worker)
-    await agent.say(Heartbeat(sent_at=0))
+    await agent.send(Heartbeat(sent_at=0))
     async with asyncio.timeout(10):
         while not answers:
             await asyncio.sleep(0.02)
     assert answers == [{}]  # an order so young is on its way
-    await long_since_ordered()
-    await agent.say(Heartbeat(sent_at=0))
-    start = await agent.hear()
+    await expire_orders()
+    await agent.send(Heartbeat(sent_at=0))
+    start = await agent.receive()
     assert start.type == "start"
-    await agent.say(AttemptAccepted(attempt=start.attempt))
-    await agent.hear()
+    await agent.send(AttemptAccepted(attempt=start.attempt))
+    await agent.receive()
     await database_sync_to_async(cancel_task)(await Task.objects.aget(pk=task.pk))
     assert await agent.socket.receive_nothing(0.2)
-    await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
-    assert (await agent.hear()).type == "cancel"
+    await agent.send(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
+    assert (await agent.receive()).type == "cancel"
     await agent.socket.disconnect()
 
 
@@ -198,11 +198,11 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
         return answer(held, said_at)
 
     monkeypatch.setattr(gateway, "on_heartbeats", noted)
-    enrolments = [await enrolled(f"box-{number}") for number in range(3)]
-    agents = [await greeted(token) for _, token in enrolments]
+    enrolments = [await enrol_device(f"box-{number}") for number in range(3)]
+    agents = [await connect_agent(token) for _, token in enrolments]
     await database_sync_to_async(set_last_heartbeat)(LONG_AGO)
     for agent in agents:
-        await agent.say(Heartbeat(sent_at=0))
+        await agent.send(Heartbeat(sent_at=0))
     async with asyncio.timeout(10):
         while not calls:
             await asyncio.sleep(0.02)
@@ -218,9 +218,9 @@ async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, 
     settings.HEARTBEAT_BATCH_S = 0.1
     named = []
     monkeypatch.setattr(gateway, "on_heartbeats", lambda *_: named.append(get_contextvars()) or {})
-    _, token = await enrolled()
-    agent = await greeted(token)
-    await agent.say(Heartbeat(sent_at=0))
+    _, token = await enrol_device()
+    agent = await connect_agent(token)
+    await agent.send(Heartbeat(sent_at=0))
     async with asyncio.timeout(10):
         while not named:
             await asyncio.sleep(0.02)
@@ -231,13 +231,13 @@ async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, 
 @threads
 async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
     settings.HEARTBEAT_BATCH_S = 0.3
-    (_, token), (bad, bad_token) = await enrolled("good"), await enrolled("bad")
-    staying, going = await greeted(token), await greeted(bad_token)
+    (_, token), (bad, bad_token) = await enrol_device("good"), await enrol_device("bad")
+    staying, going = await connect_agent(token), await connect_agent(bad_token)
     await database_sync_to_async(set_last_heartbeat)(LONG_AGO)
     await database_sync_to_async(revoke_worker)(bad, by=None)
     for agent in (staying, going):
-        await agent.say(Heartbeat(sent_at=0))
-    assert await going.closed_with() == 4403
+        await agent.send(Heartbeat(sent_at=0))
+    assert await going.close_code() == 4403
     assert await staying.socket.receive_nothing(0.5)
     seen = {worker.name: worker.is_online async for worker in Worker.objects.all()}
     assert seen == {"good": True, "bad": False}
@@ -250,10 +250,10 @@ async def test_an_agent_that_disconnects_does_not_block_orders_of_others(setting
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     agents = []
     for name in ("first", "second"):
-        worker, token = await enrolled(name)
-        agents.append(await greeted(token))
+        worker, token = await enrol_device(name)
+        agents.append(await connect_agent(token))
         await assigned(worker)
-    await long_since_ordered()
+    await expire_orders()
     send_all = AgentConsumer.send_all
 
     async def send(self, replies):
@@ -263,7 +263,7 @@ async def test_an_agent_that_disconnects_does_not_block_orders_of_others(setting
 
     monkeypatch.setattr(AgentConsumer, "send_all", send)
     for agent in agents:
-        await agent.say(Heartbeat(sent_at=0))
+        await agent.send(Heartbeat(sent_at=0))
     order = decode_server(await agents[1].socket.receive_from(timeout=60))
     assert order.type == "start"
     for agent in agents:
@@ -277,10 +277,10 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
     settings.HEARTBEAT_BATCH_S = 0.3
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     monkeypatch.setattr("workers.tokens.tell", lambda *_: None)
-    (bad, bad_token), (good, token) = await enrolled("bad"), await enrolled("good")
-    going, staying = await greeted(bad_token), await greeted(token)
+    (bad, bad_token), (good, token) = await enrol_device("bad"), await enrol_device("good")
+    going, staying = await connect_agent(bad_token), await connect_agent(token)
     await assigned(good)
-    await long_since_ordered()
+    await expire_orders()
     await database_sync_to_async(revoke_worker)(bad, by=None)
     authenticate = AgentConsumer.authenticate
 
@@ -291,7 +291,7 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
 
     monkeypatch.setattr(AgentConsumer, "authenticate", fails)
     for agent in (going, staying):
-        await agent.say(Heartbeat(sent_at=0))
+        await agent.send(Heartbeat(sent_at=0))
     assert decode_server(await staying.socket.receive_from(timeout=60)).type == "start"
     for agent in (going, staying):
         await agent.socket.disconnect()
@@ -300,24 +300,24 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
 @threads
 async def test_an_attempt_that_ends_while_its_heartbeat_waits_is_not_cancelled(settings):
     settings.HEARTBEAT_BATCH_S = 0.3
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    await waiting(worker)
-    start = await agent.hear()
-    await agent.say(AttemptAccepted(attempt=start.attempt))
-    assert (await agent.hear()).type == "ack"
-    await agent.say(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    start = await agent.receive()
+    await agent.send(AttemptAccepted(attempt=start.attempt))
+    assert (await agent.receive()).type == "ack"
+    await agent.send(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
     end = AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=1)
-    await agent.say(end)
-    assert (await agent.hear()).type == "ack"
+    await agent.send(end)
+    assert (await agent.receive()).type == "ack"
     assert await agent.socket.receive_nothing(0.6)
     await agent.socket.disconnect()
 
 
 @threads
 async def test_a_repeated_hello_writes_only_the_last_heartbeat(monkeypatch):
-    _, token = await enrolled()
-    first = await greeted(token)
+    _, token = await enrol_device()
+    first = await connect_agent(token)
     await first.socket.disconnect()
     written = []
 
@@ -333,6 +333,6 @@ async def test_a_repeated_hello_writes_only_the_last_heartbeat(monkeypatch):
             return hear(*args)
 
     monkeypatch.setattr(gateway, "handle", watched)
-    again = await greeted(token)
+    again = await connect_agent(token)
     assert written == ["workers_pulse"]
     await again.socket.disconnect()

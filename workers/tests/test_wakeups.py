@@ -15,7 +15,7 @@ from tasks.scheduling import assignment
 from tasks.tests.make import make_user, make_waiting_task, make_worker
 from webprofile.realtime.layer import tell
 from workers.models import Worker
-from workers.tests.make import enrolled, greeted, waiting
+from workers.tests.make import connect_agent, enrol_device, submit_task_for
 from workers.tokens import worker_group
 
 PATIENCE_S = 20
@@ -77,10 +77,10 @@ def test_locked_rows_do_not_block_other_devices(model):
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_connected_device_gets_a_new_task_without_the_sweep():
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    task = await waiting(worker)
-    start = await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    task = await submit_task_for(worker)
+    start = await agent.receive()
     attempt = await Attempt.objects.aget(task=task)
     assert (start.type, start.attempt) == ("start", attempt.pk)
     await agent.socket.disconnect()
@@ -88,10 +88,10 @@ async def test_a_connected_device_gets_a_new_task_without_the_sweep():
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_second_wake_up_does_not_repeat_an_order_before_its_timeout(monkeypatch):
-    worker, token = await enrolled()
-    agent = await greeted(token)
-    await waiting(worker)
-    order = await agent.hear()
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    order = await agent.receive()
     monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 60)
     poke = {worker_group(worker.pk)}, {"type": "worker.poke"}
     await sync_to_async(tell)(*poke)
@@ -99,5 +99,5 @@ async def test_a_second_wake_up_does_not_repeat_an_order_before_its_timeout(monk
     # a frame may be lost with a process that dies: later it is said again
     monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 0)
     await sync_to_async(tell)(*poke)
-    assert (await agent.hear()).attempt == order.attempt
+    assert (await agent.receive()).attempt == order.attempt
     await agent.socket.disconnect()
