@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from profiles.comparison.nodes import Nodes, nodes_of
-from profiles.tests.passes import data_of, shuffled
+from profiles.tests.passes import data_of, shuffle_entries
 from testdata import DATA, good_profile
 
 _NUMBER = re.compile(r"\[(\d+)\]")
@@ -64,8 +64,8 @@ def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]
     return {
         "graph_exec": {
             **graph,
-            "operator": shuffled(operators, chance),
-            "var": shuffled(variables, chance),
+            "operator": shuffle_entries(operators, chance),
+            "var": shuffle_entries(variables, chance),
             "comp_seq": [new[key] for key in graph["comp_seq"]],
             "mem_chunk": {},
         },

@@ -17,7 +17,7 @@ from profiles.tests.hostile import (
     variables,
 )
 from profiles.tests.static_plans import graph_of, make_chunk, make_plan, plan_of, to_bytes
-from profiles.tests.traces import DEVICE, HOST, around, operator, span, to_trace
+from profiles.tests.traces import DEVICE, HOST, enclose, operator, span, to_trace
 from testdata import DATA, good_profile
 
 #: error code of each case that is refused
@@ -234,7 +234,7 @@ def _trace_cases() -> dict[str, bytes]:
     wait = span(HOST, "TensorWaitProp", 40, 90, id=5, name=hostile_name, shape="{", dtype="?")
     return {
         "trace of hostile names": to_trace(
-            *around(span(HOST, hostile_name, 0, 99), *events, *wait)
+            *enclose(span(HOST, hostile_name, 0, 99), *events, *wait)
         ),
         "trace without a device": to_trace(*(event for event in events if event["tid"] != DEVICE)),
         "trace without a host": to_trace(*(event for event in events if event["tid"] == DEVICE)),

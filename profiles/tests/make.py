@@ -86,13 +86,13 @@ CLEAN = PassRecord(number=1, kind="clean", e2e_ms=(10.0, 12.0, 11.0), run_s=2.0,
                    load_ms=25.0, exit_code=0)  # fmt: skip
 
 
-def profiled(number: int, *times: float, profile: str = "") -> PassRecord:
+def profiled_pass(number: int, *times: float, profile: str = "") -> PassRecord:
     return PassRecord(
         number=number, kind="profiled", e2e_ms=times, run_s=1.0, exit_code=0, profile=profile
     )
 
 
-def measurement(*passes: PassRecord, plan: Plan, **more) -> bytes:
+def measurement_json(*passes: PassRecord, plan: Plan, **more) -> bytes:
     return Measurement(plan=plan, passes=passes, **more).model_dump_json().encode()
 
 
@@ -125,7 +125,7 @@ OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n
 TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
-def ran(files: dict[str, bytes], owner=None, **task_fields) -> Attempt:
+def make_script_attempt(files: dict[str, bytes], owner=None, **task_fields) -> Attempt:
     """Return an attempt of a script that exited with code 0 and left these files and its output."""
     formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
     task_fields = {
@@ -138,8 +138,8 @@ def ran(files: dict[str, bytes], owner=None, **task_fields) -> Attempt:
     return attempt
 
 
-def built(files: dict[str, bytes], owner=None) -> Profile:
-    attempt = ran(files, owner)
+def make_script_profile(files: dict[str, bytes], owner=None) -> Profile:
+    attempt = make_script_attempt(files, owner)
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("succeeded", "")
@@ -159,7 +159,7 @@ def verify(*arguments: str) -> list[tuple[str, str]]:
     return [(breach["promise"], breach["what"]) for breach in report["broken"]]
 
 
-def objects_gone() -> None:
+def remove_expired_objects() -> None:
     """Remove scheduled objects as if all presigned addresses had expired."""
     RemovedObjects.objects.update(due_at=timezone.now())
     removed_sweep()

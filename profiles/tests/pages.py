@@ -57,7 +57,7 @@ def store_artifacts(attempt: Attempt, files: Mapping[str, bytes]) -> None:
     record_artifacts(attempt, offers)
 
 
-def measured(
+def add_measurement(
     profile: Profile, device_totals_s: Sequence[float] = (), **figures: Any
 ) -> AttemptMeasurement:
     """Create a measurement of a profile's attempt; `device_totals_s` has a total for each pass."""

@@ -25,11 +25,11 @@ def another_pass(data: bytes, seed: int) -> bytes:
                         length = times[key] - times["start"]
                         times[key] = times["start"] + length * factor
     graph = profile["graph_exec"]
-    graph["operator"] = shuffled(graph["operator"], chance)
+    graph["operator"] = shuffle_entries(graph["operator"], chance)
     return json.dumps(profile).encode()
 
 
-def scaled(data: bytes, factor: float) -> bytes:
+def scale_times(data: bytes, factor: float) -> bytes:
     """Return the profile with all device times multiplied by `factor`."""
     profile = json.loads(data)
     for lanes in profile["profiler"]["device"].values():
@@ -44,7 +44,7 @@ def data_of(*passes: bytes) -> ProfileData:
     return merge(columns, parse_graph(passes[0], columns[0][1]))
 
 
-def changed(data: bytes, **fields: Any) -> bytes:
+def change_operator(data: bytes, **fields: Any) -> bytes:
     """Return the profile with other fields in its first operator that has device times."""
     profile = json.loads(data)
     key = next(iter(profile["profiler"]["device"]))
@@ -52,7 +52,7 @@ def changed(data: bytes, **fields: Any) -> bytes:
     return json.dumps(profile).encode()
 
 
-def without_an_operator(data: bytes) -> bytes:
+def remove_operator(data: bytes) -> bytes:
     """Return the profile without its first operator that has device times."""
     profile = json.loads(data)
     key = next(iter(profile["profiler"]["device"]))
@@ -62,7 +62,7 @@ def without_an_operator(data: bytes) -> bytes:
     return json.dumps(profile).encode()
 
 
-def shuffled(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+def shuffle_entries(entries: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """Return the entries in another order."""
     keys = list(entries)
     chance.shuffle(keys)

@@ -16,19 +16,19 @@ NAMES = tuple(sorted(path.stem for path in SAMPLES.glob("*.zip")))
 Plan = dict[str, Any]
 
 
-def packed(name: str) -> bytes:
+def packed_plan(name: str) -> bytes:
     """Return the artifact `staticmeminfo.zip` of a model."""
     return (SAMPLES / f"{name}.zip").read_bytes()
 
 
 def plan_of(name: str) -> bytes:
     """Return the file StaticMemoryInfo.json of a model."""
-    return zipfile.ZipFile(io.BytesIO(packed(name))).read("StaticMemoryInfo.json")
+    return zipfile.ZipFile(io.BytesIO(packed_plan(name))).read("StaticMemoryInfo.json")
 
 
 def graph_of(name: str) -> bytes:
     """Return the file graph.json of a model."""
-    return zipfile.ZipFile(io.BytesIO(packed(name))).read("graph.json")
+    return zipfile.ZipFile(io.BytesIO(packed_plan(name))).read("graph.json")
 
 
 def make_chunk(number: int, life: tuple[int, int], place: tuple[int, int], **changes: Any) -> Plan:
@@ -57,7 +57,7 @@ def to_bytes(plan: Plan) -> bytes:
     return json.dumps(plan).encode()
 
 
-def zipped(**files: bytes) -> bytes:
+def zip_json_files(**files: bytes) -> bytes:
     """Return a zip of these files; `.json` is appended to their names."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -14,8 +14,8 @@ from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, facts_of
 from profiles.presenters.advice_messages import RULES as WORDS
 from profiles.tests.advice_data import recorded
+from profiles.tests.imports import make_import
 from profiles.tests.make import NODE, make_profile, to_json
-from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from profiles.tests.passes import data_of
 from tasks.tests.make import make_user
@@ -151,7 +151,7 @@ def test_the_page_lists_what_to_do_with_links_to_operators(storage):
 @pytest.mark.django_db
 def test_where_nothing_stands_out_the_page_says_so_and_what_was_checked(storage):
     owner = make_user()
-    upload = make_opened(owner, good_profile("tiny"))
+    upload = make_import(owner, good_profile("tiny"))
     client = Client()
     client.force_login(owner)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from profiles.analysis.advice import RULES, RunFacts, Waits, advise
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.passes import data_of
 from profiles.tests.traces import (
     DEVICE,
@@ -12,10 +12,10 @@ from profiles.tests.traces import (
     NAMES,
     RESNET,
     WORKER,
-    around,
-    names,
+    enclose,
     operator,
     span,
+    thread_names,
     to_trace,
 )
 from testdata import good_profile
@@ -35,7 +35,7 @@ def rules_of(client, profile):
 
 
 def test_a_training_step_is_no_first_execution_and_its_largest_type_is_named(client, alice):
-    profile = make_opened(alice, RESNET.read_bytes()).profile
+    profile = make_import(alice, RESNET.read_bytes()).profile
     names = ["dominant_type", "dominant_operator", "training", "single_sample"]
     assert rules_of(client, profile) == names
     finding = advice(client, profile)["findings"][0]
@@ -43,7 +43,7 @@ def test_a_training_step_is_no_first_execution_and_its_largest_type_is_named(cli
 
 
 def test_waiting_for_a_value_is_told_with_its_share(client, alice):
-    profile = make_opened(alice, MLP.read_bytes()).profile
+    profile = make_import(alice, MLP.read_bytes()).profile
     assert "waiting" in rules_of(client, profile)
     page = client.get(f"/profiles/{profile.pk}/").text
     assert "Python waited for a value of the device 1 time" in page
@@ -56,7 +56,7 @@ def test_many_tiny_executions_are_to_be_compiled_not_replayed(client, alice):
         for number in range(200)
         for event in operator(2 * number, "ADD", 20.0 * number, 5.0, "y")
     ]
-    profile = make_opened(alice, to_trace(*events)).profile
+    profile = make_import(alice, to_trace(*events)).profile
     tiny = next(
         finding
         for finding in advice(client, profile)["findings"]
@@ -68,13 +68,13 @@ def test_many_tiny_executions_are_to_be_compiled_not_replayed(client, alice):
 
 def test_a_short_wait_is_no_advice(client, alice):
     wait = span(HOST, "TensorWaitProp", 900.0, 950.0)
-    work = around(span(HOST, "forward", 0.0, 980.0), *operator(1, "Conv", 10.0, 900.0, "y"), *wait)
-    assert "waiting" not in rules_of(client, make_opened(alice, to_trace(*work)).profile)
+    work = enclose(span(HOST, "forward", 0.0, 980.0), *operator(1, "Conv", 10.0, 900.0, "y"), *wait)
+    assert "waiting" not in rules_of(client, make_import(alice, to_trace(*work)).profile)
 
 
 def test_each_kind_of_profile_is_asked_what_fits_it(client, alice):
-    traced = make_opened(alice, RESNET.read_bytes()).profile
-    compiled = make_opened(alice, good_profile("resnet18")).profile
+    traced = make_import(alice, RESNET.read_bytes()).profile
+    compiled = make_import(alice, good_profile("resnet18")).profile
     titles = [set(advice(client, profile)["checked"]) for profile in (traced, compiled)]
     assert "Python waits for values" in titles[0] - titles[1]
     assert {"First execution", "No memory plan"} <= titles[1] - titles[0]
@@ -98,8 +98,8 @@ def test_copies_between_devices_are_told_without_their_waiting(client, alice, co
         *span(DEVICE, "Copy", 900, 900 + copying_us, **arguments),
         *span(other, "Copy", 0, 900 + copying_us, **arguments),
     ]
-    trace = to_trace(*events, *names({**NAMES, other: "cpu1:0"}))
-    profile = make_opened(alice, trace).profile
+    trace = to_trace(*events, *thread_names({**NAMES, other: "cpu1:0"}))
+    profile = make_import(alice, trace).profile
     copies = [
         finding for finding in advice(client, profile)["findings"] if finding["rule"] == "copies"
     ]

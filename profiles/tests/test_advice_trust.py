@@ -11,7 +11,7 @@ from profiles.analysis.roofline import Roofs
 from profiles.formats.errors import ProfileFormatError
 from profiles.tests.advice_data import recorded
 from profiles.tests.make import NODE, make_profile, to_json
-from profiles.tests.passes import data_of, scaled
+from profiles.tests.passes import data_of, scale_times
 from testdata import DATA
 
 EVERYTHING = RunFacts(
@@ -31,12 +31,14 @@ def rules(*passes: bytes, facts: RunFacts | None = None) -> set[str]:
 def test_several_passes_that_agree_are_neither_single_nor_unsteady():
     one = recorded("resnet18")
 
-    assert not {"single_sample", "unsteady"} & rules(one, scaled(one, 1.01), scaled(one, 0.99))
+    assert not {"single_sample", "unsteady"} & rules(
+        one, scale_times(one, 1.01), scale_times(one, 0.99)
+    )
 
 
 def test_passes_that_differ_by_a_fifth_are_unsteady():
     one = recorded("resnet18")
-    findings = advise(data_of(one, scaled(one, 1.2)), RunFacts()).findings
+    findings = advise(data_of(one, scale_times(one, 1.2)), RunFacts()).findings
 
     # 1 and 1.2: mean 1.1, standard deviation 0.1414
     assert findings[0].rule == "unsteady"
@@ -99,7 +101,7 @@ def test_time_outside_of_operators_needs_a_calm_run_and_a_device_that_is_idle(
 
 def test_on_a_disturbed_run_only_advice_that_depends_on_no_time_remains_and_says_so_once():
     one = recorded("resnet18")
-    passes = [one, scaled(one, 1.6), scaled(one, 1.3)]
+    passes = [one, scale_times(one, 1.6), scale_times(one, 1.3)]
     calm = advise(data_of(*passes), RunFacts(options={}))
     disturbed = advise(data_of(*passes), RunFacts(options={}, contaminations=("other_load",)))
 

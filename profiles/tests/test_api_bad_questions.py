@@ -2,8 +2,8 @@
 
 import pytest
 
+from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from webprofile.tests.documented_api import caller, refused
 
@@ -16,7 +16,7 @@ HUGE = 2**63
 @pytest.fixture
 def opened(alice):
     passes = [{"1": 0.01, "2": 0.02}, {"1": 0.012, "2": 0.02}]
-    return make_opened(alice, *(to_json(make_profile(times)) for times in passes))
+    return make_import(alice, *(to_json(make_profile(times)) for times in passes))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_comparison_that_cannot_be_is_refused(alice, opened, question, status,
 
 def test_eight_profiles_are_compared(alice):
     profiles = [
-        make_opened(alice, to_json(make_profile({"1": 0.01 + n / 1000}))).profile for n in range(8)
+        make_import(alice, to_json(make_profile({"1": 0.01 + n / 1000}))).profile for n in range(8)
     ]
     pairs = "&".join(f"p={profile.pk}" for profile in profiles)
     body = caller(alice).get(f"{ROOT}compare/?{pairs}&rows=all&with=7").json()
@@ -127,7 +127,7 @@ def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
 
     def add(number):
         for _ in range(number):
-            make_opened(alice, next(contents), name="mine")
+            make_import(alice, next(contents), name="mine")
             make_result(next(contents), owner=alice)
 
     add(1)

@@ -13,8 +13,8 @@ from profiles.formats.chrome_trace.summary import LaneRow, TraceSummary
 from profiles.formats.memory_flow.summary import TagRow
 from profiles.formats.static_memory.summary import OperatorRow
 from profiles.models import AttemptMeasurement
+from profiles.tests.imports import file_request, make_import, make_upload
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.opened import file_body, make_opened, make_upload
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_task, make_user
 from webprofile.tests.documented_api import caller, refused
@@ -40,7 +40,7 @@ SECOND = to_json(
 
 @pytest.fixture
 def opened(alice):
-    return make_opened(alice, FIRST, SECOND, name="mine")
+    return make_import(alice, FIRST, SECOND, name="mine")
 
 
 def operators(client, profile, question=""):
@@ -55,7 +55,7 @@ def names(body):
 
 def test_a_script_opens_a_profile_uploads_it_and_reads_its_operators(alice):
     client = caller(alice)
-    body = {"name": "from a script", "files": [file_body(FIRST)]}
+    body = {"name": "from a script", "files": [file_request(FIRST)]}
     created = client.post(f"{ROOT}opened/", body, format="json")
     assert created.status_code == 201, created.content
     (target,) = created.json()["uploads"]
@@ -75,7 +75,7 @@ def test_a_script_opens_a_profile_uploads_it_and_reads_its_operators(alice):
 
 def test_an_upload_that_never_arrived_is_named(alice):
     client = caller(alice)
-    created = client.post(f"{ROOT}opened/", {"files": [file_body(FIRST)]}, format="json")
+    created = client.post(f"{ROOT}opened/", {"files": [file_request(FIRST)]}, format="json")
     response = client.post(f"{created.headers['Location']}submit/")
     assert response.status_code == 409
     assert response.json()["code"] == "upload_missing"
@@ -85,12 +85,12 @@ def test_an_upload_that_never_arrived_is_named(alice):
     ("change", "code"),
     [
         ({"files": []}, "opened_none"),
-        ({"files": [file_body(FIRST), file_body(FIRST, "again.json")]}, "opened_twice"),
-        ({"files": [file_body(b"PK\x03\x04 an archive")]}, "opened_archive"),
-        ({"files": [file_body(FIRST) | {"head": "no base64!"}]}, "invalid"),
-        ({"files": [file_body(FIRST) | {"size_bytes": "851"}]}, "invalid"),
-        ({"files": [file_body(FIRST)], "extra": 1}, "invalid"),
-        ({"files": [file_body(FIRST, f"{n}.json") for n in range(21)]}, "invalid"),
+        ({"files": [file_request(FIRST), file_request(FIRST, "again.json")]}, "opened_twice"),
+        ({"files": [file_request(b"PK\x03\x04 an archive")]}, "opened_archive"),
+        ({"files": [file_request(FIRST) | {"head": "no base64!"}]}, "invalid"),
+        ({"files": [file_request(FIRST) | {"size_bytes": "851"}]}, "invalid"),
+        ({"files": [file_request(FIRST)], "extra": 1}, "invalid"),
+        ({"files": [file_request(FIRST, f"{n}.json") for n in range(21)]}, "invalid"),
     ],
 )
 def test_what_cannot_be_opened_is_refused_by_the_page_s_own_rules(alice, change, code):
@@ -169,7 +169,7 @@ def test_statistics_advice_pictures_and_graph_answer(alice, opened):
 
 
 def test_profiles_are_compared_in_pages_with_totals_and_waterfall(alice, opened):
-    other = make_opened(alice, SECOND)
+    other = make_import(alice, SECOND)
     pair = f"p={opened.profile.pk}&p={other.profile.pk}"
     client = caller(alice)
     comparison = client.get(f"{ROOT}compare/?{pair}&rows=all&limit=2").json()
@@ -211,7 +211,7 @@ def test_for_strangers_nothing_of_a_profile_exists(alice, opened):
         assert bob.post(path).status_code == 404, path
     assert bob.delete(upload).status_code == 404
     assert bob.patch(upload, {"name": "mine now"}, format="json").status_code == 404
-    mine = make_opened(make_user("carol"), SECOND).profile
+    mine = make_import(make_user("carol"), SECOND).profile
     assert bob.get(f"{ROOT}compare/?p={opened.profile.pk}&p={mine.pk}").status_code == 404
     assert bob.get(ROOT).json()["results"] == bob.get(f"{ROOT}opened/").json()["results"] == []
     assert APIClient().get(own).status_code == 401
@@ -225,7 +225,7 @@ def test_lists_are_narrowed(alice, opened):
     waiting = client.get(f"{ROOT}opened/?state=initiated").json()["results"]
     assert [upload["name"] for upload in waiting] == ["on its way"]
     assert client.get(f"{ROOT}opened/?state=deleted").status_code == 400
-    make_opened(make_user("bob"), SECOND)
+    make_import(make_user("bob"), SECOND)
     root = caller(make_user("root", is_staff=True, is_superuser=True))
     for path, all_of_them in ((ROOT, 2), (f"{ROOT}opened/", 3)):
         assert len(root.get(path).json()["results"]) == all_of_them
@@ -266,7 +266,7 @@ def test_an_administrator_who_deletes_anothers_profile_is_noted(alice, opened):
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.actor) == ("profile.delete", root)
     assert entry.before == {"name": "mine", "owner": alice.email}
-    own = make_opened(alice, SECOND)
+    own = make_import(alice, SECOND)
     assert caller(alice).delete(f"{ROOT}opened/{own.pk}/").status_code == 204
     assert AuditEntry.objects.count() == 1
 

@@ -19,9 +19,9 @@ from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     finished_attempt,
     make_profile,
-    measurement,
+    measurement_json,
     profile_json,
-    profiled,
+    profiled_pass,
     to_json,
 )
 from profiles.tests.pages import ended_attempt
@@ -41,7 +41,9 @@ def tasks() -> list[Task]:
     files = {
         "profile.json": profile_json(0.25),
         "profile-2.json": profile_json(0.75),
-        "measurement.json": measurement(profiled(1, 7.0), profiled(2, 9.0), plan=plan),
+        "measurement.json": measurement_json(
+            profiled_pass(1, 7.0), profiled_pass(2, 9.0), plan=plan
+        ),
     }
     measured = ended_attempt(files, alice, plan=plan)
     names = make_profile({"1": 1.0, "2": 0.5}, names={"1": HOSTILE})

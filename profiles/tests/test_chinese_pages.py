@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
 from testdata import good_profile
@@ -74,7 +74,7 @@ def test_sentences_of_results_comparisons_and_reports_have_full_width_marks(clie
         make_result(data, *(another_pass(data, seed) for seed in range(2)), owner=alice)
         for data in (one, other)
     )
-    opened = make_opened(alice, one, b'{"profiler": {}}').profile
+    opened = make_import(alice, one, b'{"profiler": {}}').profile
     addresses = (
         f"/tasks/{first.attempt.task_id}/result/?op=3",
         f"/profiles/{opened.pk}/",

@@ -14,8 +14,8 @@ from profiles.comparison.history import evidence_of
 from profiles.comparison.messages import signed, signed_percent
 from profiles.models import Profile
 from profiles.tests.graph_edits import compiled_profile, profile_of, to_bytes
-from profiles.tests.opened import make_opened
-from profiles.tests.pages import make_equal_runs, make_result, measured
+from profiles.tests.imports import make_import
+from profiles.tests.pages import add_measurement, make_equal_runs, make_result
 from profiles.tests.passes import another_pass
 from tasks.tests.make import make_user, make_worker
 from testdata import DATA, good_profile
@@ -145,7 +145,7 @@ def test_too_few_or_disturbed_equal_runs_tell_nothing(client, slower):
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_disturbed_run_gets_figures_and_the_reason_but_no_verdict(client, slower, which):
     make_equal_runs(slower[0], *EQUAL_RUNS)
-    measured(slower[which], contaminations=[{"code": "hot", "detail": "93 °C"}])
+    add_measurement(slower[which], contaminations=[{"code": "hot", "detail": "93 °C"}])
     page = client.get(address(*slower, rows="all"))
     letter = "AB"[which]
     warnings = page.context["warnings"]
@@ -162,7 +162,7 @@ def test_a_disturbed_run_gets_figures_and_the_reason_but_no_verdict(client, slow
 def test_latency_of_one_process_gets_no_verdict(client, slower):
     for profile, median_ms in zip(slower, (10.0, 20.0), strict=True):
         clean = {"kind": "clean", "kept": True, "median_ms": median_ms}
-        measured(profile, median_ms=median_ms, passes=[clean])
+        add_measurement(profile, median_ms=median_ms, passes=[clean])
     page = client.get(address(*slower))
     latency = next(row for row in page.context["totals"] if row["key"] == "latency")
     assert latency["cells"][1]["verdict"]["code"] == "single"
@@ -212,7 +212,7 @@ def test_models_without_a_common_operator_are_told_so(client, alice):
 
 
 def test_an_opened_profile_can_be_compared_with_a_task(client, alice, related):
-    upload = make_opened(alice, compiled_profile("resnet18_opt__profile"), name="elsewhere.json")
+    upload = make_import(alice, compiled_profile("resnet18_opt__profile"), name="elsewhere.json")
     page = client.get(address(related[1], upload.profile))
     assert [run["title"] for run in page.context["runs"]][1] == "elsewhere.json"
     assert page.context["filter"]["statuses"][0]["count"] > 70  # same

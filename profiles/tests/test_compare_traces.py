@@ -2,9 +2,9 @@
 
 import pytest
 
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
-from profiles.tests.traces import HOST, MLP, operator, repeated, span, to_trace
+from profiles.tests.traces import HOST, MLP, operator, repeat_trace, span, to_trace
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
@@ -17,8 +17,8 @@ def page_of(client, *profiles):
 @pytest.fixture
 def traces(alice):
     """Traces of one training step and of three."""
-    contents = (MLP.read_bytes(), repeated(MLP, 3))
-    return [make_opened(alice, content).profile for content in contents]
+    contents = (MLP.read_bytes(), repeat_trace(MLP, 3))
+    return [make_import(alice, content).profile for content in contents]
 
 
 def test_other_numbers_of_training_steps_are_warned_of(client, traces):
@@ -53,14 +53,14 @@ def test_a_step_is_one_however_often_its_parts_are_called(client, alice, traces,
     spans = [
         event for n, name in enumerate(called) for event in span(HOST, name, 20 * n, 20 * n + 9)
     ]
-    two = make_opened(alice, to_trace(*operator(7, "ADD", 500, 5, "x:0"), *spans)).profile
+    two = make_import(alice, to_trace(*operator(7, "ADD", 500, 5, "x:0"), *spans)).profile
     facts = page_of(client, traces[0], two).context["facts"]
     assert next(fact for fact in facts if fact.name == "Training steps").values == ("1", "2")
 
 
 def test_the_same_number_of_steps_is_no_warning(client, alice):
-    content = repeated(MLP, 2)
-    profiles = [make_opened(alice, data).profile for data in (content, content + b" ")]
+    content = repeat_trace(MLP, 2)
+    profiles = [make_import(alice, data).profile for data in (content, content + b" ")]
     page = page_of(client, *profiles)
     assert "training steps" not in " ".join(page.context["warnings"])
     keys = [row["key"] for row in page.context["totals"]]

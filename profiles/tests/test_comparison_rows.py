@@ -13,13 +13,13 @@ from profiles.comparison.scatter import Scatter
 from profiles.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
 from profiles.formats.columns import MISSING
 from profiles.tests.graph_edits import profile_of, to_bytes
-from profiles.tests.passes import another_pass, data_of, scaled
+from profiles.tests.passes import another_pass, data_of, scale_times
 from testdata import good_profile
 
 
 def with_passes(name, count=5, factor=1.0):
     """Return a profile of several passes; `factor` multiplies the times of all operators."""
-    first = scaled(good_profile(name), factor)
+    first = scale_times(good_profile(name), factor)
     return data_of(first, *(another_pass(first, seed) for seed in range(2, count + 1)))
 
 

@@ -21,9 +21,9 @@ from profiles.ingest import loading, results
 from profiles.ingest.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
-from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement
+from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement_json
 from profiles.tests.pages import ended_attempt
-from profiles.tests.passes import another_pass, changed
+from profiles.tests.passes import another_pass, change_operator
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.errors import DomainError
@@ -218,12 +218,12 @@ def test_reprofile_makes_a_measurement_anew_with_and_without_a_profile():
         {
             "profile.json": first,
             "profile-2.json": another_pass(first, 1),
-            "measurement.json": measurement(CLEAN, plan=plan),
+            "measurement.json": measurement_json(CLEAN, plan=plan),
         },
         somebody(),
         plan=plan,
     )
-    clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
+    clean = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY)}
     alone = ended_attempt(clean, somebody(), plan=CLEAN_ONLY)
     for attempt in (both, alone):
         build_attempt_profile(attempt)
@@ -278,7 +278,7 @@ def test_reprofile_goes_on_after_a_file_that_breaks_our_own_code(monkeypatch):
 
 
 def test_a_measurement_of_before_histograms_says_nothing_wrong_of_its_iterations(client, alice):
-    clean = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY)}
+    clean = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY)}
     attempt = ended_attempt(clean, alice, plan=CLEAN_ONLY)
     build_attempt_profile(attempt)
     AttemptMeasurement.objects.update(histogram={}, derived_version=0)
@@ -326,9 +326,9 @@ def test_a_pass_that_was_not_merged_is_named_on_the_page(client):
     plan = Plan(preset="standard", clean=False, profiled=3)
     files = {
         "profile.json": first,
-        "profile-2.json": changed(first, name="<b>another</b>"),
+        "profile-2.json": change_operator(first, name="<b>another</b>"),
         "profile-3.json": b"{",
-        "measurement.json": measurement(plan=plan),
+        "measurement.json": measurement_json(plan=plan),
     }
     attempt = ended_attempt(files, alice, plan=plan)
     build_attempt_profile(attempt)

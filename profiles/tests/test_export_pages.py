@@ -18,8 +18,8 @@ from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
+from profiles.tests.imports import make_import
 from profiles.tests.make import finished_attempt, make_profile, to_json
-from profiles.tests.opened import make_opened
 from profiles.tests.passes import another_pass
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def opened(alice) -> Profile:
-    return make_opened(alice, good_profile("resnet18"), name="résnet <18>.json").profile
+    return make_import(alice, good_profile("resnet18"), name="résnet <18>.json").profile
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
 def test_files_of_an_opened_profile_are_called_as_its_owner_calls_them(client, alice):
     whole = good_profile("resnet18")
     broken = b'{"graph_exec": 1, "profiler": 2}'
-    profile = make_opened(alice, whole, another_pass(whole, 1), broken).profile
+    profile = make_import(alice, whole, another_pass(whole, 1), broken).profile
     exported = client.get(f"/profiles/{profile.pk}/export/json/").json()
     assert exported["passes"] == ["p0.json", "p1.json"]
     assert [entry["name"] for entry in exported["left_out"]] == ["p2.json"]
@@ -96,7 +96,7 @@ def test_an_export_of_one_pass_has_the_times_of_that_pass_and_text_those_of_the_
     client, alice, testdata
 ):
     first, second = good_profile("resnet18"), another_pass(good_profile("resnet18"), 1)
-    profile = make_opened(alice, first, second).profile
+    profile = make_import(alice, first, second).profile
     data = profile_data(profile)
     names = [data.columns.names[row] for row in range(len(data.columns))]
     for query, times in (("?pass=2", data.device.end_s[1]), ("?type=", data.device.median_s)):

@@ -22,10 +22,10 @@ from profiles.exports.csv_file import groups_to_csv, to_csv
 from profiles.exports.fields import ExportRows, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
+from profiles.tests.imports import make_import
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
-from profiles.tests.opened import make_opened
-from profiles.tests.passes import data_of, scaled
+from profiles.tests.passes import data_of, scale_times
 from testdata import DATA, bad_profile, good_profile
 
 META = {"title": "net <&> \u202e", "source": "file", "warnings": []}
@@ -40,7 +40,7 @@ def data(request, testdata) -> ProfileData:
 @pytest.fixture
 def passes(testdata) -> ProfileData:
     content = good_profile("resnet18")
-    return data_of(content, scaled(content, 0.5), scaled(content, 0.8))
+    return data_of(content, scale_times(content, 0.5), scale_times(content, 0.8))
 
 
 def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
@@ -309,7 +309,7 @@ def test_the_report_shows_hostile_names_as_text():
 
 def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(testdata):
     content = good_profile("resnet18")
-    data = data_of(content, scaled(content, 0.5), good_profile("tiny"))
+    data = data_of(content, scale_times(content, 0.5), good_profile("tiny"))
     text = report_html(data, META)
     assert "profile-3.json" in text
     assert "left out" in text
@@ -337,7 +337,7 @@ def test_the_report_speaks_the_readers_language(testdata):
 def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(client, alice, testdata):
     folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     names = ("profile.chrome_timeline.json", "profile.memory_flow.svg")
-    upload = make_opened(alice, *((folder / name).read_bytes() for name in names))
+    upload = make_import(alice, *((folder / name).read_bytes() for name in names))
     text = client.get(f"/profiles/{upload.profile.pk}/export/report/").content.decode()
     page = PageTags()
     page.feed(text)

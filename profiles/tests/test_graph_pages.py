@@ -9,7 +9,7 @@ from django.urls import reverse
 from profiles.formats.load_and_run.reader import parse
 from profiles.models import Profile
 from profiles.presenters.graph_view import model_form
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
 from tasks.tests.make import make_user
@@ -119,7 +119,7 @@ def test_a_model_that_is_too_large_or_gone_is_not_sent(client, storage, alice, s
 
 
 def test_an_opened_profile_has_a_graph(client, storage, alice):
-    upload = make_opened(alice, good_profile("tiny"))
+    upload = make_import(alice, good_profile("tiny"))
     profile = Profile.objects.get(upload=upload)
     assert client.get(address(DOCUMENT, profile)).json()["view"]["operators"] > 0
 
@@ -148,7 +148,7 @@ def test_the_form_of_real_models_is_told_by_their_start(name):
 
 
 def test_a_profile_without_a_model_offers_none_to_draw(client, storage):
-    upload = make_opened(make_user(), good_profile("tiny"))
+    upload = make_import(make_user(), good_profile("tiny"))
     client.force_login(upload.owner)
     page = client.get(f"/profiles/{upload.profile.pk}/").content.decode()
     assert 'value="executed"' in page

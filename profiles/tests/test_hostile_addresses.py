@@ -8,10 +8,10 @@ from profiles.imports.uploads import delete_import
 from profiles.ingest.loading import profile_data
 from profiles.ingest.rebuild import rebuild_derived
 from profiles.models import Profile, ProfileUpload
-from profiles.tests.opened import confirm, make_opened, make_upload
+from profiles.tests.imports import confirm_upload, make_import, make_upload
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
-from profiles.tests.sweeping import PICTURES, faults
+from profiles.tests.response_checks import PICTURES, response_faults
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +56,7 @@ def wrong_answers(client, addresses):
     problems = {}
     for address in addresses:
         response = client.get(address)
-        wrong = faults(response)
+        wrong = response_faults(response)
         if response.status_code not in (200, 302, 400, 404, 413, 422) or not response.content:
             wrong = [f"status {response.status_code}", *wrong]
         if wrong:
@@ -146,7 +146,7 @@ def test_a_second_confirmation_and_a_second_build_change_nothing(client, alice):
 @pytest.mark.database
 def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypatch):
     upload = make_upload(alice, good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
 
     derive = processing.derive
 
@@ -164,7 +164,7 @@ def test_what_is_deleted_while_it_is_read_stays_deleted(client, alice, monkeypat
 
 @pytest.mark.database
 def test_a_reader_who_looks_while_it_is_read_anew_keeps_a_page(client, alice):
-    profile = make_opened(alice, good_profile("tiny")).profile
+    profile = make_import(alice, good_profile("tiny")).profile
     before = client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json()
     held = profile_data(profile)
     rebuild_derived(profile)

@@ -9,8 +9,8 @@ from profiles.imports.local_files import import_profile
 from profiles.imports.processing import read_import
 from profiles.management.commands import import_profiles as importing
 from profiles.models import ProfileUpload
+from profiles.tests.imports import stored_keys
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.opened import objects_of
 from tasks.tests.make import make_user
 from testdata import DATA
 
@@ -158,4 +158,4 @@ def test_what_is_not_there_is_told(alice, tmp_path):
         run(tmp_path)
     with pytest.raises(CommandError, match="1 of 1"):
         run(tmp_path / "none.json")
-    assert objects_of(1) == []
+    assert stored_keys(1) == []

@@ -23,7 +23,7 @@ from profiles.ingest import fork_server, readers
 from profiles.ingest.build import DerivedData, derive
 from profiles.ingest.limited_process import ParseJob
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.passes import another_pass, changed
+from profiles.tests.passes import another_pass, change_operator
 from testdata import DATA, bad_profile, good_profile
 from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
@@ -209,7 +209,7 @@ def test_a_damaged_graph_costs_the_graph_and_not_the_table():
 
 def test_the_first_pass_that_can_be_read_leads():
     first = good_profile("resnet18")
-    result = derived(b"{", None, first, changed(another_pass(first, 1), name="x"))
+    result = derived(b"{", None, first, change_operator(another_pass(first, 1), name="x"))
     assert result.data.passes == ("profile-3.json",)
     assert [(entry.name, entry.code) for entry in result.data.left_out] == [
         ("profile-2.json", "object_missing"),

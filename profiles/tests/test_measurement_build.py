@@ -16,9 +16,9 @@ from profiles.tests.make import (
     CLEAN,
     CLEAN_ONLY,
     STANDARD,
-    measurement,
+    measurement_json,
     profile_json,
-    profiled,
+    profiled_pass,
 )
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt
@@ -54,11 +54,11 @@ def standard(storage) -> Attempt:
         "profile-2.json": profile_json(0.012),
         "profile-3.json": b"{",
         "log.txt": b"iter 0/1: e2e=99.000 ms (host=0.224 ms)\n",
-        "measurement.json": measurement(
+        "measurement.json": measurement_json(
             CLEAN,
-            profiled(2, 11.0, 13.2, profile="profile.json"),
-            profiled(3, 12.1, profile="profile-2.json"),
-            profiled(4, 12.1, profile="profile-3.json"),
+            profiled_pass(2, 11.0, 13.2, profile="profile.json"),
+            profiled_pass(3, 12.1, profile="profile-2.json"),
+            profiled_pass(4, 12.1, profile="profile-3.json"),
             plan=STANDARD,
             device=DEVICE,
             gate={"waited_s": 4.5, "passed": True},
@@ -150,7 +150,7 @@ def test_the_words_come_in_chinese_too(client, standard):
 
 
 def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, storage):
-    files = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY), "log.txt": b""}
+    files = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY), "log.txt": b""}
     attempt = ended_attempt(files, plan=CLEAN_ONLY)
     task = built(attempt)
     assert (task.status, Profile.objects.count()) == ("succeeded", 0)
@@ -196,7 +196,7 @@ def test_an_agent_that_measures_nothing_beside_the_profile_is_still_understood(c
 def test_a_device_cannot_break_the_page_with_what_it_says_of_itself(client, storage):
     device = {"before": {"clocks": [None, 3, {"current_mhz": "x"}], "load_average": {}},
               "after": [1, 2]}  # fmt: skip
-    data = measurement(CLEAN, plan=CLEAN_ONLY, device=device, gate={"waited_s": "long"})
+    data = measurement_json(CLEAN, plan=CLEAN_ONLY, device=device, gate={"waited_s": "long"})
     task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
     client.force_login(task.owner)
     assert client.get(f"/tasks/{task.pk}/result/").status_code == 200
@@ -250,7 +250,7 @@ def test_numbers_without_bounds_and_keys_with_nul_leave_the_pages_whole(client, 
 
 
 def test_a_row_from_before_these_rules_is_shown_too(client, storage):
-    data = measurement(CLEAN, plan=CLEAN_ONLY)
+    data = measurement_json(CLEAN, plan=CLEAN_ONLY)
     task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
     # only SQLite can store a NUL
     before = json.loads(json.dumps(HOSTILE["device"]["before"]).replace("\\u0000", "x"))
@@ -263,7 +263,7 @@ def test_totals_keep_the_place_of_their_pass_when_a_profile_is_missing(storage):
     files = {
         "profile.json": profile_json(0.010),
         "profile-3.json": profile_json(0.030),
-        "measurement.json": measurement(CLEAN, plan=STANDARD),
+        "measurement.json": measurement_json(CLEAN, plan=STANDARD),
     }
     built(ended_attempt(files, plan=STANDARD))
     totals = AttemptMeasurement.objects.get().device_totals_s

@@ -14,10 +14,10 @@ from profiles.models import Profile
 from profiles.services import build_attempt_profile
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
-from profiles.tests.make import built
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
+from profiles.tests.make import make_script_profile
 from profiles.tests.pages import ended_attempt
-from profiles.tests.sweeping import faults
+from profiles.tests.response_checks import response_faults
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import IMAGE_LIMIT_BYTES, original_of
 from testdata import good_profile
@@ -28,13 +28,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 @pytest.fixture
 def resnet(alice):
-    return make_opened(alice, RESNET.read_bytes()).profile
+    return make_import(alice, RESNET.read_bytes()).profile
 
 
 def page_of(client, profile, query="", language="en"):
     response = client.get(f"/profiles/{profile.pk}/{query}", headers={"Accept-Language": language})
     assert response.status_code == 200
-    assert faults(response) == []
+    assert response_faults(response) == []
     return response.content.decode()
 
 
@@ -46,7 +46,7 @@ def rows_of(page):
 
 def picture_of(client, profile, query=""):
     response = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory-flow/{query}")
-    assert faults(response) == []
+    assert response_faults(response) == []
     return response.json()
 
 
@@ -68,7 +68,7 @@ def test_the_page_tells_the_peak_and_what_is_alive_then(client, resnet):
 def test_the_page_tells_how_long_nearly_the_peak_was_held(client, alice):
     pulses = [tensor("pulse", at=0, size=99, begin=n * 4, end=n * 4 + 3) for n in range(1_500)]
     late = tensor("late", at=0, size=8, begin=4_000_000_000, end=4_000_000_009)
-    profile = make_opened(alice, to_flow(*pulses, late)).profile
+    profile = make_import(alice, to_flow(*pulses, late)).profile
     sentence = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
     assert sentence in page_of(client, profile)
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
@@ -82,7 +82,7 @@ def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
         tensor("part", at=0, size=1 << 20, begin=50, end=900),
         tensor("other", at=8 << 20, size=1 << 20, begin=200, end=300),
     )
-    profile = make_opened(alice, good_profile("tiny"), data).profile
+    profile = make_import(alice, good_profile("tiny"), data).profile
     page = page_of(client, profile)
     assert "5.0 MiB" in page and "3 tensors of 4.0 MiB together" in page
     assert "Some share memory" in page
@@ -116,13 +116,13 @@ def test_alone_it_has_a_page_and_no_table_of_operators(client, resnet):
 
 
 def test_with_a_trace_of_the_same_run_the_page_has_both(client, alice):
-    profile = make_opened(alice, TRACE.read_bytes(), RESNET.read_bytes()).profile
+    profile = make_import(alice, TRACE.read_bytes(), RESNET.read_bytes()).profile
     page = page_of(client, profile)
     assert 'id="trace"' in page and 'id="memory-flow"' in page and 'id="part-operators"' in page
 
 
 def test_other_profiles_have_no_such_part(client, alice):
-    profile = make_opened(alice, good_profile("tiny")).profile
+    profile = make_import(alice, good_profile("tiny")).profile
     assert 'id="memory-flow"' not in page_of(client, profile)
     for part in ("tensors/", "image.svg"):
         assert client.get(f"/profiles/{profile.pk}/memory-flow/{part}").status_code == 404
@@ -204,7 +204,7 @@ def test_the_file_is_shown_as_an_image_and_never_as_a_page_of_ours(client, resne
 
 def test_a_large_file_is_downloaded_and_not_shown(client, alice):
     data = to_flow(tensor("a", at=1, size=1, begin=1, end=2)) + b" " * IMAGE_LIMIT_BYTES
-    profile = make_opened(alice, data).profile
+    profile = make_import(alice, data).profile
     page = page_of(client, profile)
     assert "too large to be shown" in page and "memory-flow__image" not in page
     assert client.get(f"/profiles/{profile.pk}/memory-flow/image.svg").status_code == 404
@@ -220,7 +220,7 @@ def test_hostile_names_are_text_wherever_they_stand(client, alice):
     script = "<script>alert(1)</script>\n<image href='http://127.0.0.1:1/x'/>\n"
     far = tensor("far", at=(1 << 62) - 1, size=1 << 40, begin=10**17, end=10**18 - 1)
     data = to_flow(*tensors, script, far)
-    profile = make_opened(alice, good_profile("tiny"), data).profile
+    profile = make_import(alice, good_profile("tiny"), data).profile
     for name in hostile.NAMES:
         for tag in ("", f"&tag={quote(name[:200])}"):
             query = f"?tensors=all{tag}"
@@ -245,11 +245,11 @@ def test_hostile_names_are_text_wherever_they_stand(client, alice):
     ],
 )
 def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice, data, says):
-    assert says in page_of(client, make_opened(alice, data).profile)
+    assert says in page_of(client, make_import(alice, data).profile)
 
 
 def test_a_file_without_tensors_says_so(client, alice):
-    profile = make_opened(alice, to_flow()).profile
+    profile = make_import(alice, to_flow()).profile
     page = page_of(client, profile)
     assert "No tensor had memory while the Profiler ran." in page
     assert picture_of(client, profile)["names"] == []
@@ -269,9 +269,11 @@ def test_the_file_of_an_attempt_is_found_among_its_artifacts(client, alice):
 @pytest.mark.parametrize("alone", [True, False])
 def test_what_a_script_left_is_shown_on_its_tasks_page(client, alice, alone):
     files = {"memory_flow.svg": MLP.read_bytes()}
-    profile = built(files if alone else {"chrome_timeline.json": TRACE.read_bytes()} | files, alice)
+    profile = make_script_profile(
+        files if alone else {"chrome_timeline.json": TRACE.read_bytes()} | files, alice
+    )
     response = client.get(f"/tasks/{profile.attempt.task_id}/result/?tag=fc1&tensors=all")
-    assert faults(response) == []
+    assert response_faults(response) == []
     page = response.content.decode()
     assert "174 tensors in 8.629 ms" in page
     assert all("fc1" in row for row in rows_of(page))
@@ -288,14 +290,14 @@ def test_the_api_answers_all_that_the_page_shows(alice, resnet):
 
 
 def test_the_api_says_that_another_profile_has_none(alice):
-    profile = make_opened(alice, good_profile("tiny")).profile
+    profile = make_import(alice, good_profile("tiny")).profile
     for part in ("memory-flow/", "pictures/memory-flow/"):
         response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
         assert (response.status_code, response.json()["code"]) == (409, "memory_flow_none")
 
 
 def test_a_second_one_is_left_out_and_named(client, alice):
-    profile = make_opened(alice, RESNET.read_bytes(), MLP.read_bytes()).profile
+    profile = make_import(alice, RESNET.read_bytes(), MLP.read_bytes()).profile
     page = page_of(client, profile)
     assert "589 tensors" in page
     assert "p1.json" in page.split('id="left-out"')[1].split("</section>")[0]

@@ -12,7 +12,7 @@ from agent.protocol.measurement import Contamination, PassRecord
 from agent.protocol.plan import Plan
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
-from profiles.tests.make import NODE, make_profile, measurement, profiled, to_json
+from profiles.tests.make import NODE, make_profile, measurement_json, profiled_pass, to_json
 from profiles.tests.pages import ended_attempt
 from webprofile.tests.documented_api import caller
 
@@ -74,11 +74,13 @@ def make_profile_of(
     records = [PassRecord(number=1, kind="clean", e2e_ms=(clean_ms,) * 3, exit_code=0)]
     for name, iteration_ms in zip(names, iterations_ms, strict=True):
         # the profile holds the last iteration; the one before it has no effect
-        records.append(profiled(len(records) + 1, iteration_ms * 3, iteration_ms, profile=name))
+        records.append(
+            profiled_pass(len(records) + 1, iteration_ms * 3, iteration_ms, profile=name)
+        )
     load = (Contamination(code="other_load", detail="browser"),) if disturbed else ()
     files = dict(zip(names, passes, strict=True)) | {
         "log.txt": b"",
-        "measurement.json": measurement(*records, plan=PLAN, contaminations=load),
+        "measurement.json": measurement_json(*records, plan=PLAN, contaminations=load),
     }
     attempt = ended_attempt(files, owner, plan=PLAN)
     build_attempt_profile(attempt)

@@ -7,7 +7,7 @@ import pytest
 
 from profiles.perfetto import perfetto_address
 from profiles.presenters import trace_file
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result, policy_of
 from profiles.tests.traces import MLP
 from testdata import good_profile
@@ -17,7 +17,7 @@ FOLDER = perfetto_address().partition("#")[0]
 
 @pytest.fixture
 def trace(alice):
-    return make_opened(alice, MLP.read_bytes(), name="mlp").profile
+    return make_import(alice, MLP.read_bytes(), name="mlp").profile
 
 
 def test_its_scripts_are_its_own_and_run_no_text(client):
@@ -64,7 +64,7 @@ class TestPage:
         assert client.get(address)["Location"].startswith(settings.S3_PUBLIC_ENDPOINT_URL)
 
     def test_a_trace_that_was_cut_is_told_to_be(self, client, alice):
-        cut = make_opened(alice, MLP.read_bytes()[:400_000]).profile
+        cut = make_import(alice, MLP.read_bytes()[:400_000]).profile
         assert "data-is-cut" in client.get(f"/profiles/{cut.pk}/trace/").text
 
     def test_a_file_that_no_browser_can_draw_is_refused(self, client, trace, monkeypatch):
@@ -74,7 +74,7 @@ class TestPage:
         assert "data-file" not in page
 
     def test_a_profile_that_is_no_trace_has_no_timeline(self, client, alice):
-        opened = make_opened(alice, good_profile("tiny")).profile
+        opened = make_import(alice, good_profile("tiny")).profile
         of_task = make_result(good_profile("tiny"), owner=alice)
         for profile in (opened, of_task):
             assert client.get(f"/profiles/{profile.pk}/trace/").status_code == 404

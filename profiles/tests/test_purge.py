@@ -15,8 +15,8 @@ from accounts.tokens.refresh import RefreshJWT
 from profiles.models import Profile, ProfileUpload, RemovedObjects
 from profiles.retention import policy
 from profiles.retention.deletion import delete_task, keep_task_files
-from profiles.tests.make import make_profile, objects_gone, to_json
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
+from profiles.tests.make import make_profile, remove_expired_objects, to_json
 from tasks.lifecycle.attempts import assign_attempt
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, IdempotencyKey, LogChunk, Purpose, Task, TaskFile, artifact_key
@@ -94,12 +94,12 @@ def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storag
         object_store.write(key, b"x")
     address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
     assert "3 files and folders of storage are left" in purge("--yes")
-    objects_gone()
+    remove_expired_objects()
     assert not TaskFile.objects.filter(purged_at=None).exists()
     assert RemovedObjects.objects.filter(is_last=False).count() == 3  # nothing is lost
     settings.S3_ENDPOINT_URL = address
     assert all(object_store.head(key) for key in keys)
-    objects_gone()
+    remove_expired_objects()
     assert not any(object_store.head(key) for key in keys)
 
 
@@ -168,7 +168,7 @@ def test_health_checks_and_keys_go_but_each_devices_last_check_stays():
 
 def test_whole_tasks_and_opened_profiles_go_only_if_they_are_named(storage):
     make_ended()
-    opened = make_opened(make_user("bob"), to_json(make_profile({"1": 1.0})))
+    opened = make_import(make_user("bob"), to_json(make_profile({"1": 1.0})))
     ProfileUpload.objects.update(created_at=timezone.now() - LONG_AGO)
     purge("--yes")
     opened.refresh_from_db()

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.models import ProfileUpload
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 pytestmark = [pytest.mark.megengine, pytest.mark.django_db]
@@ -80,7 +80,7 @@ def test_all_files_of_an_example_are_one_run(client, alice, runs, example):
     files = runs(example)
     assert set(files) == {"json", "chrome_timeline.json", "memory_flow.svg"}
     static, timeline = files["json"], files["chrome_timeline.json"]
-    opened = make_opened(alice, static, timeline, files["memory_flow.svg"])
+    opened = make_import(alice, static, timeline, files["memory_flow.svg"])
     assert opened.state == ProfileUpload.State.READY
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     for part in (*PARTS, "trace-phases", "trace-lanes"):
@@ -90,7 +90,7 @@ def test_all_files_of_an_example_are_one_run(client, alice, runs, example):
 
 @pytest.mark.exhaustive
 def test_a_compiled_training_step_has_every_page_of_a_profile(client, alice, runs):
-    opened = make_opened(alice, runs("profile_training")["json"])
+    opened = make_import(alice, runs("profile_training")["json"])
     place = f"/profiles/{opened.profile.pk}/"
     page = client.get(place).text
     for part in PARTS:
@@ -100,7 +100,7 @@ def test_a_compiled_training_step_has_every_page_of_a_profile(client, alice, run
         response = client.get(f"/api/v1{place}pictures/{picture}/")
         assert response.status_code == 200, picture
         assert len(response.content) > 300, picture
-    other = make_opened(alice, runs("profile_training", 2)["json"])
+    other = make_import(alice, runs("profile_training", 2)["json"])
     pair = f"/profiles/compare/?p={opened.profile.pk}&p={other.profile.pk}"
     assert "ConvolutionBackwardFilter" in client.get(pair).text
 
@@ -132,7 +132,7 @@ def test_the_profiler_is_read_however_it_was_set_up(client, alice, variants, num
     memory = next(curve for curve in profile.summary.curves if curve.name.endswith("_alloc_mem"))
     assert (len(memory.at_s) > memory_points) is (memory_points > 5)
     assert (profile.summary.unpaired, profile.summary.broken) == (0, 0)
-    opened = make_opened(alice, path.read_bytes())
+    opened = make_import(alice, path.read_bytes())
     page = client.get(f"/profiles/{opened.profile.pk}/")
     assert page.status_code == 200
     assert ("No device times were recorded" in page.text) is not device

@@ -12,10 +12,10 @@ from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
 from profiles.services import build_attempt_profile
 from profiles.tables.request import PAGE_ROWS
+from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.opened import make_opened
 from profiles.tests.pages import ended_attempt, make_result
-from profiles.tests.passes import scaled
+from profiles.tests.passes import scale_times
 from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
@@ -290,7 +290,7 @@ def test_both_sides_have_tables_of_their_own(client, alice):
 
 def test_passes_give_statistics_that_tables_are_ordered_by(client, alice):
     one = good_profile("resnet18")
-    profile = make_result(one, scaled(one, 1.5), scaled(one, 1.2), owner=alice)
+    profile = make_result(one, scale_times(one, 1.5), scale_times(one, 1.2), owner=alice)
     page, data = page_of(profile), profile_data(profile)
     html = text_of(client.get(page))
     assert "p90" in html
@@ -329,7 +329,7 @@ def test_an_operator_has_a_page_of_its_own(client, alice):
 
 def test_an_opened_profile_has_the_same_page_without_a_task(client, alice):
     data = good_profile("resnet18")
-    profile = make_opened(alice, data, name="mine <b>.json").profile
+    profile = make_import(alice, data, name="mine <b>.json").profile
     page = f"/profiles/{profile.pk}/"
     html = text_of(client.get(f"{page}?order=memory"))
     columns = parse(data)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import keep_task_files, removed_sweep
 from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
-from profiles.tests.make import make_profile, objects_gone, put_files, to_json, verify
+from profiles.tests.make import make_profile, put_files, remove_expired_objects, to_json, verify
 from profiles.tests.pages import make_result, store_artifacts
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
 from tasks.tests.make import data_file, make_task, make_user, model_file
@@ -115,12 +115,12 @@ def test_objects_go_later_so_that_who_is_reading_reads_to_the_end(ended):
     removed_sweep()
     assert httpx2.get(address).content == DUMP
     assert verify() == []
-    objects_gone()
+    remove_expired_objects()
     assert object_store.head(key) is None
     assert verify() == []
     # an object that came back is removed by the second round
     object_store.write(key, DUMP)
-    objects_gone()
+    remove_expired_objects()
     assert object_store.head(key) is None
     assert RemovedObjects.objects.count() == 0
     assert verify() == []
@@ -197,7 +197,7 @@ def test_what_became_no_result_goes_by_its_own_rule_and_its_log_stays(ended, set
     keep_task_files(ended, keep=False)
     apply_all()
     assert names_left(ended) == {"log.txt", "algo_cache.bin"}
-    objects_gone()
+    remove_expired_objects()
     assert object_store.head(artifact_key(str(attempt.pk), "chrome_timeline.json")) is None
     assert verify() == []
 

@@ -12,7 +12,7 @@ from profiles.ingest import results
 from profiles.ingest.rebuild import rebuild_derived
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.services import build_attempt_profile
-from profiles.tests.opened import file_body, make_opened
+from profiles.tests.imports import file_request, make_import
 from profiles.tests.pages import ended_attempt
 from tasks.models import Task
 from tasks.tests.make import make_user
@@ -65,10 +65,10 @@ def test_memory_flow_is_told_from_other_pictures():
 
 
 def test_operators_are_the_profiles_and_the_trace_stands_beside_them(client, alice, storage):
-    opened = make_opened(alice, trace(), good_profile("tiny"))
+    opened = make_import(alice, trace(), good_profile("tiny"))
     assert opened.state == ProfileUpload.State.READY
     assert kinds(opened) == ["trace", "profile"]
-    alone = make_opened(alice, good_profile("tiny"))
+    alone = make_import(alice, good_profile("tiny"))
     assert opened.profile.operators == alone.profile.operators
     assert opened.profile.device_total_s == alone.profile.device_total_s
     page = client.get(f"/profiles/{opened.profile.pk}/").text
@@ -83,7 +83,7 @@ def test_operators_are_the_profiles_and_the_trace_stands_beside_them(client, ali
 
 def test_the_second_of_two_traces_beside_a_profile_is_named_as_left_out(client, alice, storage):
     other = (DATA / "traces/dynamic_train_resnet/profile.chrome_timeline.json").read_bytes()
-    opened = make_opened(alice, good_profile("tiny"), trace(), other)
+    opened = make_import(alice, good_profile("tiny"), trace(), other)
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "1 file could not be used" in left_out
@@ -93,13 +93,13 @@ def test_the_second_of_two_traces_beside_a_profile_is_named_as_left_out(client, 
 
 def test_a_kind_that_its_sender_hid_is_noted_once_the_file_is_read(alice, storage):
     # a browser sends the beginning of a file; other clients need not
-    opened = make_opened(alice, trace())
+    opened = make_import(alice, trace())
     assert kinds(opened) == [OpenedFile.Kind.TRACE]
 
 
 def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
 
-    bodies = [file_body(trace(), "z.json"), file_body(good_profile("tiny"), "a.json")]
+    bodies = [file_request(trace(), "z.json"), file_request(good_profile("tiny"), "a.json")]
     created = client.post(
         "/api/v1/profiles/opened/",
         json.dumps({"files": bodies}),
@@ -113,7 +113,7 @@ def test_files_keep_their_places_whatever_their_kinds(client, alice, storage):
 
 
 def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
-    opened = make_opened(alice, good_profile("tiny"), trace())
+    opened = make_import(alice, good_profile("tiny"), trace())
     page = client.get(f"/profiles/{opened.profile.pk}/").text
     assert "Original: ⁨p1.json⁩" in page
     for number, data in ((1, good_profile("tiny")), (2, trace())):
@@ -123,7 +123,7 @@ def test_every_file_of_a_run_can_be_fetched_as_it_was(client, alice, storage):
 
 
 def test_a_trace_of_before_kinds_is_drawn_and_known_once_it_is_read_anew(client, alice, storage):
-    opened = make_opened(alice, trace())
+    opened = make_import(alice, trace())
     OpenedFile.objects.update(kind="profile")
     place = f"/profiles/{opened.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
@@ -133,8 +133,8 @@ def test_a_trace_of_before_kinds_is_drawn_and_known_once_it_is_read_anew(client,
 
 
 def test_advice_beside_a_trace_is_that_of_the_profile(client, alice, storage):
-    opened = make_opened(alice, good_profile("tiny"), trace())
-    alone = make_opened(alice, good_profile("tiny"))
+    opened = make_import(alice, good_profile("tiny"), trace())
+    alone = make_import(alice, good_profile("tiny"))
 
     def advice(upload):
         body = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()

@@ -6,8 +6,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from profiles.actors import build_opened
 from profiles.imports.uploads import create_import
 from profiles.models import ProfileUpload
+from profiles.tests.imports import confirm_upload, file_to_open
 from profiles.tests.make import MEMORY, TIMELINE
-from profiles.tests.opened import confirm, file_to_open
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import good_profile
 from webprofile.storage import storage as object_store
@@ -30,7 +30,7 @@ def page_of(client, owner, *files: tuple[str, bytes]) -> str:
     upload = create_import(owner=owner, files=[file_to_open(data, name) for name, data in files])
     for row, (_name, data) in zip(upload.files.all(), files, strict=True):
         object_store.write(row.object_key, data)
-    confirm(upload)
+    confirm_upload(upload)
     build_opened(upload.pk)
     upload.refresh_from_db()
     return client.get(f"/profiles/{upload.profile.pk}/").content.decode()

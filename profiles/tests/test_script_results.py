@@ -7,7 +7,7 @@ from profiles.ingest.rebuild import rebuild_derived
 from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
-from profiles.tests.make import MEMORY, TIMELINE, built, ran
+from profiles.tests.make import MEMORY, TIMELINE, make_script_attempt, make_script_profile
 from tasks.tests.make import make_attempt, make_user, receive_report, store_log_chunk
 from tasks.tests.scripts import make_script_task, program_file
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, script_files):
-    profile = built({TIMELINE: script_files[TIMELINE]}, alice)
+    profile = make_script_profile({TIMELINE: script_files[TIMELINE]}, alice)
     assert profile.operators > 0
     # output of a script is not read as that of load_and_run, even if it looks the same
     assert (profile.warnings, profile.iterations, profile.mean_ms) == ([], None, None)
@@ -36,7 +36,7 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, sc
 
 
 def test_its_pages_offer_its_files_by_name(client, alice, script_files):
-    profile = built(script_files, alice)
+    profile = make_script_profile(script_files, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
     assert f"Original: \u2068{TIMELINE}\u2069" in page
     for number, name in ((1, TIMELINE), (2, MEMORY)):
@@ -49,7 +49,7 @@ def test_its_pages_offer_its_files_by_name(client, alice, script_files):
 
 
 def test_the_menu_of_artifacts_has_every_file_of_the_attempt(client, alice, script_files):
-    task = built(script_files, alice).attempt.task_id
+    task = make_script_profile(script_files, alice).attempt.task_id
     page = client.get(f"/tasks/{task}/result/").content.decode()
     menu = page.split('id="artifacts-menu"')[1].split("</details>")[0]
     for name in (TIMELINE, MEMORY, "log.txt"):
@@ -57,11 +57,11 @@ def test_the_menu_of_artifacts_has_every_file_of_the_attempt(client, alice, scri
 
 
 def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, script_files):
-    both = built(script_files, alice).attempt.task_id
+    both = make_script_profile(script_files, alice).attempt.task_id
     page = client.get(f"/tasks/{both}/result/").content.decode()
     assert 'id="left-out"' not in page
     assert 'id="trace-phases"' in page
-    alone = built({MEMORY: script_files[MEMORY]}, alice)
+    alone = make_script_profile({MEMORY: script_files[MEMORY]}, alice)
     assert (alone.operators, list(broken_rows())) == (0, [])
     page = client.get(f"/tasks/{alone.attempt.task_id}/result/").content.decode()
     assert "The script was recorded as its memory alone" in page
@@ -70,13 +70,13 @@ def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, script_fi
 
 
 def test_a_script_has_no_model_to_draw(client, alice, script_files):
-    profile = built({TIMELINE: script_files[TIMELINE]}, alice)
+    profile = make_script_profile({TIMELINE: script_files[TIMELINE]}, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/model/")
     assert "no model file" in page.context["model"]["reason"]
 
 
 def test_the_result_of_a_script_is_rebuilt_from_its_files(storage, script_files):
-    profile = built({TIMELINE: script_files[TIMELINE]})
+    profile = make_script_profile({TIMELINE: script_files[TIMELINE]})
     before = profile.operators
     Profile.objects.update(operators=0, derived_version=0)
     rebuild_derived(Profile.objects.get())
@@ -85,7 +85,7 @@ def test_the_result_of_a_script_is_rebuilt_from_its_files(storage, script_files)
 
 
 def test_a_script_that_left_nothing_is_told_as_such(client, alice, storage):
-    attempt = ran({}, alice)
+    attempt = make_script_attempt({}, alice)
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
@@ -94,7 +94,7 @@ def test_a_script_that_left_nothing_is_told_as_such(client, alice, storage):
 
 
 def test_a_trace_that_is_none_ends_in_words_of_a_script(client, alice, storage):
-    attempt = ran({TIMELINE: b'{"traceEvents": ['}, alice)
+    attempt = make_script_attempt({TIMELINE: b'{"traceEvents": ['}, alice)
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert attempt.task.status == "failed"

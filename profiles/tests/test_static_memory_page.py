@@ -10,19 +10,19 @@ from profiles.ingest.loading import run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests import hostile
-from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
+from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement_json
 from profiles.tests.pages import LOG, ended_attempt
+from profiles.tests.response_checks import response_faults
 from profiles.tests.static_plans import (
     graph_of,
     make_chunk,
     make_plan,
-    packed,
+    packed_plan,
     plan_of,
     to_bytes,
-    zipped,
+    zip_json_files,
 )
-from profiles.tests.sweeping import faults
 from testdata import good_profile
 from webprofile.tests.documented_api import caller
 
@@ -35,7 +35,7 @@ def page_of(client, profile, query="", language="en"):
     address = f"/profiles/{profile.pk}/{query}"
     response = client.get(address, headers={"Accept-Language": language}, follow=True)
     assert response.status_code == 200
-    assert faults(response) == []
+    assert response_faults(response) == []
     return response.content.decode()
 
 
@@ -44,7 +44,7 @@ def part(page: str, begin: str, end: str) -> str:
 
 
 def test_a_plan_opens_alone_and_the_page_tells_peak_reuse_and_tensors(client, alice):
-    upload = make_opened(alice, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
+    upload = make_import(alice, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     assert [file.kind for file in upload.files.all()] == ["static_memory", "graph"]
     page = page_of(client, upload.profile)
     assert 'id="part-operators"' not in page
@@ -65,7 +65,7 @@ def test_a_plan_opens_alone_and_the_page_tells_peak_reuse_and_tensors(client, al
 
 
 def test_in_chinese_its_words_are_chinese(client, alice):
-    upload = make_opened(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
+    upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
     page = page_of(client, upload.profile, "?chunk=layer", "zh-hans")
     for word in ("静态内存", "碎片", "复用", "峰值", "最后使用"):
         assert word in page
@@ -74,7 +74,7 @@ def test_in_chinese_its_words_are_chinese(client, alice):
 
 
 def test_tensors_are_found_by_their_names_and_by_those_of_operators(client, alice):
-    upload = make_opened(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
+    upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
     page = page_of(client, upload.profile, "?chunk=SoftMax&side=host")
     rows = part(page, 'id="static-memory-chunks">', "</table>")
     assert "layers.0.attention.Softmax" in rows
@@ -87,7 +87,7 @@ def test_tensors_are_found_by_their_names_and_by_those_of_operators(client, alic
 
 
 def test_each_moment_of_the_most_bytes_can_be_asked_for(client, alice):
-    upload = make_opened(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
+    upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
     tables = [
         part(page_of(client, upload.profile, f"?peak={number}"), 'at-peak">', "</table>")
         for number in ("1", "2", "3", "4", "no")
@@ -98,7 +98,7 @@ def test_each_moment_of_the_most_bytes_can_be_asked_for(client, alice):
 
 def test_with_a_profile_of_the_run_operators_are_linked_and_types_known(client, alice):
     files = [good_profile("resnet18_opt"), plan_of("resnet18_opt"), graph_of("resnet18_opt")]
-    profile = make_opened(alice, *files).profile
+    profile = make_import(alice, *files).profile
     page = page_of(client, profile)
     assert 'id="part-operators"' in page
     rows = part(page, 'id="static-memory-chunks">', "</table>")
@@ -111,7 +111,7 @@ def test_with_a_profile_of_the_run_operators_are_linked_and_types_known(client, 
 
 
 def test_the_picture_has_every_chunk_that_counts(client, alice):
-    profile = make_opened(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
+    profile = make_import(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
     client = caller(alice)
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/").json()
     assert (picture["peak"], picture["steps"], len(picture["id"])) == (147_968, 23, 16)
@@ -121,13 +121,13 @@ def test_the_picture_has_every_chunk_that_counts(client, alice):
     )
     assert sum(picture["at_peak"]) == 2
     assert "147" not in picture["sentence"]
-    other = make_opened(alice, good_profile("tiny")).profile
+    other = make_import(alice, good_profile("tiny")).profile
     refused = client.get(f"/api/v1/profiles/{other.pk}/pictures/static-memory/")
     assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
 
 
 def test_the_api_gives_all_that_is_kept_and_says_where_there_is_none(alice):
-    profile = make_opened(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
+    profile = make_import(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/static-memory/").json()
     assert (body["peak_bytes"], body["weight_bytes"], len(body["chunks"])) == (
         147_968,
@@ -136,18 +136,18 @@ def test_the_api_gives_all_that_is_kept_and_says_where_there_is_none(alice):
     )
     assert body["chunks"][1]["variable"] == "conv.Convolution"
     assert body["operators"][4]["type"] == "ConvolutionForward"
-    other = make_opened(alice, good_profile("tiny")).profile
+    other = make_import(alice, good_profile("tiny")).profile
     refused = caller(alice).get(f"/api/v1/profiles/{other.pk}/static-memory/")
     assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
 
 
 def test_what_no_plan_may_have_is_said_above_its_figures(client, alice):
     plan = make_plan(3, make_chunk(0, (0, 2), (0, 64)), make_chunk(1, (1, 3), (32, 96)))
-    page = page_of(client, make_opened(alice, to_bytes(plan)).profile)
+    page = page_of(client, make_import(alice, to_bytes(plan)).profile)
     notes = part(page, 'id="static-memory-notes">', "</div>")
     assert "At least 1 pair of pieces is taken at the same time" in notes
     assert "graph.json" in notes
-    dynamic = make_opened(alice, plan_of("dynamic_shape"), graph_of("dynamic_shape")).profile
+    dynamic = make_import(alice, plan_of("dynamic_shape"), graph_of("dynamic_shape")).profile
     assert "sizes of 4 tensors are not known" in page_of(client, dynamic)
 
 
@@ -157,13 +157,13 @@ def test_a_graph_alone_and_a_damaged_plan_say_what_to_do(client, alice):
         (plan_of("tiny")[:300], "not_json"),
         (to_bytes(make_plan(1, make_chunk(0, (0, 9), (0, 64)))), "static_memory_operator"),
     ):
-        upload = make_opened(alice, data)
+        upload = make_import(alice, data)
         assert (upload.state, upload.problem) == ("failed", code)
         for language in ("en", "zh-hans"):
             headers = {"Accept-Language": language}
             page = client.get(f"/profiles/opened/{upload.pk}/", headers=headers).content.decode()
             assert "p0.json" in page
-    both = make_opened(alice, plan_of("tiny"), graph_of("lstm"))
+    both = make_import(alice, plan_of("tiny"), graph_of("lstm"))
     assert "It does not belong to the memory plan." in page_of(client, both.profile)
 
 
@@ -176,7 +176,7 @@ def built(owner, files, **task_fields) -> Profile:
 
 
 def test_a_task_with_the_option_shows_its_plan_beside_its_operators(client, alice):
-    files = {"profile.json": good_profile("resnet18_opt"), ZIP: packed("resnet18_opt")}
+    files = {"profile.json": good_profile("resnet18_opt"), ZIP: packed_plan("resnet18_opt")}
     profile = built(alice, files)
     assert profile.operators == 76
     page = page_of(client, profile)
@@ -188,10 +188,10 @@ def test_a_task_with_the_option_shows_its_plan_beside_its_operators(client, alic
 @pytest.mark.parametrize(
     ("data", "cause"),
     [
-        (packed("tiny")[:-300], "File is not a zip file"),
-        (zipped(graph=b"{}"), "StaticMemoryInfo.json is not in it"),
-        (zipped(StaticMemoryInfo=b"{"), "not JSON"),
-        (packed("tiny").replace(b"StaticMemoryInfo", b"StaticMemoryInf\xff"), ""),
+        (packed_plan("tiny")[:-300], "File is not a zip file"),
+        (zip_json_files(graph=b"{}"), "StaticMemoryInfo.json is not in it"),
+        (zip_json_files(StaticMemoryInfo=b"{"), "not JSON"),
+        (packed_plan("tiny").replace(b"StaticMemoryInfo", b"StaticMemoryInf\xff"), ""),
         (b"", "File is not a zip file"),
     ],
 )
@@ -206,25 +206,27 @@ def test_a_damaged_plan_costs_no_result_and_is_told(client, alice, data, cause):
 
 def test_a_plan_that_unpacks_to_more_than_is_read_costs_no_result(client, alice, settings):
     settings.PROFILE_SIZE_LIMIT_BYTES = 1 << 20
-    bomb = zipped(StaticMemoryInfo=b" " * (8 << 20))
+    bomb = zip_json_files(StaticMemoryInfo=b" " * (8 << 20))
     assert len(bomb) < 10_000
     page = page_of(client, built(alice, {"profile.json": good_profile("tiny"), ZIP: bomb}))
     assert ZIP in part(page, 'id="left-out">', "</section>")
 
 
 def test_a_plan_makes_no_result_of_a_run_whose_profile_cannot_be_read(alice):
-    attempt = ended_attempt({"log.txt": LOG, "profile.json": b"{}", ZIP: packed("tiny")}, alice)
+    attempt = ended_attempt(
+        {"log.txt": LOG, "profile.json": b"{}", ZIP: packed_plan("tiny")}, alice
+    )
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
-    attempt = ended_attempt({"log.txt": LOG, ZIP: packed("tiny")}, alice)
+    attempt = ended_attempt({"log.txt": LOG, ZIP: packed_plan("tiny")}, alice)
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
 
 
 def test_without_profiled_passes_the_plan_stands_beside_the_measurement(client, alice):
-    files = {"measurement.json": measurement(CLEAN, plan=CLEAN_ONLY), ZIP: packed("lstm")}
+    files = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY), ZIP: packed_plan("lstm")}
     profile = built(alice, files, plan=CLEAN_ONLY)
     assert (profile.operators, AttemptMeasurement.objects.count()) == (0, 1)
     page = page_of(client, profile)
@@ -234,7 +236,7 @@ def test_without_profiled_passes_the_plan_stands_beside_the_measurement(client, 
 
 
 def test_reprofile_shows_the_plan_of_an_older_attempt(client, alice, monkeypatch):
-    files = {"profile.json": good_profile("tiny"), ZIP: packed("tiny")}
+    files = {"profile.json": good_profile("tiny"), ZIP: packed_plan("tiny")}
     with monkeypatch.context() as before:
         before.setattr("profiles.ingest.results._BESIDE", ())
         profile = built(alice, files)
@@ -254,8 +256,8 @@ def test_hostile_names_stay_names(client, alice):
     for place, variable in enumerate(graph["var"].values()):
         variable["name"] = hostile.name_of(place)
     files = [to_bytes(plan), to_bytes(graph)]
-    profile = make_opened(alice, good_profile("two_inputs"), *files).profile
+    profile = make_import(alice, good_profile("two_inputs"), *files).profile
     for query in ("", "?chunk=a&peak=1", "?chunk=%3Cscript%3E", "?peak=%00&chunk=%00"):
         page_of(client, profile, query)
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/")
-    assert faults(picture) == []
+    assert response_faults(picture) == []

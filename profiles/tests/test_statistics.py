@@ -18,7 +18,7 @@ from profiles.models import AttemptMeasurement
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import statistics_view
 from profiles.tables.columns import columns_available
-from profiles.tests.make import STANDARD, make_profile, measurement, profiled, to_json
+from profiles.tests.make import STANDARD, make_profile, measurement_json, profiled_pass, to_json
 from tasks.models import Attempt
 
 CLEAN_MS = (*(10.0 + number / 100 for number in range(100)), 500.0)
@@ -31,7 +31,7 @@ def data_of(*passes: dict[str, float], left_out: tuple[LeftOut, ...] = ()) -> Pr
 
 
 def row_of(*passes: PassRecord) -> AttemptMeasurement:
-    record = Measurement.model_validate_json(measurement(*passes, plan=STANDARD))
+    record = Measurement.model_validate_json(measurement_json(*passes, plan=STANDARD))
     return measurement_row(Attempt(), record, [])
 
 
@@ -59,8 +59,8 @@ FIVE = [{"0": 0.006 + n * 1e-5, "1": 0.003 * (1 + n / 10)} for n in range(5)]
 def test_figures_of_five_passes_and_a_clean_one():
     row = row_of(
         clean(*CLEAN_MS),
-        profiled(2, 11.0, 12.0, profile="profile-1.json"),
-        profiled(3, 11.5, profile="profile-2.json"),
+        profiled_pass(2, 11.0, 12.0, profile="profile-1.json"),
+        profiled_pass(3, 11.5, profile="profile-2.json"),
     )
     html = page(data_of(*FIVE), row)
     assert text_of(html, "merged-passes") == "5"
@@ -76,7 +76,7 @@ def test_figures_of_five_passes_and_a_clean_one():
 
 
 def test_operators_that_take_longer_than_their_iteration_are_explained():
-    row = row_of(profiled(1, 10.0, profile="profile-1.json"))
+    row = row_of(profiled_pass(1, 10.0, profile="profile-1.json"))
     html = page(data_of({"0": 0.02}), row)
     assert text_of(html, "coverage") == "200.0 %"
     assert "Above 100 per cent: operators overlap" in html
@@ -85,7 +85,9 @@ def test_operators_that_take_longer_than_their_iteration_are_explained():
 
 
 def test_operators_are_compared_with_no_iteration_of_another_process():
-    html = page(data_of({"0": 0.006}), row_of(clean(10.0, 10.0), profiled(2, 12.0)), log_ms=8.0)
+    html = page(
+        data_of({"0": 0.006}), row_of(clean(10.0, 10.0), profiled_pass(2, 12.0)), log_ms=8.0
+    )
     assert 'id="coverage"' not in html
     assert 'id="outside"' not in html
 
@@ -94,7 +96,7 @@ def test_operators_are_compared_with_no_iteration_of_another_process():
     ("profiled_ms", "cost"), [(11.5, "9.5 %"), (8.7, "within noise"), (10.5, "0.0 %")]
 )
 def test_profiling_never_costs_less_than_nothing(profiled_ms, cost):
-    row = row_of(clean(*CLEAN_MS), profiled(2, profiled_ms))
+    row = row_of(clean(*CLEAN_MS), profiled_pass(2, profiled_ms))
     html = page(data_of(*FIVE), row)
     assert text_of(html, "profiling-cost") == cost
     assert "-17" not in html
@@ -180,7 +182,7 @@ class _Explanations(HTMLParser):
 
 
 def test_each_figure_has_an_explanation_that_opens_without_a_script():
-    row = row_of(clean(*CLEAN_MS), profiled(2, 11.0, 12.0, profile="profile-1.json"))
+    row = row_of(clean(*CLEAN_MS), profiled_pass(2, 11.0, 12.0, profile="profile-1.json"))
     explanations = _Explanations()
     explanations.feed(page(data_of(*FIVE), row))
     assert len(explanations.targets) >= 11

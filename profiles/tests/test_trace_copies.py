@@ -2,24 +2,24 @@
 
 import pytest
 
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.traces import (
     DEVICE,
     HOST,
     NAMES,
     WORKER,
-    around,
-    names,
+    enclose,
     operator,
     read,
     span,
+    thread_names,
     to_trace,
 )
 
 pytestmark = pytest.mark.database
 
 OTHER = 3
-LANES = names({**NAMES, OTHER: "cpu1:0"})
+LANES = thread_names({**NAMES, OTHER: "cpu1:0"})
 
 
 def copy(number, *on_devices):
@@ -50,7 +50,7 @@ def took_us(profile):
 
 
 def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
-    profile = read(tmp_path, to_trace(*around(span(HOST, "net", 0, 30), *LATE), *LANES))
+    profile = read(tmp_path, to_trace(*enclose(span(HOST, "net", 0, 30), *LATE), *LANES))
     assert took_us(profile) == {"10": 890, "20": 4}
     assert profile.columns.device.total_s() == pytest.approx(894e-6)
     (phase,), (scope,) = profile.summary.phases, profile.summary.scopes
@@ -84,7 +84,7 @@ def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
     """merge_trace_events() of MegEngine joins traces of several processes in a file."""
     events = [*operator(10, "ADD", 0, 5, "a:0")]
     others = [event | {"pid": 2} for event in operator(10, "ADD", 50, 7, "a:0")]
-    lanes = [event | {"pid": 2} for event in names({**NAMES, DEVICE: "xpux:1"})]
+    lanes = [event | {"pid": 2} for event in thread_names({**NAMES, DEVICE: "xpux:1"})]
     profile = read(tmp_path, to_trace(*events, *others, *lanes))
     assert profile.columns.device.total_s() == pytest.approx(12e-6)
     assert profile.summary.copies == 0
@@ -93,11 +93,11 @@ def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
 @pytest.mark.django_db
 @pytest.mark.usefixtures("storage")
 def test_the_page_and_the_report_say_what_does_not_count(client, alice):
-    profile = make_opened(alice, to_trace(*LATE, *LANES)).profile
+    profile = make_import(alice, to_trace(*LATE, *LANES)).profile
     sentence = "What one of them waited for another, 880.0 µs, counts for no operator"
     for address in ("", "export/report/"):
         assert sentence in client.get(f"/profiles/{profile.pk}/{address}").content.decode()
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/timeline/").json()
     assert "with what that one waited for the other" in picture["notes"][0]
-    alone = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
+    alone = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "waited for another" not in client.get(f"/profiles/{alone.pk}/").content.decode()

@@ -7,7 +7,7 @@ import pytest
 
 from profiles.formats.chrome_trace import reader
 from profiles.formats.errors import ProfileFormatError
-from profiles.tests.traces import HOST, TWO, WORKER, operator, read, span, to_trace
+from profiles.tests.traces import HOST, TWO_OPERATORS, WORKER, operator, read, span, to_trace
 
 BAD = {
     "empty": (b"  \n", "empty", "empty"),
@@ -51,13 +51,13 @@ def test_what_is_no_trace_says_why(tmp_path, data, code, says):
 def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "TEXTS_LIMIT", 10)
     scopes = [event for n in range(50) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
-    summary = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    summary = read(tmp_path, to_trace(*TWO_OPERATORS, *scopes)).summary
     assert len(summary.scopes) < 12
     assert sum(row.count for row in summary.scopes) == 50
 
 
 def test_an_endless_name_is_cut(tmp_path):
-    summary = read(tmp_path, to_trace(*TWO, *span(HOST, "x" * 100_000, 60, 70))).summary
+    summary = read(tmp_path, to_trace(*TWO_OPERATORS, *span(HOST, "x" * 100_000, 60, 70))).summary
     assert max(len(name) for row in summary.scopes for name in row.path) == reader.LONGEST_TEXT
 
 
@@ -76,7 +76,7 @@ def test_numbers_of_operators_are_kept_however_large(tmp_path, largest):
 
 def test_names_are_told_apart_however_many_they_are(tmp_path):
     scopes = [event for n in range(300) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
-    summary = read(tmp_path, to_trace(*TWO, *scopes)).summary
+    summary = read(tmp_path, to_trace(*TWO_OPERATORS, *scopes)).summary
     assert {row.path for row in summary.scopes} >= {(f"scope{n}",) for n in range(300)}
 
 
@@ -98,5 +98,5 @@ def test_a_counter_beyond_all_numbers_counts_nothing(tmp_path):
         {"ph": "C", "name": "memory", "pid": 1, "tid": WORKER, "ts": at, "args": {"value": value}}
         for at, value in enumerate([10**400, 5, -(10**400), 7])
     ]
-    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    (curve,) = read(tmp_path, to_trace(*TWO_OPERATORS, *counts)).summary.curves
     assert (curve.lowest, curve.highest) == (5, 7)

@@ -7,7 +7,7 @@ import pytest
 
 from profiles.ingest.loading import run_data
 from profiles.models import ProfileUpload
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.traces import (
     CUT_OFF,
     HOST,
@@ -15,7 +15,7 @@ from profiles.tests.traces import (
     ON_THE_HOST,
     RESNET,
     WORKER,
-    around,
+    enclose,
     operator,
     span,
     to_trace,
@@ -33,7 +33,7 @@ def page_of(client, profile, language="en"):
 
 
 def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
-    page = page_of(client, make_opened(alice, RESNET.read_bytes()).profile)
+    page = page_of(client, make_import(alice, RESNET.read_bytes()).profile)
     assert "13,053 events" in page or "13053 events" in page
     for name in ("GradManager.backward", "Optimizer.step", "ConvolutionBackward", "xpux:0"):
         assert name in page
@@ -50,7 +50,7 @@ def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
 
     events = (*wait("a:0", 40, 50), *wait("b:0", 60, 85), *wait("a:0", 90, 110))
     trace = to_trace(*operator(10, "ADD", 15, 10, "x:0"), *events)
-    profile = make_opened(alice, trace).profile
+    profile = make_import(alice, trace).profile
     page = page_of(client, profile)
     table = page.partition('id="trace-waits"')[2].partition("</tbody>")[0]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
@@ -66,7 +66,7 @@ def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
 
 
 def test_in_chinese_its_words_are_chinese(client, alice):
-    page = page_of(client, make_opened(alice, MLP.read_bytes()).profile, "zh-hans")
+    page = page_of(client, make_import(alice, MLP.read_bytes()).profile, "zh-hans")
     for word in ("训练步", "Python 等待设备", "模块与函数", "占设备时间", "工作线程"):
         assert word in page
     for word in ("Training step", "Busy", "waits for", "Called from"):
@@ -74,20 +74,20 @@ def test_in_chinese_its_words_are_chinese(client, alice):
 
 
 def test_what_trains_nothing_is_called_a_trace(client, alice):
-    trace = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
+    trace = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     page = page_of(client, trace)
     assert '<a class="parts__link" href="#trace">Trace</a>' in page
     assert "Training step" not in page
-    step = make_opened(alice, MLP.read_bytes()).profile
+    step = make_import(alice, MLP.read_bytes()).profile
     assert '<a class="parts__link" href="#trace">Training step</a>' in page_of(client, step)
 
 
 def test_other_profiles_have_no_such_part(client, alice):
-    assert 'id="trace"' not in page_of(client, make_opened(alice, good_profile("tiny")).profile)
+    assert 'id="trace"' not in page_of(client, make_import(alice, good_profile("tiny")).profile)
 
 
 def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
-    profile = make_opened(alice, RESNET.read_bytes()).profile
+    profile = make_import(alice, RESNET.read_bytes()).profile
     body = (
         caller(alice)
         .get(f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3")
@@ -100,7 +100,7 @@ def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
 
 
 def test_the_api_answers_all_that_the_page_shows(alice):
-    profile = make_opened(alice, RESNET.read_bytes()).profile
+    profile = make_import(alice, RESNET.read_bytes()).profile
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
     assert body["events"] == 13_053
     assert [lane["kind"] for lane in body["lanes"]] == ["host", "worker", "device"]
@@ -109,7 +109,7 @@ def test_the_api_answers_all_that_the_page_shows(alice):
 
 
 def test_the_api_says_that_another_profile_is_no_trace(alice):
-    profile = make_opened(alice, good_profile("tiny")).profile
+    profile = make_import(alice, good_profile("tiny")).profile
     response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/")
     assert (response.status_code, response.json()["code"]) == (409, "trace_none")
 
@@ -117,23 +117,23 @@ def test_the_api_says_that_another_profile_is_no_trace(alice):
 def test_two_steps_compare_by_the_names_of_their_operators(client, alice):
     before = to_trace(*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"))
     after = to_trace(*operator(77, "MatrixMul", 0, 15, "fc.linear.MatrixMul:0"))
-    profiles = [make_opened(alice, data).profile.pk for data in (before, after)]
+    profiles = [make_import(alice, data).profile.pk for data in (before, after)]
     page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).content.decode()
     assert "fc.linear.MatrixMul" in page
     assert "10 µs" in page or "10.00 µs" in page
 
 
 def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice):
-    events = around(span(HOST, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
+    events = enclose(span(HOST, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
     cut = to_trace(*events, *span(HOST, "late", 60, 70)[:1]).split(b',{"ph":"M"')[0]
-    page = page_of(client, make_opened(alice, cut).profile)
+    page = page_of(client, make_import(alice, cut).profile)
     assert "what came later is missing" in page
     assert "1 event has no other half" in page
 
 
 def test_a_trace_in_which_nothing_was_called_is_not_called_another_programs(client, alice):
     empty = to_trace(*span(WORKER, "StartProfile", 0, 1), *span(WORKER, "StopProfile", 5, 6))
-    upload = make_opened(alice, empty, name="nothing.json")
+    upload = make_import(alice, empty, name="nothing.json")
     page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
     assert "Nothing was called while the Profiler of" in page
     assert "JSON of something else" not in page
@@ -141,7 +141,7 @@ def test_a_trace_in_which_nothing_was_called_is_not_called_another_programs(clie
 
 def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
     """MegEngine 1.13 records no length of calls outside of modules, so Python seems idle there."""
-    profile = make_opened(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
+    profile = make_import(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
         for table, sentence in (
@@ -153,8 +153,8 @@ def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
 
 def test_names_are_text_wherever_they_stand(client, alice):
     name = "<script>alert(1)</script>"
-    step = around(span(HOST, name, 0, 50), *operator(10, name, 5, 3, f"{name}:0"))
-    page = page_of(client, make_opened(alice, to_trace(*step)).profile)
+    step = enclose(span(HOST, name, 0, 50), *operator(10, name, 5, 3, f"{name}:0"))
+    page = page_of(client, make_import(alice, to_trace(*step)).profile)
     assert name not in page
     assert json.dumps(name)[1:-1].replace("<", "&lt;").replace(">", "&gt;") in page
 
@@ -165,7 +165,7 @@ FIGURES = ("flo", "flops", "mem", "bw")
 def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_said_why(
     client, alice
 ):
-    profile = make_opened(alice, MLP.read_bytes()).profile
+    profile = make_import(alice, MLP.read_bytes()).profile
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
         assert f'id="sort-device-{key}"' not in text
@@ -186,7 +186,7 @@ def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_sa
 
 
 def test_a_profile_with_figures_has_all_of_them(client, alice):
-    profile = make_opened(alice, good_profile("tiny")).profile
+    profile = make_import(alice, good_profile("tiny")).profile
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
         assert f'id="sort-device-{key}"' in text
@@ -198,7 +198,7 @@ def test_a_profile_with_figures_has_all_of_them(client, alice):
 class TestOfAFunctionThatWasCompiled:
     @pytest.fixture
     def profile(self, alice):
-        return make_opened(alice, to_trace(*ON_THE_HOST)).profile
+        return make_import(alice, to_trace(*ON_THE_HOST)).profile
 
     def test_its_page_has_modules_and_waits_and_says_what_it_lacks(self, client, profile):
         page = page_of(client, profile)
@@ -220,28 +220,28 @@ class TestOfAFunctionThatWasCompiled:
         assert body["operators"] == 0
 
     def test_beside_a_profile_it_changes_no_operator(self, alice):
-        alone = make_opened(alice, good_profile()).profile
-        both = make_opened(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
+        alone = make_import(alice, good_profile()).profile
+        both = make_import(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
         assert (both.operators, both.device_total_s) == (alone.operators, alone.device_total_s)
         assert "trace" in run_data(both).beside
 
     def test_a_second_trace_is_left_out_whichever_has_operators(self, client, alice):
         traces = [to_trace(*ON_THE_HOST), to_trace(*operator(10, "ADD", 0, 5, "a:0"))]
         for number, contents in enumerate((traces, reversed(traces))):
-            profile = make_opened(alice, *contents).profile
+            profile = make_import(alice, *contents).profile
             assert [entry.code for entry in run_data(profile).left_out] == ["second_of_kind"]
             assert profile.operators == number
             assert "which is of the same kind" in page_of(client, profile)
 
     def test_cut_off_it_opens_too_and_costs_no_other_file(self, client, alice):
-        page = page_of(client, make_opened(alice, CUT_OFF).profile)
+        page = page_of(client, make_import(alice, CUT_OFF).profile)
         assert "The file ends in the middle of its list" in page
-        both = make_opened(alice, CUT_OFF, good_profile()).profile
+        both = make_import(alice, CUT_OFF, good_profile()).profile
         assert both.operators
         assert "trace" in run_data(both).beside
 
     def test_what_an_earlier_version_refused_can_be_read_once_more(self, client, alice):
-        upload = make_opened(alice, to_trace(*ON_THE_HOST))
+        upload = make_import(alice, to_trace(*ON_THE_HOST))
         ProfileUpload.objects.filter(pk=upload.pk).update(
             state=ProfileUpload.State.FAILED, problem="trace_without_operators"
         )

@@ -2,16 +2,16 @@
 
 import pytest
 
-from profiles.tests.traces import HOST, around, operator, read, span, to_trace
+from profiles.tests.traces import HOST, enclose, operator, read, span, to_trace
 
 
 def backward(at, number):
     """Return a backward pass of 30 us as MegEngine 1.13 writes it; its kernel takes 7 us."""
-    inner = around(
+    inner = enclose(
         span(HOST, "ConvolutionBackward", at + 1, at + 20),
         *operator(number, "ConvolutionBackward", at + 2, 7, "g:0"),
     )
-    return around(span(HOST, "backward", at, at + 30), *inner)
+    return enclose(span(HOST, "backward", at, at + 30), *inner)
 
 
 def training_step(at, number):
@@ -20,11 +20,11 @@ def training_step(at, number):
     They take 20, 30, 10 and 1 us; the kernels of the first three take 5, 7 and 3 us.
     """
     return [
-        *around(
+        *enclose(
             span(HOST, "conv", at, at + 20), *operator(number, "Convolution", at + 1, 5, "y:0")
         ),
         *backward(at + 20, number + 10),
-        *around(
+        *enclose(
             span(HOST, "step", at + 50, at + 60), *operator(number + 20, "SUB", at + 51, 3, "w:0")
         ),
         *span(HOST, "clear_grad", at + 60, at + 61),
@@ -42,8 +42,8 @@ def phases_of(folder, *events):
 def test_a_scope_of_the_user_around_the_steps_hides_none_of_their_phases(tmp_path):
     """The scope "train_step" is entered twice for 100 us, of which 59 us are the forward pass."""
     events = [
-        *around(span(HOST, "train_step", 0, 100), *training_step(0, 100)),
-        *around(span(HOST, "train_step", 200, 300), *training_step(200, 200)),
+        *enclose(span(HOST, "train_step", 0, 100), *training_step(0, 100)),
+        *enclose(span(HOST, "train_step", 200, 300), *training_step(200, 200)),
     ]
     assert phases_of(tmp_path, *events) == {
         "forward": (2, 118, 10),
@@ -58,11 +58,11 @@ def test_a_scope_for_each_part_hides_none_either(tmp_path):
     backward_at = next(n for n, event in enumerate(step) if event["name"] == "backward")
     step_at = next(n for n, event in enumerate(step) if event["name"] == "step")
     parts = [
-        *around(span(HOST, "net", 0, 20), *step[:backward_at]),
-        *around(span(HOST, "gradients", 20, 50), *step[backward_at:step_at]),
-        *around(span(HOST, "update", 50, 60), *step[step_at:-2]),
+        *enclose(span(HOST, "net", 0, 20), *step[:backward_at]),
+        *enclose(span(HOST, "gradients", 20, 50), *step[backward_at:step_at]),
+        *enclose(span(HOST, "update", 50, 60), *step[step_at:-2]),
     ]
-    phases = phases_of(tmp_path, *around(span(HOST, "iteration", 0, 70), *parts))
+    phases = phases_of(tmp_path, *enclose(span(HOST, "iteration", 0, 70), *parts))
     assert phases == {"forward": (1, 30, 5), "backward": (1, 30, 7), "step": (1, 10, 3)}
 
 
@@ -88,20 +88,20 @@ def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path
     cells = [
         event
         for n in range(3)
-        for event in around(
+        for event in enclose(
             span(HOST, name, 10 * n + 1, 10 * n + 8),
             *operator(10 * n, "MatrixMul", 10 * n + 2, 4, "h:0"),
         )
     ]
-    network = around(span(HOST, "rnn", 0, 40), *cells, *operator(60, "ADD", 35, 2, "y:0"))
+    network = enclose(span(HOST, "rnn", 0, 40), *cells, *operator(60, "ADD", 35, 2, "y:0"))
     events = [*network, *training_step(100, 100)]
     phases = phases_of(
-        tmp_path, *(around(span(HOST, "work", 0, 200), *events) if wrapped else events)
+        tmp_path, *(enclose(span(HOST, "work", 0, 200), *events) if wrapped else events)
     )
     assert (phases["backward"][0], phases["step"][0]) == (1, 1)
     assert [phases[phase][2] for phase in ("forward", "backward", "step")] == [19, 7, 3]
 
 
 def test_a_network_of_nothing_but_a_module_called_step_trains_nothing(tmp_path):
-    cell = around(span(HOST, "step", 1, 8), *operator(10, "MatrixMul", 2, 4, "h:0"))
-    assert phases_of(tmp_path, *around(span(HOST, "rnn", 0, 10), *cell)) == {"forward": (1, 10, 4)}
+    cell = enclose(span(HOST, "step", 1, 8), *operator(10, "MatrixMul", 2, 4, "h:0"))
+    assert phases_of(tmp_path, *enclose(span(HOST, "rnn", 0, 10), *cell)) == {"forward": (1, 10, 4)}

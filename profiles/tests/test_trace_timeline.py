@@ -20,9 +20,9 @@ from profiles.imports.sweep import purge_import
 from profiles.ingest import readers, trace_excerpts
 from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects
-from profiles.tests.opened import confirm, make_opened, make_upload, objects_of
-from profiles.tests.trace_cuts import spans_in, spans_of_text, touching
-from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeated, span, to_trace
+from profiles.tests.imports import confirm_upload, make_import, make_upload, stored_keys
+from profiles.tests.trace_excerpts import spans_in_range, spans_of_events, spans_of_text
+from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeat_trace, span, to_trace
 from testdata import good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller
@@ -35,14 +35,14 @@ US = 1e-6
 
 @pytest.fixture
 def trace(alice):
-    return make_opened(alice, RESNET.read_bytes(), name="resnet").profile
+    return make_import(alice, RESNET.read_bytes(), name="resnet").profile
 
 
 @pytest.fixture
 def large(alice, settings):
     """A trace with several times as many bytes as the limit of a cut."""
     settings.TRACE_CUT_LIMIT_BYTES = 2_000_000
-    return make_opened(alice, repeated(RESNET, 4), name="large").profile
+    return make_import(alice, repeat_trace(RESNET, 4), name="large").profile
 
 
 def cut(client, profile, question="", **headers):
@@ -68,8 +68,8 @@ class TestCut:
         begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
         begin, end = begins[1000], begins[1200]
         response = cut(client, trace, f"?begin_s={begin * US!r}&end_s={end * US!r}")
-        drawn = spans_in(events_of(response))
-        assert drawn == touching(spans, begin, end)
+        drawn = spans_of_events(events_of(response))
+        assert drawn == spans_in_range(spans, begin, end)
         assert len(drawn) > 100
         assert response["Cache-Control"] == "private, no-store"
 
@@ -79,7 +79,7 @@ class TestCut:
         plain = cut(client, trace, **{"Accept-Encoding": "identity"})
         assert "Content-Encoding" not in plain
         assert events_of(plain) == events_of(packed)
-        assert spans_in(events_of(plain)) == spans_of_text(RESNET.read_bytes())
+        assert spans_of_events(events_of(plain)) == spans_of_text(RESNET.read_bytes())
         drawn = [event for event in events_of(plain) if event["ph"] in "XC"]
         assert packed["X-Trace-Events"] == str(len(drawn))
 
@@ -91,8 +91,8 @@ class TestCut:
         assert any(event["ph"] == "C" for event in events)
 
     def test_another_trace_of_a_run_is_the_one_that_is_shown(self, client, alice):
-        run = make_opened(alice, good_profile("tiny"), MLP.read_bytes()).profile
-        drawn = spans_in(events_of(cut(client, run)))
+        run = make_import(alice, good_profile("tiny"), MLP.read_bytes()).profile
+        drawn = spans_of_events(events_of(cut(client, run)))
         assert drawn == spans_of_text(MLP.read_bytes())
 
     def test_the_original_stays_as_it_was(self, client, trace):
@@ -132,7 +132,7 @@ class TestRefused:
         assert cut(client, large, "?begin_s=0.042&end_s=0.0425").status_code == 200
 
     def test_another_profile_has_no_cuts(self, client, alice):
-        opened = make_opened(alice, good_profile("tiny")).profile
+        opened = make_import(alice, good_profile("tiny")).profile
         response = caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/")
         assert (response.status_code, response.json()["code"]) == (409, "trace_none")
 
@@ -156,7 +156,7 @@ class TestRefused:
     def test_a_cut_that_takes_too_much_memory(self, client, alice, monkeypatch):
         # below the current size of the process; a small cut would fit into its free memory
         monkeypatch.setattr(trace_excerpts, "_MEMORY_BYTES", 16 << 20)
-        response = cut(client, make_opened(alice, repeated(RESNET, 16)).profile)
+        response = cut(client, make_import(alice, repeat_trace(RESNET, 16)).profile)
         assert (response.status_code, response.json()["code"]) == (422, "cut_heavy")
 
 
@@ -219,7 +219,7 @@ class TestOverview:
             *span(HOST, "late", 250, 300),
             *span(DEVICE, "k", 290, 310),
         ]
-        profile = make_opened(alice, to_trace(*events)).profile
+        profile = make_import(alice, to_trace(*events)).profile
         overview = overview_of(profile)
         assert (overview.begin_s, overview.end_s) == pytest.approx((0, 310e-6))
         lanes = {lane.name: lane for lane in overview.lanes}
@@ -255,7 +255,7 @@ class TestOverview:
         name = "</script><img src=x>"
         events = json.loads(to_trace(*operator(10, "ADD", 0, 5, "a:0")))["traceEvents"]
         events[-1]["args"]["name"] = name
-        page = make_opened(alice, json.dumps(events).encode()).profile
+        page = make_import(alice, json.dumps(events).encode()).profile
         assert name not in client.get(f"/profiles/{page.pk}/trace/").text
 
     def test_in_chinese_its_words_are_chinese(self, client, large):
@@ -277,18 +277,18 @@ class TestSizes:
     def test_a_trace_may_be_larger_than_a_profile(self, alice, settings):
         settings.PROFILE_SIZE_LIMIT_BYTES = 1_000_000
         settings.TRACE_SIZE_LIMIT_BYTES = 2_000_000
-        assert make_opened(alice, RESNET.read_bytes()).state == "ready"
+        assert make_import(alice, RESNET.read_bytes()).state == "ready"
 
     def test_one_that_is_too_large_is_refused_when_it_is_read(self, alice, settings):
         settings.PROFILE_SIZE_LIMIT_BYTES = 3_000_000
         settings.TRACE_SIZE_LIMIT_BYTES = 1_000_000
-        opened = make_opened(alice, RESNET.read_bytes())
+        opened = make_import(alice, RESNET.read_bytes())
         assert (opened.state, opened.problem) == ("failed", "too_large")
 
     def test_a_profile_keeps_its_limit(self, alice, settings):
         data = good_profile("tiny")
         settings.PROFILE_SIZE_LIMIT_BYTES = len(data) - 1
-        opened = make_opened(alice, data)
+        opened = make_import(alice, data)
         assert (opened.state, opened.problem) == ("failed", "too_large")
 
     def test_announced_sizes_are_judged_by_what_the_file_is(self, client, alice):
@@ -308,12 +308,12 @@ def _announced(head, size_bytes):
 
 
 def test_what_is_kept_of_a_trace_is_no_orphan_and_goes_with_it(alice):
-    upload = make_opened(alice, RESNET.read_bytes())
+    upload = make_import(alice, RESNET.read_bytes())
     key = upload.profile.spans_key
-    assert key in objects_of(upload.pk)
+    assert key in stored_keys(upload.pk)
     assert list(broken_objects(grace=datetime.timedelta(seconds=-60))) == []
     purge_import(upload)
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
 
 
 class TestProgress:
@@ -323,13 +323,13 @@ class TestProgress:
         def look(*_):
             reports.append(client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"])
 
-        upload = make_upload(alice, repeated(RESNET, 4))
+        upload = make_upload(alice, repeat_trace(RESNET, 4))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(progress, "_PAUSE_S", 0)
             patch.setattr(readers, "_POLL_S", 0.01)
             note = progress.cache.set
             patch.setattr(progress.cache, "set", lambda *a, **k: (note(*a, **k), look()))
-            confirm(upload)
+            confirm_upload(upload)
             build_opened(upload.pk)
         percents = [report["percent"] for report in reports]
         assert percents[0] < 50
@@ -344,7 +344,7 @@ class TestProgress:
     )
     def test_in_both_languages(self, client, alice, language, words):
         upload = make_upload(alice, MLP.read_bytes())
-        confirm(upload)
+        confirm_upload(upload)
         progress.ProgressReporter(upload).report("reading", 42 * upload.size_bytes // 100 + 1)
         page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
         assert words in page.text
@@ -359,4 +359,4 @@ class TestProgress:
             raise ConnectionError
 
         monkeypatch.setattr(progress.cache, "set", away)
-        assert make_opened(alice, MLP.read_bytes()).state == "ready"
+        assert make_import(alice, MLP.read_bytes()).state == "ready"

@@ -16,13 +16,13 @@ from profiles.tests.traces import (
     NAMES,
     ON_THE_HOST,
     RESNET,
-    TWO,
+    TWO_OPERATORS,
     WORKER,
-    around,
-    names,
+    enclose,
     operator,
     read,
     span,
+    thread_names,
     to_trace,
 )
 
@@ -88,9 +88,9 @@ def test_what_makes_a_tensor_is_linked_to_what_reads_it():
 
 def test_phases_share_the_time_of_all_kernels(tmp_path):
     events = [
-        *around(span(HOST, "conv1", 0, 20), *operator(10, "Convolution", 1, 5, "conv1.out:0")),
-        *around(span(HOST, "backward", 20, 50), *operator(20, "MUL", 21, 7, "g:0")),
-        *around(span(HOST, "step", 50, 60), *operator(30, "SUB", 51, 5, "w:0")),
+        *enclose(span(HOST, "conv1", 0, 20), *operator(10, "Convolution", 1, 5, "conv1.out:0")),
+        *enclose(span(HOST, "backward", 20, 50), *operator(20, "MUL", 21, 7, "g:0")),
+        *enclose(span(HOST, "step", 50, 60), *operator(30, "SUB", 51, 5, "w:0")),
         *span(HOST, "clear_grad", 60, 61),
     ]
     summary = read(tmp_path, to_trace(*events)).summary
@@ -105,8 +105,8 @@ def test_phases_share_the_time_of_all_kernels(tmp_path):
 
 
 def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
-    inner = around(span(HOST, "conv", 10, 40), *operator(10, "Convolution", 15, 100, "a.conv:0"))
-    events = around(span(HOST, "a", 0, 100), *inner, *operator(20, "ADD", 50, 7, "a.ADD:0"))
+    inner = enclose(span(HOST, "conv", 10, 40), *operator(10, "Convolution", 15, 100, "a.conv:0"))
+    events = enclose(span(HOST, "a", 0, 100), *inner, *operator(20, "ADD", 50, 7, "a.ADD:0"))
     scopes = {row.path: row for row in read(tmp_path, to_trace(*events)).summary.scopes}
     outer, nested = scopes["a",], scopes["a", "conv"]
     times = ("host_s", "host_self_s", "device_s", "device_self_s")
@@ -118,7 +118,9 @@ def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
 def test_a_wait_says_where_and_for_what(tmp_path):
     tensor = {"id": 5, "name": "loss:0", "dtype": "Float32", "shape": "{1}"}
     wait = span(HOST, "TensorWaitProp", 40, 90, **tensor)
-    summary = read(tmp_path, to_trace(*TWO, *around(span(HOST, "check", 30, 95), *wait))).summary
+    summary = read(
+        tmp_path, to_trace(*TWO_OPERATORS, *enclose(span(HOST, "check", 30, 95), *wait))
+    ).summary
     assert [(w.path, w.tensor, round(w.wait_s * 1e6)) for w in summary.waits] == [
         (("check",), "loss:0", 50)
     ]
@@ -142,7 +144,7 @@ def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_o
     assert round(wait.after_s * 1e6) == round(summary.wait_after_s * 1e6) == after
     # another thread may have sent the operators of the device and need not wait for this one
     threads = {**NAMES, 9: "interpreter"}
-    more = [*events, *span(9, "other", 0, 1), *names(threads)]
+    more = [*events, *span(9, "other", 0, 1), *thread_names(threads)]
     summary = read(tmp_path, json.dumps({"traceEvents": more}).encode()).summary
     assert [round(wait.after_s * 1e6) for wait in summary.waits] == [0]
 
@@ -184,7 +186,7 @@ def test_a_curve_keeps_its_peaks(tmp_path):
         {"ph": "C", "name": "gpu0:0_alloc_mem", "pid": 1, "tid": 0, "ts": at, "args": {"value": v}}
         for at, v in enumerate(values)
     ]
-    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    (curve,) = read(tmp_path, to_trace(*TWO_OPERATORS, *counts)).summary.curves
     assert len(curve.values) <= 500
     assert (curve.highest, max(curve.values), curve.lowest) == (99, 99, 0)
 
@@ -197,7 +199,7 @@ def test_a_curve_keeps_the_pauses_between_busy_times(tmp_path):
         {"ph": "C", "name": "nr_op_pending", "pid": 1, "tid": 0, "ts": at, "args": {"value": v}}
         for at, v in zip(at, values, strict=True)
     ]
-    (curve,) = read(tmp_path, to_trace(*TWO, *counts)).summary.curves
+    (curve,) = read(tmp_path, to_trace(*TWO_OPERATORS, *counts)).summary.curves
     assert len(curve.values) <= 500
     assert max(curve.values) == curve.highest == 39
     for burst in range(9):
@@ -210,7 +212,7 @@ def test_a_curve_keeps_the_pauses_between_busy_times(tmp_path):
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
 def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatch, piece_bytes):
     name = 'hostile},{"ph":"B"]},\\"traceEvents\\":[{'
-    data = to_trace(*TWO, *span(HOST, name, 70, 80), metadata={"list": ["]", "},{"]})
+    data = to_trace(*TWO_OPERATORS, *span(HOST, name, 70, 80), metadata={"list": ["]", "},{"]})
     whole = read(tmp_path, data)
     monkeypatch.setattr(events, "PIECE_BYTES", piece_bytes)
     monkeypatch.setattr(events, "_START_WITHIN_BYTES", 40)
@@ -221,8 +223,8 @@ def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatc
 
 
 def test_spaces_and_lines_between_events_and_the_bare_list_are_read_too(tmp_path):
-    events = [*TWO, *names()]
-    whole = read(tmp_path, to_trace(*TWO)).columns
+    events = [*TWO_OPERATORS, *thread_names()]
+    whole = read(tmp_path, to_trace(*TWO_OPERATORS)).columns
     for data in (json.dumps(events, indent=2), json.dumps(events)[:-1]):
         assert read(tmp_path, data.encode()).columns.ids == whole.ids
 
@@ -241,7 +243,7 @@ def test_a_file_that_ends_early_gives_what_came_before(tmp_path):
 def test_an_event_without_its_other_half_costs_no_other_one(tmp_path, lost):
     inner = span(HOST, "inner", 10, 20)
     left = inner[1:] if lost == "B" else inner[:1]
-    outer = around(span(HOST, "outer", 0, 50), *left, *operator(10, "ADD", 30, 3, "a:0"))
+    outer = enclose(span(HOST, "outer", 0, 50), *left, *operator(10, "ADD", 30, 3, "a:0"))
     summary = read(tmp_path, to_trace(*outer)).summary
     assert summary.unpaired == 1
     row = next(row for row in summary.scopes if row.path == ("outer",))
@@ -250,7 +252,7 @@ def test_an_event_without_its_other_half_costs_no_other_one(tmp_path, lost):
 
 
 def test_events_out_of_order_are_sorted_and_that_is_told(tmp_path):
-    events = TWO[::-1]
+    events = TWO_OPERATORS[::-1]
     profile = read(tmp_path, to_trace(*events))
     assert profile.summary.out_of_order == 3
     assert profile.columns.device.total_s() == pytest.approx(7e-6)
@@ -268,7 +270,7 @@ def test_an_end_that_rounding_puts_before_its_begin_is_still_its_end(tmp_path):
 
 
 def test_without_names_of_threads_their_events_tell_whose_they_are(tmp_path):
-    data = json.dumps({"traceEvents": TWO}).encode()
+    data = json.dumps({"traceEvents": TWO_OPERATORS}).encode()
     kinds = [lane.kind for lane in read(tmp_path, data).summary.lanes]
     assert kinds == ["host", "worker", "device"]
 
@@ -285,7 +287,7 @@ def test_unknown_phases_and_wrong_times_cost_nothing_else(tmp_path):
         {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": -4}},
         {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": 1 << 70}},
     ]
-    profile = read(tmp_path, to_trace(*TWO, *odd))
+    profile = read(tmp_path, to_trace(*TWO_OPERATORS, *odd))
     assert profile.columns.ids == ("10", "20")
     assert profile.summary.broken == 2  # an event without a time, and one beyond any clock
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from profiles.models import OpenedFile, Profile
 from profiles.retention.deletion import delete_task
 from profiles.retention.policy import POLICIES, purge
+from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, put_files, to_json, verify
-from profiles.tests.opened import make_opened
 from profiles.tests.pages import make_result
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.models import Artifact, Attempt, Task, TaskFile, artifact_key
@@ -41,7 +41,7 @@ def profile(storage) -> Profile:
 
 
 def test_a_site_at_work_holds_its_promises(profile):
-    make_opened(make_user("bob"), to_json(make_profile({"1": 0.5})))
+    make_import(make_user("bob"), to_json(make_profile({"1": 0.5})))
     make_task()
     put_files(make_waiting_task())
     make_held("a")
@@ -124,7 +124,7 @@ def test_a_result_that_a_later_attempt_should_have_replaced_is_named(profile):
 
 
 def test_a_file_that_is_gone_is_named_whatever_it_is(profile):
-    upload = make_opened(make_user("bob"), to_json(make_profile({"1": 0.5})))
+    upload = make_import(make_user("bob"), to_json(make_profile({"1": 0.5})))
     keys = {
         TaskFile.objects.first().object_key,
         Artifact.objects.get(name="log.txt").object_key,

@@ -7,7 +7,7 @@ import pytest
 
 from profiles.netron import viewer_address, viewer_files, viewer_page
 from profiles.perfetto import perfetto_address, perfetto_files
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import policy_of
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -177,7 +177,7 @@ def test_a_theme_that_the_reader_chose_holds_in_the_frame_too(client, theme, med
 def test_a_graph_is_framed_in_the_readers_theme(client, storage):
     alice = make_user("alice", theme="dark")
     client.force_login(alice)
-    opened = make_opened(alice, good_profile("lstm"))
+    opened = make_import(alice, good_profile("lstm"))
     page = client.get(f"/profiles/{opened.profile.pk}/graph/").text
     assert f'data-viewer="{viewer_address("dark")}"' in page
 

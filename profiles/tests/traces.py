@@ -19,7 +19,7 @@ def span(lane: int, name: str, begin: float, end: float, /, **args: Any) -> list
     return [{"ph": "B", "ts": begin, **where}, {"ph": "E", "ts": end, "args": args, **where}]
 
 
-def around(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[str, Any]]:
+def enclose(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[str, Any]]:
     return [outer[0], *inner, outer[1]]
 
 
@@ -34,19 +34,22 @@ def operator(number: int, name: str, at: float, took: float, output: str) -> lis
     output_span = span(WORKER, f"Output {number + 1}", at + 2, at + 2, **tensor)
     return [
         *span(HOST, "OpDispatch", at, at, **arguments),
-        *around(span(WORKER, name, at + 1, at + 3, **arguments), *output_span),
+        *enclose(span(WORKER, name, at + 1, at + 3, **arguments), *output_span),
         *span(DEVICE, name, at + 10, at + 10 + took, **arguments),
     ]
 
 
 #: two operators with a pause between them
-TWO = [*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"), *operator(20, "ADD", 30, 2, "")]
+TWO_OPERATORS = [
+    *operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"),
+    *operator(20, "ADD", 30, 2, ""),
+]
 
 #: a trace without operators: MegEngine 1.13 sends none to the worker where tensors are so small
 #: that the host computes them, nor for a function that trace() compiled
 ON_THE_HOST = [
     *span(WORKER, "StartProfile", 0, 1),
-    *around(
+    *enclose(
         span(HOST, "fc", 2, 9),
         *span(HOST, "OpDispatch", 3, 3, __id__=11, __name__="ADD"),
         *span(HOST, "TensorWaitProp", 5, 8, id=12, name="", dtype="Float32", shape="{1}"),
@@ -61,7 +64,7 @@ ON_THE_HOST = [
 CUT_OFF = json.dumps({"traceEvents": [e for e in ON_THE_HOST if e["tid"] == HOST]}).encode()[:-3]
 
 
-def names(lanes: dict[int, str] | None = None) -> list[dict[str, Any]]:
+def thread_names(lanes: dict[int, str] | None = None) -> list[dict[str, Any]]:
     return [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}}
         for lane, name in (lanes or NAMES).items()
@@ -69,11 +72,11 @@ def names(lanes: dict[int, str] | None = None) -> list[dict[str, Any]]:
 
 
 def to_trace(*events: dict[str, Any], **more: Any) -> bytes:
-    document = {"traceEvents": [*events, *names()], "metadata": {"localTime": "1"}, **more}
+    document = {"traceEvents": [*events, *thread_names()], "metadata": {"localTime": "1"}, **more}
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def repeated(path: Path, times: int) -> bytes:
+def repeat_trace(path: Path, times: int) -> bytes:
     """Return a real trace repeated `times` times, each copy after the one before it."""
     events = json.loads(path.read_bytes())["traceEvents"]
     took = max(event.get("ts", 0) for event in events) + 100

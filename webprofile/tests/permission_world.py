@@ -30,11 +30,11 @@ from profiles.netron import viewer_tag
 from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from profiles.tests.static_plans import make_chunk, make_plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
-from profiles.tests.traces import around, operator, span, to_trace
+from profiles.tests.traces import enclose, operator, span, to_trace
 from tasks.models import Artifact, SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile
@@ -221,17 +221,17 @@ def _make_result(owner: Any) -> Profile:
 
 def _make_step(owner: Any) -> Profile:
     """Create a profile from a trace and memory over time, which has these two views."""
-    step = around(span(HOST_THREAD, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
+    step = enclose(span(HOST_THREAD, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
     name = SECRET if owner.email.startswith("alice@") else "step"
     flow = to_flow(tensor(name, at=4096, size=4, begin=1, end=9))
-    return make_opened(owner, to_trace(*step), flow, name=name).profile
+    return make_import(owner, to_trace(*step), flow, name=name).profile
 
 
 def _make_plan(owner: Any) -> Profile:
     """Create a profile from a memory plan, which has a picture of it."""
     made = make_plan(2, make_chunk(0, (0, 2), (0, 64)))
     name = SECRET if owner.email.startswith("alice@") else "plan"
-    return make_opened(owner, to_bytes(made), name=name).profile
+    return make_import(owner, to_bytes(made), name=name).profile
 
 
 def _session_of(user: Any) -> str:
@@ -309,7 +309,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     assert profile.attempt is not None
     assert other.attempt is not None
     task = profile.attempt.task
-    upload = make_opened(alice, good_profile("tiny"), name=SECRET)
+    upload = make_import(alice, good_profile("tiny"), name=SECRET)
     token, _ = issue_token(alice, name=SECRET, scopes=["read"], days=1)
     webhook, _ = add_webhook(alice, url=f"https://{SECRET}.test/", events=["task.finished"])
     view = SavedView.objects.create(owner=alice, name=SECRET, query="q=x")

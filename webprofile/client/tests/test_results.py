@@ -16,8 +16,8 @@ from profiles.tests.make import (
     CLEAN,
     finished_attempt,
     make_profile,
-    measurement,
-    profiled,
+    measurement_json,
+    profiled_pass,
     to_json,
 )
 from profiles.tests.pages import ended_attempt, make_equal_runs
@@ -34,7 +34,7 @@ def result(alice):
         clean = CLEAN.model_copy(update={"e2e_ms": (latency_ms,) * iterations})
         files = {
             "profile.json": to_json(make_profile({"1": seconds, "2": 0.5}, names={"1": "conv"})),
-            "measurement.json": measurement(clean, profiled(2, 11.0), plan=plan),
+            "measurement.json": measurement_json(clean, profiled_pass(2, 11.0), plan=plan),
         }
         attempt = ended_attempt(files, owner or alice, plan=plan)
         build_attempt_profile(attempt)
@@ -82,9 +82,9 @@ def steady(alice):
             for number in range(1, 6)
         }
         causes = (Contamination(code="hot", detail="93 °C"),) if disturbed else ()
-        passes = (CLEAN, *(profiled(number, 11.0) for number in range(2, 7)))
+        passes = (CLEAN, *(profiled_pass(number, 11.0) for number in range(2, 7)))
         files = profiles | {
-            "measurement.json": measurement(*passes, plan=plan, contaminations=causes)
+            "measurement.json": measurement_json(*passes, plan=plan, contaminations=causes)
         }
         attempt = ended_attempt(files, alice, plan=plan)
         # each duration is another model

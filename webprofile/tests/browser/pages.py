@@ -16,8 +16,8 @@ from agent.protocol.measurement import PassRecord
 from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP
-from profiles.tests.make import STANDARD, measurement, profiled
-from profiles.tests.opened import make_opened, make_upload
+from profiles.tests.imports import make_import, make_upload
+from profiles.tests.make import STANDARD, measurement_json, profiled_pass
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.static_plans import graph_of, plan_of
@@ -93,7 +93,7 @@ def states_of(world: World) -> list[Page]:
         "/tasks/new/?kind=script", f"/tasks/{make_script_task(root, make_script_worker()).pk}/",
         "/no/such/page/", *ERRORS,
     ]  # fmt: skip
-    plan = make_opened(root, plan_of("lstm"), graph_of("lstm"), good_profile("lstm")).profile
+    plan = make_import(root, plan_of("lstm"), graph_of("lstm"), good_profile("lstm")).profile
     addresses.append(f"/profiles/{plan.pk}/?chunk=rnn")
     SavedView.objects.create(owner=root, name="failures", query="status=failed")
     newcomer = _session_of(make_user("newcomer"))
@@ -142,12 +142,15 @@ def make_measured(owner: User) -> None:
     first = good_profile("lstm")
     clean = PassRecord(number=1, kind="clean", e2e_ms=(3.0, 3.1, 3.2) * 20, exit_code=0)
     names = ("profile.json", "profile-2.json", "profile-3.json")
-    passes = (clean, *(profiled(n, 3.9, profile=name) for n, name in enumerate(names, start=2)))
+    passes = (
+        clean,
+        *(profiled_pass(n, 3.9, profile=name) for n, name in enumerate(names, start=2)),
+    )
     files = {
         "profile.json": first,
         "profile-2.json": another_pass(first, 1),
         "profile-3.json": another_pass(first, 2),
-        "measurement.json": measurement(*passes, plan=STANDARD),
+        "measurement.json": measurement_json(*passes, plan=STANDARD),
     }
     attempt = ended_attempt(files, owner, plan=STANDARD)
     build_attempt_profile(attempt)
@@ -182,8 +185,8 @@ def _tasks_in_each_state(owner: User) -> Iterator[Task]:
 
 def _uploads_in_each_state(owner: User) -> Iterator[ProfileUpload]:
     yield make_upload(owner, good_profile("tiny"))
-    yield make_opened(owner, b"{}", name="no profile")
-    yield make_opened(owner, MLP.read_bytes(), name="memory over time")
+    yield make_import(owner, b"{}", name="no profile")
+    yield make_import(owner, MLP.read_bytes(), name="memory over time")
 
 
 def _new_password_address(user: User) -> str:

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import SavedView, Task
@@ -96,7 +96,7 @@ def root(storage):
     make_waiting_task(user, title="one that waits")
     fail_task(make_waiting_task(user), reason="worker_went_offline")
     cancel_task(make_waiting_task(user))
-    make_opened(user, good_profile("lstm"), name="opened here")
+    make_import(user, good_profile("lstm"), name="opened here")
     SavedView.objects.create(owner=user, name="failures", query="status=failed")
     return user
 

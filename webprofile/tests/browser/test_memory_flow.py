@@ -5,7 +5,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import PageObject
 from webprofile.tests.browser.pages import turn_wheel
@@ -46,7 +46,7 @@ class MemoryFlowPage(PageObject):
 def open_flow(browser, storage, live_server, log_in):
     def opened(data: bytes, query: str = "") -> MemoryFlowPage:
         owner = make_user("alice")
-        profile = make_opened(owner, data).profile
+        profile = make_import(owner, data).profile
         log_in(owner)
         flow = MemoryFlowPage(browser, f"{live_server.url}/profiles/{profile.pk}/{query}")
         browser.get(flow.address)

@@ -6,7 +6,7 @@ import pytest
 
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
@@ -90,7 +90,7 @@ def test_another_tools_file_is_refused_in_place(page):
 
 
 def test_the_export_follows_the_table_of_the_page(page, alice):
-    profile = make_opened(alice, RESNET.read_bytes()).profile
+    profile = make_import(alice, RESNET.read_bytes()).profile
     page.browser.get(f"{page.address}/profiles/{profile.pk}/?type=Reduce")
     page.find("#export summary").click()
     link = page.find("#export a[href*='csv']")
@@ -100,7 +100,7 @@ def test_the_export_follows_the_table_of_the_page(page, alice):
 
 @pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (PHONE, "dark")])
 def test_the_report_works_from_a_file_alone(page, client, alice, tmp_path, size, scheme):
-    profile = make_opened(alice, RESNET.read_bytes()).profile
+    profile = make_import(alice, RESNET.read_bytes()).profile
     client.force_login(alice)
     report = tmp_path / "report.html"
     report.write_bytes(client.get(f"/profiles/{profile.pk}/export/report/").content)

@@ -9,8 +9,8 @@ from agent.protocol.measurement import Contamination, PassRecord
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP as FLOW
-from profiles.tests.make import measurement, profiled
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
+from profiles.tests.make import measurement_json, profiled_pass
 from profiles.tests.pages import ended_attempt
 from profiles.tests.passes import another_pass
 from profiles.tests.traces import MLP as TRACE
@@ -32,13 +32,13 @@ def make_measured(owner, *contaminations: Contamination) -> str:
     clean = PassRecord(number=1, kind="clean", e2e_ms=(40.0, 42.0, 41.0) * 10, exit_code=0)
     passes = (
         clean,
-        profiled(2, 43.0, profile="profile.json"),
-        profiled(3, 44.0, profile="profile-2.json"),
+        profiled_pass(2, 43.0, profile="profile.json"),
+        profiled_pass(3, 44.0, profile="profile-2.json"),
     )
     files = {
         "profile.json": first,
         "profile-2.json": another_pass(first, 1),
-        "measurement.json": measurement(*passes, plan=PLAN, contaminations=contaminations),
+        "measurement.json": measurement_json(*passes, plan=PLAN, contaminations=contaminations),
     }
     options = {"fast_run": True, "iter": 20}
     attempt = ended_attempt(files, owner, plan=PLAN, title="Nightly resnet", options=options)
@@ -53,12 +53,12 @@ def make_disturbed(owner) -> str:
 
 
 def make_imported(owner) -> str:
-    upload = make_opened(owner, good_profile("resnet18"), name="from my laptop")
+    upload = make_import(owner, good_profile("resnet18"), name="from my laptop")
     return f"/profiles/{upload.profile.pk}/"
 
 
 def make_traced(owner) -> str:
-    upload = make_opened(owner, TRACE.read_bytes(), FLOW.read_bytes(), name="a training step")
+    upload = make_import(owner, TRACE.read_bytes(), FLOW.read_bytes(), name="a training step")
     return f"/profiles/{upload.profile.pk}/"
 
 

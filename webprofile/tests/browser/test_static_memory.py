@@ -3,7 +3,7 @@
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.static_plans import graph_of, plan_of
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -50,7 +50,7 @@ class StaticMemoryPage(PageObject):
 def open_plan(browser, storage, live_server, log_in):
     def opened(*files: bytes) -> StaticMemoryPage:
         owner = make_user("alice")
-        upload = make_opened(owner, *files, name="a plan")
+        upload = make_import(owner, *files, name="a plan")
         log_in(owner)
         browser.get(f"{live_server.url}/profiles/{upload.profile.pk}/")
         return StaticMemoryPage(browser, live_server.url)

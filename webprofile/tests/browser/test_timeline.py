@@ -6,8 +6,8 @@ import pytest
 from selenium.webdriver import ActionChains, Keys
 
 from profiles.presenters import trace_file
-from profiles.tests.opened import make_opened
-from profiles.tests.traces import MLP, RESNET, repeated
+from profiles.tests.imports import make_import
+from profiles.tests.traces import MLP, RESNET, repeat_trace
 from tasks.tests.make import make_user
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import NAMED, PageObject
@@ -78,7 +78,7 @@ def timeline(request, browser, storage, live_server, settings, log_in):
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, NAMED]
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
     owner = make_user("alice")
-    upload = make_opened(owner, MLP.read_bytes(), name="mlp")
+    upload = make_import(owner, MLP.read_bytes(), name="mlp")
     address = live_server.url.replace("localhost", request.param)
     log_in(owner, address)
     return TimelinePage(browser, address, upload)
@@ -117,7 +117,7 @@ class TestCuts:
     def large(self, timeline, settings):
         """A trace of several times as much as is drawn at once."""
         settings.TRACE_CUT_LIMIT_BYTES = 1_500_000
-        upload = make_opened(timeline.upload.owner, repeated(RESNET, 4), name="large")
+        upload = make_import(timeline.upload.owner, repeat_trace(RESNET, 4), name="large")
         large_timeline = TimelinePage(timeline.browser, timeline.address, upload)
         large_timeline.open("drawn")
         return large_timeline
@@ -212,7 +212,7 @@ class TestWhatGoesWrong:
 
     def test_a_trace_that_was_cut_is_shown_up_to_there(self, timeline):
         cut = MLP.read_bytes()[:400_000]
-        upload = make_opened(timeline.upload.owner, cut, name="cut")
+        upload = make_import(timeline.upload.owner, cut, name="cut")
         cut_one = TimelinePage(timeline.browser, timeline.address, upload)
         cut_one.open("drawn")
         cut_one.inside("Process 6706")

@@ -12,11 +12,11 @@ from profiles.imports import sweep
 from profiles.imports.sweep import sweep_imports
 from profiles.imports.uploads import delete_import
 from profiles.models import Profile, ProfileUpload
-from profiles.tests.opened import (
-    confirm,
-    make_opened,
+from profiles.tests.imports import (
+    confirm_upload,
+    make_import,
     make_upload,
-    objects_of,
+    stored_keys,
 )
 from tasks.tests.make import make_user
 from testdata import bad_profile, good_profile
@@ -30,15 +30,15 @@ State = ProfileUpload.State
 
 
 def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, alice):
-    upload = make_opened(alice, good_profile("tiny"))
+    upload = make_import(alice, good_profile("tiny"))
     profile = upload.profile.pk
     response = client.post(f"/profiles/opened/{upload.pk}/delete/", follow=True)
     assert "was deleted" in response.content.decode()
     assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404
     assert client.get(f"/profiles/{profile}/").status_code == 404
-    assert len(objects_of(upload.pk)) == 2
+    assert len(stored_keys(upload.pk)) == 2
     call_command("sweep", "--once")
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
 
 
 def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
@@ -50,12 +50,12 @@ def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
     )
     delete_import(upload)
     sweep_imports()
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
     assert httpx2.put(url, content=good_profile("tiny"), headers=headers).status_code == 200
     sweep_imports()
-    assert objects_of(upload.pk) == [key]  # its address has not expired: another file may arrive
+    assert stored_keys(upload.pk) == [key]  # its address has not expired: another file may arrive
     after_presigned(upload, settings)
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
     assert not ProfileUpload.objects.exists()
 
 
@@ -79,7 +79,7 @@ def test_only_what_lies_below_is_removed_from_storage(storage):
 
 
 def test_storage_that_is_away_keeps_nobody_from_deleting(storage, settings):
-    upload = make_opened(make_user(), good_profile("tiny"))
+    upload = make_import(make_user(), good_profile("tiny"))
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     delete_import(upload)
@@ -87,11 +87,11 @@ def test_storage_that_is_away_keeps_nobody_from_deleting(storage, settings):
     assert ProfileUpload.objects.get().state == State.DELETED
     settings.S3_ENDPOINT_URL = address
     sweep_imports()
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
 
 
 def test_administrators_see_and_delete_opened_profiles_in_their_pages(client, storage):
-    upload = make_opened(make_user(), bad_profile("not_json"), name="of alice")
+    upload = make_import(make_user(), bad_profile("not_json"), name="of alice")
     client.force_login(make_user("root", is_staff=True, is_superuser=True))
     pages = ("/admin/profiles/profileupload/", f"/admin/profiles/profileupload/{upload.pk}/change/")
     for page in pages:
@@ -105,7 +105,7 @@ def test_administrators_see_and_delete_opened_profiles_in_their_pages(client, st
 
 def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
     write = object_store.write
 
     def write_late(key, data):
@@ -117,11 +117,11 @@ def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, mo
     build_opened(upload.pk)
     assert not Profile.objects.exists()
     after_presigned(upload, settings)
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
 
 
 def test_renaming_needs_a_name(client, alice):
-    upload = make_opened(alice, bad_profile("not_json"))
+    upload = make_import(alice, bad_profile("not_json"))
     url = f"/profiles/opened/{upload.pk}/rename/"
     assert client.post(url, {"name": " \n"}).status_code == 422
     client.post(url, {"name": " two\nlines "})
@@ -135,7 +135,7 @@ def test_an_upload_never_completed_is_removed_after_its_time(storage, settings):
     assert ProfileUpload.objects.get().state == State.INITIATED
     ProfileUpload.objects.update(deadline_at=timezone.now())
     sweep_imports()
-    assert objects_of(upload.pk) == []
+    assert stored_keys(upload.pk) == []
     after_presigned(upload, settings)
     assert not ProfileUpload.objects.exists()
 
@@ -143,7 +143,7 @@ def test_an_upload_never_completed_is_removed_after_its_time(storage, settings):
 def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
     alice = make_user()
     for _ in range(2):
-        confirm(make_upload(alice, good_profile("tiny")))
+        confirm_upload(make_upload(alice, good_profile("tiny")))
     attempts = []
 
     def away(actor, upload, queue):
@@ -163,7 +163,7 @@ def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
 
 def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
     sent = []
     monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: sent.append(upload))
 
@@ -181,7 +181,7 @@ def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch)
 
 def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
     ProfileUpload.objects.update(deadline_at=timezone.now())
     sweep_imports()
     upload.refresh_from_db()
@@ -195,7 +195,7 @@ def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, alice
 
 def test_storage_that_is_away_is_waited_for(storage, settings):
     upload = make_upload(make_user(), good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(DomainError, match="storage_unreachable"):
@@ -208,13 +208,13 @@ def test_storage_that_is_away_is_waited_for(storage, settings):
 
 def test_a_file_that_breaks_our_own_code_is_called_our_fault(storage, monkeypatch):
     monkeypatch.setattr("profiles.imports.processing.derive", lambda files: 1 / 0)
-    upload = make_opened(make_user(), good_profile("tiny"))
+    upload = make_import(make_user(), good_profile("tiny"))
     assert (upload.state, upload.problem) == (State.FAILED, "broke")
 
 
 def test_a_file_that_left_storage_is_told(storage):
     upload = make_upload(make_user(), good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
     object_store.delete(upload.files.get().object_key)
     build_opened(upload.pk)
     upload.refresh_from_db()

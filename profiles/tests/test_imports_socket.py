@@ -4,7 +4,7 @@ import pytest
 
 from profiles.actors import build_opened
 from profiles.imports.progress import ProgressReporter
-from profiles.tests.opened import confirm, make_upload
+from profiles.tests.imports import confirm_upload, make_upload
 from tasks.tests.make import make_user
 from tasks.tests.sockets import close_code, in_thread, open_socket, receive_messages
 from testdata import good_profile
@@ -19,7 +19,7 @@ async def test_it_is_told_of_the_reading_and_of_its_end():
     upload = await in_thread(make_upload)(alice, good_profile("tiny"))
     socket = await open_socket(f"/ws/profiles/opened/{upload.pk}/", alice)
     assert await receive_messages(socket, 1) == CHANGED
-    await in_thread(confirm)(upload)
+    await in_thread(confirm_upload)(upload)
     assert await receive_messages(socket, 1) == CHANGED
     await in_thread(lambda: ProgressReporter(upload).report("reading", 1))()
     assert await receive_messages(socket, 1) == CHANGED
@@ -38,7 +38,7 @@ async def test_strangers_and_visitors_without_login_are_turned_away():
 
 def test_the_page_fetches_state_and_progress(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
-    confirm(upload)
+    confirm_upload(upload)
     address = f"/profiles/opened/{upload.pk}/status/"
     assert 'data-state="processing"' in client.get(address).text
     ProgressReporter(upload).report("reading", 42 * upload.size_bytes // 100 + 1)

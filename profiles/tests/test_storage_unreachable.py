@@ -11,7 +11,7 @@ from profiles.imports.uploads import delete_import
 from profiles.models import PartedUpload, ProfileUpload
 from profiles.parts import sweep_parts
 from profiles.retention.deletion import removed_sweep, schedule_removal
-from profiles.tests.opened import make_upload
+from profiles.tests.imports import make_upload
 from tasks.tests.make import make_user, make_worker
 from testdata import good_profile
 from webprofile.errors import DomainError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from profiles.tests.opened import make_opened
-from profiles.tests.traces import DEVICE, HOST, WORKER, around, operator, read, span, to_trace
+from profiles.tests.imports import make_import
+from profiles.tests.traces import DEVICE, HOST, WORKER, enclose, operator, read, span, to_trace
 
 
 def executed(number, name, at, took, *, reads, makes):
@@ -24,13 +24,13 @@ def executed(number, name, at, took, *, reads, makes):
             **{"id": tensor, "name": f"t{tensor}:0", "dtype": "Float32", "shape": f"{{{tensor}}}"},
         )
     ]
-    sent = around(span(WORKER, name, at, at + 3, **arguments), *inner)
+    sent = enclose(span(WORKER, name, at, at + 3, **arguments), *inner)
     return sent, span(DEVICE, name, at + 10, at + 10 + took, **arguments)
 
 
 def again(at, tensor, sent):
     """Put the events of a repeated execution into the worker's span that regenerates `tensor`."""
-    return around(span(WORKER, f"ReGen {tensor}", at, at + 4), *sent)
+    return enclose(span(WORKER, f"ReGen {tensor}", at, at + 4), *sent)
 
 
 def trace_of_dtr():
@@ -79,11 +79,11 @@ def test_what_is_computed_again_has_its_own_inputs_and_outputs_and_all_its_time(
 @pytest.mark.django_db
 @pytest.mark.usefixtures("storage")
 def test_the_page_and_the_report_say_how_often(client, alice):
-    profile = make_opened(alice, trace_of_dtr()).profile
+    profile = make_import(alice, trace_of_dtr()).profile
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
         assert "1 operator was computed more than once, 2 times more in all" in text
     page = client.get(f"/profiles/{profile.pk}/").content.decode()
     assert "Each row is one operator of the trace with all of its executions" in page
-    once = make_opened(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
+    once = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "more than once" not in client.get(f"/profiles/{once.pk}/").content.decode()

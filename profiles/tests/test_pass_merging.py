@@ -11,7 +11,7 @@ from profiles.formats.columns import ProfileColumns
 from profiles.formats.load_and_run.graph_json import empty_graph, parse_graph
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.passes import another_pass, changed, without_an_operator
+from profiles.tests.passes import another_pass, change_operator, remove_operator
 from testdata import good_profile
 
 NAMES = ("profile.json", "profile-2.json", "profile-3.json", "profile-4.json", "profile-5.json")
@@ -97,10 +97,10 @@ def test_each_pass_can_still_be_printed_as_the_tool_prints_its_file(number):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (lambda data: changed(data, name="renamed"), "names"),
-        (lambda data: changed(data, type="Other"), "types"),
-        (lambda data: changed(data, id="99999"), "ids"),
-        (without_an_operator, "operators"),
+        (lambda data: change_operator(data, name="renamed"), "names"),
+        (lambda data: change_operator(data, type="Other"), "types"),
+        (lambda data: change_operator(data, id="99999"), "ids"),
+        (remove_operator, "operators"),
     ],
 )
 def test_a_pass_over_another_graph_is_left_out_and_named(change, word):

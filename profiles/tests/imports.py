@@ -18,7 +18,7 @@ def file_to_open(data: bytes, name: str = "profile.json", **changes: Any) -> Fil
     return FileToOpen(name, **fields | changes)
 
 
-def file_body(data: bytes, name: str = "profile.json") -> dict[str, Any]:
+def file_request(data: bytes, name: str = "profile.json") -> dict[str, Any]:
     """Return the body with which a script announces a file over the API."""
     return {
         "name": name,
@@ -37,22 +37,22 @@ def make_upload(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
     return upload
 
 
-def make_opened(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
+def make_import(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
     """Return an upload whose files have been read."""
     upload = make_upload(owner, *contents, name=name)
-    confirm(upload)
+    confirm_upload(upload)
     build_opened(upload.pk)
     upload.refresh_from_db()
     return upload
 
 
-def confirm(upload: ProfileUpload) -> None:
+def confirm_upload(upload: ProfileUpload) -> None:
     confirm_import(
         upload, {row.number: StoredObject(row.size_bytes, row.md5) for row in upload.files.all()}
     )
 
 
-def objects_of(upload_id: int) -> list[str]:
+def stored_keys(upload_id: int) -> list[str]:
     """Return the keys of an upload's objects."""
     client = object_store.client
     listing = client.list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=f"opened/{upload_id}/")

@@ -17,7 +17,7 @@ _CLOSED = re.compile("\u2068[^\u2069]*\u2069")
 _VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect", "line", "circle"}
 
 
-def addresses(profile: Any, page: str, *others: Any) -> list[str]:
+def profile_urls(profile: Any, page: str, *others: Any) -> list[str]:
     """Return the addresses of each view of a profile and of its comparisons with others."""
     root = f"/profiles/{profile.pk}"
     paths = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
@@ -36,7 +36,7 @@ def addresses(profile: Any, page: str, *others: Any) -> list[str]:
     return paths
 
 
-def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
+def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
     """Return further addresses: every order, aggregate and filter, and the reversed comparison."""
     root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
     paths = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
@@ -51,7 +51,7 @@ def more_addresses(profile: Any, page: str, other: Any) -> list[str]:
     return [*paths, f"{compared}/graph/?{pair}", f"{compared}/export/json/?{pair}"]
 
 
-def faults(response: Any) -> list[str]:
+def response_faults(response: Any) -> list[str]:
     """Return what is wrong with a response of any address; an empty list if nothing is."""
     kind = response.headers.get("Content-Type", "").partition(";")[0]
     body = response.getvalue()

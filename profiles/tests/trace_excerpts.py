@@ -31,7 +31,7 @@ def index_of(path: Path) -> bytes:
         return target.read_bytes()
 
 
-def cut_of(
+def excerpt_of(
     path: Path, requested: ExcerptRange, limit_bytes: int = LIMIT, data: bytes = b""
 ) -> list[dict[str, Any]]:
     """Return the events of an excerpt, as the server writes it; `data` may be an earlier index."""
@@ -55,7 +55,7 @@ def cut_of(
     return json.loads(file.getvalue())["traceEvents"]
 
 
-def spans_in(events: list[dict[str, Any]]) -> list[Span]:
+def spans_of_events(events: list[dict[str, Any]]) -> list[Span]:
     """Return the complete events as Perfetto reads them, with times truncated to whole ns."""
     return sorted(
         (event["tid"], event["name"], at := int(event["ts"] * 1000), at + int(event["dur"] * 1000))
@@ -83,7 +83,7 @@ def spans_of_text(text: bytes) -> list[Span]:
     return sorted(spans)
 
 
-def touching(spans: list[Span], begin_us: float, end_us: float) -> list[Span]:
+def spans_in_range(spans: list[Span], begin_us: float, end_us: float) -> list[Span]:
     return [span for span in spans if span[3] >= begin_us * 1000 and span[2] <= end_us * 1000]
 
 

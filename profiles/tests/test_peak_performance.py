@@ -8,7 +8,7 @@ from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, facts_of
 from profiles.presenters.peak_performance import roofs_of
-from profiles.tests.opened import make_opened
+from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -56,7 +56,7 @@ def test_a_run_in_several_threads_has_no_roofs_of_one(storage):
 
 
 def test_an_opened_profile_has_no_device(storage):
-    upload = make_opened(make_user(), good_profile("tiny"))
+    upload = make_import(make_user(), good_profile("tiny"))
 
     assert roofs_of(upload.profile) is None
 

@@ -18,17 +18,23 @@ from profiles.formats.chrome_trace.excerpt_file import exact_us
 from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange, ExcerptTooLargeError
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.errors import ProfileFormatError
-from profiles.tests.trace_cuts import cut_of, index_of, spans_in, spans_of_text, touching
+from profiles.tests.trace_excerpts import (
+    excerpt_of,
+    index_of,
+    spans_in_range,
+    spans_of_events,
+    spans_of_text,
+)
 from profiles.tests.traces import (
     DEVICE,
     HOST,
     MLP,
     RESNET,
     WORKER,
-    around,
-    names,
+    enclose,
     operator,
     span,
+    thread_names,
     to_trace,
 )
 
@@ -68,7 +74,7 @@ def _nested(draw, thread, begin, end, depth):
             events.append({"ph": "X", "ts": low / 1000, "dur": (high - low) / 1000, **where})
             continue
         inner = draw(_nested(thread, low, high, depth - 1)) if depth and high - low > 2 else []
-        events += around(span(thread, name, low / 1000, high / 1000), *inner)
+        events += enclose(span(thread, name, low / 1000, high / 1000), *inner)
     return events
 
 
@@ -86,12 +92,12 @@ class TestAgainstTheText:
             patch.setattr(events_of_traces, "_START_WITHIN_BYTES", 40)
             patch.setattr(span_index, "BLOCK_ROWS", 4)
             path.write_bytes(to_trace(*events))
-            cut = cut_of(path, ExcerptRange(begin, end))
-        assert spans_in(cut) == touching(spans_of_text(path.read_bytes()), begin, end)
+            cut = excerpt_of(path, ExcerptRange(begin, end))
+        assert spans_of_events(cut) == spans_in_range(spans_of_text(path.read_bytes()), begin, end)
         counted = [event["ts"] for event in events if event["ph"] == "C"]
         kept = [event["ts"] for event in cut if event["ph"] == "C"]
         assert sorted(kept) == sorted(time_us for time_us in counted if begin <= time_us <= end)
-        assert [event for event in cut if event["ph"] == "M"] == names()
+        assert [event for event in cut if event["ph"] == "M"] == thread_names()
 
     @ANYHOW
     @given(events=traces(), ends=RANGES, data=st.data())
@@ -100,10 +106,10 @@ class TestAgainstTheText:
         path.write_bytes(to_trace(*events))
         order = list(dict.fromkeys(event["tid"] for event in events))
         chosen = data.draw(st.sets(st.sampled_from(range(len(order)))))
-        cut = cut_of(path, ExcerptRange(begin, end, frozenset(chosen)))
-        expected = touching(spans_of_text(path.read_bytes()), begin, end)
+        cut = excerpt_of(path, ExcerptRange(begin, end, frozenset(chosen)))
+        expected = spans_in_range(spans_of_text(path.read_bytes()), begin, end)
         threads = {order[number] for number in chosen}
-        assert spans_in(cut) == [row for row in expected if row[0] in threads]
+        assert spans_of_events(cut) == [row for row in expected if row[0] in threads]
 
     @pytest.mark.parametrize("trace", [MLP, RESNET], ids=["mlp", "resnet"])
     @pytest.mark.parametrize("part", [(0.0, 1.0), (0.3, 0.35), (0.9, 2.0)])
@@ -113,14 +119,14 @@ class TestAgainstTheText:
         begin, end = (
             begins[min(int(position * len(begins)), len(begins) - 1)] for position in part
         )
-        expected = touching(spans, begin, end)
+        expected = spans_in_range(spans, begin, end)
         assert len(expected) > 50
-        assert spans_in(cut_of(trace, ExcerptRange(begin, end))) == expected
+        assert spans_of_events(excerpt_of(trace, ExcerptRange(begin, end))) == expected
 
     def test_a_cut_without_bounds_has_the_whole_trace(self):
-        cut = cut_of(RESNET, ExcerptRange())
+        cut = excerpt_of(RESNET, ExcerptRange())
         text = json.loads(RESNET.read_bytes())["traceEvents"]
-        assert spans_in(cut) == spans_of_text(RESNET.read_bytes())
+        assert spans_of_events(cut) == spans_of_text(RESNET.read_bytes())
         for phase in "CM":
             expected, kept = (
                 sorted(
@@ -137,9 +143,9 @@ def of_phase(kind, events):
 
 class TestBorders:
     def test_what_is_open_at_both_ends_is_drawn_whole(self, path):
-        outer = around(span(HOST, "outer", 0, 100, note=1), *span(HOST, "inner", 40, 60))
+        outer = enclose(span(HOST, "outer", 0, 100, note=1), *span(HOST, "inner", 40, 60))
         path.write_bytes(to_trace(*outer, *span(HOST, "later", 200, 210)))
-        slices = of_phase("X", cut_of(path, ExcerptRange(45, 50)))
+        slices = of_phase("X", excerpt_of(path, ExcerptRange(45, 50)))
         assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("outer", 0, 100),
             ("inner", 40, 20),
@@ -149,14 +155,14 @@ class TestBorders:
     def test_begin_and_end_may_stand_in_far_pieces(self, path, monkeypatch):
         monkeypatch.setattr(events_of_traces, "PIECE_BYTES", 300)
         many = [event for at in range(1, 400) for event in span(HOST, "x", at, at + 0.5)]
-        path.write_bytes(to_trace(*around(span(HOST, "all", 0, 500), *many)))
-        slices = of_phase("X", cut_of(path, ExcerptRange(200.1, 200.2)))
+        path.write_bytes(to_trace(*enclose(span(HOST, "all", 0, 500), *many)))
+        slices = of_phase("X", excerpt_of(path, ExcerptRange(200.1, 200.2)))
         assert [event["name"] for event in slices] == ["all", "x"]
 
     @pytest.mark.parametrize("ends", [(-50, -10), (1e9, 1e12)])
     def test_a_range_outside_has_nothing(self, path, ends):
         path.write_bytes(to_trace(*span(HOST, "a", 0, 1), _counter(0.5)))
-        cut = cut_of(path, ExcerptRange(*ends))
+        cut = excerpt_of(path, ExcerptRange(*ends))
         assert {event["ph"] for event in cut} == {"M"}
 
     def test_kernels_that_touch_are_not_within_each_other(self, path):
@@ -165,7 +171,7 @@ class TestBorders:
             event for low, high in pairwise(ends.tolist()) for event in span(DEVICE, "k", low, high)
         ]
         path.write_bytes(to_trace(*kernels))
-        spans = spans_in(cut_of(path, ExcerptRange()))
+        spans = spans_of_events(excerpt_of(path, ExcerptRange()))
         assert all(before[3] == after[2] for before, after in pairwise(spans))
 
     def test_arrows_stay_if_both_ends_are_inside(self, path):
@@ -174,16 +180,16 @@ class TestBorders:
             return {"ph": kind, "ts": at, **where}
 
         events = [
-            *around(span(HOST, "a", 0, 100), arrow("s", 1, 10), arrow("f", 1, 20)),
+            *enclose(span(HOST, "a", 0, 100), arrow("s", 1, 10), arrow("f", 1, 20)),
             *[arrow("s", 2, 15), arrow("t", 2, 16), arrow("f", 2, 90), arrow("f", 3, 12)],
         ]
         path.write_bytes(to_trace(*events))
-        cut = cut_of(path, ExcerptRange(5, 50))
+        cut = excerpt_of(path, ExcerptRange(5, 50))
         arrows = [(event["ph"], event["id"]) for event in cut if event["ph"] in "stf"]
         assert sorted(arrows) == [("f", 1), ("s", 1), ("s", 2), ("t", 2)]
         assert not [
             event
-            for event in cut_of(path, ExcerptRange(5, 50, frozenset()))
+            for event in excerpt_of(path, ExcerptRange(5, 50, frozenset()))
             if event["ph"] in "stf"
         ]
 
@@ -193,25 +199,25 @@ class TestBadFiles:
         events = [
             event
             for at in range(0, 3_000, 10)
-            for event in around(span(HOST, "a", at, at + 9), *span(HOST, "b", at + 2, at + 3.5))
+            for event in enclose(span(HOST, "a", at, at + 9), *span(HOST, "b", at + 2, at + 3.5))
         ]
         random.Random(3).shuffle(events)
         path.write_bytes(to_trace(*events))
-        expected = touching(spans_of_text(path.read_bytes()), 1_000, 1_100)
-        assert spans_in(cut_of(path, ExcerptRange(1_000, 1_100))) == expected
+        expected = spans_in_range(spans_of_text(path.read_bytes()), 1_000, 1_100)
+        assert spans_of_events(excerpt_of(path, ExcerptRange(1_000, 1_100))) == expected
 
     @pytest.mark.parametrize("part", [0.2, 0.5, 0.99])
     def test_a_file_that_ends_early(self, path, part):
         text = RESNET.read_bytes()
         path.write_bytes(text[: int(len(text) * part)])
         whole = set(spans_of_text(text))
-        spans = spans_in(cut_of(path, ExcerptRange()))
+        spans = spans_of_events(excerpt_of(path, ExcerptRange()))
         assert len(set(spans) & whole) > 0.9 * len(spans) > 100
 
     def test_a_span_without_an_end_lasts_as_long_as_its_thread(self, path):
         events = [*span(HOST, "open", 10, 20)[:1], *span(HOST, "b", 30, 40)]
         path.write_bytes(to_trace(*events))
-        slices = of_phase("X", cut_of(path, ExcerptRange(35, 36)))
+        slices = of_phase("X", excerpt_of(path, ExcerptRange(35, 36)))
         assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("open", 10, 30),
             ("b", 30, 10),
@@ -223,7 +229,7 @@ class TestBadFiles:
         (begin, end) = span(HOST, name, 0, 5, **args)
         begin |= {"args": {"first": 1}, "cat": "c", "cname": "good"}
         path.write_bytes(to_trace(begin, end))
-        (event,) = of_phase("X", cut_of(path, ExcerptRange()))
+        (event,) = of_phase("X", excerpt_of(path, ExcerptRange()))
         assert event["name"] == name
         assert event["args"] == {"first": 1, **args}
         assert (event["cat"], event["cname"]) == ("c", "good")
@@ -235,7 +241,7 @@ class TestBadFiles:
         text = to_trace(begin, end).replace(b'"args":{}', b'"args":' + json.dumps(args).encode())
         if args is None:
             path.write_bytes(text)
-            (event,) = of_phase("X", cut_of(path, ExcerptRange()))
+            (event,) = of_phase("X", excerpt_of(path, ExcerptRange()))
             assert event["dur"] == 5
 
     def test_a_file_that_changed_since_is_noticed(self, path):
@@ -243,7 +249,7 @@ class TestBadFiles:
         index = index_of(path)
         path.write_bytes(path.read_bytes().replace(b'"ph"', b'"hp"'))
         with pytest.raises(ValueError, match="another"):
-            cut_of(path, ExcerptRange(), data=index)
+            excerpt_of(path, ExcerptRange(), data=index)
 
 
 @pytest.mark.parametrize(
@@ -277,14 +283,16 @@ def test_whatever_stands_in_an_event_the_others_are_cut(path, change):
     assert msgspec.json.decode(kept, type=TraceSummary) == profile.summary
     assert len(kept) < 50_000
     assert len(index_of(path)) < 5_000
-    drawn = {event["name"] for event in of_phase("X", cut_of(path, ExcerptRange(-math.inf, 100)))}
+    drawn = {
+        event["name"] for event in of_phase("X", excerpt_of(path, ExcerptRange(-math.inf, 100)))
+    }
     assert {"ADD", "OpDispatch"} <= drawn
 
 
 class TestLimits:
     def test_more_text_than_the_limit_is_refused(self):
         with pytest.raises(ExcerptTooLargeError) as caught:
-            cut_of(RESNET, ExcerptRange(), limit_bytes=500_000)
+            excerpt_of(RESNET, ExcerptRange(), limit_bytes=500_000)
         assert caught.value.size_bytes > 500_000
         assert caught.value.events > 5_000
 
@@ -292,9 +300,11 @@ class TestLimits:
         many = [{"ph": "X", "ts": at, "dur": 0, "pid": 1, "tid": 0} for at in range(20_000)]
         path.write_bytes(to_trace(*many))
         with pytest.raises(ExcerptTooLargeError) as caught:
-            cut_of(path, ExcerptRange(0, 19_000), limit_bytes=64 * 1_000)
+            excerpt_of(path, ExcerptRange(0, 19_000), limit_bytes=64 * 1_000)
         assert caught.value.events > 1_000
-        assert len(of_phase("X", cut_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20))) == 501
+        assert (
+            len(of_phase("X", excerpt_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20))) == 501
+        )
 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)), min_size=1, max_size=50))

@@ -13,12 +13,12 @@ from profiles.formats.detection import Kind
 from profiles.formats.errors import FormatCode
 from profiles.imports.uploads import RETRIED, create_import, delete_import, in_order_of_passes
 from profiles.models import Profile, ProfileUpload
-from profiles.tests.opened import (
-    file_body,
+from profiles.tests.imports import (
+    file_request,
     file_to_open,
-    make_opened,
+    make_import,
     make_upload,
-    objects_of,
+    stored_keys,
 )
 from profiles.tests.traces import operator, to_trace
 from tasks.tests.make import make_user
@@ -44,7 +44,7 @@ def form_files(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUplo
 
 def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client, alice):
     data = good_profile("resnet18")
-    body = {"name": "my net", "files": [file_body(data, "resnet18.json")]}
+    body = {"name": "my net", "files": [file_request(data, "resnet18.json")]}
     response = post_json(client, OPENED, body)
     assert response.status_code == 201
     created = response.json()
@@ -87,7 +87,7 @@ def test_several_files_are_passes_of_one_profile_in_their_order(client, storage)
     upload.refresh_from_db()
     assert upload.state == State.READY
     stored = ["derived.npz", "profile-2.json", "profile-3.json", "profile.json"]
-    assert objects_of(upload.pk) == [f"opened/{upload.pk}/{name}" for name in stored]
+    assert stored_keys(upload.pk) == [f"opened/{upload.pk}/{name}" for name in stored]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ FOREIGN = [
 def test_another_file_is_named_for_what_it_is_before_it_is_sent(client, testdata, path, says):
     client.force_login(make_user())
     data = (DATA / path).read_bytes()
-    refused = post_json(client, OPENED, {"files": [file_body(data, "x.json")]})
+    refused = post_json(client, OPENED, {"files": [file_request(data, "x.json")]})
     assert refused.status_code == 422
     assert says in refused.json()["detail"]
     assert "“x.json”" in refused.json()["detail"]
@@ -160,7 +160,7 @@ def test_no_real_profile_is_taken_for_another_file(testdata):
     ],
 )
 def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, problem):
-    upload = make_opened(alice, bad_profile(name), name="broken <b>one</b>")
+    upload = make_import(alice, bad_profile(name), name="broken <b>one</b>")
     assert (upload.state, upload.problem) == (State.FAILED, problem)
     page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
     message = str(WORDINGS[f"opened_{problem}"]) % {
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, prob
 
 def test_what_was_announced_must_have_arrived(client, alice):
     data = good_profile("tiny")
-    created = post_json(client, OPENED, {"files": [file_body(data)]}).json()
+    created = post_json(client, OPENED, {"files": [file_request(data)]}).json()
     own = f"{OPENED}{created['id']}/"
     missing = post_json(client, f"{own}submit/")
     assert (missing.status_code, missing.json()["code"]) == (409, "upload_missing")
@@ -186,7 +186,7 @@ def test_what_was_announced_must_have_arrived(client, alice):
 
 
 def test_others_profiles_do_not_exist_for_a_stranger_and_do_for_administrators(client, storage):
-    upload = make_opened(make_user(), good_profile("tiny"), name="hidden one")
+    upload = make_import(make_user(), good_profile("tiny"), name="hidden one")
     pages = [f"/profiles/opened/{upload.pk}/{end}" for end in ("", "status/", "files/1/")]
     acts = [f"/profiles/opened/{upload.pk}/{end}/" for end in ("retry", "rename", "delete")]
     client.force_login(make_user("carol"))
@@ -228,7 +228,7 @@ def test_files_that_cannot_be_a_profile_are_refused(files, code):
 @pytest.mark.parametrize("data", [b"[1, 2, 3]", b'{"a": 1}'])
 def test_json_of_something_else_is_refused_at_once_with_all_that_can_be_opened(client, data):
     client.force_login(make_user())
-    response = post_json(client, OPENED, {"files": [file_body(data)]})
+    response = post_json(client, OPENED, {"files": [file_request(data)]})
     assert response.status_code == 422
     detail = response.json()["detail"]
     for what in ("get_profile()", "chrome_timeline.json", "StaticMemoryInfo.json"):
@@ -282,7 +282,7 @@ def test_every_reason_has_words():
 
 
 def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(client, alice):
-    opened = make_opened(alice, good_profile("resnet18"), good_profile("tiny"))
+    opened = make_import(alice, good_profile("resnet18"), good_profile("tiny"))
     page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
     top = page.split('id="summary"')[0]
     assert 'href="#left-out">1 file could not be used</a>' in top
@@ -293,8 +293,8 @@ def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(clien
 
 
 def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_others(client, alice):
-    make_opened(alice, good_profile("tiny"), name="one that is read")
-    make_opened(alice, b"{}", name="one that is none")
+    make_import(alice, good_profile("tiny"), name="one that is read")
+    make_import(alice, b"{}", name="one that is none")
     make_upload(alice, good_profile("tiny"), name="one on its way")
     page = client.get("/profiles/").text
     for name in ("one that is read", "one that is none", "one on its way"):
@@ -302,8 +302,8 @@ def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_other
 
 
 def test_each_profile_of_the_list_has_a_unit_that_can_be_read(client, alice):
-    make_opened(alice, to_trace(*operator(10, "ADD", 0, 2, "a:0")), name="short")
-    make_opened(alice, to_trace(*operator(10, "ADD", 0, 2e6, "a:0")), name="long")
+    make_import(alice, to_trace(*operator(10, "ADD", 0, 2, "a:0")), name="short")
+    make_import(alice, to_trace(*operator(10, "ADD", 0, 2e6, "a:0")), name="long")
     page = client.get("/profiles/").text
     assert ">2.000 µs</td>" in page
     assert ">2.000 s</td>" in page
