@@ -18,7 +18,7 @@ def client(alice):
     return caller(alice)
 
 
-def test_a_waiting_task_has_a_place_and_a_cause(client, alice):
+def test_queue_of_a_waiting_task_has_position_and_cause(client, alice):
     first, second = make_waiting_task(owner=alice), make_waiting_task(owner=alice)
     queue = client.get(f"{TASKS}{second.pk}/queue/").json()["queue"]
     assert (queue["position"], queue["worker"]) == (2, first.worker_id)
@@ -29,7 +29,7 @@ def test_a_waiting_task_has_a_place_and_a_cause(client, alice):
     refused(caller(make_user("bob")).get(f"{TASKS}{second.pk}/queue/"), 404, "not_found")
 
 
-def test_a_request_is_judged_without_making_a_task(client):
+def test_judge_checks_a_request_without_creating_a_task(client):
     worker = make_worker()
     body = {"worker": worker.pk, "runtime_version": "1.13.0", "files": [MODEL]}
     judged = client.post(f"{TASKS}judge/", body | {"options": {"iter": 7}}).json()
@@ -48,7 +48,7 @@ def test_a_request_is_judged_without_making_a_task(client):
     assert not Task.objects.exists()
 
 
-def test_a_waiting_task_is_moved_to_another_device(client, alice):
+def test_move_takes_a_waiting_task_to_another_device(client, alice):
     here, there = make_worker(), make_worker()
     task = make_waiting_task(owner=alice, worker=here)
     address = f"{TASKS}{task.pk}/move/"
@@ -60,7 +60,7 @@ def test_a_waiting_task_is_moved_to_another_device(client, alice):
     refused(client.post(address, {"worker": here.pk}), 409, "not_waiting")
 
 
-def test_a_priority_is_changed_as_far_as_one_may(client, alice):
+def test_priority_changes_within_the_range_of_the_user(client, alice):
     task = make_task(owner=alice)
     address = f"{TASKS}{task.pk}/priority/"
     assert client.post(address, {"priority": 1}).json()["priority"] == 1
@@ -74,7 +74,7 @@ def test_a_priority_is_changed_as_far_as_one_may(client, alice):
     refused(client.post(address, {"priority": 1}), 409, "not_waiting")
 
 
-def test_views_are_saved_under_names_and_are_ones_own(client):
+def test_saved_views_have_unique_names_and_belong_to_one_user(client):
     address = f"{TASKS}views/"
     made = client.post(address, {"name": "failed", "query": "status=failed"})
     assert (made.status_code, made.json()["replaced_query"]) == (201, "")

@@ -27,7 +27,7 @@ def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> 
     return body | changes
 
 
-def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
+def test_script_task_is_created_uploaded_submitted_and_retried(client, storage):
     script = {
         "arguments": ["--name", "two words", ""],
         "formats": ["memory_flow.svg", "chrome_timeline.json"],
@@ -50,7 +50,7 @@ def test_a_script_is_asked_for_uploaded_and_read_back(client, storage):
     assert (again["script"], again["copied_from"]) == (done["script"], made["id"])
 
 
-def test_a_model_has_no_script(client, alice):
+def test_model_task_has_no_script(client, alice):
     task = make_waiting_task(alice, make_worker())
     task_json = client.get(f"{TASKS}{task.pk}/").json()
     assert (task_json["kind"], task_json["script"]) == ("model", None)
@@ -72,7 +72,7 @@ def test_a_model_has_no_script(client, alice):
         ({"target": {"pool": ""}, "runtime_version": ""}, "target_no_scripts", "target"),
     ],
 )
-def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
+def test_invalid_script_request_returns_a_documented_error(client, changes, code, field):
     make_worker()
     answer = client.post(TASKS, script_body(**changes))
     refused(answer, 422, code)
@@ -99,11 +99,11 @@ def test_what_is_wrong_is_a_documented_error(client, changes, code, field):
         {"time_limit_s": "soon"},
     ],
 )
-def test_a_script_of_another_shape_is_no_request(client, script):
+def test_malformed_script_object_is_rejected(client, script):
     refused(client.post(TASKS, script_body(script=script)), 422, "invalid")
 
 
-def test_a_device_that_runs_none_refuses(client):
+def test_device_without_permission_for_scripts_rejects_a_script(client):
     refused(client.post(TASKS, script_body(worker=make_worker().pk)), 422, "scripts_not_allowed")
     box = make_worker(allows_scripts=True)
     refused(client.post(TASKS, script_body(worker=box.pk)), 422, "scripts_not_offered")
@@ -111,7 +111,7 @@ def test_a_device_that_runs_none_refuses(client):
     assert (device["allows_scripts"], device["takes_scripts"]) == (True, False)
 
 
-def test_a_file_that_is_no_program_ends_the_task(client, storage):
+def test_submit_fails_a_task_whose_archive_lacks_the_entry(client, storage):
     content = zip_of(other="1")
     made = client.post(TASKS, script_body(content, "a.zip", script={"entry": "main.py"})).json()
     for target in made["uploads"]:
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_program_ends_the_task(client, storage):
     assert (task_json["status"], task_json["reason"]["code"]) == ("failed", "script_unreadable")
 
 
-def test_a_request_is_judged_with_what_would_run(client):
+def test_judge_shows_the_command_of_a_script(client):
     body = script_body(script={"arguments": ["--steps", "3"]})
     judgement = client.post("/api/v1/tasks/judge/", body).json()
     assert (judgement["refusal"], judgement["queue"]["position"]) == (None, 1)
@@ -132,7 +132,7 @@ def test_a_request_is_judged_with_what_would_run(client):
     assert judgement["refusal"]["code"] == "scripts_not_allowed"
 
 
-def test_a_list_is_narrowed_to_scripts(client, alice):
+def test_list_filters_by_kind(client, alice):
     model = make_waiting_task(alice, make_worker())
     script = make_script_task(alice, make_script_worker())
     for kind, task in (("model", model), ("script", script)):
@@ -141,7 +141,7 @@ def test_a_list_is_narrowed_to_scripts(client, alice):
     refused(client.get(f"{TASKS}?kind=program"), 400, "query_invalid")
 
 
-def test_a_script_of_before_scripts_had_time_limits_is_read_and_repeated(client, storage):
+def test_script_stored_without_a_time_limit_is_read_as_unlimited(client, storage):
     made = client.post(TASKS, script_body()).json()
     task = Task.objects.get()
     Task.objects.update(script={k: v for k, v in task.script.items() if k != "time_limit_s"})

@@ -28,9 +28,7 @@ def client():
     return caller(make_user("alice"))
 
 
-def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_none_up(
-    client, storage
-):
+def test_bulk_submit_continues_after_a_task_without_uploads(client, storage):
     made = [client.post(TASKS, task_request()).json() for _ in range(3)]
     first, empty, last = (task["id"] for task in made)
     for task in (made[0], made[2]):
@@ -56,7 +54,7 @@ def test_several_tasks_are_submitted_at_once_and_one_that_is_not_ready_holds_non
     assert all(file["is_stored"] for file in files)
 
 
-def test_what_can_never_run_ends_where_several_are_submitted(client, storage):
+def test_bulk_submit_fails_a_task_with_an_unreadable_input(client, storage):
     good = client.post(TASKS, task_request()).json()
     upload_files(good)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +72,7 @@ def test_what_can_never_run_ends_where_several_are_submitted(client, storage):
     assert outcomes[0][0] == "failed"
 
 
-def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(client, storage):
+def test_bulk_submit_spreads_tasks_for_any_device_over_devices(client, storage):
     devices = {make_worker().pk for _ in range(3)}
     made = [
         client.post(TASKS, task_request(worker=None, runtime_version="", target={}))
@@ -87,7 +85,7 @@ def test_tasks_for_any_device_that_are_submitted_together_go_to_different_ones(c
     assert set(Task.objects.values_list("worker", flat=True)) == devices
 
 
-def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, storage, monkeypatch):
+def test_bulk_submit_continues_after_a_concurrent_deletion(client, storage, monkeypatch):
     made = [client.post(TASKS, task_request()).json() for _ in range(2)]
     for task in made:
         upload_files(task)
@@ -105,11 +103,11 @@ def test_one_that_is_deleted_meanwhile_keeps_no_other_from_the_queue(client, sto
 
 
 @pytest.mark.parametrize("numbers", [[], list(range(1, 102)), "all"])
-def test_how_many_are_submitted_at_once_is_bounded(client, numbers):
+def test_bulk_submit_rejects_none_and_too_many_tasks(client, numbers):
     refused(client.post(f"{TASKS}submit/", {"tasks": numbers}), 422, "invalid")
 
 
-def test_the_answer_shows_what_another_request_started_meanwhile(client, storage, monkeypatch):
+def test_submit_returns_the_attempt_that_a_concurrent_request_started(client, storage, monkeypatch):
     """Two requests submit the same task; the device takes it before the slower one is answered."""
     make_worker("board")
     made = client.post(TASKS, task_request(worker="board")).json()
@@ -127,7 +125,9 @@ def test_the_answer_shows_what_another_request_started_meanwhile(client, storage
     assert (answer["state"], len(answer["attempts"])) == ("assigned", 1)
 
 
-def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_num_queries):
+def test_submit_of_an_initiated_task_does_not_query_attempts(
+    client, storage, django_assert_max_num_queries
+):
     make_worker("board")
     made = client.post(TASKS, task_request(worker="board")).json()
     upload_files(made)
@@ -138,7 +138,7 @@ def test_who_submits_first_reads_no_attempts(client, storage, django_assert_max_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_same_task_twice_at_once_is_submitted_once():
+def test_concurrent_submits_of_a_task_submit_it_once():
     task, files = at_once(lambda: (made := make_task(), stored_objects(made)))[0]
 
     def submit():

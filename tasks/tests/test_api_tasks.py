@@ -31,7 +31,7 @@ def client(alice):
     return caller(alice)
 
 
-def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
+def test_task_is_created_uploaded_and_submitted(client, storage):
     body = task_request(
         title="night", options={"iter": 3}, plan={"preset": "standard"}, seed=2**63 - 1
     )
@@ -53,7 +53,7 @@ def test_a_task_is_asked_for_uploaded_and_submitted(client, storage):
     assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"a model")
 
 
-def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, storage):
+def test_time_limit_is_at_most_that_of_the_site_and_kept_by_retry(client, storage):
     body = task_request(plan={"preset": "quick"})
     most = client.post(TASKS, body).json()["timeout_s"]
     refused_ = refused(client.post(TASKS, body | {"time_limit_s": most + 1}), 422, "time_limit")
@@ -69,7 +69,7 @@ def test_a_model_takes_a_time_limit_within_the_sites_which_copies_keep(client, s
     assert (again["time_limit_s"], again["timeout_s"]) == (45, 45)
 
 
-def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
+def test_damaged_upload_is_rejected_and_can_be_repeated(client, storage):
     made = client.post(TASKS, task_request()).json()
     model, data = made["uploads"]
     httpx2.put(model["url"], content=b"b model", headers=model["headers"])
@@ -82,7 +82,7 @@ def test_a_damaged_upload_is_not_taken_and_can_be_sent_again(client, storage):
     refused(client.post(f"{TASKS}{made['id']}/uploads/"), 409, "not_initiated")
 
 
-def test_the_rules_of_the_page_hold_with_the_same_codes(client):
+def test_invalid_request_returns_the_error_code_of_its_rule(client):
     private = make_worker(is_public=False)
     assert refused(
         client.post(TASKS, task_request(worker=private.pk)), 422, "worker_unknown"
@@ -112,7 +112,7 @@ def test_the_rules_of_the_page_hold_with_the_same_codes(client):
     assert not Task.objects.exists()
 
 
-def test_a_repeated_request_with_a_key_is_one_task_with_fresh_addresses(client):
+def test_repeated_idempotency_key_returns_the_same_task(client):
     body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "night-1"}
     first = client.post(TASKS, body, **key)
     again = client.post(TASKS, body, **key)
@@ -125,7 +125,7 @@ def test_a_repeated_request_with_a_key_is_one_task_with_fresh_addresses(client):
     assert caller(make_user("bob")).post(TASKS, body, **key).status_code == 201
 
 
-def test_a_key_whose_request_is_under_way_waits_until_that_is_given_up(client, alice):
+def test_idempotency_key_of_an_abandoned_request_is_released(client, alice):
     body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "k"}
     client.post(TASKS, body, **key)
     IdempotencyKey.objects.update(task=None)
@@ -134,7 +134,7 @@ def test_a_key_whose_request_is_under_way_waits_until_that_is_given_up(client, a
     assert client.post(TASKS, body, **key).status_code == 201
 
 
-def test_a_key_of_a_refused_request_may_be_used_again(client):
+def test_idempotency_key_of_a_rejected_request_is_released(client):
     worker = make_worker(online=False)
     key = {"HTTP_IDEMPOTENCY_KEY": "k"}
     refused(client.post(TASKS, task_request(worker=worker.pk), **key), 422, "worker_is_offline")
@@ -142,12 +142,12 @@ def test_a_key_of_a_refused_request_may_be_used_again(client):
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "schlüssel"])
-def test_a_key_that_is_none_is_refused(client, key):
+def test_invalid_idempotency_key_is_rejected(client, key):
     answer = client.post(TASKS, task_request(), HTTP_IDEMPOTENCY_KEY=key)
     refused(answer, 422, "idempotency_key_bad")
 
 
-def test_files_of_an_earlier_task_are_taken_over_without_an_upload(client, alice, storage):
+def test_files_of_an_earlier_task_are_copied_without_an_upload(client, alice, storage):
     made = client.post(TASKS, task_request()).json()
     upload_files(made)
     client.post(f"{TASKS}{made['id']}/submit/")
@@ -161,7 +161,7 @@ def test_files_of_an_earlier_task_are_taken_over_without_an_upload(client, alice
     refused(stranger.post(TASKS, task_request(files=files)), 422, "file_unknown")
 
 
-def test_one_some_or_all_of_ones_own_tasks_are_cancelled(client, alice):
+def test_cancel_accepts_one_several_or_all_own_tasks(client, alice):
     bob = make_user("bob")
     one, two, three, four = (make_waiting_task(owner=alice) for _ in range(4))
     foreign = make_waiting_task(owner=bob)
@@ -178,7 +178,7 @@ def test_one_some_or_all_of_ones_own_tasks_are_cancelled(client, alice):
     assert foreign.status == "waiting"
 
 
-def test_a_deleted_task_is_gone_and_its_files_leave_storage(client, alice, storage, settings):
+def test_delete_removes_the_task_and_its_files_in_storage(client, alice, storage, settings):
     attempt = make_attempt(make_waiting_task(owner=alice))
     task = attempt.task
     keys = [task.files.first().object_key, f"attempts/{attempt.pk}/profile.json"]
@@ -200,7 +200,7 @@ def test_a_deleted_task_is_gone_and_its_files_leave_storage(client, alice, stora
     assert not RemovedObjects.objects.exists()
 
 
-def test_storage_that_is_away_keeps_nobody_from_deleting(client, alice, settings):
+def test_delete_works_while_storage_is_unreachable(client, alice, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:1"
     task = make_task(owner=alice)
     cancel_task(task)
@@ -209,7 +209,7 @@ def test_storage_that_is_away_keeps_nobody_from_deleting(client, alice, settings
     assert RemovedObjects.objects.get().is_last is False
 
 
-def test_deleting_another_users_task_is_written_down(alice):
+def test_delete_of_another_users_task_is_audited(alice):
     task = make_task(owner=alice)
     cancel_task(task)
     assert caller(make_user("root", is_staff=True)).delete(f"{TASKS}{task.pk}/").status_code == 204
@@ -217,7 +217,7 @@ def test_deleting_another_users_task_is_written_down(alice):
     assert (entry.action, entry.before["owner"]) == ("task.delete", alice.email)
 
 
-def test_events_follow_each_other_without_gaps(client, alice):
+def test_events_are_paged_by_sequence_number(client, alice):
     task = make_waiting_task(owner=alice)
     cancel_task(task)
     address = f"{TASKS}{task.pk}/events/"
@@ -232,7 +232,7 @@ def test_events_follow_each_other_without_gaps(client, alice):
     refused(client.get(f"{address}?limit=100000"), 400, "query_invalid")
 
 
-def test_a_log_is_read_piece_by_piece_in_bytes(client, alice):
+def test_log_is_read_from_a_byte_offset(client, alice):
     task = make_waiting_task(owner=alice)
     address = f"{TASKS}{task.pk}/log/"
     assert client.get(address).content == b""
@@ -253,7 +253,7 @@ def test_a_log_is_read_piece_by_piece_in_bytes(client, alice):
     refused(client.get(f"{address}?offset=x", HTTP_ACCEPT="text/plain"), 400, "query_invalid")
 
 
-def test_artifacts_are_listed_and_fetched_from_storage(client, alice, storage):
+def test_artifacts_are_listed_and_downloaded_from_storage(client, alice, storage):
     attempt = make_attempt(make_waiting_task(owner=alice))
     task = attempt.task
     Artifact.objects.create(attempt=attempt, name="log.txt", size_bytes=3, md5="0" * 32)
@@ -269,7 +269,7 @@ def test_artifacts_are_listed_and_fetched_from_storage(client, alice, storage):
         refused(client.get(f"{TASKS}{task.pk}/artifacts/{name}/"), 404, "not_found")
 
 
-def test_a_list_is_narrowed_by_what_all_filters_say(client, alice):
+def test_list_combines_filters(client, alice):
     x86, pi = make_worker("x86"), make_worker("pi", version="1.12.0")
     first = make_task(owner=alice, worker=x86, title="Night run")
     second = make_task(owner=alice, worker=pi, runtime_version="1.12.0", title="day run")
@@ -297,7 +297,9 @@ def test_a_list_is_narrowed_by_what_all_filters_say(client, alice):
         refused(client.get(f"{TASKS}?created_after={odd}"), 400, "query_invalid")
 
 
-def test_a_page_of_tasks_takes_as_many_queries_as_a_row(client, alice, django_assert_num_queries):
+def test_number_of_queries_of_the_list_does_not_depend_on_tasks(
+    client, alice, django_assert_num_queries
+):
     worker = make_worker()
     make_task(owner=alice, worker=worker)
     with django_assert_num_queries(4):  # session, user, tasks, files
@@ -309,7 +311,7 @@ def test_a_page_of_tasks_takes_as_many_queries_as_a_row(client, alice, django_as
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_of_the_same_request_twice_at_once_comes_one_task():
+def test_concurrent_requests_with_the_same_key_create_one_task():
     user, body = at_once(lambda: make_user("alice"), task_request)
 
     def ask():

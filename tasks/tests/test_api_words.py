@@ -30,7 +30,7 @@ def post(client, address, body, **more):
     return client.post(address, body, format="json", **more)
 
 
-def test_a_task_asks_for_a_device_by_number_or_by_name(client):
+def test_request_names_a_device_by_id_or_name(client):
     worker, other = make_worker("x86-1"), make_worker("1")
     for named, expected in (("x86-1", worker), (worker.pk, worker), ("1", other)):
         assert post(client, TASKS, task_body(worker=named)).json()["worker"] == expected.pk
@@ -38,13 +38,13 @@ def test_a_task_asks_for_a_device_by_number_or_by_name(client):
     assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
 
 
-def test_a_waiting_task_moves_to_a_device_by_its_name(client, alice):
+def test_move_accepts_the_name_of_a_device(client, alice):
     task, other = make_waiting_task(alice, make_worker("x86-1")), make_worker("x86-2")
     moved = post(client, f"{TASKS}{task.pk}/move/", {"worker": "x86-2"})
     assert (moved.status_code, moved.json()["worker"]) == (200, other.pk)
 
 
-def test_a_hidden_device_is_told_by_name_as_one_that_does_not_exist(client, alice):
+def test_hidden_device_has_the_error_of_an_unknown_device(client, alice):
     hidden = make_worker("hidden", is_public=False)
     for address in (TASKS, f"{TASKS}{make_waiting_task(alice, make_worker('x86-1')).pk}/move/"):
         body = {} if "move" in address else task_body()
@@ -86,9 +86,7 @@ def test_a_hidden_device_is_told_by_name_as_one_that_does_not_exist(client, alic
     ],
 )
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_what_is_wrong_with_a_value_is_told_in_words_of_json(
-    client, address, body, field, language
-):
+def test_message_for_an_invalid_value_uses_terms_of_json(client, address, body, field, language):
     answer = post(client, address, body, HTTP_ACCEPT_LANGUAGE=language)
     assert answer.status_code == 422, answer.json()
     (error,) = answer.json()["errors"]
@@ -99,13 +97,13 @@ def test_what_is_wrong_with_a_value_is_told_in_words_of_json(
     assert not Task.objects.exists()
 
 
-def test_a_word_that_is_none_of_some_is_told_with_those_that_are(client):
+def test_message_for_an_invalid_choice_lists_the_choices(client):
     answer = post(client, TASKS, task_body(worker=1, plan={"preset": "fast"}))
     (error,) = answer.json()["errors"]
     assert error["detail"] == "“fast” is none of: quick, standard, thorough, custom."
 
 
-def test_a_number_that_is_too_large_is_told_as_it_was_sent(client):
+def test_message_for_a_too_large_number_repeats_the_number(client):
     body = '{"options": {"range": -1.5e999}}'
     answer = client.post(TASKS, body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (400, "number_large")

@@ -26,7 +26,7 @@ from webprofile.asgi import application
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_the_states_arrive_as_they_change():
+async def test_socket_sends_each_state_change():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
     await in_thread(set_last_heartbeat)(None)  # nobody takes the task
@@ -43,7 +43,7 @@ async def test_the_states_arrive_as_they_change():
     await socket.disconnect()
 
 
-async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twice():
+async def test_reconnected_page_receives_each_message_exactly_once():
     alice = await in_thread(make_user)()
     attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
     path = f"/ws/tasks/{attempt.task_id}/"
@@ -68,7 +68,7 @@ async def test_a_page_that_lost_its_socket_misses_nothing_and_hears_nothing_twic
     await socket.disconnect()
 
 
-async def test_a_page_hears_when_a_pass_of_its_task_ends():
+async def test_socket_sends_progress_when_a_pass_ends():
     alice = await in_thread(make_user)()
     attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
 
@@ -89,7 +89,7 @@ async def test_a_page_hears_when_a_pass_of_its_task_ends():
     await socket.disconnect()
 
 
-async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
+async def test_socket_sends_nothing_before_the_first_message_of_the_page():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
@@ -98,7 +98,7 @@ async def test_a_wake_up_before_the_page_said_where_it_stands_is_not_answered():
     await socket.disconnect()
 
 
-async def test_the_list_is_told_that_something_changed():
+async def test_list_socket_sends_changes_of_own_tasks():
     alice = await in_thread(make_user)()
     socket = await open_socket("/ws/tasks/", alice)
     assert await receive_messages(socket, 1) == [{"type": "changed"}]
@@ -110,7 +110,7 @@ async def test_the_list_is_told_that_something_changed():
     await socket.disconnect()
 
 
-async def test_a_stranger_and_a_visitor_without_login_are_turned_away():
+async def test_socket_rejects_other_users_and_anonymous_visitors():
     task = await in_thread(make_task)(await in_thread(make_user)())
     carol = await in_thread(make_user)("carol")
     path = f"/ws/tasks/{task.pk}/"
@@ -119,7 +119,7 @@ async def test_a_stranger_and_a_visitor_without_login_are_turned_away():
     assert await close_code(await open_socket("/ws/tasks/")) == 4401
 
 
-async def test_another_sites_page_gets_no_socket():
+async def test_socket_rejects_a_foreign_origin():
     alice = await in_thread(make_user)()
     headers = [(b"origin", b"http://evil.example"), (b"host", b"testserver")]
     socket = WebsocketCommunicator(application, "/ws/tasks/", headers=headers)
@@ -131,7 +131,7 @@ async def test_another_sites_page_gets_no_socket():
 @pytest.mark.parametrize(
     "nonsense", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}]
 )
-async def test_nonsense_from_a_browser_counts_as_the_beginning(nonsense):
+async def test_malformed_message_starts_at_the_first_event(nonsense):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
@@ -155,7 +155,7 @@ async def cut_off(scope, receive, send):
 
 
 @pytest.mark.exhaustive
-async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place(settings):
+async def test_broken_connection_releases_its_place(settings):
     settings.SOCKETS_PER_USER = 1
     alice = await in_thread(make_user)()
     for _ in range(2):
@@ -177,7 +177,7 @@ async def test_a_connection_that_breaks_as_it_is_told_something_leaves_its_place
 
 
 @pytest.mark.exhaustive
-async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings, monkeypatch):
+async def test_socket_that_ends_with_an_error_releases_its_place(settings, monkeypatch):
     settings.SOCKETS_PER_USER = 1
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
@@ -196,7 +196,7 @@ async def test_a_socket_that_ends_by_an_error_of_ours_leaves_its_place(settings,
 
 
 @pytest.mark.exhaustive
-async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_back(monkeypatch):
+async def test_error_in_the_response_closes_the_socket(monkeypatch):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
@@ -210,7 +210,7 @@ async def test_an_error_in_the_answer_ends_the_socket_so_that_the_page_comes_bac
         await socket.wait(5)
 
 
-async def test_what_is_no_json_says_nothing():
+async def test_invalid_json_is_ignored():
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)

@@ -26,7 +26,7 @@ def act(client, act, *tasks, **extra):
     return client.post("/tasks/act/", body, follow=True)
 
 
-def test_ticked_tasks_are_cancelled_and_the_list_stays_where_it_was(client, alice):
+def test_cancel_keeps_the_filters_of_the_list(client, alice):
     one, two, other = (make_waiting_task(alice) for _ in range(3))
     answer = act(client, "cancel", one, two, query="status=waiting&before=99")
     assert answer.redirect_chain == [("/tasks/?status=waiting&before=99", 302)]
@@ -36,7 +36,7 @@ def test_ticked_tasks_are_cancelled_and_the_list_stays_where_it_was(client, alic
         assert task.status == status
 
 
-def test_deleting_asks_first_and_leaves_what_has_not_ended(client, alice):
+def test_delete_needs_confirmation_and_skips_live_tasks(client, alice):
     gone, live = make_waiting_task(alice), make_waiting_task(alice)
     cancel_task(gone)
     answer = act(client, "delete", gone, live)
@@ -48,7 +48,7 @@ def test_deleting_asks_first_and_leaves_what_has_not_ended(client, alice):
     assert list(Task.objects.all()) == [live]
 
 
-def test_all_of_mine_that_wait_are_none_of_others(client):
+def test_cancel_waiting_skips_tasks_of_other_users(client):
     root = make_user("root", is_staff=True)
     client.force_login(root)
     mine, theirs = make_waiting_task(root), make_waiting_task(make_user("bob"))
@@ -59,7 +59,7 @@ def test_all_of_mine_that_wait_are_none_of_others(client):
     assert states == {mine.pk: "finished", theirs.pk: "waiting", running[0]: "running"}
 
 
-def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice, monkeypatch):
+def test_cancel_waiting_takes_a_limited_number_of_the_newest_tasks(client, alice, monkeypatch):
     monkeypatch.setattr(bulk_actions, "MOST_IDS", 2)
     monkeypatch.setattr(task_list, "MOST_IDS", 2)
     first, *_others = (make_waiting_task(alice) for _ in range(3))
@@ -72,7 +72,7 @@ def test_what_waits_is_cancelled_from_the_end_in_so_many_at_a_time(client, alice
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry", "delete"])
-def test_others_tasks_cannot_be_acted_on(client, alice, action):
+def test_action_on_another_users_task_has_no_effect(client, alice, action):
     theirs = make_waiting_task(make_user("bob"))
     cancel_task(theirs)
     answer = act(client, action, theirs, sure="1")
@@ -81,23 +81,23 @@ def test_others_tasks_cannot_be_acted_on(client, alice, action):
 
 
 @pytest.mark.parametrize("ticked", [[], ["x"], ["-1"], ["9" * 40], ["١"]])
-def test_odd_numbers_are_passed_over(client, alice, ticked):
+def test_invalid_task_ids_are_ignored(client, alice, ticked):
     answer = act(client, "cancel", *ticked)
     assert answer.status_code == 200
     assert "Nothing to do" in answer.content.decode()
 
 
-def test_an_act_that_is_none_does_not_exist(client, alice):
+def test_unknown_action_returns_404(client, alice):
     assert client.post("/tasks/act/", {"act": "explode"}).status_code == 404
     assert client.get("/tasks/act/").status_code == 405
 
 
 @pytest.mark.parametrize("query", ["https://evil.example/", "//evil.example", "\\evil", "next=x"])
-def test_after_an_act_nobody_is_led_elsewhere(client, alice, query):
+def test_action_never_redirects_to_another_site(client, alice, query):
     assert act(client, "cancel", query=query).redirect_chain == [("/tasks/", 302)]
 
 
-def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
+def test_retry_copies_the_files_of_selected_tasks(client, alice, storage):
     from webprofile.storage import storage as objects
 
     task = make_task(alice, files=[model_file()])
@@ -113,9 +113,7 @@ def test_ticked_tasks_are_repeated_with_their_files(client, alice, storage):
     assert Task.objects.count() == 2
 
 
-def test_bulk_acts_say_of_each_task_why_it_was_left_out_and_make_none_for_it(
-    client, alice, storage
-):
+def test_retry_lists_skipped_tasks_by_reason(client, alice, storage):
     purged, lost, never, live = (make_waiting_task(alice, files=[model_file()]) for _ in range(4))
     for task in (purged, lost, never):
         cancel_task(task)
@@ -131,7 +129,7 @@ def test_bulk_acts_say_of_each_task_why_it_was_left_out_and_make_none_for_it(
     assert Task.objects.count() == 4
 
 
-def test_cancelling_several_names_what_had_ended_and_what_is_not_there(client, alice):
+def test_cancel_lists_skipped_tasks_by_reason(client, alice):
     going, over = make_waiting_task(alice), make_waiting_task(alice)
     read = make_tasks(alice, 1, state="processing")[0]
     Task.objects.filter(pk=over.pk).update(state="finished", outcome="failed")
@@ -146,7 +144,7 @@ def test_cancelling_several_names_what_had_ended_and_what_is_not_there(client, a
     assert "<br>#987654: There is no such task of yours." in answer
 
 
-def test_the_language_switch_of_the_question_leads_back_to_the_list(client, alice):
+def test_language_switch_of_the_confirmation_returns_to_the_list(client, alice):
     task = make_waiting_task(alice)
     page = client.post("/tasks/act/", {"act": "delete", "task": [task.pk]}).content.decode()
     assert 'name="next" value="/tasks/"' in page

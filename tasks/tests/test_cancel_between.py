@@ -52,7 +52,7 @@ def ended_meanwhile(module, name: str, end) -> Task:
 @pytest.mark.parametrize(
     ("exit_code", "ends"), [(0, {"processing"}), (1, {"finished"})], ids=["good", "bad"]
 )
-def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, ends):
+def test_task_cancelled_while_its_attempt_ends_reaches_an_end(exit_code, ends):
     def end(attempt):
         report = AttemptFinished(
             attempt=attempt.pk, at=0, reason=EndReason.EXITED, exit_code=exit_code
@@ -62,7 +62,7 @@ def test_a_task_that_is_cancelled_while_its_attempt_ends_never_hangs(exit_code, 
     assert ended_meanwhile(reports, "_store_checksums", end).state in ends
 
 
-def test_a_cancel_is_not_lost_where_a_task_goes_back_to_the_queue_meanwhile():
+def test_task_cancelled_while_it_is_requeued_ends_as_cancelled():
     task = ended_meanwhile(
         attempts,
         "continue_task",

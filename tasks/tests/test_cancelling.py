@@ -38,7 +38,7 @@ def state_of(task: Task) -> tuple[str, str]:
     return task.state, task.outcome
 
 
-def test_several_are_cancelled_and_each_is_accounted_for(alice):
+def test_cancel_tasks_reports_cancelled_ended_and_unknown_ids(alice):
     worker = make_worker(slots=2)
     waiting = make_waiting_task(alice, worker)
     running = make_attempt(make_waiting_task(alice, worker)).task
@@ -58,12 +58,12 @@ def test_several_are_cancelled_and_each_is_accounted_for(alice):
 
 
 @pytest.mark.parametrize(("ids", "code"), [([], "no_ids"), (range(1, 1002), "too_many_ids")])
-def test_none_and_too_many_are_refused(alice, ids, code):
+def test_cancel_tasks_rejects_none_and_too_many_ids(alice, ids, code):
     with pytest.raises(DomainError, match=code):
         cancel_tasks(ids, by=alice)
 
 
-def test_all_of_ones_own_are_cancelled_also_an_administrators(client):
+def test_cancel_all_of_an_administrator_cancels_only_own_tasks(client):
     root = make_user("root", is_staff=True)
     client.force_login(root)
     worker = make_worker()
@@ -76,7 +76,7 @@ def test_all_of_ones_own_are_cancelled_also_an_administrators(client):
     assert state_of(check) == state_of(foreign) == ("waiting", "")
 
 
-def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(client, alice):
+def test_cancel_all_includes_running_tasks(client, alice):
     worker = make_worker()
     running = make_attempt(make_waiting_task(alice, worker)).task
     waiting = make_waiting_task(alice, worker)
@@ -88,7 +88,7 @@ def test_all_of_ones_own_can_be_cancelled_from_the_list_also_those_on_a_device(c
     assert state_of(running) == ("cancelling", "")
 
 
-def test_a_copy_keeps_target_priority_and_title(alice):
+def test_copy_keeps_target_priority_and_title(alice):
     make_worker(labels={"chip": "A"})
     task = create_task(
         owner=alice,
@@ -119,7 +119,7 @@ def test_a_copy_keeps_target_priority_and_title(alice):
     assert rerun_task(task, owner=alice) == (copy, None)
 
 
-def test_a_task_for_any_device_is_asked_for_over_http(client, alice):
+def test_api_creates_a_task_for_any_device_or_names_the_error(client, alice):
     worker = make_worker("desk", labels={"chip": "A"})
     body = {
         "target": {"labels": {"chip": "A"}, "versions": "==1.13.*"},

@@ -35,7 +35,7 @@ def ask(client, **draft):
     return answer.json()
 
 
-def test_a_quick_task_is_one_command(client, alice):
+def test_quick_plan_has_one_command(client, alice):
     answer = ask(client, plan={"preset": "quick"}, options={"iter": 3, "no_sanity_check": False})
     (command,) = answer["commands"]
     assert (command["kind"], command["processes"]) == ("profiled", 1)
@@ -43,7 +43,7 @@ def test_a_quick_task_is_one_command(client, alice):
     assert answer["problems"] == []
 
 
-def test_each_kind_of_pass_has_its_command(client, alice):
+def test_each_kind_of_pass_has_a_command(client, alice):
     answer = ask(
         client,
         plan={"preset": "standard"},
@@ -59,7 +59,7 @@ def test_each_kind_of_pass_has_its_command(client, alice):
     ]
 
 
-def test_nothing_has_to_be_chosen_yet(client, alice):
+def test_empty_draft_has_the_commands_of_the_default_plan(client, alice):
     answer = post(client, "/api/v1/tasks/judge/", {}).json()
     kinds = [(command["kind"], command["processes"]) for command in answer["commands"]]
     assert kinds == [("clean", 1), ("profiled", 5)]
@@ -82,9 +82,7 @@ def test_nothing_has_to_be_chosen_yet(client, alice):
     ],
     ids=str,
 )  # fmt: skip
-def test_everything_wrong_is_named_at_its_field_before_the_task_is_sent(
-    client, alice, draft, fields
-):
+def test_draft_reports_each_problem_with_its_field(client, alice, draft, fields):
     answer = ask(client, **draft)
     assert [problem["field"] for problem in answer["problems"]] == fields
     assert all(len(problem["detail"]) > 15 for problem in answer["problems"])
@@ -92,7 +90,7 @@ def test_everything_wrong_is_named_at_its_field_before_the_task_is_sent(
     assert not Task.objects.exists()
 
 
-def test_what_cannot_be_read_is_named_at_its_field_in_the_words_of_its_rule(client, alice):
+def test_draft_explains_unreadable_values_with_their_rule(client, alice):
     texts = {
         "seed": "The seed is a whole number from 0 to",
         "priority": "The priority is a whole number from -",
@@ -121,20 +119,20 @@ def test_what_cannot_be_read_is_named_at_its_field_in_the_words_of_its_rule(clie
     assert [field for field, text in texts.items() if text not in details[field]] == []
 
 
-def test_a_file_for_a_cache_takes_the_place_of_choosing(client, alice):
+def test_cache_file_satisfies_the_option_that_needs_it(client, alice):
     files = [{"kind": "option", "option": "fast_run_algo_policy"}]
     answer = ask(client, files=files)
     assert answer["problems"] == []
     assert "--fast_run_algo_policy=algo_cache.bin" in answer["commands"][0]["line"]
 
 
-def test_texts_are_in_the_readers_language(client, alice):
+def test_problems_are_translated(client, alice):
     english = ask(client, options={"iter": 0})["problems"][0]["detail"]
     client.cookies["django_language"] = "zh-hans"
     assert ask(client, options={"iter": 0})["problems"][0]["detail"] != english
 
 
-def test_a_private_device_tells_a_stranger_nothing(client, alice):
+def test_draft_reveals_nothing_about_a_private_device(client, alice):
     hidden = make_worker(is_public=False)
     answer = post(
         client, "/api/v1/tasks/judge/", {"worker": hidden.pk, "runtime_version": "1.13.0"}
@@ -143,7 +141,7 @@ def test_a_private_device_tells_a_stranger_nothing(client, alice):
 
 
 @pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": 1.5}])
-def test_a_draft_that_cannot_be_read_would_be_refused(client, alice, body):
+def test_malformed_draft_is_reported_as_invalid(client, alice, body):
     answer = post(client, "/api/v1/tasks/judge/", body)
     assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
     assert answer.json()["problems"][0]["detail"]
@@ -169,7 +167,7 @@ def request_with(source: int, **changes):
     return {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": files}
 
 
-def test_a_cache_is_taken_from_an_earlier_task_without_an_upload(client, alice, storage):
+def test_cache_of_an_earlier_task_is_copied_without_an_upload(client, alice, storage):
     source = finished_task(alice)
     page = client.get("/tasks/new/").content.decode()
     assert f'<option value="{source.pk}">' in page
@@ -185,7 +183,7 @@ def test_a_cache_is_taken_from_an_earlier_task_without_an_upload(client, alice, 
     assert [target["name"] for target in again["uploads"]] == ["net.mge"]
 
 
-def test_a_strangers_task_is_as_unknown_as_one_that_never_was(client, alice, storage):
+def test_cache_of_another_users_task_has_the_error_of_an_unknown_task(client, alice, storage):
     theirs = finished_task(make_user("bob"))
     answers = [post(client, "/api/v1/tasks/", request_with(pk)) for pk in (theirs.pk, 10**6)]
     assert {a.status_code for a in answers} == {422}
@@ -195,7 +193,7 @@ def test_a_strangers_task_is_as_unknown_as_one_that_never_was(client, alice, sto
     assert not Task.objects.filter(owner=alice).exists()
 
 
-def test_a_task_without_a_cache_or_not_finished_is_no_source(client, alice, storage):
+def test_cache_of_a_live_task_or_without_the_file_is_rejected(client, alice, storage):
     without = finished_task(alice, name="log.txt")
     live = make_task(alice)
     for source in (without, live):
@@ -204,12 +202,12 @@ def test_a_task_without_a_cache_or_not_finished_is_no_source(client, alice, stor
 
 
 @pytest.mark.parametrize("option", ["iter", "pack_info_json", "", "no_such"])
-def test_only_caches_come_from_other_tasks(client, alice, storage, option):
+def test_only_cache_options_accept_a_file_of_another_task(client, alice, storage, option):
     answer = post(client, "/api/v1/tasks/", request_with(finished_task(alice).pk, option=option))
     assert answer.json()["code"] == "option_file_unwanted"
 
 
-def test_a_cache_that_storage_lost_is_named_and_no_task_is_made(client, alice, storage):
+def test_cache_missing_in_storage_is_rejected_before_a_task_exists(client, alice, storage):
     source = finished_task(alice)
     object_store.delete(Artifact.objects.get().object_key)
     answer = post(client, "/api/v1/tasks/", request_with(source.pk))
@@ -217,7 +215,7 @@ def test_a_cache_that_storage_lost_is_named_and_no_task_is_made(client, alice, s
     assert list(Task.objects.all()) == [source]
 
 
-def test_commands_name_files_that_are_taken_over_and_what_cannot_be_is_told(client, alice):
+def test_draft_with_copied_files_has_commands_or_a_problem(client, alice):
     old = make_task(alice)
     old.files.update(stored_at=old.created_at)
     files = [{"kind": file.kind, "from_file": file.pk} for file in old.files.all()]
@@ -232,7 +230,7 @@ def test_commands_name_files_that_are_taken_over_and_what_cannot_be_is_told(clie
     assert answer["commands"] == []
 
 
-def test_plan_inputs_and_seed_come_with_the_request(client, alice, storage):
+def test_request_sets_plan_inputs_seed_and_time_limit(client, alice, storage):
     body = {
         "worker": make_worker().pk,
         "runtime_version": "1.13.0",

@@ -49,7 +49,7 @@ def look(name: str, data: bytes):
     return inspect(name, data[: inspected_bytes_of(name, len(data))], len(data))
 
 
-def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_read(testdata):
+def test_sample_files_are_read_or_rejected_with_their_error(testdata):
     cases = json.loads((testdata / "bad" / "cases.json").read_text())["inputs"]
     verdicts = {}
     for case in cases:
@@ -66,7 +66,7 @@ def test_each_of_the_bad_files_is_refused_with_its_cause_and_each_good_one_is_re
     assert len(verdicts) > len(REFUSED)
 
 
-def test_every_refusal_has_words():
+def test_every_error_code_has_a_message():
     assert set(REFUSED.values()) <= set(WORDINGS)
 
 
@@ -80,12 +80,12 @@ def test_every_refusal_has_words():
         b"\x93NUMPY\x01\x00\x10\x00{'shape': (-1,)}",
     ],
 )
-def test_a_hostile_header_is_refused_as_such(data):
+def test_hostile_header_is_rejected(data):
     with pytest.raises(DomainError, match="input_header"):
         look("x.npy", data)
 
 
-def test_the_header_of_a_newer_format_and_of_another_byte_order_is_read():
+def test_header_of_npy_version_3_and_of_big_endian_data_is_read():
     array = npy_bytes((2, 3), ">f4")
     version_3 = array[:6] + b"\x03\x00" + array[8:10] + b"\x00\x00" + array[10:]
     for data in (array, version_3):
@@ -100,7 +100,7 @@ def test_the_header_of_a_newer_format_and_of_another_byte_order_is_read():
         (b"P5 4 3 255\n" + bytes(12), (1, 3, 4, 1)),
     ],
 )
-def test_a_picture_is_read_as_load_and_run_feeds_it(data, shape):
+def test_picture_has_the_shape_that_load_and_run_uses(data, shape):
     (head,) = look("x.PPM", data)
     assert head == {"name": "", "dtype": "uint8", "shape": list(shape)}
 
@@ -114,7 +114,7 @@ def test_a_picture_is_read_as_load_and_run_feeds_it(data, shape):
         (b"P6\n0 3\n255\n", "input_no_numbers"),
     ],
 )
-def test_a_picture_that_cannot_be_read_is_refused(data, code):
+def test_invalid_picture_is_rejected(data, code):
     with pytest.raises(DomainError, match=code):
         look("x.ppm", data)
 
@@ -124,7 +124,7 @@ def entry(**changes):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64", "uint64"])
-def test_a_type_that_megengine_lacks_is_refused_with_the_one_to_take(dtype):
+def test_dtype_unknown_to_megengine_is_rejected_with_an_alternative(dtype):
     with pytest.raises(DomainError, match="input_no_type") as caught:
         look("x.npy", npy_bytes((2, 3), dtype))
     assert ("int32" if dtype == "uint64" else "float32") in word(caught.value)
@@ -132,19 +132,19 @@ def test_a_type_that_megengine_lacks_is_refused_with_the_one_to_take(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "float16", "uint32"])
-def test_a_type_that_only_the_python_package_reads_is_refused_for_a_binary(dtype):
+def test_dtype_that_only_the_wheel_reads_is_rejected_for_a_binary(dtype):
     data = npy_bytes((2, 3), dtype)
     assert look("x.npy", data)[0]["dtype"] == dtype
     with pytest.raises(DomainError, match="input_dtype_not_here"):
         inspect("x.npy", data, len(data), kind="binary")
 
 
-def test_lists_within_the_names_of_json_are_no_numbers():
+def test_json_names_may_contain_brackets():
     data = json.dumps({"a[1]": entry(), "a[2]": entry(), 'a"[3]': entry()}).encode()
     assert [array["name"] for array in look("x.json", data)] == ["a[1]", "a[2]", 'a"[3]']
 
 
-def test_json_tells_every_input_that_it_names():
+def test_json_returns_all_its_inputs():
     data = json.dumps({"data": entry(), "ids": entry(type="int", raw=[1, 2])}).encode()
     assert look("all.json", data) == [
         {"name": "data", "dtype": "float32", "shape": [1, 2]},
@@ -178,13 +178,13 @@ def test_json_tells_every_input_that_it_names():
         ('{"a": {"shape": [1], "shape": [2], "type": "int8", "raw": [1, 2]}}', "input_json_twice"),
     ],
 )
-def test_json_that_load_and_run_would_misread_is_refused(content, code):
+def test_json_that_load_and_run_would_misread_is_rejected(content, code):
     with pytest.raises(DomainError, match=code) as caught:
         look("x.json", content.encode())
     assert "x.json" in word(caught.value)
 
 
-def test_large_json_is_refused_and_a_full_one_costs_little_memory():
+def test_json_over_the_limit_is_rejected_and_parsing_uses_little_memory():
     assert inspected_bytes_of("x.json", LONGEST_JSON + 1) == HEAD_BYTES
     with pytest.raises(DomainError, match="input_json") as caught:
         inspect("x.json", b" " * HEAD_BYTES, LONGEST_JSON + 1)
@@ -210,7 +210,7 @@ def task_with(content: bytes, name: str = "data.npy"):
 
 
 @pytest.mark.django_db
-def test_what_a_file_holds_stands_on_the_page_of_its_task(client, storage):
+def test_task_page_shows_dtype_and_shape_of_a_file(client, storage):
     task = task_with(npy_bytes((4, 3, 500, 500)))
     client.force_login(task.owner)
     assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
@@ -220,7 +220,7 @@ def test_what_a_file_holds_stands_on_the_page_of_its_task(client, storage):
 
 
 @pytest.mark.django_db
-def test_a_file_that_cannot_be_an_input_is_refused_when_it_is_confirmed(client, storage):
+def test_submit_with_discard_deletes_a_task_with_an_invalid_file(client, storage):
     task = task_with(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
     address = f"/api/v1/tasks/{task.pk}/submit/?discard=true"
@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_an_input_is_refused_when_it_is_confirmed(client, 
 
 
 @pytest.mark.django_db
-def test_without_a_form_a_task_whose_file_is_refused_fails_and_says_why(client, storage):
+def test_submit_fails_a_task_with_an_invalid_file(client, storage):
     task = task_with(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
     address = f"/api/v1/tasks/{task.pk}/submit/"
@@ -245,7 +245,7 @@ def test_without_a_form_a_task_whose_file_is_refused_fails_and_says_why(client, 
 
 
 @pytest.mark.django_db
-def test_of_a_large_file_only_the_begin_is_fetched(storage):
+def test_read_start_fetches_only_the_head_of_a_file(storage):
     content = npy_bytes((1000, 100))
     object_store.write("some/key", content)
     assert object_store.read_start("some/key", size_bytes=HEAD_BYTES) == content[:HEAD_BYTES]
@@ -255,7 +255,7 @@ def test_of_a_large_file_only_the_begin_is_fetched(storage):
 
 
 @pytest.mark.django_db
-def test_what_is_missing_is_said_before_what_is_wrong(storage):
+def test_missing_upload_is_reported_before_invalid_contents(storage):
     task = make_task()
     data = task.files.get(kind="data")
     with pytest.raises(DomainError, match="upload_missing"):
@@ -267,7 +267,7 @@ def test_what_is_missing_is_said_before_what_is_wrong(storage):
     ("kind", "dtype", "code"),
     [("wheel", "float64", "input_no_type"), ("binary", "int64", "input_dtype_not_here")],
 )
-def test_a_type_that_the_device_would_refuse_is_never_queued(client, storage, kind, dtype, code):
+def test_submit_rejects_a_dtype_that_the_device_cannot_read(client, storage, kind, dtype, code):
     task = task_with(npy_bytes((1, 3), dtype))
     task.worker.runtimes.update(kind=kind)
     client.force_login(task.owner)
@@ -277,7 +277,7 @@ def test_a_type_that_the_device_would_refuse_is_never_queued(client, storage, ki
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("other", ["file", "values", "json"])
-def test_a_variable_that_json_and_something_else_give_is_refused(other):
+def test_input_given_by_json_and_another_source_is_rejected(other):
     content = json.dumps({"data": entry()}).encode()
     heads, extra = [content], {}
     files = [model_file(), data_file(name="all.json", size_bytes=len(content), input="")]

@@ -62,7 +62,7 @@ def done(client, storage) -> Task:
     return Task.objects.get(pk=task.pk)
 
 
-def test_run_again_makes_the_same_task_with_copies_of_its_files(client, done):
+def test_rerun_copies_the_request_and_its_files(client, done):
     answer = client.post(f"/tasks/{done.pk}/rerun/")
     copy = Task.objects.latest("pk")
     assert answer["Location"] == f"/tasks/{copy.pk}/"
@@ -76,7 +76,7 @@ def test_run_again_makes_the_same_task_with_copies_of_its_files(client, done):
     assert copy.files.get(kind="data").arrays == done.files.get(kind="data").arrays != []
 
 
-def test_the_page_of_an_ended_task_offers_both_ways_and_a_live_one_neither(client, done):
+def test_task_page_offers_rerun_only_after_the_end(client, done):
     page = client.get(f"/tasks/{done.pk}/").text
     assert 'id="rerun"' in page
     assert f"/tasks/new/?from={done.pk}" in page
@@ -87,7 +87,7 @@ def test_the_page_of_an_ended_task_offers_both_ways_and_a_live_one_neither(clien
     assert 'id="rerun"' not in client.get(f"/tasks/{live.pk}/").text
 
 
-def test_a_file_that_is_gone_is_named_and_nothing_is_made(client, done):
+def test_retry_with_a_purged_file_is_rejected(client, done):
     TaskFile.objects.filter(task=done, kind="data").update(purged_at=done.created_at)
     answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
@@ -115,9 +115,7 @@ def ways_to_repeat(task):
         (b"another model", "file_changed", "“net.mge” in storage is not what was uploaded"),
     ],
 )
-def test_a_file_that_storage_lost_or_changed_is_named_and_no_task_is_made(
-    client, done, left, code, text
-):
+def test_copy_of_a_lost_or_changed_file_is_rejected(client, done, left, code, text):
     key = done.files.get(kind="model").object_key
     object_store.delete(key) if left is None else object_store.write(key, left)
     for address, body in ways_to_repeat(done):
@@ -129,7 +127,7 @@ def test_a_file_that_storage_lost_or_changed_is_named_and_no_task_is_made(
         assert list(Task.objects.all()) == [done]
 
 
-def test_a_file_that_never_came_is_told_from_one_that_is_gone(client, done):
+def test_copy_of_a_file_never_uploaded_has_its_own_error(client, done):
     TaskFile.objects.filter(task=done, kind="data").update(stored_at=None)
     for address, body in ways_to_repeat(done):
         problem = client.post(address, body, content_type="application/json").json()
@@ -137,14 +135,14 @@ def test_a_file_that_never_came_is_told_from_one_that_is_gone(client, done):
         assert list(Task.objects.all()) == [done]
 
 
-def test_a_storage_that_is_away_is_told_before_a_task_is_made(client, done, settings):
+def test_retry_while_storage_is_unreachable_creates_no_task(client, done, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
     assert list(Task.objects.all()) == [done]
 
 
-def test_the_form_gets_all_it_needs(client, done):
+def test_form_is_filled_from_an_earlier_task(client, done):
     data = form_data(done)
     assert f'"id": {done.pk}' in client.get(f"/tasks/new/?from={done.pk}").text
     assert (data["worker"], data["runtime_version"]) == (done.worker_id, "1.13.0")
@@ -155,7 +153,7 @@ def test_the_form_gets_all_it_needs(client, done):
     assert [given["name"] for given in data["inputs"]] == ["mask", "ids"]
 
 
-def test_a_copy_may_be_changed(done):
+def test_copy_accepts_changes(done):
     copy = make_changed_copy(done, options={"iter": 9}, seed=8)
     assert (copy.options, copy.seed, copy.plan) == ({"iter": 9}, 8, done.plan)
     sources = [file.source for file in request_of(done).files]
@@ -166,9 +164,7 @@ def test_a_copy_may_be_changed(done):
 
 @pytest.mark.parametrize("place", ["copy", "read_start"])
 @pytest.mark.parametrize("error", [DomainError("storage_unreachable", status=503), ValueError("x")])
-def test_a_copy_that_storage_fails_ends_with_a_reason_of_its_own(
-    client, done, monkeypatch, place, error
-):
+def test_retry_that_fails_in_storage_ends_with_copy_failed(client, done, monkeypatch, place, error):
     def fail(*_, **__):
         raise error
 
@@ -182,7 +178,7 @@ def test_a_copy_that_storage_fails_ends_with_a_reason_of_its_own(
     assert "could not be taken over" in client.get(f"/tasks/{copy.pk}/").text
 
 
-def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
+def test_double_click_on_rerun_creates_one_task(client, done):
     first, second = (client.post(f"/tasks/{done.pk}/rerun/")["Location"] for _ in range(2))
     assert first == second
     assert Task.objects.count() == 2
@@ -194,14 +190,14 @@ def test_a_double_click_makes_one_task_and_a_later_click_another(client, done):
     assert Task.objects.count() == 3
 
 
-def test_a_click_after_the_copy_ended_makes_another_task(client, done):
+def test_rerun_after_the_copy_ended_creates_another_task(client, done):
     client.post(f"/tasks/{done.pk}/rerun/")
     cancel_task(Task.objects.latest("pk"))
     client.post(f"/tasks/{done.pk}/rerun/")
     assert Task.objects.count() == 3
 
 
-def test_a_task_from_before_the_sanity_check_was_left_out_still_means_the_same(client, done):
+def test_migration_keeps_the_sanity_check_of_old_tasks(client, done):
     migration = import_module("tasks.migrations.0003_keep_sanity_check")
     Task.objects.update(options={"iter": 3})
     explicit = make_task(done.owner, done.worker)
@@ -217,7 +213,7 @@ def test_a_task_from_before_the_sanity_check_was_left_out_still_means_the_same(c
     assert copy.options == done.options
 
 
-def test_a_task_with_a_value_that_is_not_accepted_any_more_is_refused_with_words(client, done):
+def test_retry_rejects_an_option_value_that_is_no_longer_valid(client, done):
     Task.objects.update(options={"warmup_iter": 0})
     assert client.get(f"/tasks/{done.pk}/").status_code == 200
     answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
@@ -226,7 +222,7 @@ def test_a_task_with_a_value_that_is_not_accepted_any_more_is_refused_with_words
     assert Task.objects.count() == 1
 
 
-def test_a_copy_whose_file_is_not_accepted_any_more_says_which_and_why(client, done):
+def test_retry_rejects_a_file_that_is_no_longer_valid(client, done):
     data = done.files.get(kind="data")
     content = npy_bytes(dtype="float64")
     object_store.write(data.object_key, content)
@@ -238,14 +234,14 @@ def test_a_copy_whose_file_is_not_accepted_any_more_says_which_and_why(client, d
     assert "float64" in copy.detail
 
 
-def test_a_copy_with_changes_is_not_taken_for_the_same_click(client, done):
+def test_rerun_after_a_changed_copy_creates_an_unchanged_copy(client, done):
     make_changed_copy(done, seed=8)
     client.post(f"/tasks/{done.pk}/rerun/")
     assert Task.objects.latest("pk").seed == done.seed
     assert Task.objects.count() == 3
 
 
-def test_what_a_failed_copy_left_in_storage_is_deleted(client, done, monkeypatch):
+def test_sweep_deletes_the_files_of_a_failed_copy(client, done, monkeypatch):
     monkeypatch.setattr(ObjectStorage, "read_start", staticmethod(lambda *_, **__: 1 / 0))
     client.raise_request_exception = False
     client.post(f"/tasks/{done.pk}/rerun/")
@@ -256,7 +252,7 @@ def test_what_a_failed_copy_left_in_storage_is_deleted(client, done, monkeypatch
     assert all(object_store.head(file.object_key) for file in done.files.all())
 
 
-def test_a_task_that_has_not_ended_is_not_repeated(client, done):
+def test_rerun_of_a_live_task_returns_409(client, done):
     client.post(f"/tasks/{done.pk}/rerun/")
     live = Task.objects.latest("pk")
     assert live.state == "waiting"
@@ -266,7 +262,7 @@ def test_a_task_that_has_not_ended_is_not_repeated(client, done):
     assert Task.objects.count() == 2
 
 
-def test_a_task_that_is_deleted_under_ones_hands_is_not_repeated(done):
+def test_rerun_of_a_deleted_task_raises_task_gone(done):
     stale = Task.objects.get(pk=done.pk)
     done.delete()
     with pytest.raises(DomainError, match="task_gone"):
@@ -274,7 +270,7 @@ def test_a_task_that_is_deleted_under_ones_hands_is_not_repeated(done):
 
 
 @pytest.mark.parametrize("origin", ["deleted", "foreign", "nonsense", "-1", "9" * 30, "²"])
-def test_the_form_says_that_the_task_it_was_to_start_from_is_gone(client, done, origin):
+def test_form_reports_an_unavailable_source_task(client, done, origin):
     number = done.pk
     if origin == "deleted":
         done.delete()
@@ -288,7 +284,7 @@ def test_the_form_says_that_the_task_it_was_to_start_from_is_gone(client, done, 
     assert 'id="origin-gone"' not in client.get("/tasks/new/").content.decode()
 
 
-def test_a_new_task_cannot_take_over_the_model_of_a_deleted_or_a_foreign_task(client, done):
+def test_copy_of_the_model_of_a_foreign_purged_or_deleted_task_is_rejected(client, done):
     model = done.files.get(kind="model")
     body = {
         "worker": done.worker_id,
@@ -325,14 +321,14 @@ def half_repeated(client, done):
     return copy, repeat
 
 
-def test_a_copy_whose_process_died_once_all_was_copied_is_submitted_by_the_next(half_repeated):
+def test_repeated_key_submits_a_copy_that_was_only_copied(half_repeated):
     copy, repeat = half_repeated
     answer = repeat()
     assert (answer.status_code, answer.json()["id"]) == (201, copy.pk)
     assert answer.json()["status"] == "waiting"
 
 
-def test_a_copy_whose_process_died_while_it_copied_is_made_anew_after_a_while(half_repeated):
+def test_repeated_key_replaces_an_incomplete_copy_after_a_timeout(half_repeated):
     copy, repeat = half_repeated
     copy.files.filter(kind="data").update(stored_at=None)
     answer = repeat()  # it may be copying still
@@ -348,7 +344,7 @@ def test_a_copy_whose_process_died_while_it_copied_is_made_anew_after_a_while(ha
     assert repeat().json()["id"] == answer.json()["id"]
 
 
-def test_a_copy_that_the_next_request_cannot_finish_either_frees_its_key(half_repeated, settings):
+def test_repeated_key_is_released_when_the_copy_fails_again(half_repeated, settings):
     copy, repeat = half_repeated
     address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
     answer = repeat()

@@ -40,7 +40,7 @@ lib.so(_ZN6megdnn18ConvolutionForward13deduce_layoutERKNS_) [0x7f50e33cd7eb]
 """
 
 
-def test_a_wrong_shape_names_both_shapes_and_what_the_operator_says():
+def test_wrong_shape_names_both_shapes_and_the_operators_message():
     code, detail = diagnose(ended(detail="SIGABRT"), SHAPE_LOG)
     assert code == "input_shape"
     assert "data" in detail
@@ -69,7 +69,7 @@ lib.so(_ZN3mgb2cg12static_infer22StaticInferManagerImpl12TagTraitBase5inferEbb+0
 """
 
 
-def test_a_pass_over_the_graph_that_fails_is_told_by_its_name_and_is_no_wrong_shape():
+def test_failed_optimization_pass_is_named():
     code, detail = diagnose(ended(detail="SIGABRT"), PASS_LOG)
     assert code == "optimization_failed"
     assert detail == (
@@ -77,12 +77,12 @@ def test_a_pass_over_the_graph_that_fails_is_told_by_its_name_and_is_no_wrong_sh
     )
 
 
-def test_a_failed_pass_with_inputs_of_other_shapes_may_be_due_to_them():
+def test_failed_pass_after_a_shape_warning_is_a_wrong_shape():
     other = 'input "data" is {2,4,32,32}, the model was made for {2,3,32,32}\n'
     assert diagnose(ended(), other + PASS_LOG)[0] == "input_shape"
 
 
-def test_a_failed_pass_that_no_option_asked_for_is_not_blamed_on_one():
+def test_failed_pass_is_attributed_to_an_option_only_if_one_was_set():
     for command, code in (
         ("load_and_run net.mge --iter=10", "input_shape"),
         ("load_and_run net.mge --iter=10 --enable_nchw44", "optimization_failed"),
@@ -142,24 +142,24 @@ def test_a_failed_pass_that_no_option_asked_for_is_not_blamed_on_one():
         ),
     ],
 )
-def test_known_ends_are_told_apart(exit_code, log, code):
+def test_output_of_a_failed_run_gives_its_reason(exit_code, log, code):
     detail = "SIGSEGV" if exit_code > 128 else ""
     assert diagnose(ended(exit_code, detail=detail), log)[0] == code
 
 
 @pytest.mark.parametrize("reason", [r for r in EndReason if r != EndReason.EXITED])
-def test_what_an_agent_may_say_has_words(reason):
+def test_every_end_reason_of_agents_has_a_message(reason):
     code, _ = diagnose(ended(None, reason), "")
     assert wording_of(code)
     assert wording_of(reason.value) or code != reason.value
 
 
-def test_every_end_but_those_that_the_log_explains_has_its_reason():
+def test_only_ends_explained_by_the_log_have_no_reason():
     explained = {EndReason.EXITED, EndReason.INPUT_WRONG}
     assert {end for end in EndReason if ENDS[end].reason is None} == explained
 
 
-def test_every_reason_has_words():
+def test_every_reason_has_a_message():
     assert set(WORDINGS) == set(Reason)
 
 
@@ -178,7 +178,7 @@ def test_every_reason_has_words():
         ("err__bad_value", "option_unknown"),
     ],
 )
-def test_a_real_binarys_errors_are_understood(testdata, case, code):
+def test_recorded_output_of_a_binary_gives_its_reason(testdata, case, code):
     folder = testdata / "load_and_run" / case
     exit_code = json.loads((folder / "run.json").read_text())["exit_code"]
     log = (folder / "stdout.txt").read_text() + (folder / "stderr.txt").read_text()
@@ -209,7 +209,7 @@ OBSERVED_INPUTS = {
 
 
 @pytest.mark.parametrize(("file", "code"), [*OBSERVED_MODELS.items(), *OBSERVED_INPUTS.items()])
-def test_what_the_library_says_of_bad_files_is_understood(testdata, file, code):
+def test_recorded_output_for_a_bad_file_gives_its_reason(testdata, file, code):
     observed = json.loads((testdata / "bad" / "observed.json").read_text())
     cases = {Path(case["file"]).name: case for kind in observed.values() for case in kind}
     case = cases[file]
@@ -230,7 +230,7 @@ def test_what_the_library_says_of_bad_files_is_understood(testdata, file, code):
         ("something that nobody foresaw", "input_wrong"),
     ],
 )
-def test_an_input_that_the_agent_refuses_has_its_own_reason(detail, code):
+def test_input_rejected_by_the_agent_gives_its_reason(detail, code):
     reason, shown = diagnose(ended(None, EndReason.INPUT_WRONG, detail), "")
     assert (reason, shown) == (code, detail)
 
@@ -245,7 +245,7 @@ RUNNER = [
 
 
 @pytest.mark.parametrize(("model", "inputs", "code"), RUNNER)
-def test_the_wheels_own_failures_are_understood(testdata, megengine_python, model, inputs, code):
+def test_output_of_a_wheel_gives_its_reason(testdata, megengine_python, model, inputs, code):
     folder = testdata / "bad" / "models" if "bad/" in model else testdata / "models"
     mask = testdata / "inputs" / "two_inputs" / "mask.npy"
     items = [item.partition(":") for item in inputs.split(";") if item]
@@ -291,7 +291,7 @@ LAYOUT = "--enable_nchw44"
 
 
 @pytest.mark.parametrize("flags", [[LAYOUT], ["--optimize_for_inference", LAYOUT], []])
-def test_a_layout_that_fails_on_a_model_that_runs_without_it(megengine_python, tmp_path, flags):
+def test_layout_option_that_fails_is_named(megengine_python, tmp_path, flags):
     model = tmp_path / "splitting.mge"
     subprocess.run([megengine_python, "-c", SPLITTING, model], check=True, capture_output=True)
     run = subprocess.run(
@@ -309,14 +309,14 @@ def test_a_layout_that_fails_on_a_model_that_runs_without_it(megengine_python, t
         assert "conv_format_nchw44" in detail
 
 
-def test_what_ended_a_script_is_told_though_its_log_goes_on_for_long():
+def test_detail_of_a_script_comes_from_the_agent_despite_a_long_log():
     detail = "RuntimeError: assertion failed; extra message: no such kernel"
     log = "step 1\n" + "lib.so(_ZN6megdnn) [0x7f50e33cd7eb]\n" * 100
     assert diagnose_script(ended(1, detail=detail), log) == ("run_failed", detail)
     assert diagnose_script(ended(134, detail=detail), log) == ("crashed", detail)
 
 
-def test_what_a_script_printed_last_is_told_where_the_agent_says_nothing_of_it():
+def test_detail_of_a_script_comes_from_its_last_line_without_one_of_the_agent():
     log = 'step 1\nTraceback (most recent call last):\n  File "a.py"\nValueError: no batch\n'
     assert diagnose_script(ended(1), log) == ("run_failed", "ValueError: no batch")
     assert diagnose_script(ended(134, detail="SIGABRT"), log) == ("crashed", "ValueError: no batch")

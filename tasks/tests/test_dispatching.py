@@ -51,7 +51,7 @@ def dispatched_devices(broker) -> list[int]:
 
 
 @pytest.mark.django_db
-def test_a_device_is_given_its_next_task_and_woken_once(
+def test_dispatch_assigns_a_task_and_wakes_the_device_once(
     django_capture_on_commit_callbacks, monkeypatch
 ):
     messages = []
@@ -69,7 +69,7 @@ def test_a_device_is_given_its_next_task_and_woken_once(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_submission_a_freed_slot_and_a_hello_ask_for_the_device(broker):
+def test_submission_freed_slot_and_hello_enqueue_dispatch(broker):
     worker = make_worker()
     task = make_waiting_task(make_user(), worker)
     assert dispatched_devices(broker) == [worker.pk]
@@ -83,7 +83,7 @@ def test_a_submission_a_freed_slot_and_a_hello_ask_for_the_device(broker):
 
 
 @pytest.mark.django_db
-def test_the_dispatcher_is_asked_before_pages_are_told(
+def test_submission_enqueues_dispatch_before_it_notifies_pages(
     django_capture_on_commit_callbacks, monkeypatch
 ):
     messages = []
@@ -97,7 +97,9 @@ def test_the_dispatcher_is_asked_before_pages_are_told(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_asks_again(monkeypatch, broker):
+def test_submission_survives_an_unreachable_broker_and_the_sweep_enqueues_again(
+    monkeypatch, broker
+):
     def away(*_, **__):
         raise ConnectionClosed("away")
 
@@ -112,7 +114,7 @@ def test_a_broker_that_is_away_refuses_no_submission_and_the_sweep_asks_again(mo
     assert dispatched_devices(broker) == [task.worker_id]
 
 
-def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):
+def test_silent_broker_blocks_one_sender_at_a_time(monkeypatch):
     now, sent = 100.0, []
     monkeypatch.setattr(background.time, "monotonic", lambda: now)
     sender = background.Sender()
@@ -136,7 +138,7 @@ def test_a_broker_that_is_silent_holds_up_one_sender_at_a_time(monkeypatch):
     assert sent == ["it is back"] * 2
 
 
-def test_what_is_asked_for_in_a_moment_is_looked_at_together(monkeypatch):
+def test_batch_joins_concurrent_messages(monkeypatch):
     # a machine with much to do starts no four threads within 20 ms
     monkeypatch.setattr(actors, "JOIN_S", 1.0)
     batch, taken = DispatchBatch(), []
@@ -152,7 +154,7 @@ def test_what_is_asked_for_in_a_moment_is_looked_at_together(monkeypatch):
     assert batch.take([8]) == {8}
 
 
-def test_what_a_thread_that_was_ended_had_waited_for_is_taken_by_the_next_one(monkeypatch):
+def test_batch_takes_over_devices_of_an_aborted_thread(monkeypatch):
     batch = DispatchBatch()
     batch.take([1])
     with monkeypatch.context() as patch, pytest.raises(TimeLimitExceeded):
@@ -166,6 +168,6 @@ def ended(_s: float) -> None:
     raise TimeLimitExceeded
 
 
-def test_who_asks_alone_waits_for_nobody(monkeypatch):
+def test_batch_of_a_single_message_does_not_wait(monkeypatch):
     monkeypatch.setattr(actors.time, "sleep", lambda _s: pytest.fail("it waited"))
     assert DispatchBatch().take([1]) == {1}

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 NUMBER = 500
 
 
-def make_world() -> None:
+def make_devices_and_tasks_at_random() -> None:
     """Devices and a task for each of them, with every state that a rule asks for, at random."""
     draw = random.Random(25)
     now = timezone.now()
@@ -102,7 +102,7 @@ def keys(rows) -> set[int]:
 
 
 def test_predicates_and_queries_agree_on_500_devices_and_tasks():
-    make_world()
+    make_devices_and_tasks_at_random()
     placed = placements()
     assert len(placed) == NUMBER
     for rule in RULES:
@@ -123,8 +123,8 @@ def test_predicates_and_queries_agree_on_500_devices_and_tasks():
         )
 
 
-def test_what_is_asked_of_devices_alone_agrees_with_their_status():
-    make_world()
+def test_queries_for_devices_agree_with_their_status():
+    make_devices_and_tasks_at_random()
     workers = list(with_shut_out_at(Worker.objects.all()))
     takers = {worker.pk for worker in workers if status_of(worker) == DeviceStatus.FREE}
     assert takers == keys(Worker.objects.filter(eligibility.takes_tasks()))
@@ -144,8 +144,8 @@ def test_what_is_asked_of_devices_alone_agrees_with_their_status():
     assert scripts == keys(eligibility.scripts_takers())
 
 
-def test_whose_tasks_a_device_may_take_from_another_one():
-    make_world()
+def test_owner_query_agrees_with_the_access_rule():
+    make_devices_and_tasks_at_random()
     for worker in Worker.objects.all()[:40]:
         allowed = {
             user.pk
@@ -156,7 +156,7 @@ def test_whose_tasks_a_device_may_take_from_another_one():
         assert keys(movable) == keys(Task.objects.filter(owner__in=allowed))
 
 
-def test_every_obstacle_has_its_sentences():
+def test_every_rule_has_messages():
     for rule in RULES:
         assert rule.code in CAUSES
         assert rule.refusal in WORDINGS
@@ -170,7 +170,7 @@ def shut_out():
     return Worker.objects.get()
 
 
-def test_a_task_for_a_device_whose_token_was_revoked_is_refused(shut_out):
+def test_task_for_a_device_with_a_revoked_token_is_rejected(shut_out):
     """Its last heartbeat is a moment old, so it still counts as online."""
     alice = make_user()
     with pytest.raises(DomainError, match="worker_shut_out"):
@@ -180,7 +180,7 @@ def test_a_task_for_a_device_whose_token_was_revoked_is_refused(shut_out):
     assert refused.value.data["devices"] == "desk (shut out)"
 
 
-def test_a_task_for_a_retired_device_is_refused_with_the_reason():
+def test_task_for_a_retired_device_is_rejected():
     worker = make_worker("old", retired_at=timezone.now(), is_enabled=False)
     with pytest.raises(DomainError, match="worker_retired"):
         make_waiting_task(make_user(), worker)
@@ -189,7 +189,7 @@ def test_a_task_for_a_retired_device_is_refused_with_the_reason():
         make_waiting_task(make_user("bob"), Worker.objects.get(name="old"))
 
 
-def test_the_form_names_the_status_of_devices_that_start_nothing(client, shut_out):
+def test_form_disables_devices_that_start_no_tasks(client, shut_out):
     make_worker("other")
     make_worker("old", is_enabled=False)
     client.force_login(make_user())

@@ -78,7 +78,7 @@ def play(monkeypatch) -> Play:
     return play
 
 
-def check_that_each_task_had_one_attempt_and_each_slot_one_task_at_a_time() -> None:
+def check_assignments() -> None:
     assert set(Task.objects.values_list("state", flat=True)) == {"finished"}
     assert set(Counter(Attempt.objects.values_list("task_id", flat=True)).values()) == {1}
     assert Attempt.objects.count() == Task.objects.count()
@@ -88,14 +88,14 @@ def check_that_each_task_had_one_attempt_and_each_slot_one_task_at_a_time() -> N
             assert one.ended_at <= next_one.created_at
 
 
-def test_two_users_with_many_tasks_take_turns_until_all_have_run(play):
+def test_tasks_of_two_users_alternate(play):
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     own = {user.pk: [] for user in (alice, bob)}
     for user in (alice, bob):
         own[user.pk] = [make_waiting_task(user, worker).pk for _ in range(25)]
     play.to_the_end()
-    check_that_each_task_had_one_attempt_and_each_slot_one_task_at_a_time()
+    check_assignments()
     owners = [attempt.task.owner_id for attempt in play.begun]
     for length in range(len(owners)):
         begun = Counter(owners[:length])
@@ -104,7 +104,7 @@ def test_two_users_with_many_tasks_take_turns_until_all_have_run(play):
         assert [attempt.task_id for attempt in play.begun if attempt.task.owner_id == pk] == tasks
 
 
-def test_one_with_long_tasks_and_one_with_short_ones_get_the_same_time(play):
+def test_users_with_long_and_short_tasks_get_the_same_device_time(play):
     worker = make_worker(slots=2)
     slow, quick = make_user("slow"), make_user("quick")
     for _ in range(10):
@@ -112,7 +112,7 @@ def test_one_with_long_tasks_and_one_with_short_ones_get_the_same_time(play):
     for _ in range(40):
         play.send(quick, worker, lasts_s=30)
     play.to_the_end()
-    check_that_each_task_had_one_attempt_and_each_slot_one_task_at_a_time()
+    check_assignments()
     # both had 1200 s of work, so that neither is done long before the other
     held = {slow.pk: 0.0, quick.pk: 0.0}
     for attempt in play.begun:
@@ -121,7 +121,7 @@ def test_one_with_long_tasks_and_one_with_short_ones_get_the_same_time(play):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_comes_when_every_task_runs_once_and_nobody_waits_for_a_free_device(play, seed):
+def test_every_task_of_a_random_schedule_runs_once(play, seed):
     deal = random.Random(seed)
     users = [make_user(name) for name in ("alice", "bob", "carol")]
     make_worker("desk", labels={"chip": "A"}, slots=2)
@@ -146,13 +146,13 @@ def test_whatever_comes_when_every_task_runs_once_and_nobody_waits_for_a_free_de
     play.at(away_s, lambda: switch(on=False))
     play.at(back_s, lambda: switch(on=True))
     play.to_the_end()
-    check_that_each_task_had_one_attempt_and_each_slot_one_task_at_a_time()
+    check_assignments()
     # what any device may take did not wait for the one that was away
     for task in Task.objects.filter(target__isnull=False):
         assert play.began_s(task) < back_s
 
 
-def test_who_used_much_is_not_kept_waiting_for_ever_by_those_who_come_new(play):
+def test_user_with_much_device_time_is_not_starved_by_new_users(play):
     worker = make_worker()
     heavy = make_user("heavy")
     play.send(heavy, worker, lasts_s=3600)
@@ -166,12 +166,12 @@ def test_who_used_much_is_not_kept_waiting_for_ever_by_those_who_come_new(play):
 
         play.at(3500 + 300 * number, send)
     play.to_the_end()
-    check_that_each_task_had_one_attempt_and_each_slot_one_task_at_a_time()
+    check_assignments()
     # what one used counts for an hour; then who has waited longest is the next
     assert 3600 + 1800 < play.began_s(kept) <= 3600 + 3600 + 300
 
 
-def test_the_wait_that_is_told_is_the_wait_that_comes(play):
+def test_estimated_wait_equals_the_simulated_wait(play):
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     for _ in range(3):

@@ -68,7 +68,7 @@ def end(task: Task, outcome: str = Outcome.FAILED, reason: str = "") -> Task:
     return task
 
 
-def test_an_idle_device_is_checked_every_six_hours():
+def test_idle_device_is_checked_every_six_hours():
     worker = make_old(make_worker("idle"))
     assert due() == {"idle": "schedule"}
     make_check(worker)
@@ -77,12 +77,12 @@ def test_an_idle_device_is_checked_every_six_hours():
     assert due() == {"idle": "schedule"}
 
 
-def test_a_new_device_is_not_checked_before_its_first_task_could_come():
+def test_new_device_is_not_checked_at_once():
     make_worker("new")
     assert due() == {}
 
 
-def test_no_schedule_where_it_is_turned_off(settings):
+def test_schedule_can_be_turned_off(settings):
     settings.HEALTH_CHECK_EVERY_S = 0
     make_old(make_worker())
     assert due() == {}
@@ -97,13 +97,13 @@ def test_no_schedule_where_it_is_turned_off(settings):
     ],
     ids=["drained", "offline", "retired"],
 )
-def test_a_device_out_of_service_is_left_alone(change):
+def test_device_out_of_service_is_not_checked(change):
     worker = make_old(make_worker())
     change_worker(worker.pk, **change)
     assert due() == {}
 
 
-def test_a_device_with_work_is_not_disturbed():
+def test_busy_device_is_not_checked():
     worker = make_old(make_worker())
     task = make_waiting_task(make_user(), worker)
     assert due() == {}
@@ -112,14 +112,14 @@ def test_a_device_with_work_is_not_disturbed():
     assert due() == {worker.name: "schedule"}
 
 
-def test_a_check_under_way_is_not_begun_twice():
+def test_device_has_at_most_one_open_check():
     worker = make_old(make_worker())
     assert open_check(worker, version="1.13.0", cause=Cause.ASKED) is not None
     assert open_check(worker, version="1.13.0", cause=Cause.ASKED) is None
     assert due() == {}
 
 
-def test_two_failures_in_a_row_that_are_not_a_users_ask_for_a_check():
+def test_two_consecutive_device_failures_cause_a_check():
     worker = make_worker("ill")
     make_ended(worker, "agent_error")
     assert due() == {}
@@ -127,28 +127,28 @@ def test_two_failures_in_a_row_that_are_not_a_users_ask_for_a_check():
     assert due() == {"ill": "failure"}
 
 
-def test_failures_of_models_are_no_failures_of_the_device():
+def test_failures_of_models_cause_no_check():
     worker = make_worker()
     make_ended(worker, "exited", 5)
     make_ended(worker, "out_of_memory", 5)
     assert due() == {}
 
 
-def test_tasks_that_users_cancel_are_no_failures_of_the_device():
+def test_cancelled_tasks_cause_no_check():
     worker = make_worker()
     for _ in range(3):
         make_ended(worker, "cancelled")
     assert due() == {}
 
 
-def test_a_success_between_two_failures_breaks_the_row():
+def test_success_between_two_failures_prevents_a_check():
     worker = make_worker()
     for reason in ("agent_error", "exited", "agent_error"):
         make_ended(worker, reason)
     assert due() == {}
 
 
-def test_failures_that_a_check_looked_into_are_not_looked_into_again():
+def test_failures_before_a_check_are_not_counted_again():
     worker = make_worker()
     make_ended(worker, "agent_error", 3)
     make_check(worker)
@@ -157,7 +157,7 @@ def test_failures_that_a_check_looked_into_are_not_looked_into_again():
     assert due() == {worker.name: "failure"}
 
 
-def test_a_failed_check_holds_the_device_back_and_a_passed_one_lets_it_go_on():
+def test_failed_check_holds_the_device_until_a_check_passes():
     worker = make_worker("w")
     make_check(worker, Result.FAILED, held_reason="It crashed.", reason="crashed")
     assert (worker.held_reason, worker.held_at is not None) == ("It crashed.", True)
@@ -169,7 +169,7 @@ def test_a_failed_check_holds_the_device_back_and_a_passed_one_lets_it_go_on():
     assert actions == [("worker.hold", None), ("worker.release", None)]
 
 
-def test_a_device_that_is_held_is_checked_again_ever_later(settings):
+def test_pause_between_checks_of_a_held_device_doubles(settings):
     settings.HEALTH_RECHECK_S = 60
     worker = make_worker("held")
     pauses = []
@@ -182,14 +182,14 @@ def test_a_device_that_is_held_is_checked_again_ever_later(settings):
     assert due(after_s=241) == {"held": "failure"}
 
 
-def test_the_pause_is_never_longer_than_six_hours():
+def test_pause_between_checks_is_at_most_six_hours():
     worker = make_worker()
     for _ in range(20):
         check = make_check(worker, Result.FAILED, held_reason="x")
     assert recheck_at(worker) - check.ended_at == datetime.timedelta(hours=6)
 
 
-def test_an_administrator_may_override_and_old_failures_do_not_hold_it_again():
+def test_resumed_device_is_not_held_for_old_failures():
     worker = make_worker()
     make_ended(worker, "agent_error", 2)
     make_check(worker, Result.FAILED, held_reason="x")
@@ -199,7 +199,7 @@ def test_an_administrator_may_override_and_old_failures_do_not_hold_it_again():
     assert due() == {}
 
 
-def test_a_check_is_closed_once():
+def test_closed_check_cannot_be_closed_again():
     worker = make_worker()
     check = make_check(worker)
     assert not close_check(check, Result.FAILED, held_reason="late")
@@ -221,12 +221,12 @@ def test_a_check_is_closed_once():
         ("cancelled", "cancelled_by_user", "abandoned"),
     ],
 )
-def test_who_is_to_blame_decides(outcome, reason, result):
+def test_verdict_depends_on_the_blame_of_the_reason(outcome, reason, result):
     task = end(make_waiting_task(), outcome, reason)
     assert verdict_of(task)[0] == result
 
 
-def test_each_version_gets_its_turn():
+def test_checks_alternate_between_usable_versions():
     worker = make_worker()
     Runtime.objects.create(worker=worker, version="1.9.0", kind="binary")
     Runtime.objects.create(worker=worker, version="1.8.0", kind="binary", problem="gone")
@@ -238,7 +238,7 @@ def test_each_version_gets_its_turn():
     assert sorted(seen[:2]) == sorted(seen[2:]) == ["1.13.0", "1.9.0"]
 
 
-def test_a_health_task_is_nobodys_and_in_no_list():
+def test_health_task_belongs_to_a_system_user_and_is_not_listed():
     admin = make_user("root", is_staff=True)
     worker = make_worker(is_public=False)
     check = open_check(worker, version="1.13.0", cause=Cause.SCHEDULE)

@@ -41,7 +41,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("changes", HOSTILE, ids=lambda changes: next(iter(changes)))
 @pytest.mark.parametrize("address", ["/api/v1/tasks/", "/api/v1/tasks/judge/"])
-def test_json_that_no_database_can_hold_is_refused(client, changes, address):
+def test_values_that_no_database_can_store_are_rejected(client, changes, address):
     client.force_login(make_user())
     body = request_body() | changes
     answer = client.post(address, json.dumps(body), content_type="application/json")
@@ -54,7 +54,7 @@ def test_json_that_no_database_can_hold_is_refused(client, changes, address):
 @pytest.mark.parametrize("text", ["\ud800", "\x00"])
 @pytest.mark.parametrize("field", ["name", "input", "option", "md5"])
 @pytest.mark.parametrize("kind", ["model", "data"])
-def test_no_text_of_a_file_that_cannot_be_stored_gets_into_the_database(client, kind, field, text):
+def test_file_text_that_cannot_be_stored_is_not_stored(client, kind, field, text):
     client.force_login(make_user())
     body = request_body()
     for file in body["files"]:

@@ -46,14 +46,14 @@ def put(target, content):
     return httpx2.put(target["url"], content=content, headers=target["headers"])
 
 
-def test_storage_refuses_more_than_was_announced_and_other_places(client, alice, storage):
+def test_presigned_upload_is_limited_to_its_size_and_key(client, alice, storage):
     first, second = post(client, "/api/v1/tasks/", task_request()).json()["uploads"]
     assert put(first, b"a longer model").status_code == 403
     other = first["url"].replace(f"/{first['file']}?", f"/{second['file']}?")
     assert httpx2.put(other, content=b"a model", headers=first["headers"]).status_code == 403
 
 
-def test_a_download_keeps_the_name_it_was_uploaded_with(client, alice, storage):
+def test_download_keeps_the_uploaded_file_name(client, alice, storage):
     files = task_request()["files"]
     files[0]["name"] = '模型 "quo" 😀.mge'
     made = post(client, "/api/v1/tasks/", task_request(files=files)).json()
@@ -66,14 +66,14 @@ def test_a_download_keeps_the_name_it_was_uploaded_with(client, alice, storage):
     assert quote('模型 "quo" 😀.mge') in answer.headers["content-disposition"]
 
 
-def test_a_broken_upload_can_be_abandoned(client, alice, storage):
+def test_cancelled_upload_cannot_be_submitted(client, alice, storage):
     made = post(client, "/api/v1/tasks/", task_request()).json()
     assert post(client, f"/api/v1/tasks/{made['id']}/cancel/").json()["status"] == "cancelled"
     assert post(client, f"/api/v1/tasks/{made['id']}/submit/").json()["code"] == "not_initiated"
     assert post(client, f"/api/v1/tasks/{made['id']}/uploads/").json()["code"] == "not_initiated"
 
 
-def test_what_an_abandoned_upload_left_in_storage_is_deleted(client, alice, storage):
+def test_sweep_deletes_the_files_of_a_cancelled_upload(client, alice, storage):
     made = post(client, "/api/v1/tasks/", task_request()).json()
     put(made["uploads"][0], FILES["net.mge"])
     key = Task.objects.get(pk=made["id"]).files.first().object_key
@@ -84,14 +84,14 @@ def test_what_an_abandoned_upload_left_in_storage_is_deleted(client, alice, stor
     assert abandoned_uploads_purge() == 0
 
 
-def test_storage_that_does_not_answer_is_named(client, alice, settings):
+def test_submit_while_storage_is_unreachable_returns_503(client, alice, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
     made = post(client, "/api/v1/tasks/", task_request()).json()
     answer = post(client, f"/api/v1/tasks/{made['id']}/submit/")
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
 
 
-def test_a_refused_request_names_field_and_cause(client, alice):
+def test_rejected_request_names_field_and_cause(client, alice):
     answer = post(client, "/api/v1/tasks/", task_request(options={"iter": 0}))
     assert answer.status_code == 422
     problem = answer.json()
@@ -103,7 +103,7 @@ def test_a_refused_request_names_field_and_cause(client, alice):
     )
 
 
-def test_the_list_shows_the_columns_of_the_guide(client, alice):
+def test_list_shows_model_data_device_version_and_status(client, alice):
     task = make_waiting_task(alice)
     page = client.get("/tasks/").content.decode()
     for text in (
@@ -117,7 +117,7 @@ def test_the_list_shows_the_columns_of_the_guide(client, alice):
         assert text in page
 
 
-def test_a_failed_task_says_why_and_what_to_do(client, alice):
+def test_page_of_a_failed_task_shows_reason_and_fix(client, alice):
     task = make_task(alice)
     submit.submit_task(task, stored_objects(task))
     fail_task(task, reason="worker_went_offline")
@@ -126,7 +126,7 @@ def test_a_failed_task_says_why_and_what_to_do(client, alice):
     assert "Choose another device" in page
 
 
-def test_a_failed_task_without_a_log_says_that_there_is_none(client, alice):
+def test_page_of_a_failed_task_without_a_log_says_so(client, alice):
     task = make_waiting_task(alice)
     address = f"/tasks/{task.pk}/"
     assert "Nothing yet. The log appears here" in client.get(address).text
@@ -136,7 +136,7 @@ def test_a_failed_task_without_a_log_says_that_there_is_none(client, alice):
     assert "Nothing yet. The log" not in page
 
 
-def test_the_message_of_a_failure_is_introduced_in_the_readers_language(client, alice):
+def test_label_of_the_original_message_is_translated(client, alice):
     task = make_waiting_task(alice)
     fail_task(task, reason="timed_out", detail="stopped after 60 s")
     client.cookies["django_language"] = "zh-hans"
@@ -146,13 +146,13 @@ def test_the_message_of_a_failure_is_introduced_in_the_readers_language(client, 
     assert message.startswith("stopped after 60 s")
 
 
-def test_chinese_sentences_follow_each_other_without_a_space(client, alice):
+def test_chinese_sentences_have_no_space_between_them(client, alice):
     task = make_task(alice)
     client.cookies["django_language"] = "zh-hans"
     assert "文件尚未全部上传。全部上传后" in client.get(f"/tasks/{task.pk}/").text
 
 
-def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
+def test_page_of_a_running_task_shows_pass_and_elapsed_time(client, alice):
     attempt = make_attempt(make_waiting_task(alice))
     begun = AttemptStarted(attempt=attempt.pk, at=0.0, passes=7)
     receive_report(attempt, begun)
@@ -166,7 +166,7 @@ def test_a_running_task_says_which_pass_runs_and_for_how_long(client, alice):
     assert (attempt_json["passes"], attempt_json["passes_done"]) == (7, 2)
 
 
-def test_an_agent_that_counts_no_passes_leaves_the_page_without_their_number(client, alice):
+def test_page_shows_no_pass_number_if_the_agent_counts_none(client, alice):
     attempt = make_attempt(make_waiting_task(alice))
     receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0))
     page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
@@ -174,7 +174,7 @@ def test_an_agent_that_counts_no_passes_leaves_the_page_without_their_number(cli
     assert "Pass " not in page
 
 
-def test_names_of_users_are_escaped(client, alice):
+def test_file_and_input_names_are_escaped(client, alice):
     make_task(alice, files=[model_file(name="<script>alert(1)<.mge"), data_file(input="<b>x")])
     for path in ("/tasks/", "/tasks/1/"):
         page = client.get(path).content.decode()
@@ -186,7 +186,7 @@ def test_names_of_users_are_escaped(client, alice):
 @pytest.mark.parametrize(
     "path", ["/tasks/", "/tasks/new/", "/workers/", "/accounts/password/change/"]
 )
-def test_pages_have_no_inline_script_or_style_and_forbid_it(client, alice, path, language):
+def test_pages_have_no_inline_script_or_style_and_a_strict_csp(client, alice, path, language):
     client.cookies["django_language"] = language
     answer = client.get(path)
     page = answer.content.decode()

@@ -57,14 +57,14 @@ from workers.models import Runtime
         ("1e-2", "literal_fraction"),
     ],
 )
-def test_numbers_that_load_and_run_would_misread_are_refused(text, code):
+def test_literal_that_load_and_run_would_misread_is_rejected(text, code):
     with pytest.raises(DomainError) as caught:
         read_inputs([InputRequest("x", literal=text)])
     assert caught.value.code == code
     assert code not in word(caught.value)
 
 
-def test_a_ragged_text_names_the_row_that_differs():
+def test_message_for_a_ragged_literal_names_the_row():
     with pytest.raises(DomainError) as caught:
         read_inputs([InputRequest("x", literal="[[1,2],[3,4],[5]]")])
     assert "number 3 is 1" in word(caught.value)
@@ -74,12 +74,12 @@ def test_a_ragged_text_names_the_row_that_differs():
     ("text", "shape"),
     [("1,3,8,8", (1, 3, 8, 8)), ("{2, 3}", (2, 3)), ("4x5", (4, 5)), ("7", (7,)), (" ", None)],
 )
-def test_a_shape_may_be_written_as_one_likes(text, shape):
+def test_shape_accepts_several_notations(text, shape):
     assert read_shape(text) == shape
 
 
 @pytest.mark.parametrize("text", ["1,,2", "a", "1.5", "-1", "1 2", "²", "9" * 40])
-def test_what_is_no_shape_is_refused(text):
+def test_invalid_shape_is_rejected(text):
     with pytest.raises(DomainError) as caught:
         read_shape(text)
     assert (caught.value.code, caught.value.field) == ("shape_bad", "shape")
@@ -114,7 +114,7 @@ def given(name="x", **fields) -> InputRequest:
     ],
 )
 @pytest.mark.django_db
-def test_inputs_that_cannot_be_are_refused_at_their_row(inputs, code, field):
+def test_invalid_input_is_rejected_with_its_row(inputs, code, field):
     with pytest.raises(DomainError) as caught:
         make_task(inputs=tuple(inputs))  # with a data file for the variable "data"
     assert (caught.value.code, caught.value.field) == (code, field)
@@ -123,7 +123,7 @@ def test_inputs_that_cannot_be_are_refused_at_their_row(inputs, code, field):
 
 
 @pytest.mark.django_db
-def test_a_compiled_load_and_run_is_not_asked_for_types_that_it_cannot_read():
+def test_dtype_that_a_binary_cannot_read_is_rejected():
     worker = make_worker()
     inputs = (given(shape=(2,), dtype="float16"),)
     assert make_task(worker=worker, inputs=inputs)
@@ -134,7 +134,7 @@ def test_a_compiled_load_and_run_is_not_asked_for_types_that_it_cannot_read():
 
 
 @pytest.mark.django_db
-def test_inputs_are_kept_as_the_agent_takes_them():
+def test_inputs_are_stored_in_the_format_of_the_agent():
     task = make_task(
         files=[model_file(), data_file()],
         inputs=(given("a", literal="[1, 2.5]"), given("b", shape=(2, 3), dtype="int8"), given("c")),
@@ -149,13 +149,13 @@ def test_inputs_are_kept_as_the_agent_takes_them():
     assert task.seed == 7
 
 
-def test_the_limits_of_the_wire_are_met():
+def test_longest_input_name_is_accepted():
     assert read_inputs([given("x" * 200, literal="1,2")])
 
 
 @pytest.mark.parametrize("mark", ["x", '"', "\u6d4b", "\U0001f600"])
 @pytest.mark.django_db
-def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
+def test_largest_accepted_order_fits_into_a_frame(settings, mark):
     """All files that there may be, names as long as they may be, and values up to the limit."""
     settings.S3_PUBLIC_ENDPOINT_URL = f"https://{'storage.' * 7}example.org"
 
@@ -197,7 +197,7 @@ def test_the_largest_order_that_is_accepted_fits_into_a_frame(settings, mark):
 
 
 @pytest.mark.django_db
-def test_the_names_of_files_count_among_the_text_of_inputs():
+def test_input_names_of_files_count_towards_the_text_limit():
     named = [data_file(name=f"{n}.npy", input=f"{n:02}" + "\u6d4b" * 198) for n in range(32)]
     assert make_task(files=[model_file(), *named[:20]])
     with pytest.raises(DomainError, match="inputs_too_long"):

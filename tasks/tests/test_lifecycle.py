@@ -34,7 +34,7 @@ from webprofile.errors import DomainError
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-def test_a_task_goes_all_the_way():
+def test_task_passes_through_all_states():
     task = make_task()
     assert task.status == Status.INITIATED
     submit.submit_task(task, stored_objects(task))
@@ -56,7 +56,7 @@ def test_a_task_goes_all_the_way():
     ]
 
 
-def test_how_many_passes_have_ended_is_noted_without_an_event_and_never_goes_back():
+def test_progress_never_decreases_and_adds_no_event():
     attempt = make_attempt()
     accept_attempt(attempt)
     receive_report(attempt, started_report(attempt, passes=3))
@@ -76,7 +76,7 @@ def test_how_many_passes_have_ended_is_noted_without_an_event_and_never_goes_bac
 
 
 @pytest.mark.parametrize("arrived", [(10, None), (11, "0" * 32)])
-def test_a_file_of_other_size_or_checksum_is_refused(arrived):
+def test_file_with_another_size_or_checksum_is_rejected(arrived):
     task = make_task()
     file = task.files.last()
     what = stored_objects(task)
@@ -85,7 +85,7 @@ def test_a_file_of_other_size_or_checksum_is_refused(arrived):
         submit.submit_task(task, what)
 
 
-def test_one_device_slot_holds_one_live_attempt():
+def test_slot_holds_one_live_attempt():
     worker = make_worker()
     first, second = make_waiting_task(worker=worker), make_waiting_task(worker=worker)
     assert [a.task_id for a in assign_waiting()] == [first.pk]
@@ -96,14 +96,14 @@ def test_one_device_slot_holds_one_live_attempt():
     assert second.state == TaskState.WAITING
 
 
-def test_a_device_with_two_slots_gets_two_tasks_oldest_first():
+def test_device_with_two_slots_gets_the_two_oldest_tasks():
     worker = make_worker(slots=2)
     tasks = [make_waiting_task(worker=worker) for _ in range(3)]
     assert [a.task_id for a in assign_waiting()] == [t.pk for t in tasks[:2]]
     assert {a.slot for a in Attempt.objects.all()} == {0, 1}
 
 
-def test_nothing_is_assigned_to_a_device_that_is_offline_disabled_or_lacks_the_version():
+def test_offline_drained_or_broken_device_gets_no_task():
     for change in ({"last_seen_at": None}, {"is_enabled": False}):
         worker = make_worker()
         make_waiting_task(worker=worker)
@@ -114,7 +114,7 @@ def test_nothing_is_assigned_to_a_device_that_is_offline_disabled_or_lacks_the_v
     assert assign_waiting() == []
 
 
-def test_a_stale_copy_loses_the_race():
+def test_stale_task_cannot_be_assigned_again():
     task = make_waiting_task()
     stale = Task.objects.get(pk=task.pk)
     assert attempts.assign_attempt(task, slot=0)
@@ -122,7 +122,7 @@ def test_a_stale_copy_loses_the_race():
     assert Attempt.objects.count() == 1
 
 
-def test_a_late_report_of_a_lost_attempt_changes_nothing():
+def test_late_report_of_a_lost_attempt_is_ignored():
     attempt = make_attempt()
     attempts.lose_attempt(attempt, reason="lease_expired")
     task = attempt.task
@@ -137,7 +137,7 @@ def test_a_late_report_of_a_lost_attempt_changes_nothing():
     assert (task.state, task.events.count(), attempt.log.count()) == ("waiting", events, 0)
 
 
-def test_a_report_that_comes_twice_counts_once():
+def test_repeated_final_report_is_ignored():
     attempt = make_attempt()
     receive_report(attempt, started_report(attempt))
     assert receive_report(attempt, finished_report(attempt))
@@ -146,7 +146,7 @@ def test_a_report_that_comes_twice_counts_once():
     assert attempt.task.events.count() == events
 
 
-def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_times(settings):
+def test_lost_attempts_are_retried_up_to_the_limit(settings):
     task = make_waiting_task()
     for _ in range(settings.MAX_ATTEMPTS):
         (attempt,) = assign_waiting()
@@ -158,7 +158,7 @@ def test_an_attempt_that_the_device_lost_is_tried_again_a_bounded_number_of_time
 
 
 @pytest.mark.parametrize("reason", [EndReason.DOWNLOAD_FAILED, EndReason.UPLOAD_FAILED])
-def test_after_a_failure_that_may_last_the_next_attempt_comes_later(reason):
+def test_retry_after_a_transfer_failure_is_delayed(reason):
     attempt = make_attempt()
     receive_report(attempt, finished_report(attempt, reason))
     assert assign_waiting() == []
@@ -166,7 +166,7 @@ def test_after_a_failure_that_may_last_the_next_attempt_comes_later(reason):
     assert len(assign_waiting()) == 1
 
 
-def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
+def test_retry_delay_is_at_most_the_setting(settings):
     settings.MAX_ATTEMPTS, settings.RETRY_PAUSE_MOST_S = 30, 60.0
     task = make_waiting_task()
     for _ in range(20):
@@ -178,13 +178,13 @@ def test_no_pause_before_an_attempt_is_longer_than_the_setting_says(settings):
 
 
 @pytest.mark.parametrize("reason", [EndReason.KILLED, EndReason.CANCELLED])
-def test_a_run_that_somebody_or_the_agent_itself_stopped_is_tried_again_at_once(reason):
+def test_killed_run_is_retried_at_once(reason):
     attempt = make_attempt()
     receive_report(attempt, finished_report(attempt, reason, exit_code=137))
     assert len(assign_waiting()) == 1
 
 
-def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
+def test_reason_comes_from_the_log_end_if_chunks_were_lost():
     attempt = make_attempt()
     output = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
     report = finished_report(attempt, exit_code=134, detail="SIGABRT", log_end=output)
@@ -193,14 +193,14 @@ def test_a_cause_is_known_also_if_the_pieces_of_the_log_were_lost():
     assert (attempt.task.reason, attempt.task.detail) == ("model_invalid", "no model")
 
 
-def test_a_failure_of_the_users_is_never_tried_again():
+def test_failure_of_the_model_is_not_retried():
     attempt = make_attempt()
     receive_report(attempt, finished_report(attempt, exit_code=134, detail="SIGABRT"))
     attempt.task.refresh_from_db()
     assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
 
 
-def test_a_message_names_the_file_as_the_user_did():
+def test_detail_names_the_file_as_the_user_did():
     attempt = make_attempt()
     text = "instance of 'lar::InputError'\n  what():  \"input-0.npy\" is cut off\n"
     chunk = AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
@@ -210,14 +210,14 @@ def test_a_message_names_the_file_as_the_user_did():
     assert attempt.task.detail == '"data.npy" is cut off'
 
 
-def test_cancelling_a_waiting_task_ends_it_at_once():
+def test_cancel_of_a_waiting_task_ends_it_at_once():
     task = make_waiting_task()
     cancel_task(task)
     assert (task.status, task.reason) == ("cancelled", "cancelled_by_user")
     assert assign_waiting() == []
 
 
-def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
+def test_cancelled_run_ends_as_cancelled_despite_a_success_report():
     attempt = make_attempt()
     receive_report(attempt, started_report(attempt))
     cancel_task(Task.objects.get(pk=attempt.task_id))
@@ -226,7 +226,7 @@ def test_a_cancelled_run_ends_as_cancelled_whatever_arrives():
     assert (attempt.task.state, attempt.task.outcome) == ("finished", "cancelled")
 
 
-def test_cancelling_an_ended_task_leaves_it_as_it_is():
+def test_cancel_of_an_ended_task_has_no_effect():
     attempt = make_attempt()
     receive_report(attempt, finished_report(attempt, exit_code=1))
     task = Task.objects.get(pk=attempt.task_id)
@@ -234,7 +234,7 @@ def test_cancelling_an_ended_task_leaves_it_as_it_is():
     assert task.outcome == "failed"
 
 
-def test_a_log_chunk_that_comes_twice_is_kept_once():
+def test_repeated_log_chunk_is_stored_once():
     attempt = make_attempt()
     for _ in range(2):
         store_log_chunk(
@@ -244,7 +244,7 @@ def test_a_log_chunk_that_comes_twice_is_kept_once():
     assert [chunk.text for chunk in attempt.log.all()] == ["a\ufffdb"]
 
 
-def test_a_log_over_the_limit_is_not_kept(settings):
+def test_log_beyond_the_limit_is_discarded(settings):
     settings.LOG_LIMIT_BYTES = 4
     attempt = make_attempt()
     for seq, text in enumerate(("ab", "cd", "e"), start=1):
@@ -254,7 +254,7 @@ def test_a_log_over_the_limit_is_not_kept(settings):
 
 
 @pytest.mark.parametrize("state", TaskState)
-def test_nothing_leads_out_of_finished(state):
+def test_finished_task_changes_to_no_state(state):
     task = make_task()
     cancel_task(task)
     assert not transition_if(task, state, set(TaskState))
@@ -273,7 +273,7 @@ def to_its_end(task: Task) -> bool:
 
 
 @pytest.mark.parametrize("move", [to_another_device, to_its_end])
-def test_who_moves_a_task_knows_its_row_without_reading_it(move):
+def test_transition_updates_the_instance_without_a_query(move):
     task = make_task()
     with CaptureQueriesContext(connection) as captured:
         assert move(task)
@@ -285,19 +285,19 @@ def test_who_moves_a_task_knows_its_row_without_reading_it(move):
     assert list(row.events.values_list("seq", flat=True)) == list(range(1, task.event_seq + 1))
 
 
-def test_a_move_outside_the_rules_is_refused_even_if_its_source_is_given():
+def test_transition_outside_the_state_machine_has_no_effect():
     task = make_task()
     assert not transition_if(task, TaskState.RUNNING, set(TaskState))
     assert set(ENTERED_FROM) == set(TaskState)
 
 
-def test_the_database_itself_refuses_an_outcome_before_the_end():
+def test_database_rejects_an_outcome_of_a_live_task():
     task = make_task()
     with pytest.raises(IntegrityError), transaction.atomic():
         Task.objects.filter(pk=task.pk).update(outcome=Outcome.FAILED)
 
 
-def test_snapshot_plus_events_gives_the_new_snapshot():
+def test_old_status_plus_events_gives_the_new_status():
     """Whoever saw the status at event n and reads the events after it knows the status now."""
     task = make_task(make_user("dora"))
     seen, status = task.event_seq, task.status.value

@@ -63,5 +63,5 @@ def _run(folder: Path) -> dict[str, list[str]]:
         "what a device should do",
     ],
 )
-def test_nothing_that_grows_is_read_as_a_whole(problems, operation):
+def test_operation_scans_no_growing_table(problems, operation):
     assert problems[operation] == []

@@ -49,14 +49,14 @@ def help_of(name: str, language: str) -> str:
         return str(OPTION_HELP[name])
 
 
-def test_there_is_help_for_the_whole_table_in_both_languages():
+def test_every_option_has_help_in_both_languages():
     assert list(OPTION_HELP) == list(OPTIONS)
     for name in OPTIONS:
         assert len(help_of(name, "en")) > 15, name
         assert CHINESE.search(help_of(name, "zh-hans")), name
 
 
-def test_the_form_has_a_control_with_help_for_every_option_that_users_may_set(form, language):
+def test_form_has_a_control_with_help_for_every_user_option(form, language):
     for option in TAKEN:
         control = f'data-option="{option.name}"'
         assert form.count(control) == 1, option.name
@@ -67,26 +67,26 @@ def test_the_form_has_a_control_with_help_for_every_option_that_users_may_set(fo
             assert all(f'value="{c}"' in box for c in option.choices if c != option.default)
 
 
-def test_the_form_has_no_control_for_what_users_may_not_set(form):
+def test_form_has_no_control_for_options_of_the_agent(form):
     for option in OPTIONS.values():
         if option.kind == "agent":
             assert f'name="{option.name}"' not in form
 
 
-def test_the_search_finds_an_option_by_the_help_of_either_language(form):
+def test_search_index_contains_the_help_of_both_languages(form):
     for name in NAMES:
         box = form[form.index(f'data-option="{name}"') :].split(">", 1)[0]
         for language in LANGUAGES:
             assert help_of(name, language).lower() in box
 
 
-def test_only_a_handful_of_options_stands_outside_of_collapsed_groups(form):
+def test_form_shows_few_options_outside_of_collapsed_groups(form):
     assert 3 <= len(COMMON) <= 7
     assert "<details" in form
     assert not re.search(r"<details[^>]*\bopen\b[^>]*data-group", form)
 
 
-def test_the_page_of_options_explains_every_option(docs, language):
+def test_options_page_explains_every_option(docs, language):
     for option in TAKEN:
         part = docs[docs.index(f'id="{option.name}"') :].split("</article>")[0]
         assert help_of(option.name, language) in part
@@ -99,7 +99,7 @@ def test_the_page_of_options_explains_every_option(docs, language):
                 assert str(limit) in part
 
 
-def test_the_page_of_options_says_what_is_never_taken_and_why(docs, language):
+def test_options_page_lists_rejected_options_with_reasons(docs, language):
     part = docs[docs.index('id="never"') :]
     assert {o.name for o in OPTIONS.values() if o.kind == "agent"} < set(NEVER_TAKEN)
     for names, why in NEVER_TAKEN.items():
@@ -109,7 +109,7 @@ def test_the_page_of_options_says_what_is_never_taken_and_why(docs, language):
     assert "flagfile" in part
 
 
-def test_the_page_of_options_is_for_everybody_and_can_be_found(client, form, language):
+def test_options_page_is_public_and_linked_from_the_form(client, form, language):
     assert 'href="/docs/options/"' in form
     client.logout()
     assert client.get("/docs/options/").status_code == 200
@@ -125,7 +125,7 @@ RUNTIMES = [
 
 
 @pytest.mark.parametrize("able", RUNTIMES, ids=["wheel", "cuda", "amd", "old", "library"])
-def test_the_form_is_told_in_words_what_the_chosen_runtime_cannot_do(client, able, language):
+def test_judge_explains_options_that_the_runtime_lacks(client, able, language):
     worker = make_worker(facts={"cpu_model": able.cpu_model})
     Runtime.objects.filter(worker=worker).update(
         kind=able.kind,
@@ -147,7 +147,7 @@ def test_the_form_is_told_in_words_what_the_chosen_runtime_cannot_do(client, abl
         assert "Something went wrong" not in answer["unavailable"][name]
 
 
-def test_the_runtimes_of_the_test_differ():
+def test_sample_runtimes_cover_every_reason():
     unavailable_sets = {
         frozenset(n for n, o in OPTIONS.items() if unavailable(o, able)) for able in RUNTIMES
     }
@@ -156,7 +156,7 @@ def test_the_runtimes_of_the_test_differ():
     assert codes == {"", "never", "wheel", "flag", "cuda", "tensorrt", "opencl", "amd", "library"}
 
 
-def test_a_task_names_the_options_that_differ_from_their_defaults():
+def test_changed_options_of_a_task_omit_defaults():
     options = {"fast_run": True, "iter": 10, "batch_size": 8, "io_dump": False, "cpu": False}
     task = Task(options={**options, "no_sanity_check": False, "gone_by_now": "x"})
     assert task.changed_options == [
@@ -168,6 +168,6 @@ def test_a_task_names_the_options_that_differ_from_their_defaults():
     assert Task(options={}).changed_options == []
 
 
-def test_a_script_names_its_arguments():
+def test_changed_options_of_a_script_are_its_arguments():
     assert Task(script={"arguments": ["--steps", "a b"]}).changed_options == ["--steps 'a b'"]
     assert Task(script={"arguments": []}).changed_options == []

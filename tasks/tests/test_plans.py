@@ -13,15 +13,15 @@ from webprofile.messages.errors import word
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_is_asked_for_by_its_name(preset):
+def test_preset_is_selected_by_name(preset):
     assert read_plan({"preset": preset}) == PRESETS[preset]
 
 
-def test_without_a_wish_the_standard_plan_is_taken():
+def test_default_plan_is_standard():
     assert read_plan({}) == PRESETS["standard"]
 
 
-def test_a_plan_of_ones_own_keeps_its_numbers():
+def test_custom_plan_keeps_its_values():
     given = {"clean": True, "clean_min_s": 2, "clean_min_iterations": 5, "profiled": 3}
     plan = read_plan({"preset": "custom", **given})
     assert plan == Plan(
@@ -30,7 +30,7 @@ def test_a_plan_of_ones_own_keeps_its_numbers():
     assert read_plan(given) == plan
 
 
-def test_how_long_a_pass_lasts_that_is_not_made_is_forgotten():
+def test_plan_without_a_clean_pass_drops_its_duration():
     plan = read_plan({"clean": False, "clean_min_s": 9.0, "profiled": 1})
     assert (plan.clean_min_s, plan.clean_min_iterations) == (0.0, 0)
 
@@ -45,28 +45,28 @@ def test_how_long_a_pass_lasts_that_is_not_made_is_forgotten():
         ({"clean": False, "profiled": 0}, "plan_empty", "profiled"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused_at_its_field(given, code, field):
+def test_invalid_plan_is_rejected_with_its_field(given, code, field):
     with pytest.raises(DomainError) as caught:
         read_plan(given)
     assert (caught.value.code, caught.value.field) == (code, field)
     assert code not in word(caught.value)
 
 
-def test_the_form_offers_every_plan_and_says_how_many_processes_it_takes():
+def test_form_offers_every_plan_with_its_number_of_processes():
     rows = {row["preset"]: row["processes"] for row in plan_rows()}
     assert rows == {"quick": 1, "standard": 6, "thorough": 21, "custom": 0}
     assert [row["preset"] for row in plan_rows() if row["is_default"]] == ["standard"]
     assert {field["name"] for field in plan_fields()} < set(Plan.model_fields)
 
 
-def test_a_run_gets_a_minute_more_for_each_pass(settings):
+def test_time_limit_grows_by_a_minute_for_each_pass(settings):
     settings.RUN_TIMEOUT_S = 600
     assert longest_run_s(PRESETS["quick"].passes) == 660
     assert longest_run_s(PRESETS["standard"].passes) == 960
 
 
 @pytest.mark.django_db
-def test_the_device_is_told_plan_seed_inputs_and_limits():
+def test_order_contains_plan_seed_inputs_and_time_limit():
     task = make_task(
         plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
     )

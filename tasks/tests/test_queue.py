@@ -49,7 +49,7 @@ def causes(task: Task) -> list[str]:
     return [cause.code for cause in facts.causes]
 
 
-def test_the_place_what_runs_and_why_are_told(alice, bob):
+def test_queue_status_shows_position_and_causes(alice, bob):
     worker = make_worker("x86-1")
     running = make_waiting_task(bob, worker)
     start(running, ago_s=60)
@@ -64,7 +64,7 @@ def test_the_place_what_runs_and_why_are_told(alice, bob):
     assert "before this one on x86-1" in cause_words(facts_of(second, reader=alice).causes[0])
 
 
-def test_others_tasks_are_told_without_their_number(alice, bob):
+def test_queue_status_hides_the_ids_of_other_users_tasks(alice, bob):
     worker = make_worker(slots=2)
     theirs = make_waiting_task(bob, worker)
     start(theirs)
@@ -77,19 +77,19 @@ def test_others_tasks_are_told_without_their_number(alice, bob):
     assert (seen.task_id, seen.is_own) == (theirs.pk, True)
 
 
-def test_a_health_check_that_runs_is_called_so(alice, bob):
+def test_queue_status_marks_a_running_health_check(alice, bob):
     worker = make_worker()
     start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))
     (seen,) = facts_of(make_waiting_task(alice, worker), reader=alice).running
     assert (seen.is_check, seen.task_id) == (True, None)
 
 
-def test_a_task_that_does_not_wait_has_no_place(alice):
+def test_task_that_does_not_wait_has_no_queue_status(alice):
     task = make_task(alice)
     assert facts_of(task, reader=alice) is None
 
 
-def test_of_a_foreign_task_nothing_is_told_but_that_it_runs(client, alice, bob):
+def test_pages_reveal_nothing_about_other_users_tasks(client, alice, bob):
     worker = make_worker("desk")
     start(make_waiting_task(bob, worker, title="secret project"))
     make_waiting_task(bob, worker, title="another secret")
@@ -110,7 +110,7 @@ def test_of_a_foreign_task_nothing_is_told_but_that_it_runs(client, alice, bob):
 # -- how long -------------------------------------------------------------------------------------
 
 
-def test_equal_runs_make_the_expected_wait_exact(alice):
+def test_estimate_from_equal_runs_is_exact(alice):
     worker = make_worker()
     history(worker, alice, *[60.0] * 5)
     start(make_waiting_task(alice, worker), ago_s=20)
@@ -123,7 +123,7 @@ def test_equal_runs_make_the_expected_wait_exact(alice):
     assert waits[0].runs == 5
 
 
-def test_unequal_runs_make_p90_longer_than_p50(alice):
+def test_estimate_from_unequal_runs_has_p90_above_p50(alice):
     worker = make_worker()
     history(worker, alice, 10, 10, 10, 10, 10, 10, 10, 200)
     tasks = [make_waiting_task(alice, worker) for _ in range(5)]
@@ -131,7 +131,7 @@ def test_unequal_runs_make_p90_longer_than_p50(alice):
     assert 40 <= wait.p50_s < wait.p90_s <= 800
 
 
-def test_a_free_device_without_a_queue_makes_nobody_wait(alice):
+def test_task_for_a_free_device_starts_at_once(alice):
     worker = make_worker()
     history(worker, alice, 10, 20, 30)
     task = make_waiting_task(alice, worker)
@@ -140,13 +140,13 @@ def test_a_free_device_without_a_queue_makes_nobody_wait(alice):
     assert wait_words(facts.wait) == "It starts at once."
 
 
-def test_without_history_no_time_is_made_up(alice):
+def test_estimate_needs_three_runs(alice):
     worker = make_worker()
     history(worker, alice, 10, 10)
     assert facts_of(make_waiting_task(alice, worker), reader=alice).wait is None
 
 
-def test_a_pause_is_part_of_the_wait(alice):
+def test_estimate_includes_the_retry_delay(alice):
     worker = make_worker()
     history(worker, alice, 10, 10, 10)
     task = make_waiting_task(alice, worker)
@@ -157,14 +157,14 @@ def test_a_pause_is_part_of_the_wait(alice):
     assert 60 < facts.wait.p50_s <= 100
 
 
-def test_slots_work_side_by_side():
+def test_estimate_uses_all_slots():
     waits = wait_samples([10.0] * 4, [0.0, 5.0], slots=2, before=2)
     assert np.allclose(waits, 15.0)
     # one more queue length than is dealt one by one
     assert np.allclose(wait_samples([10.0] * 4, [], slots=2, before=200), 1000.0)
 
 
-def test_the_expected_wait_covers_what_really_happens():
+def test_p90_of_the_estimate_covers_90_percent_of_simulated_waits():
     deal = np.random.default_rng(7)
     past = deal.lognormal(3, 0.8, 50)
     hits = 0
@@ -177,7 +177,7 @@ def test_the_expected_wait_covers_what_really_happens():
     assert 0.84 < hits / 300 < 0.96
 
 
-def test_a_run_that_outlasts_all_others_is_half_done():
+def test_estimate_for_a_run_longer_than_all_others_is_its_elapsed_time():
     assert np.allclose(wait_samples([10.0] * 3, [50.0], slots=1, before=0), 50.0)
 
 
@@ -185,14 +185,14 @@ def test_a_run_that_outlasts_all_others_is_half_done():
     ("seconds", "text"),
     [(0.2, "1 s"), (89, "89 s"), (95, "2 min"), (5400, "1.5 h"), (7200, "2 h"), (200000, "2.3 d")],
 )
-def test_times_are_told_as_one_says_them(seconds, text):
+def test_durations_are_rounded_for_readers(seconds, text):
     assert rough(seconds) == text
 
 
 # -- before asking --------------------------------------------------------------------------------
 
 
-def test_the_form_tells_of_the_queue_of_the_chosen_device(client, alice, bob):
+def test_outlook_describes_the_queue_of_the_device(client, alice, bob):
     worker = make_worker("desk")
     history(worker, bob, *[60.0] * 3)
     start(make_waiting_task(bob, worker))
@@ -209,7 +209,7 @@ def test_the_form_tells_of_the_queue_of_the_chosen_device(client, alice, bob):
     )
 
 
-def test_the_form_tells_which_device_a_target_chooses_or_what_is_missing(client, alice):
+def test_outlook_names_the_matching_device_or_the_unmet_requirement(client, alice):
     make_worker("small", labels={"chip": "A"})
     make_worker("big", labels={"chip": "B"})
     client.force_login(alice)
@@ -221,7 +221,7 @@ def test_the_form_tells_which_device_a_target_chooses_or_what_is_missing(client,
     assert "is no range of versions" in text
 
 
-def test_the_form_tells_that_the_limit_is_reached(client):
+def test_outlook_reports_the_task_limit(client):
     user = make_user(task_limit=1)
     worker = make_worker()
     make_waiting_task(user, worker)
@@ -241,13 +241,13 @@ def test_the_form_tells_that_the_limit_is_reached(client):
         {"any": "1", "versions": ">=" * 500, "pool": "x" * 5000},
     ],
 )
-def test_nonsense_makes_no_error(client, alice, query):
+def test_outlook_accepts_malformed_queries(client, alice, query):
     make_worker()
     client.force_login(alice)
     assert client.get("/tasks/outlook/", query).status_code == 200
 
 
-def test_the_form_tells_that_a_version_cannot_be_used_there(client, alice):
+def test_outlook_reports_an_unusable_version(client, alice):
     worker = make_worker("desk")
     Runtime.objects.update(problem="no such file")
     client.force_login(alice)
@@ -256,7 +256,7 @@ def test_the_form_tells_that_a_version_cannot_be_used_there(client, alice):
     assert "in a moment" not in text.content.decode()
 
 
-def test_the_queue_of_a_device_that_one_may_not_see_is_not_told(client, alice):
+def test_outlook_hides_private_devices(client, alice):
     worker = make_worker("secret", is_public=False)
     client.force_login(alice)
     text = client.get("/tasks/outlook/", {"worker": worker.pk, "runtime": "1.13.0"})
@@ -265,7 +265,7 @@ def test_the_queue_of_a_device_that_one_may_not_see_is_not_told(client, alice):
     assert client.get("/tasks/outlook/").status_code == 302
 
 
-def test_health_checks_tell_nothing_of_how_long_tasks_take(alice, bob):
+def test_estimate_ignores_health_checks(alice, bob):
     worker = make_worker()
     history(worker, bob, 600, 600, 600)
     for _ in range(50):

@@ -37,7 +37,7 @@ def causes(task: Task) -> list[str]:
     return [cause.code for cause in facts.causes]
 
 
-def test_each_reason_why_a_task_waits_has_its_sentence(alice):
+def test_each_cause_has_a_message(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
     assert causes(task) == ["next"]
@@ -72,7 +72,7 @@ def cause_texts(task: Task, reader) -> list[str]:
     return [cause_words(cause) for cause in facts_of(task, reader=reader).causes]
 
 
-def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
+def test_device_with_a_revoked_token_starts_nothing_and_is_named_as_cause(alice):
     root = make_user("root", is_staff=True)
     worker = make_worker("desk")
     redeem_code(issue_code(worker))
@@ -92,7 +92,7 @@ def test_a_device_whose_token_was_revoked_starts_nothing_and_says_why(alice):
     assert [attempt.task for attempt in assign_waiting()] == [task]
 
 
-def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
+def test_causes_of_a_task_for_any_device_name_unavailable_matches(alice):
     make_worker("big", labels={"chip": "A"})
     task = make_task_for_any_device(alice, {"chip": "A"})
     make_worker("small", labels={"chip": "A"}, online=False)
@@ -116,7 +116,7 @@ def test_a_task_for_any_device_says_why_no_other_takes_it(alice):
     assert causes(task) == ["offline", "no_match"]
 
 
-def test_an_administrator_is_told_that_the_owner_may_not_use_a_device(alice):
+def test_message_for_lost_access_addresses_owner_or_administrator(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
     change(worker, is_public=False)
@@ -125,14 +125,14 @@ def test_an_administrator_is_told_that_the_owner_may_not_use_a_device(alice):
     assert cause_texts(task, root) == ["The task’s owner may not use desk any more."]
 
 
-def test_a_health_check_is_not_told_to_wait_for_the_end_of_what_it_is_to_end(alice):
+def test_health_check_does_not_wait_for_the_release_of_a_held_device(alice):
     worker = make_worker(is_public=False)
     check = make_waiting_task(alice, worker, purpose=Purpose.HEALTH)
     change(worker, held_at=timezone.now(), held_reason="it failed")
     assert causes(check) == ["next"]
 
 
-def test_why_a_device_is_held_back_is_told_in_the_readers_language(alice):
+def test_reason_of_a_hold_is_translated(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
     change(worker, held_at=timezone.now(), held_reason="It is ill.")
@@ -159,7 +159,7 @@ def hints(task: Task) -> list[str]:
     return [hint.worker.name for hint in facts_of(task, reader=task.owner).hints]
 
 
-def test_a_free_device_with_the_same_chip_is_told_of_and_the_task_can_be_moved_there(client, alice):
+def test_hint_names_a_free_device_with_the_same_chip(client, alice):
     here = make_worker("x86-1", labels={"chip": "Xeon"})
     make_worker("x86-2", labels={"chip": "Xeon"})
     task = make_waiting_task(alice, here)
@@ -174,7 +174,7 @@ def test_a_free_device_with_the_same_chip_is_told_of_and_the_task_can_be_moved_t
     assert (task.worker.name, causes(task)) == ("x86-2", ["next"])
 
 
-def test_devices_that_would_not_help_are_not_told_of(alice):
+def test_hints_omit_unsuitable_devices(alice):
     here = make_worker("here", labels={"chip": "A"}, facts={"cpu_model": "Zen"})
     task = make_waiting_task(alice, here)
     change(here, last_seen_at=None)
@@ -188,7 +188,7 @@ def test_devices_that_would_not_help_are_not_told_of(alice):
     assert hints(task) == ["same-processor"]
 
 
-def test_nobody_who_is_next_is_sent_elsewhere(alice):
+def test_next_task_has_no_hints(alice):
     here = make_worker("here", labels={"chip": "A"})
     make_worker("there", labels={"chip": "A"})
     assert hints(make_waiting_task(alice, here)) == []

@@ -63,7 +63,7 @@ def assign_once(name: str) -> list[Attempt]:
     ],
     ids=["facts", "outlook", "take over", "nothing free"],
 )
-def test_ten_times_as_many_waiting_tasks_take_no_more_queries(queue, ask, most):
+def test_number_of_queries_does_not_depend_on_waiting_tasks(queue, ask, most):
     owners, busy = queue
     with CaptureQueriesContext(connection) as few:
         ask(owners[1], busy)
@@ -73,7 +73,7 @@ def test_ten_times_as_many_waiting_tasks_take_no_more_queries(queue, ask, most):
     assert len(many) == len(few) <= most
 
 
-def test_a_device_that_becomes_free_takes_as_many_queries_for_long_queues(queue):
+def test_number_of_queries_of_a_freed_device_does_not_depend_on_waiting_tasks(queue):
     owners, busy = queue
     Attempt.objects.update(ended_at=Attempt.objects.get().created_at)
     with CaptureQueriesContext(connection) as few:
@@ -84,7 +84,7 @@ def test_a_device_that_becomes_free_takes_as_many_queries_for_long_queues(queue)
     assert len(many) == len(few) <= 25
 
 
-def test_strays_that_no_other_device_can_run_are_looked_at_together(queue):
+def test_number_of_queries_for_orphans_does_not_depend_on_orphans(queue):
     owners, busy = queue
     Runtime.objects.filter(worker=busy).update(kind="binary", builds=["cuda"])
 
@@ -104,7 +104,7 @@ def test_strays_that_no_other_device_can_run_are_looked_at_together(queue):
     assert len(many) == len(few) <= 13
 
 
-def test_more_devices_of_the_same_kind_take_no_more_queries(queue):
+def test_number_of_queries_does_not_depend_on_similar_devices(queue):
     owners, _ = queue
     Worker.objects.filter(name="free").update(is_enabled=False)
     for number in range(2):

@@ -30,7 +30,7 @@ from workers.services import retire_worker
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(alice):
+def test_task_moves_to_the_matching_device_with_the_first_free_slot(alice):
     here, there = make_worker("here"), make_worker("there", version="1.12.4")
     for worker in (here, there):
         occupy(worker, alice)
@@ -48,7 +48,7 @@ def test_a_waiting_task_goes_to_the_matching_device_whose_slot_is_free_first(ali
     assert moved.data["because"] == "slot_free"
 
 
-def test_one_query_says_that_nothing_waits_for_a_freed_slot(alice, django_assert_num_queries):
+def test_free_slot_without_waiting_tasks_takes_one_query(alice, django_assert_num_queries):
     here = make_worker("here")
     occupy(here, alice)
     end(Attempt.objects.get())
@@ -69,7 +69,7 @@ def end(attempt: Attempt) -> None:
     assert receive_report(attempt, report)
 
 
-def test_a_task_for_a_named_device_stays_where_it_is(alice):
+def test_task_for_a_named_device_does_not_move(alice):
     here, there = make_worker("here"), make_worker("there")
     occupy(here, alice)
     task = make_waiting_task(alice, here)
@@ -78,7 +78,7 @@ def test_a_task_for_a_named_device_stays_where_it_is(alice):
     assert task.worker == here
 
 
-def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
+def test_device_takes_over_only_suitable_tasks_of_its_users(alice):
     here = make_worker("here", labels={"chip": "A"})
     Runtime.objects.filter(worker=here).update(kind="binary", builds=["cuda"])
     occupy(here, alice)
@@ -101,7 +101,7 @@ def test_a_device_takes_over_only_what_it_can_do_and_its_users_may_use(alice):
         {f"label-{number}": "v" * 200 for number in range(10)},
     ],
 )
-def test_labels_mean_what_they_say_whatever_they_are_made_of(client, alice, labels):
+def test_labels_of_any_text_match_literally(client, alice, labels):
     here = make_worker("here", labels=labels)
     occupy(here, alice)
     task = make_task_for_any_device(alice, labels)
@@ -120,7 +120,7 @@ def test_labels_mean_what_they_say_whatever_they_are_made_of(client, alice, labe
 
 
 @pytest.mark.parametrize("loss", ["drained", "held", "retired", "version", "away for long"])
-def test_a_task_that_waited_long_moves_on_instead_of_failing(alice, loss):
+def test_sweep_moves_an_old_task_instead_of_failing_it(alice, loss):
     task, other = between_busy_devices(alice)
     long_ago = timezone.now() - datetime.timedelta(days=1)
     Task.objects.filter(pk=task.pk).update(submitted_at=long_ago)
@@ -141,7 +141,7 @@ def test_a_task_that_waited_long_moves_on_instead_of_failing(alice, loss):
     assert task.events.get(kind="task.moved").data["because"] == "worker_away"
 
 
-def test_a_task_leaves_a_device_that_its_owner_may_not_use_any_more(alice):
+def test_task_leaves_a_device_after_its_grant_is_removed(alice):
     private = make_worker("a-private", is_public=False)
     grant = Grant.objects.create(worker=private, user=alice)
     occupy(private, alice)
@@ -155,7 +155,7 @@ def test_a_task_leaves_a_device_that_its_owner_may_not_use_any_more(alice):
     assert task.worker == public
 
 
-def test_without_another_match_a_task_waits_where_it_was(alice):
+def test_task_without_another_match_stays(alice):
     worker = make_worker()
     occupy(worker, alice)
     task = make_task_for_any_device(alice)
@@ -165,7 +165,7 @@ def test_without_another_match_a_task_waits_where_it_was(alice):
     assert (task.worker, task.events.filter(kind="task.moved").count()) == (worker, 0)
 
 
-def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
+def test_orphans_are_spread_over_remaining_devices(alice):
     gone = make_worker("gone")
     occupy(gone, alice)
     tasks = [make_task_for_any_device(alice) for _ in range(4)]
@@ -178,7 +178,7 @@ def test_many_strays_are_spread_over_the_devices_that_are_left(alice):
     assert places == ["left-1", "left-1", "left-2", "left-2"]
 
 
-def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
+def test_sweep_moves_all_orphans_in_one_round(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 3)
     gone = make_worker("gone")
     occupy(gone, alice)
@@ -194,7 +194,7 @@ def test_all_strays_go_in_one_round_however_many_there_are(alice, monkeypatch):
     assert kept.count() == 8
 
 
-def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monkeypatch):
+def test_old_orphans_without_a_match_do_not_block_younger_ones(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
     monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)
     gone = make_worker("gone", labels={"chip": "rare"})
@@ -210,9 +210,7 @@ def test_old_strays_that_no_device_fits_keep_no_younger_one_waiting(alice, monke
     assert task.worker == left
 
 
-def test_strays_that_fit_nowhere_for_their_options_hide_another_for_some_rounds_alone(
-    alice, monkeypatch
-):
+def test_orphans_with_unsupported_options_delay_others_by_some_rounds_only(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
     monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)
     gone = make_worker("gone")
@@ -242,7 +240,7 @@ def pair(alice):
     return task, Candidate(there, there.runtimes.get())
 
 
-def test_of_two_devices_that_take_over_one_task_one_gets_it(pair):
+def test_concurrent_rebinding_moves_a_task_once(pair):
     task, there = pair
     third = make_worker("third")
     seen_by_both = Task.objects.get(pk=task.pk)
@@ -253,7 +251,7 @@ def test_of_two_devices_that_take_over_one_task_one_gets_it(pair):
     assert task.events.filter(kind="task.moved").count() == 1
 
 
-def test_a_task_that_was_cancelled_meanwhile_does_not_move(pair):
+def test_concurrently_cancelled_task_does_not_move(pair):
     task, there = pair
     stale = Task.objects.get(pk=task.pk)
     cancel_task(task)
@@ -261,7 +259,7 @@ def test_a_task_that_was_cancelled_meanwhile_does_not_move(pair):
     assert (stale.state, stale.worker.name) == ("finished", "here")
 
 
-def test_a_task_that_moved_meanwhile_can_be_cancelled(pair):
+def test_concurrently_moved_task_can_be_cancelled(pair):
     task, there = pair
     stale = Task.objects.get(pk=task.pk)
     rebinding.rebind_task(task, to=there, because="slot_free")
@@ -270,7 +268,7 @@ def test_a_task_that_moved_meanwhile_can_be_cancelled(pair):
     assert assign_waiting([there.worker.pk]) == []
 
 
-def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
+def test_task_moves_on_if_its_new_device_goes_offline(pair, alice):
     task, there = pair
     rebinding.rebind_task(task, to=there, because="slot_free")
     go_offline(there.worker)
@@ -284,7 +282,7 @@ def test_a_device_that_goes_offline_right_after_gives_the_task_on(pair, alice):
     ]
 
 
-def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair, monkeypatch):
+def test_task_stays_if_another_dispatcher_fills_the_slot(pair, monkeypatch):
     task, there = pair
     # another dispatcher fills the slot between the look at free slots and the claim
     looked, looks = assignment._with_free_slots, []
@@ -304,7 +302,7 @@ def test_a_slot_that_another_dispatcher_filled_leaves_the_task_where_it_was(pair
     assert not task.events.filter(kind="task.moved").exists()
 
 
-def test_events_of_moves_have_numbers_without_gaps(pair):
+def test_events_of_moves_have_consecutive_numbers(pair):
     task, there = pair
     rebinding.rebind_task(task, to=there, because="slot_free")
     transition_if(task, "finished", {"waiting"}, outcome="cancelled")
@@ -314,7 +312,7 @@ def test_events_of_moves_have_numbers_without_gaps(pair):
 # -- by hand --------------------------------------------------------------------------------------
 
 
-def test_a_waiting_task_can_be_moved_by_its_owner(client, alice):
+def test_owner_moves_a_waiting_task(client, alice):
     here, there = make_worker("here"), make_worker("there")
     occupy(here, alice)
     task = make_waiting_task(alice, here)
@@ -326,7 +324,7 @@ def test_a_waiting_task_can_be_moved_by_its_owner(client, alice):
     assert (task.worker, task.events.filter(kind="task.moved").count()) == (there, 1)
 
 
-def test_a_task_cannot_be_moved_by_others_nor_to_where_it_cannot_run(client, alice):
+def test_invalid_move_is_rejected(client, alice):
     here, there = make_worker("here"), make_worker("there", version="1.12.4")
     hidden = make_worker("hidden", is_public=False)
     occupy(here, alice)

@@ -37,7 +37,7 @@ def come_back(attempt: Attempt) -> None:
     attempt.task.refresh_from_db()
 
 
-def test_a_result_that_was_finished_meanwhile_counts():
+def test_final_report_after_the_reconnect_counts():
     attempt = lost_attempt()
     come_back(attempt)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
@@ -47,7 +47,7 @@ def test_a_result_that_was_finished_meanwhile_counts():
 
 
 @pytest.mark.parametrize(("started", "state"), [(False, "assigned"), (True, "running")])
-def test_a_run_that_goes_on_is_where_it_was(started, state):
+def test_running_attempt_is_revived(started, state):
     attempt = make_attempt()
     if started:
         receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_is_where_it_was(started, state):
     assert assign_waiting() == []
 
 
-def test_what_another_attempt_has_taken_stays_given_up():
+def test_attempt_stays_lost_if_the_task_has_another_attempt():
     attempt = lost_attempt()
     (second,) = assign_waiting()
     come_back(attempt)
@@ -69,14 +69,14 @@ def test_what_another_attempt_has_taken_stays_given_up():
     assert attempt.end_reason == "lease_expired"
 
 
-def test_what_waits_for_another_device_by_now_stays_given_up():
+def test_attempt_stays_lost_if_the_task_moved():
     attempt = lost_attempt()
     Task.objects.update(worker=make_worker("elsewhere"))
     come_back(attempt)
     assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
 
 
-def test_a_device_that_has_begun_another_task_does_not_get_the_former_one_back():
+def test_attempt_of_a_cancelled_task_stays_lost_if_the_device_is_busy():
     attempt = lost_attempt()
     cancel_task(attempt.task)
     other = make_waiting_task(worker=attempt.worker)
@@ -85,7 +85,7 @@ def test_a_device_that_has_begun_another_task_does_not_get_the_former_one_back()
     assert attempt.end_reason == "lease_expired"
 
 
-def test_a_full_slot_leaves_the_task_waiting():
+def test_attempt_stays_lost_if_its_slot_is_occupied():
     attempt = lost_attempt()
     Task.objects.filter(pk=attempt.task_id).update(not_before_at=timezone.now() + COMING_BACK)
     make_waiting_task(worker=attempt.worker)
@@ -95,14 +95,14 @@ def test_a_full_slot_leaves_the_task_waiting():
 
 
 @pytest.mark.parametrize("reason", ["agent_forgot", "agent_error"])
-def test_only_silence_can_be_made_good(reason):
+def test_only_attempts_lost_by_lease_are_revived(reason):
     attempt = make_attempt()
     attempts.lose_attempt(attempt, reason=reason)
     come_back(attempt)
     assert attempt.end_reason == reason
 
 
-def test_leases_that_ended_while_nobody_made_rounds_have_time_to_be_renewed():
+def test_first_sweep_after_a_downtime_ends_no_leases():
     attempt = make_attempt()
     Attempt.objects.update(lease_expires_at=LONG_AGO)
     sweep(timezone.now())
@@ -113,7 +113,7 @@ def test_leases_that_ended_while_nobody_made_rounds_have_time_to_be_renewed():
     assert attempt.end_reason == "lease_expired"
 
 
-def test_a_lease_that_ends_after_a_short_restart_is_judged_at_once():
+def test_lease_that_ends_after_a_short_restart_expires():
     attempt = make_attempt()
     Attempt.objects.update(lease_expires_at=timezone.now() - datetime.timedelta(seconds=2))
     sweep(timezone.now())
@@ -121,7 +121,7 @@ def test_a_lease_that_ends_after_a_short_restart_is_judged_at_once():
     assert attempt.end_reason == "lease_expired"
 
 
-def test_devices_that_were_not_heard_by_a_site_that_was_away_keep_their_tasks():
+def test_first_sweep_after_a_downtime_fails_no_waiting_tasks():
     task = make_waiting_task()
     Task.objects.update(submitted_at=timezone.now() - datetime.timedelta(hours=2))
     set_last_heartbeat(timezone.now() - datetime.timedelta(hours=1))

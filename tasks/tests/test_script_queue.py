@@ -44,7 +44,7 @@ def causes(task: Task) -> list[str]:
     return [cause.code for cause in facts.causes]
 
 
-def test_the_order_names_the_program_and_how_it_is_called(alice, storage):
+def test_order_of_a_script_contains_program_and_arguments(alice, storage):
     worker = make_script_worker()
     make_script_task(alice, worker, script=Script(entry="a/main.py", arguments=("1",)), files=[
         program_file(name="all.zip"),
@@ -58,7 +58,7 @@ def test_the_order_names_the_program_and_how_it_is_called(alice, storage):
     assert (start.options, start.inputs) == ({}, ())
 
 
-def test_a_models_order_has_no_script(alice, storage):
+def test_order_of_a_model_has_no_script(alice, storage):
     worker = make_script_worker()
     make_waiting_task(alice, worker)
     assign_waiting([worker.pk])
@@ -66,7 +66,7 @@ def test_a_models_order_has_no_script(alice, storage):
     assert (start.script, start.model.name) == (None, "model.mge")
 
 
-def test_what_an_agent_says_of_scripts_is_kept_until_it_says_otherwise(alice):
+def test_hello_sets_whether_a_device_offers_scripts(alice):
     worker = make_worker(allows_scripts=True)
     gateway.on_hello(worker, SCRIPTS_HELLO)
     assert Worker.objects.get().takes_scripts
@@ -81,9 +81,7 @@ def test_what_an_agent_says_of_scripts_is_kept_until_it_says_otherwise(alice):
         ({"offers_scripts": False}, "scripts_not_offered"),
     ],
 )
-def test_a_script_does_not_start_where_it_was_forbidden_meanwhile_and_its_page_says_why(
-    client, alice, columns, code
-):
+def test_script_waits_while_its_device_forbids_scripts(client, alice, columns, code):
     worker = make_script_worker("lab")
     task, model = make_script_task(alice, worker), make_waiting_task(alice, worker)
     Worker.objects.update(**columns)
@@ -99,7 +97,7 @@ def test_a_script_does_not_start_where_it_was_forbidden_meanwhile_and_its_page_s
     assert [attempt.task_id for attempt in assign_waiting()] == [task.pk]
 
 
-def test_a_script_waits_for_a_version_that_is_a_python_package(alice):
+def test_script_waits_for_a_wheel(alice):
     worker = make_script_worker()
     task = make_script_task(alice, worker)
     Runtime.objects.update(kind="binary")
@@ -108,14 +106,14 @@ def test_a_script_waits_for_a_version_that_is_a_python_package(alice):
     assert {"scripts_not_allowed", "scripts_not_offered", "script_needs_wheel"} <= STUCK
 
 
-def test_a_claim_that_comes_after_the_withdrawal_fails(alice):
+def test_assignment_after_scripts_are_forbidden_fails(alice):
     task = make_script_task(alice)
     Worker.objects.update(allows_scripts=False)
     assert assign_attempt(task, slot=0) is None
     assert not Attempt.objects.exists()
 
 
-def test_an_order_that_was_not_given_yet_is_taken_back(alice, storage):
+def test_unaccepted_order_is_withdrawn_when_scripts_are_forbidden(alice, storage):
     worker = make_script_worker()
     task = make_script_task(alice, worker)
     (attempt,) = assign_waiting([worker.pk])
@@ -127,7 +125,7 @@ def test_an_order_that_was_not_given_yet_is_taken_back(alice, storage):
     assert causes(task)[0] == "scripts_not_allowed"
 
 
-def test_a_script_that_runs_goes_on_when_it_is_forbidden(alice, storage):
+def test_running_script_continues_when_scripts_are_forbidden(alice, storage):
     worker = make_script_worker()
     make_script_task(alice, worker)
     assign_waiting([worker.pk])
@@ -137,7 +135,7 @@ def test_a_script_that_runs_goes_on_when_it_is_forbidden(alice, storage):
     assert Attempt.objects.get().ended_at is None
 
 
-def test_a_script_that_nobody_lets_start_ends_in_words(alice, settings):
+def test_sweep_fails_an_old_script_on_a_device_that_forbids_it(alice, settings):
     task = make_script_task(alice)
     long_ago = timezone.now() - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S + 60)
     Task.objects.update(submitted_at=long_ago)
@@ -153,7 +151,7 @@ def test_a_script_that_nobody_lets_start_ends_in_words(alice, settings):
 # -- any device -----------------------------------------------------------------------------------
 
 
-def test_any_device_means_one_that_runs_scripts(alice):
+def test_script_for_any_device_goes_to_one_that_runs_scripts(alice):
     make_worker("a-model-box")
     make_script_worker("b-binary")
     Runtime.objects.filter(worker__name="b-binary").update(kind="binary")
@@ -164,7 +162,7 @@ def test_any_device_means_one_that_runs_scripts(alice):
     assert task.target == {"scripts": True}
 
 
-def test_without_such_a_device_the_refusal_says_so(alice):
+def test_script_without_a_suitable_device_is_rejected(alice):
     make_worker("box", labels={"chip": "A"})
     with pytest.raises(DomainError) as excinfo:
         any_script(alice, labels={"chip": "A"})
@@ -177,7 +175,7 @@ def test_without_such_a_device_the_refusal_says_so(alice):
     assert "box" not in word(excinfo.value)
 
 
-def test_a_script_for_any_device_leaves_one_that_forbids_it(alice):
+def test_script_for_any_device_leaves_a_device_that_forbids_scripts(alice):
     first = make_script_worker("a")
     task = any_script(alice)
     second = make_script_worker("b")
@@ -190,7 +188,7 @@ def test_a_script_for_any_device_leaves_one_that_forbids_it(alice):
     assert causes(task) == ["scripts_not_offered", "no_match"]
 
 
-def test_a_free_device_takes_over_only_what_it_may_run(alice):
+def test_only_a_device_that_runs_scripts_takes_over_a_script(alice):
     busy = make_script_worker("a")
     first, second = any_script(alice), any_script(alice)
     assert {first.worker, second.worker} == {busy}
@@ -202,7 +200,7 @@ def test_a_free_device_takes_over_only_what_it_may_run(alice):
     assert (attempt.task_id, attempt.worker_id) == (second.pk, other.pk)
 
 
-def test_a_waiting_script_is_moved_to_where_it_may_run_alone(alice):
+def test_script_moves_only_to_a_device_that_runs_scripts(alice):
     task = make_script_task(alice, make_script_worker("a"))
     with pytest.raises(DomainError) as excinfo:
         move_task(task, to=make_worker("b"))
@@ -212,7 +210,7 @@ def test_a_waiting_script_is_moved_to_where_it_may_run_alone(alice):
     assert task.worker.name == "c"
 
 
-def test_the_form_hears_why_a_script_would_not_start(alice):
+def test_outlook_explains_why_a_script_would_not_start(alice):
     worker = make_worker("box")
     assert [c.code for c in outlook(worker, "1.13.0", owner=alice).causes] == ["next"]
     facts = outlook(worker, "1.13.0", owner=alice, is_script=True)
@@ -220,7 +218,7 @@ def test_the_form_hears_why_a_script_would_not_start(alice):
     assert facts.wait is None
 
 
-def test_only_devices_that_run_scripts_are_pointed_to(alice):
+def test_hints_for_a_script_name_only_devices_that_run_scripts(alice):
     facts = {"cpu_model": "Ryzen"}
     here = make_script_worker("here", facts=facts)
     task = make_script_task(alice, here)

@@ -85,7 +85,7 @@ def refusal(**changes) -> DomainError:
         ),
     ],
 )
-def test_what_a_script_cannot_come_with_is_refused_by_name(changes, code, field):
+def test_invalid_files_of_a_script_are_rejected(changes, code, field):
     error = refusal(**changes)
     assert (error.code, error.field) == (code, field)
 
@@ -99,7 +99,7 @@ def test_what_a_script_cannot_come_with_is_refused_by_name(changes, code, field)
         ({"time_limit_s": 10**6}, "script_time_limit", "time_limit_s"),
     ],
 )
-def test_how_a_script_cannot_be_called_is_told_at_its_field(given, code, field):
+def test_invalid_call_of_a_script_is_rejected_with_its_field(given, code, field):
     with pytest.raises(DomainError) as excinfo:
         read_script({"entry": "", **given})
     assert (excinfo.value.code, excinfo.value.field) == (code, field)
@@ -107,7 +107,7 @@ def test_how_a_script_cannot_be_called_is_told_at_its_field(given, code, field):
         assert str(word(excinfo.value))
 
 
-def test_arguments_are_split_as_a_shell_does_and_nothing_is_expanded():
+def test_arguments_are_split_like_a_shell_without_expansion():
     words = split_arguments("--name 'two words' \\\n  $HOME *.py `ls` ''")
     assert words == ["--name", "two words", "$HOME", "*.py", "`ls`", ""]
     assert read_script(None) is None
@@ -115,14 +115,14 @@ def test_arguments_are_split_as_a_shell_does_and_nothing_is_expanded():
 
 
 @pytest.mark.parametrize("name", ["train.py", "TRAIN.PY", "all.zip"])
-def test_a_program_is_not_taken_for_a_model(name):
+def test_model_with_the_name_of_a_program_is_rejected(name):
     with pytest.raises(DomainError) as excinfo:
         make_task(files=[model_file(name=name)])
     assert (excinfo.value.code, excinfo.value.field) == ("model_is_script", "model")
     assert "“Script”" in word(excinfo.value)
 
 
-def test_a_device_runs_scripts_if_administrator_and_owner_let_it():
+def test_device_needs_both_permissions_and_a_wheel_for_scripts():
     owner = make_user()
     places = {
         "scripts_not_allowed": make_worker(offers_scripts=True),
@@ -140,7 +140,7 @@ def test_a_device_runs_scripts_if_administrator_and_owner_let_it():
     assert (task.kind, task.worker.name, task.model_name) == ("script", "lab", "train.py")
 
 
-def test_a_task_keeps_its_script_and_the_time_for_each_format(settings):
+def test_task_stores_script_and_time_limit_by_format(settings):
     both = Script(formats=("chrome_timeline.json", "memory_flow.svg"))
     one, two = make_script_task(), make_script_task(script=both)
     assert one.script == Script(arguments=("--steps", "3")).model_dump(mode="json")
@@ -165,7 +165,7 @@ def test_a_task_keeps_its_script_and_the_time_for_each_format(settings):
         ("../train.zip", "script.zip"),
     ],
 )
-def test_a_program_keeps_its_name_on_the_device_if_it_is_plain(name, on_device):
+def test_device_keeps_plain_program_names(name, on_device):
     assert program_name(name) == on_device
 
 
@@ -188,14 +188,14 @@ def test_a_program_keeps_its_name_on_the_device_if_it_is_plain(name, on_device):
     # a zip tells when it was made: no name for a test
     ids=lambda value: "" if isinstance(value, bytes) else value,
 )
-def test_a_file_that_is_no_program_is_told_by_its_first_bytes(name, content, code):
+def test_file_that_is_no_program_is_rejected(name, content, code):
     with pytest.raises(DomainError) as excinfo:
         check_program(name, content, len(content), entry="main.py")
     assert excinfo.value.code == code
     assert name in word(excinfo.value)
 
 
-def test_a_zip_is_told_which_programs_it_has():
+def test_message_for_a_missing_entry_lists_programs_of_the_zip():
     content = zip_of(**{f"p{number}": "1" for number in range(9)})
     with pytest.raises(DomainError) as excinfo:
         check_program("a.zip", content, len(content), entry="main.py")
@@ -211,16 +211,16 @@ def test_a_zip_is_told_which_programs_it_has():
         ("train.zip", zip_of(train__main="1", other="2"), "train/main.py"),
     ],
 )
-def test_a_program_is_taken(name, content, entry):
+def test_valid_program_is_accepted(name, content, entry):
     check_program(name, content, len(content), entry=entry)
 
 
-def test_a_zip_beyond_what_is_read_is_left_to_the_device():
+def test_zip_too_large_to_read_is_not_checked():
     content = zip_of(other="1")
     check_program("a.zip", content[:30], len(content), entry="main.py")
 
 
-def test_a_model_that_reads_as_a_program_is_refused_and_others_are_not():
+def test_model_with_the_content_of_a_program_is_rejected():
     for content in (b"#!/usr/bin/env python3\n", PROGRAM, zip_of(main="1")):
         with pytest.raises(DomainError) as excinfo:
             check_model("net", content)
@@ -256,7 +256,7 @@ def sent(client, body, contents) -> dict:
     return {**made, "answer": post(client, f"/api/v1/tasks/{made['id']}/submit/?discard=true")}
 
 
-def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage):
+def test_form_submits_a_script_with_data(client, alice, storage):
     table = file_entry(b"\x93NUMPY", "table.npy", "data")
     body = script_body()
     body["files"].append(table)
@@ -280,7 +280,7 @@ def test_a_script_is_sent_by_the_page_with_data_beside_it(client, alice, storage
         (PROGRAM, "net.model", None, "model_is_script"),
     ],
 )
-def test_a_file_that_is_not_what_it_was_sent_as_is_refused_and_leaves_no_task(
+def test_submit_with_discard_deletes_a_task_with_the_wrong_kind_of_file(
     client, alice, storage, content, name, script, code
 ):
     made = sent(client, script_body(content, name, script=script), {name: content})
@@ -289,7 +289,7 @@ def test_a_file_that_is_not_what_it_was_sent_as_is_refused_and_leaves_no_task(
     assert not Task.objects.exists()
 
 
-def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
+def test_judge_validates_a_draft_of_a_script(client, alice):
     worker = make_worker()
     draft = {
         "worker": worker.pk,
@@ -314,7 +314,7 @@ def test_the_form_is_told_what_is_wrong_while_one_types(client, alice):
     assert [command["kind"] for command in answer["commands"]] == ["timeline", "memory"]
 
 
-def test_the_form_names_the_limits_that_a_device_has_unless_its_owner_sets_others(client, alice):
+def test_form_shows_the_default_limits_of_scripts(client, alice):
     make_script_worker()
     page = client.get("/tasks/new/?kind=script").content.decode()
     words = page.split('id="script-limits"')[1].split("</p>")[0]
@@ -330,7 +330,7 @@ def test_the_form_names_the_limits_that_a_device_has_unless_its_owner_sets_other
         assert figure in words
 
 
-def test_a_task_says_what_of_a_long_log_can_be_downloaded(client):
+def test_task_page_explains_the_limit_of_logs(client):
     task = make_script_task()
     client.force_login(task.owner)
     page = client.get(f"/tasks/{task.pk}/").content.decode()
@@ -342,7 +342,7 @@ def test_a_task_says_what_of_a_long_log_can_be_downloaded(client):
 # -- once more ------------------------------------------------------------------------------------
 
 
-def test_a_script_is_repeated_as_it_was_and_fills_the_form():
+def test_rerun_of_a_script_keeps_its_arguments_and_fills_the_form():
     task = make_script_task(script=Script(arguments=("--name", "two words")))
     task.files.update(stored_at=task.created_at)
     fail_task(task, reason="timed_out")
@@ -354,7 +354,7 @@ def test_a_script_is_repeated_as_it_was_and_fills_the_form():
     assert form["script"]["arguments"] == "--name 'two words'"
 
 
-def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():
+def test_rerun_of_a_script_after_a_changed_copy_creates_another_task():
     task = make_script_task()
     task.files.update(stored_at=task.created_at)
     fail_task(task, reason="timed_out")
@@ -363,11 +363,11 @@ def test_a_script_that_is_repeated_with_other_arguments_is_no_double_click():
     assert copy != other
 
 
-def test_the_database_holds_no_script_without_its_kind():
+def test_database_rejects_a_script_of_kind_model():
     task = make_script_task()
     with pytest.raises(IntegrityError, match="task_script_iff_kind"):
         Task.objects.filter(pk=task.pk).update(kind="model")
 
 
-def test_a_request_without_files_has_no_program():
+def test_request_without_files_has_an_empty_model_name():
     assert TaskRequest().model_name == ""

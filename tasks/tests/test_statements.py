@@ -75,7 +75,7 @@ def worked_off(queue: str) -> None:
 
 @pytest.mark.database
 @pytest.mark.django_db(transaction=True)
-def test_a_task_costs_few_statements_from_its_submission_to_its_stored_result(storage, testdata):
+def test_task_takes_few_statements_from_submission_to_result(storage, testdata):
     worker, token = tokens.redeem_code(tokens.issue_code(make_worker()))
     scopes = AccessToken.Scope.values[:2]
     _, secret = issue_token(make_user(), name="script", scopes=scopes, days=1)

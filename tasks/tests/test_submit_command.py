@@ -50,7 +50,7 @@ def refused(*arguments: str, **options) -> CommandError:
     return excinfo.value
 
 
-def test_every_cell_of_the_matrix_waits_with_its_files_in_storage(alice, folder, capsys):
+def test_batch_file_creates_a_task_for_each_combination(alice, folder, capsys):
     (folder / "batch.toml").write_text(
         'models = ["net.mge", "other.mge"]\nworkers = "x86-1"\nrepeats = 2\nplan = "standard"\n'
         'title = "night {model}"\npriority = 3\n[data]\ndata = "cat.npy"\n'
@@ -72,7 +72,7 @@ def test_every_cell_of_the_matrix_waits_with_its_files_in_storage(alice, folder,
     assert f"#{tasks[0].pk} net.mge x86-1 1.13.0 plain 1/2" in capsys.readouterr().err
 
 
-def test_the_same_content_is_sent_once(alice, folder, monkeypatch):
+def test_same_content_is_uploaded_once(alice, folder, monkeypatch):
     sent = []
     really = object_store.write_from
     monkeypatch.setattr(
@@ -85,16 +85,14 @@ def test_the_same_content_is_sent_once(alice, folder, monkeypatch):
         assert object_store.read(row.object_key, limit_bytes=99) == b"a model"
 
 
-def test_a_dry_run_prints_the_matrix_and_makes_nothing(alice, folder):
+def test_dry_run_prints_the_matrix_and_creates_no_task(alice, folder):
     shown = submit("-m", "*.mge", "-w", "x86-1", "-r", "2", dry_run=True)
     assert "6 tasks; nothing was created." in shown
     assert shown.count("net.mge") == 2
     assert not Task.objects.exists()
 
 
-def test_all_that_the_server_would_refuse_is_told_with_its_place_before_a_task_is_made(
-    alice, folder
-):
+def test_invalid_batch_reports_all_errors_and_creates_no_task(alice, folder):
     np.save(folder / "complex.npy", np.zeros(3, "complex64"))
     (folder / "empty.mge").write_bytes(b"")
     (folder / "batch.toml").write_text(
@@ -116,26 +114,26 @@ def test_all_that_the_server_would_refuse_is_told_with_its_place_before_a_task_i
 
 
 @pytest.mark.parametrize("offline", [True, False])
-def test_devices_that_one_may_not_use_are_as_unknown_as_those_that_are_not(alice, folder, offline):
+def test_private_device_has_the_error_of_an_unknown_device(alice, folder, offline):
     make_worker("secret", is_public=False)
     error = refused("-m", "net.mge", "-w", "secret" if offline else "none")
     assert "there is no device" in str(error)
 
 
-def test_two_files_for_one_variable_are_told_before_a_task_is_made(alice, folder):
+def test_two_files_for_one_input_are_rejected(alice, folder):
     (folder / "values.json").write_text('{"x": {"shape": [1], "type": "float32", "raw": [1]}}')
     error = refused("-m", "net.mge", "-w", "x86-1", "-d", "values.json", "-i", "x=1")
     assert str(error).startswith("data: ")
 
 
-def test_an_owner_who_is_not_there_or_shut_out_submits_nothing(alice, folder):
+def test_unknown_or_inactive_owner_is_rejected(alice, folder):
     User.objects.filter(pk=alice.pk).update(is_active=False)
     assert refused("-m", "net.mge", "-w", "x86-1").returncode == 2
     User.objects.filter(pk=alice.pk).delete()
     assert "There is no user" in str(refused("-m", "net.mge", "-w", "x86-1"))
 
 
-def test_storage_that_is_away_stops_the_run_and_leaves_no_half_task(alice, folder, settings):
+def test_unreachable_storage_stops_the_command_after_one_failed_task(alice, folder, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(CommandError) as excinfo:
         submit("-m", "net.mge", "-w", "x86-1", "-r", "3")
@@ -158,9 +156,7 @@ def device(monkeypatch):
 
 
 @pytest.mark.parametrize(("last", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
-def test_it_waits_for_all_and_its_exit_code_tells_whether_all_succeeded(
-    alice, folder, device, last, code
-):
+def test_exit_code_reports_whether_all_tasks_succeeded(alice, folder, device, last, code):
     device += ["succeeded", last]
     out = io.StringIO()
     arguments = ("-m", "net.mge", "-w", "x86-1", "-r", "2", "--json", "--as", "ALICE@example.com")
@@ -173,7 +169,7 @@ def test_it_waits_for_all_and_its_exit_code_tells_whether_all_succeeded(
     assert [row["status"] for row in json.loads(out.getvalue())] == ["succeeded", last]
 
 
-def test_who_waits_too_long_is_told_so_by_the_exit_code(alice, folder):
+def test_timeout_has_its_own_exit_code(alice, folder):
     arguments = ("-m", "net.mge", "-w", "x86-1", "--as", alice.email, "--timeout", "0.01")
     with pytest.raises(CommandError) as excinfo:
         call_command("submit", *arguments)
@@ -181,7 +177,7 @@ def test_who_waits_too_long_is_told_so_by_the_exit_code(alice, folder):
     assert Task.objects.get().is_live
 
 
-def test_who_stops_waiting_is_told_which_tasks_go_on(alice, folder, monkeypatch, capsys):
+def test_interrupt_while_waiting_lists_live_tasks(alice, folder, monkeypatch, capsys):
     def stop(seconds: float) -> None:
         raise KeyboardInterrupt
 
@@ -196,9 +192,7 @@ def test_who_stops_waiting_is_told_which_tasks_go_on(alice, folder, monkeypatch,
     assert f"2 of 2 were submitted; 2 go on: {first.pk} {second.pk}" in shown
 
 
-def test_who_stops_in_the_middle_of_an_upload_leaves_no_half_task(
-    alice, folder, monkeypatch, capsys
-):
+def test_interrupt_during_an_upload_fails_the_incomplete_task(alice, folder, monkeypatch, capsys):
     really, sent = object_store.write_from, []
 
     def stop(key, file) -> None:
@@ -216,14 +210,14 @@ def test_who_stops_in_the_middle_of_an_upload_leaves_no_half_task(
     assert f"1 of 2 were submitted; 1 go on: {first.pk}" in capsys.readouterr().err
 
 
-def test_beyond_the_owners_limit_it_waits_for_room(alice, folder, device):
+def test_command_waits_when_the_task_limit_is_reached(alice, folder, device):
     User.objects.filter(pk=alice.pk).update(task_limit=1)
     device += ["succeeded"] * 3
     call_command("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--as", alice.email)
     assert Task.objects.filter(outcome="succeeded").count() == 3
 
 
-def test_beyond_the_owners_limit_without_waiting_the_rest_is_refused(alice, folder):
+def test_no_wait_rejects_tasks_beyond_the_limit(alice, folder):
     User.objects.filter(pk=alice.pk).update(task_limit=1)
     with pytest.raises(CommandError, match="1 of 2 tasks"):
         submit("-m", "net.mge", "-w", "x86-1", "-r", "2")

@@ -40,7 +40,7 @@ def submit(*arguments: str, **options) -> str:
     return out.getvalue()
 
 
-def test_scripts_of_a_file_wait_with_what_lies_beside_them(alice, folder):
+def test_batch_file_submits_scripts_with_data(alice, folder):
     (folder / "batch.toml").write_text(
         'scripts = "train.py"\nworkers = "lab"\narguments = "--name \'two words\'"\n'
         'formats = ["timeline", "memory"]\nsample_rate = 50\nprofile_device = false\n'
@@ -63,7 +63,7 @@ def test_scripts_of_a_file_wait_with_what_lies_beside_them(alice, folder):
     assert {task.kind for task in (first, second, third)} == {"script"}
 
 
-def test_a_script_is_submitted_by_arguments(alice, folder):
+def test_command_line_submits_a_script(alice, folder):
     submit("-s", "train.py", "--arguments", "--steps 3", "--format", "memory", "-w", "lab",
         "-d", "table.csv", "--time-limit", "30")  # fmt: skip
     task = Task.objects.get()
@@ -87,9 +87,7 @@ def test_a_script_is_submitted_by_arguments(alice, folder):
         (["-s", "train.py", "-w", "lab", "-d", "x=table.csv"], "data: A script has no input"),
     ],
 )
-def test_what_cannot_be_is_told_at_its_key_before_anything_is_made(
-    alice, folder, arguments, message
-):
+def test_invalid_command_line_names_the_key_and_creates_no_task(alice, folder, arguments, message):
     with pytest.raises(CommandError) as excinfo:
         submit(*arguments)
     assert message in str(excinfo.value)
@@ -105,7 +103,7 @@ def test_what_cannot_be_is_told_at_its_key_before_anything_is_made(
         ("scripts = []", "scripts", "missing"),
     ],
 )
-def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, message):
+def test_invalid_batch_file_names_the_key(folder, text, place, message):
     (folder / "batch.toml").write_text(f'{text}\nworkers = "lab"\n')
     parser = argparse.ArgumentParser()
     add_batch_arguments(parser)
@@ -126,7 +124,7 @@ def test_mistakes_of_a_file_are_told_with_their_place(folder, text, place, messa
         ("time_limit_s = -1", "time_limit_s: "),
     ],
 )
-def test_how_a_script_cannot_be_called_is_told_at_its_key(alice, folder, text, message):
+def test_invalid_value_in_a_batch_file_names_the_key(alice, folder, text, message):
     (folder / "batch.toml").write_text(f'scripts = "train.py"\nworkers = "lab"\n{text}\n')
     with pytest.raises(CommandError) as excinfo:
         submit("batch.toml")
@@ -134,7 +132,7 @@ def test_how_a_script_cannot_be_called_is_told_at_its_key(alice, folder, text, m
     assert not Task.objects.exists()
 
 
-def test_tasks_are_listed_by_what_they_profile(alice):
+def test_tasks_list_filters_by_kind(alice):
     model, script = make_waiting_task(alice, make_worker()), make_script_task(alice)
     out = io.StringIO()
     call_command("tasks", "list", "--kind", "script", "--json", stdout=out)

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LONG_AGO = timezone.now() - datetime.timedelta(days=3)
 
 
-def test_an_expired_lease_loses_the_attempt_and_queues_the_task_again():
+def test_expired_lease_ends_the_attempt_and_requeues_the_task():
     attempt = make_attempt()
     Attempt.objects.update(lease_expires_at=LONG_AGO)
     sweep()
@@ -44,14 +44,14 @@ def test_an_expired_lease_loses_the_attempt_and_queues_the_task_again():
     assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
 
 
-def test_a_lease_that_holds_is_left_alone():
+def test_valid_lease_does_not_expire():
     attempt = make_attempt()
     sweep()
     attempt.refresh_from_db()
     assert attempt.ended_at is None
 
 
-def test_an_upload_that_never_ends_is_abandoned_and_its_files_deleted(monkeypatch):
+def test_overdue_upload_is_cancelled_and_its_files_are_deleted(monkeypatch):
     task = make_task()
     Task.objects.update(upload_deadline_at=LONG_AGO)
     deleted: list[str] = []
@@ -63,7 +63,7 @@ def test_an_upload_that_never_ends_is_abandoned_and_its_files_deleted(monkeypatc
     assert sorted(deleted) == sorted(file.object_key for file in task.files.all())
 
 
-def test_a_task_does_not_wait_for_ever():
+def test_overdue_waiting_task_fails():
     task = make_waiting_task()
     Task.objects.update(queue_deadline_at=LONG_AGO)
     sweep()
@@ -71,7 +71,7 @@ def test_a_task_does_not_wait_for_ever():
     assert (task.status, task.reason) == ("failed", "queue_timed_out")
 
 
-def test_a_device_that_stays_away_fails_its_waiting_tasks_with_the_reason():
+def test_device_offline_for_long_fails_its_waiting_tasks():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     set_last_heartbeat(timezone.now() - datetime.timedelta(seconds=60))
@@ -84,7 +84,7 @@ def test_a_device_that_stays_away_fails_its_waiting_tasks_with_the_reason():
     assert (task.status, task.reason) == ("failed", "worker_went_offline")
 
 
-def test_a_version_that_the_device_lost_fails_the_waiting_task():
+def test_lost_version_fails_the_waiting_task():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     task.worker.runtimes.update(problem="broken")
@@ -93,7 +93,7 @@ def test_a_version_that_the_device_lost_fails_the_waiting_task():
     assert task.reason == "runtime_went_away"
 
 
-def test_a_waiting_task_whose_hint_was_lost_is_asked_for_again():
+def test_lost_dispatch_message_is_sent_again():
     broker = dramatiq.get_broker()
     broker.flush_all()
     task = make_waiting_task(worker=make_worker())  # what was put off until commit does not run
@@ -111,7 +111,7 @@ def test_a_waiting_task_whose_hint_was_lost_is_asked_for_again():
     assert broker.queues["dispatch"].empty()  # nothing waits for a free slot
 
 
-def test_a_profile_whose_hint_was_lost_is_queued_again():
+def test_lost_profile_message_is_sent_again():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     receive_report(attempt, report)
@@ -125,7 +125,7 @@ def test_a_profile_whose_hint_was_lost_is_queued_again():
     assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
 
 
-def test_a_profile_is_asked_for_again_at_most_once_in_a_while():
+def test_lost_profile_message_is_sent_again_once_per_interval():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     receive_report(attempt, report)
@@ -137,7 +137,7 @@ def test_a_profile_is_asked_for_again_at_most_once_in_a_while():
     assert broker.queues[build_profile.queue_name].qsize() == 1
 
 
-def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkeypatch):
+def test_unreachable_broker_is_tried_once_per_queue_and_round(monkeypatch):
     for _ in range(3):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
         report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
@@ -159,7 +159,7 @@ def test_a_broker_that_is_away_is_asked_once_a_round_and_holds_nothing_up(monkey
     assert broker.queues[build_profile.queue_name].qsize() == 3
 
 
-def test_a_profile_that_is_never_read_ends_its_task():
+def test_overdue_profile_fails_its_task():
     attempt = make_attempt()
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     receive_report(attempt, report)
@@ -169,14 +169,14 @@ def test_a_profile_that_is_never_read_ends_its_task():
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_timed_out")
 
 
-def test_a_heartbeat_between_look_and_deed_saves_the_attempt():
+def test_concurrently_renewed_lease_does_not_expire():
     attempt = make_attempt()  # its lease was renewed after the sweep had looked
     assert not attempts.lose_attempt(attempt, reason="lease_expired", lease_before=LONG_AGO)
     attempt.refresh_from_db()
     assert attempt.ended_at is None
 
 
-def test_a_run_that_outlives_its_limit_by_far_is_given_up():
+def test_run_far_beyond_its_time_limit_is_ended():
     attempt = make_attempt()
     Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(minutes=20))
     sweep()
@@ -188,7 +188,7 @@ def test_a_run_that_outlives_its_limit_by_far_is_given_up():
     assert attempt.end_reason == "agent_error"
 
 
-def test_an_order_that_never_becomes_a_run_is_given_up():
+def test_order_that_never_starts_is_ended():
     attempt = make_attempt()
     Attempt.objects.update(created_at=LONG_AGO)  # heartbeats keep its lease
     sweep()
@@ -197,7 +197,7 @@ def test_an_order_that_never_becomes_a_run_is_given_up():
 
 
 @pytest.mark.parametrize("started_at", [None, timezone.now()], ids=["fetching", "running"])
-def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled(started_at):
+def test_cancelled_run_that_does_not_stop_ends_as_cancelled(started_at):
     attempt = make_attempt()
     Attempt.objects.update(started_at=started_at)
     cancel_task(Task.objects.get(pk=attempt.task_id))
@@ -207,7 +207,7 @@ def test_a_cancelled_run_whose_agent_does_not_stop_ends_as_cancelled(started_at)
     assert attempt.task.status == "cancelled"
 
 
-def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
+def test_row_that_fails_does_not_block_others(monkeypatch):
     bad, good = make_task(), make_task()
     Task.objects.update(upload_deadline_at=LONG_AGO)
     waiting = make_waiting_task()
@@ -226,7 +226,7 @@ def test_one_row_that_cannot_be_moved_keeps_no_other_waiting(monkeypatch):
     assert (good.status, waiting.status) == ("cancelled", "failed")
 
 
-def test_a_device_that_was_taken_out_of_service_fails_its_waiting_tasks():
+def test_disabled_device_fails_its_waiting_tasks():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     Worker.objects.update(is_enabled=False)
@@ -235,7 +235,7 @@ def test_a_device_that_was_taken_out_of_service_fails_its_waiting_tasks():
     assert (task.status, task.reason) == ("failed", "worker_disabled")
 
 
-def test_a_device_that_is_drained_keeps_what_waits_long_already_for_a_while(settings):
+def test_drained_device_keeps_its_waiting_tasks_for_the_grace_period(settings):
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     drain_worker(task.worker, by=None)
@@ -249,7 +249,7 @@ def test_a_device_that_is_drained_keeps_what_waits_long_already_for_a_while(sett
     assert (task.status, task.reason) == ("failed", "worker_disabled")
 
 
-def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
+def test_grace_period_restarts_when_a_resumed_device_is_drained():
     task = make_waiting_task()
     occupant = make_attempt(make_waiting_task())
     Task.objects.filter(pk=task.pk).update(submitted_at=LONG_AGO)
@@ -263,9 +263,7 @@ def test_a_device_that_was_resumed_has_its_time_again_when_it_is_drained_next():
     assert (task.state, occupant.ended_at) == ("waiting", None)
 
 
-def test_where_nobody_can_be_woken_tasks_are_given_out_all_the_same(
-    django_capture_on_commit_callbacks, monkeypatch
-):
+def test_tasks_are_assigned_while_wake_ups_fail(django_capture_on_commit_callbacks, monkeypatch):
     def gone(*args, **kwargs):
         raise ConnectionError
 
@@ -277,14 +275,14 @@ def test_where_nobody_can_be_woken_tasks_are_given_out_all_the_same(
     assert task.state == "assigned"
 
 
-def test_a_round_shows_from_outside_that_it_is_over(tmp_path):
+def test_round_touches_the_alive_file(tmp_path):
     """What a container's health check looks at."""
     alive = tmp_path / "sweep.alive"
     call_command("sweep", "--once", "--alive", str(alive))
     assert alive.exists()
 
 
-def test_a_step_that_fails_keeps_no_other_waiting_and_shows(monkeypatch, tmp_path):
+def test_step_that_fails_does_not_block_others_and_is_reported(monkeypatch, tmp_path):
     """Storage is away, which no deadline waits for."""
     task = make_task()
     Task.objects.update(upload_deadline_at=LONG_AGO)
@@ -315,7 +313,7 @@ def clock(monkeypatch):
     return later
 
 
-def test_after_a_database_that_was_away_what_was_silent_is_not_judged_at_once(clock, monkeypatch):
+def test_leases_do_not_expire_right_after_a_database_outage(clock, monkeypatch):
     attempt = make_attempt()
     rounds = sweep_command.Rounds(timezone.now())
     clock(100)  # long after the sweep's own start
@@ -343,7 +341,7 @@ def test_after_a_database_that_was_away_what_was_silent_is_not_judged_at_once(cl
     assert attempt.end_reason == "lease_expired"
 
 
-def test_while_only_storage_is_away_a_silent_device_loses_its_attempt(clock, monkeypatch):
+def test_leases_expire_during_a_storage_outage(clock, monkeypatch):
     attempt = make_attempt()
     rounds = sweep_command.Rounds(timezone.now())
 

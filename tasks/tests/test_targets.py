@@ -24,7 +24,7 @@ def refused(owner, **target) -> str:
     return word(caught.value)
 
 
-def test_labels_pool_and_versions_choose_the_device_and_its_newest_version_that_fits(alice):
+def test_target_selects_a_device_and_its_newest_matching_version(alice):
     make_worker("other", labels={"chip": "A"}, version="1.13.0")
     fits = make_worker("fits", labels={"chip": "B", "memory": "8"}, version="1.9.0")
     for version in ("1.12.4", "1.13.0", "1.10.0"):
@@ -36,18 +36,18 @@ def test_labels_pool_and_versions_choose_the_device_and_its_newest_version_that_
     assert task.target == {"labels": {"chip": "B"}, "pool": "lab", "versions": "<1.13"}
 
 
-def test_labels_of_the_devices_own_configuration_count_too(alice):
+def test_target_matches_labels_of_the_agents_configuration(alice):
     worker = make_worker(facts={"labels": {"chip": "C"}})
     assert make_task_for_any_device(alice, {"chip": "C"}).worker == worker
 
 
-def test_of_matching_devices_the_one_that_is_free_soonest_is_chosen(alice):
+def test_target_selects_the_matching_device_that_is_free_first(alice):
     busy, free = make_worker("a-busy"), make_worker("b-free")
     occupy(busy, alice)
     assert make_task_for_any_device(alice).worker == free
 
 
-def test_devices_that_take_no_tasks_are_not_chosen(alice):
+def test_target_skips_devices_that_take_no_tasks(alice):
     make_worker("a", online=False)
     make_worker("b", is_enabled=False)
     make_worker("c", held_at=timezone.now(), held_reason="it failed")
@@ -58,7 +58,7 @@ def test_devices_that_take_no_tasks_are_not_chosen(alice):
     }
 
 
-def test_a_private_device_is_chosen_only_for_those_who_may_use_it(alice):
+def test_target_matches_a_private_device_only_with_a_grant(alice):
     private = make_worker("private", is_public=False, labels={"chip": "X"})
     assert "There is no device that you may use" in refused(alice, labels={"chip": "X"})
     Grant.objects.create(worker=private, user=alice)
@@ -76,7 +76,7 @@ def test_a_private_device_is_chosen_only_for_those_who_may_use_it(alice):
         ({"versions": ">=2"}, [">=2", "one (1.13.0)", "two (1.13.0)"]),
     ],
 )
-def test_a_refusal_says_what_is_missing_and_who_has_it(alice, target, parts):
+def test_message_for_an_unmet_target_names_alternatives(alice, target, parts):
     one = make_worker("one", labels={"chip": "A"})
     make_worker("two", labels={"chip": "B", "memory": "8"})
     make_worker("hidden", labels={"chip": "Z", "gpu": "T4"}, is_public=False, version="2.0")
@@ -87,7 +87,7 @@ def test_a_refusal_says_what_is_missing_and_who_has_it(alice, target, parts):
     assert "hidden" not in text
 
 
-def test_matching_devices_that_are_away_are_named_with_the_reason(alice):
+def test_message_for_unavailable_matches_names_their_status(alice):
     go_offline(make_worker("one"))
     make_worker("new", online=False)
     make_worker("two", is_enabled=False)
@@ -113,7 +113,7 @@ def test_matching_devices_that_are_away_are_named_with_the_reason(alice):
         ({"name": "x"}, "target_bad"),
     ],
 )
-def test_a_target_that_means_nothing_is_refused(given, code):
+def test_invalid_target_is_rejected(given, code):
     with pytest.raises(DomainError) as caught:
         read_target(given)
     assert caught.value.code == code
@@ -123,7 +123,7 @@ def test_a_target_that_means_nothing_is_refused(given, code):
     ("versions", "chosen"),
     [("", "1.13.0+cu118"), (">=1.9", "1.13.0+cu118"), ("===nightly", "nightly"), ("<1.13", "")],
 )
-def test_a_version_without_numbers_is_in_no_range_but_can_be_asked_for(alice, versions, chosen):
+def test_version_without_numbers_matches_only_its_exact_name(alice, versions, chosen):
     worker = make_worker("desk", version="nightly")
     Runtime.objects.create(worker=worker, version="1.13.0+cu118", kind="wheel")
     if chosen:
@@ -132,13 +132,13 @@ def test_a_version_without_numbers_is_in_no_range_but_can_be_asked_for(alice, ve
         assert "desk (1.13.0+cu118, nightly)" in refused(alice, versions=versions)
 
 
-def test_a_name_and_a_target_at_once_are_refused(alice):
+def test_device_and_target_together_are_rejected(alice):
     worker = make_worker()
     with pytest.raises(DomainError, match="target_and_worker"):
         make_task(alice, worker, target=Target())
 
 
-def test_options_that_the_first_match_cannot_do_choose_the_next(alice):
+def test_target_skips_devices_that_lack_an_option(alice):
     plain = make_worker("a-plain")
     able = make_worker("b-able", facts={"cores": 4})
     Runtime.objects.filter(worker=able).update(kind="binary", builds=["cuda"])

@@ -48,7 +48,7 @@ FAILED = {"state": "finished", "outcome": "failed"}
 DONE = {"state": "finished", "outcome": "succeeded"}
 
 
-def test_filters_hold_together(client, alice):
+def test_filters_are_combined(client, alice):
     desk, phone = make_worker("desk"), make_worker("phone", version="1.12.0")
     on_desk = make_waiting_task(alice, desk)
     on_phone = make_waiting_task(alice, phone, runtime_version="1.12.0")
@@ -63,7 +63,7 @@ def test_filters_hold_together(client, alice):
 
 
 @pytest.mark.parametrize("status", list(pagination.STRANDS))
-def test_each_word_for_a_status_finds_the_tasks_that_bear_it(client, alice, status):
+def test_status_filter_matches_tasks_with_that_status(client, alice, status):
     worker = make_worker()
     states = [
         ("initiated", ""), ("waiting", ""), ("assigned", ""), ("running", ""), ("cancelling", ""),
@@ -77,7 +77,7 @@ def test_each_word_for_a_status_finds_the_tasks_that_bear_it(client, alice, stat
     assert shown(client, status=status) == expected
 
 
-def test_a_search_looks_into_model_names_and_titles(client, alice):
+def test_search_matches_model_names_and_titles(client, alice):
     one = make_task(alice, files=[model_file(name="ResNet18.mge"), data_file()])
     two = make_task(alice, title="the resnet of yesterday")
     make_task(alice)
@@ -88,7 +88,7 @@ def test_a_search_looks_into_model_names_and_titles(client, alice):
     assert shown(client, q="data.npy") == []
 
 
-def test_days_are_those_of_the_readers_zone_and_the_last_one_counts(client, alice):
+def test_date_filters_use_the_users_time_zone_and_include_the_last_day(client, alice):
     alice.time_zone = "Asia/Shanghai"
     alice.save()
     task = make_task(alice)
@@ -107,7 +107,7 @@ def test_days_are_those_of_the_readers_zone_and_the_last_one_counts(client, alic
         "device=" + "x" * 61, "until=2026-02-30", "version=" + "9" * 41,
     ],
 )  # fmt: skip
-def test_filters_that_make_no_sense_are_told_and_show_nothing(client, alice, query):
+def test_invalid_filters_show_a_message_and_no_tasks(client, alice, query):
     make_task(alice)
     page = client.get(f"/tasks/?{query}").content.decode()
     assert "These filters cannot be used" in page
@@ -119,19 +119,19 @@ def test_filters_that_make_no_sense_are_told_and_show_nothing(client, alice, que
     ["before=x", "before=-1", "after=9999999999999999999999", "before=", "q=%23" + "9" * 30,
      "since=0001-01-01", "until=9999-12-31", "page=3", "owner=alice@example.com"],
 )  # fmt: skip
-def test_an_odd_address_shows_a_list(client, alice, query):
+def test_unexpected_parameters_are_ignored(client, alice, query):
     make_task(alice)
     assert client.get(f"/tasks/?{query}").status_code == 200
 
 
-def test_others_tasks_are_found_by_no_filter(client, alice):
+def test_no_filter_finds_tasks_of_other_users(client, alice):
     theirs = make_task(make_user("bob"), title="secret")
     for params in ({"q": "secret"}, {"q": f"#{theirs.pk}"}, {"device": theirs.worker.name}):
         assert shown(client, **params) == []
     assert shown(client, owner="bob@example.com") == []
 
 
-def test_an_administrator_finds_tasks_by_their_owner(client):
+def test_administrator_filters_by_owner(client):
     task = make_task(make_user("bob"))
     make_task(make_user("carol"))
     client.force_login(make_user("root", is_staff=True))
@@ -139,7 +139,7 @@ def test_an_administrator_finds_tasks_by_their_owner(client):
     assert shown(client, owner="nobody@example.com") == []
 
 
-def test_pages_lead_through_all_tasks_and_back_without_one_twice(client, alice):
+def test_pages_show_each_task_once_in_both_directions(client, alice):
     numbers = make_tasks(alice, 2 * pagination.PAGE_SIZE + 3, **FAILED)[::-1]
     seen, address = [], "/tasks/?status=failed"
     while address:
@@ -156,7 +156,7 @@ def test_pages_lead_through_all_tasks_and_back_without_one_twice(client, alice):
     assert address_of(client, "page-previous", newest) is None
 
 
-def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
+def test_new_task_does_not_shift_older_pages(client, alice):
     make_tasks(alice, pagination.PAGE_SIZE + 5)
     older = address_of(client, "page-next").partition("?")[2]
     before = shown(client, older)
@@ -164,7 +164,7 @@ def test_a_task_that_arrives_moves_no_row_to_another_page(client, alice):
     assert shown(client, older) == before
 
 
-def test_several_statuses_come_in_one_order(client, alice):
+def test_several_statuses_are_merged_in_order(client, alice):
     worker = make_worker()
     for number in range(2 * pagination.PAGE_SIZE):
         make_tasks(alice, 1, worker=worker, **(FAILED if number % 3 else DONE))
@@ -175,7 +175,7 @@ def test_several_statuses_come_in_one_order(client, alice):
     assert shown(client, older.partition("?")[2]) == expected[pagination.PAGE_SIZE :]
 
 
-def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, monkeypatch):
+def test_search_offers_to_look_further_back(client, alice, monkeypatch):
     monkeypatch.setattr(pagination, "LOOKED_AT", 10)
     worker = make_worker()
     first = make_task(alice, worker, title="needle")
@@ -196,13 +196,13 @@ def test_a_search_that_finds_nothing_near_says_so_and_goes_on(client, alice, mon
 
 
 @pytest.mark.parametrize(("tasks", "text"), [(3, "Tasks: 3"), (1001, "Tasks: 1,000+")])
-def test_tasks_are_counted_up_to_a_thousand(client, alice, tasks, text):
+def test_count_is_exact_up_to_1000(client, alice, tasks, text):
     make_tasks(alice, tasks, **DONE)
     assert text in client.get("/tasks/?status=succeeded").content.decode()
 
 
 @pytest.mark.parametrize("query", ["", "status=failed", "q=nothing", "since=yesterday"])
-def test_where_no_task_is_shown_there_are_no_buttons_for_several(client, alice, query):
+def test_bulk_actions_are_hidden_without_tasks(client, alice, query):
     def bulk():
         page = client.get(f"/tasks/?{query}").content.decode()
         return re.search(r'<form class="bulk"[^>]*>', page)[0]
@@ -212,7 +212,7 @@ def test_where_no_task_is_shown_there_are_no_buttons_for_several(client, alice, 
     assert bulk().endswith(" hidden>") is bool(query)
 
 
-def test_a_list_without_tasks_and_one_without_a_match_say_different_things(client, alice):
+def test_empty_list_and_empty_result_have_different_messages(client, alice):
     assert "No tasks yet" in client.get("/tasks/").content.decode()
     make_task(alice)
     page = client.get("/tasks/?status=failed").content.decode()
@@ -222,9 +222,7 @@ def test_a_list_without_tasks_and_one_without_a_match_say_different_things(clien
 
 @pytest.mark.parametrize("query", ["", "status=failed&status=running&status=waiting", "q=net"])
 @pytest.mark.parametrize("count", [1, 60])
-def test_a_page_asks_the_database_a_few_times_however_many_tasks_there_are(
-    client, alice, query, count
-):
+def test_number_of_queries_does_not_depend_on_tasks(client, alice, query, count):
     worker = make_worker()
     for _ in range(count):
         make_task(alice, worker, title="net")
@@ -245,7 +243,7 @@ def save(client, name="mine", query="status=failed"):
     return client.post("/tasks/views/", {"name": name, "query": query})
 
 
-def test_a_saved_view_leads_back_to_its_filters_and_can_be_deleted(client, alice):
+def test_saved_view_restores_its_filters_and_can_be_deleted(client, alice):
     answer = save(client, "only failures", "status=failed&q=net&page=7&evil=1")
     assert answer.url == "/tasks/?q=net&status=failed"
     view = SavedView.objects.get()
@@ -255,13 +253,13 @@ def test_a_saved_view_leads_back_to_its_filters_and_can_be_deleted(client, alice
     assert "only failures" not in client.get("/tasks/").content.decode()
 
 
-def test_a_view_of_the_same_name_is_replaced(client, alice):
+def test_saved_view_with_the_same_name_is_replaced(client, alice):
     save(client, query="status=failed")
     save(client, "  mine ", query="status=running")
     assert [(v.name, v.query) for v in SavedView.objects.all()] == [("mine", "status=running")]
 
 
-def test_saving_a_view_says_whether_one_of_the_name_was_there(client, alice):
+def test_message_says_whether_a_saved_view_was_replaced(client, alice):
     def message_after(query):
         page = client.post("/tasks/views/", {"name": "mine", "query": query}, follow=True)
         return re.search(r'notice--success" role="status">([^<]+)<', page.content.decode())[1]
@@ -276,26 +274,26 @@ def test_saving_a_view_says_whether_one_of_the_name_was_there(client, alice):
     [("", "status=failed"), ("x" * 61, "status=failed"), ("a\x00b", "status=failed"),
      ("none", ""), ("bad", "status=happy"), ("long", "q=" + "x" * 300)],
 )  # fmt: skip
-def test_views_that_make_no_sense_are_not_kept(client, alice, name, query):
+def test_invalid_view_is_not_saved(client, alice, name, query):
     assert save(client, name, query).status_code == 422
     assert not SavedView.objects.exists()
 
 
-def test_others_views_do_not_exist(client, alice):
+def test_views_of_other_users_are_not_found(client, alice):
     theirs = SavedView.objects.create(owner=make_user("bob"), name="bobs", query="status=failed")
     assert "bobs" not in client.get("/tasks/").content.decode()
     assert client.post(f"/tasks/views/{theirs.pk}/delete/").status_code == 404
     assert SavedView.objects.exists()
 
 
-def test_there_is_an_end_to_saved_views(client, alice):
+def test_number_of_saved_views_is_limited(client, alice):
     for number in range(40):
         save(client, f"view {number}")
     assert save(client, "one more").status_code == 422
     assert save(client, "view 7", "status=running").status_code == 302
 
 
-def test_administrators_too_read_the_model_first(client):
+def test_column_order_of_administrators_starts_with_the_model(client):
     make_task(make_user("bob"))
     client.force_login(make_user("root", is_staff=True))
     page = client.get("/tasks/").content.decode()

@@ -40,7 +40,7 @@ def some():
     return first, second, third
 
 
-def test_tasks_are_listed_newest_first_by_any_filter(some):
+def test_list_is_filtered_and_sorted_newest_first(some):
     first, second, third = (task.pk for task in some)
     assert listed() == [third, second, first]
     assert listed("--status", "cancelled") == [third]
@@ -55,13 +55,13 @@ def test_tasks_are_listed_newest_first_by_any_filter(some):
     assert "alice@example.com" in tasks("list")
 
 
-def test_a_filter_that_cannot_be_is_told(some):
+def test_invalid_filter_has_exit_code_2(some):
     with pytest.raises(CommandError) as excinfo:
         tasks("list", "--created-after", "yesterday")
     assert excinfo.value.returncode == 2
 
 
-def test_tasks_are_cancelled_by_numbers_or_filters(some):
+def test_cancel_accepts_ids_or_filters(some):
     first, second, _ = some
     tasks("cancel", first.pk, "--yes")
     first.refresh_from_db(), second.refresh_from_db()
@@ -72,28 +72,28 @@ def test_tasks_are_cancelled_by_numbers_or_filters(some):
     assert "No task fits" in tasks("cancel", "--owner", "alice@example.com", "--yes")
 
 
-def test_a_run_that_is_over_is_not_said_to_be_cancelled(some, capsys):
+def test_cancel_of_an_ended_run_is_an_error(some, capsys):
     Task.objects.filter(pk=some[0].pk).update(state="processing")
     with pytest.raises(CommandError, match="1 of 1"):
         tasks("cancel", some[0].pk, "--yes")
     assert f"#{some[0].pk} The run had ended already." in capsys.readouterr().err
 
 
-def test_everything_is_never_meant_by_saying_nothing(some):
+def test_action_without_ids_and_filters_is_an_error(some):
     for verb in ("cancel", "retry", "delete"):
         with pytest.raises(CommandError, match="Say which"):
             tasks(verb, "--yes")
     assert Task.objects.count() == 3
 
 
-def test_without_yes_and_without_a_terminal_nothing_is_changed(some, monkeypatch):
+def test_action_without_yes_and_terminal_changes_nothing(some, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     with pytest.raises(CommandError, match="--yes"):
         tasks("delete", some[2].pk)
     assert Task.objects.filter(pk=some[2].pk).exists()
 
 
-def test_a_number_of_no_use_changes_nothing_at_all(some):
+def test_unusable_id_prevents_all_changes(some):
     first, _, third = some
     with pytest.raises(CommandError, match=f"Not ended yet: #{first.pk}[.] Nothing was changed"):
         tasks("delete", first.pk, third.pk, "--yes")
@@ -107,12 +107,12 @@ def test_a_number_of_no_use_changes_nothing_at_all(some):
     assert first.is_live
 
 
-def test_ended_tasks_are_deleted(some):
+def test_delete_removes_ended_tasks(some):
     tasks("delete", "--status", "cancelled", "--yes")
     assert set(Task.objects.all()) == set(some[:2])
 
 
-def test_a_task_is_repeated_for_its_owner_with_its_files(some, storage):
+def test_retry_copies_task_and_files_for_the_owner(some, storage):
     data = b"hello world"
     first = some[0]
     for file in first.files.all():
@@ -129,7 +129,7 @@ def test_a_task_is_repeated_for_its_owner_with_its_files(some, storage):
     assert object_store.read(model.object_key, limit_bytes=99) == data
 
 
-def test_what_cannot_be_repeated_is_named_with_the_reason_and_leaves_no_task(some, storage, capsys):
+def test_retry_without_files_reports_reasons_and_creates_no_task(some, storage, capsys):
     first, gone = some[0], some[2]
     transition_if(first, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
     count = Task.objects.count()
@@ -143,9 +143,7 @@ def test_what_cannot_be_repeated_is_named_with_the_reason_and_leaves_no_task(som
 
 
 @pytest.mark.parametrize("answers", [1, 2], ids=["while it copies", "while it submits"])
-def test_a_repetition_that_breaks_in_any_way_leaves_no_task_behind(
-    some, storage, monkeypatch, answers
-):
+def test_retry_that_raises_fails_the_copy(some, storage, monkeypatch, answers):
     for file in some[0].files.all():
         object_store.write(file.object_key, b"hello world")
     transition_if(some[0], TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")

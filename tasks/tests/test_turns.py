@@ -37,7 +37,7 @@ def run_next(worker, *, lasts_s: float = 10.0) -> Task:
     return attempt.task
 
 
-def test_who_held_the_device_longer_in_the_last_hour_waits():
+def test_user_with_more_device_time_in_the_last_hour_waits():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     make_waiting_task(alice, worker)
@@ -47,7 +47,7 @@ def test_who_held_the_device_longer_in_the_last_hour_waits():
     assert run_next(worker).pk == later.pk
 
 
-def test_what_was_held_longer_ago_counts_no_more():
+def test_device_time_older_than_an_hour_is_ignored():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     make_waiting_task(alice, worker)
@@ -58,7 +58,7 @@ def test_what_was_held_longer_ago_counts_no_more():
     assert run_next(worker).pk == first.pk
 
 
-def test_ones_own_priority_orders_ones_own_tasks_only():
+def test_priority_orders_only_tasks_of_the_same_user():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     low = make_waiting_task(alice, worker, priority=-10)
@@ -68,7 +68,7 @@ def test_ones_own_priority_orders_ones_own_tasks_only():
     assert order == [high.pk, pushed[0].pk, low.pk, pushed[1].pk]
 
 
-def test_an_administrators_priority_and_health_checks_go_before_everybody():
+def test_administrator_priority_and_health_checks_precede_all_users():
     worker = make_worker()
     alice, root = make_user("alice"), make_user("root", is_staff=True)
     plain = make_waiting_task(alice, worker)
@@ -89,7 +89,7 @@ def test_two_free_slots_go_to_two_users():
     assert [attempt.task_id for attempt in assign_waiting([worker.pk])] == [first.pk, second.pk]
 
 
-def test_a_device_that_is_held_back_starts_health_checks_only():
+def test_held_device_starts_only_health_checks():
     worker = make_worker()
     owner = make_user()
     make_waiting_task(owner, worker)
@@ -100,7 +100,7 @@ def test_a_device_that_is_held_back_starts_health_checks_only():
     assert [attempt.task_id for attempt in assign_waiting([worker.pk])] == [check.pk]
 
 
-def test_a_user_whose_grant_was_taken_away_gets_no_slot():
+def test_user_without_a_grant_gets_no_slot():
     owner = make_user()
     worker = make_worker(is_public=False)
     worker.grants.create(user=owner)
@@ -109,7 +109,7 @@ def test_a_user_whose_grant_was_taken_away_gets_no_slot():
     assert assign_waiting([worker.pk]) == []
 
 
-def test_a_task_that_cannot_be_assigned_keeps_no_other_waiting(monkeypatch):
+def test_task_that_cannot_be_assigned_does_not_block_others(monkeypatch):
     worker, other = make_worker(), make_worker()
     broken, next_one, elsewhere = (make_waiting_task(worker=at) for at in (worker, worker, other))
 
@@ -122,7 +122,7 @@ def test_a_task_that_cannot_be_assigned_keeps_no_other_waiting(monkeypatch):
     assert {attempt.task_id for attempt in assign_waiting()} == {next_one.pk, elsewhere.pk}
 
 
-def test_the_position_that_is_shown_is_the_order_in_which_tasks_start():
+def test_shown_positions_equal_the_start_order():
     worker = make_worker()
     users = [make_user(name) for name in ("alice", "bob", "carol")]
     root = make_user("root", is_staff=True)
@@ -150,7 +150,7 @@ groups = st.lists(
 
 @hypothesis_settings(max_examples=150, deadline=None)
 @given(groups, st.lists(st.sampled_from([0.0, 3.0, 10.0, 25.5]), min_size=4, max_size=4))
-def test_counting_the_turns_before_a_task_is_the_same_as_dealing_them(rows, held):
+def test_count_before_equals_the_place_in_next_turns(rows, held):
     queues = [
         UserQueue(tier, owner, number, DAY + datetime.timedelta(hours=hour))
         for tier, owner, number, hour in rows
@@ -166,7 +166,7 @@ def test_counting_the_turns_before_a_task_is_the_same_as_dealing_them(rows, held
 # -- limits ---------------------------------------------------------------------------------------
 
 
-def test_a_user_may_have_so_many_live_tasks_and_no_more(settings):
+def test_number_of_live_tasks_of_a_user_is_limited(settings):
     settings.TASKS_PER_USER = 2
     owner = make_user()
     first = make_task(owner)
@@ -179,7 +179,7 @@ def test_a_user_may_have_so_many_live_tasks_and_no_more(settings):
     make_task(make_user("bob"))
 
 
-def test_an_administrator_sets_the_limit_of_a_user_and_health_checks_do_not_count(settings):
+def test_user_limit_overrides_the_setting_and_ignores_health_checks(settings):
     settings.TASKS_PER_USER = 1
     owner = make_user(task_limit=2)
     for _ in range(3):
@@ -193,12 +193,12 @@ def test_an_administrator_sets_the_limit_of_a_user_and_health_checks_do_not_coun
 
 
 @pytest.mark.parametrize(("staff", "priority"), [(False, 11), (False, -11), (True, 101)])
-def test_a_priority_beyond_what_one_may_set_is_refused(staff, priority):
+def test_priority_out_of_range_is_rejected(staff, priority):
     with pytest.raises(DomainError, match="priority_bad"):
         make_task(make_user(is_staff=staff), priority=priority)
 
 
-def test_the_priority_of_a_waiting_task_can_be_changed_by_its_owner(client):
+def test_owner_changes_the_priority_of_a_waiting_task(client):
     owner, worker = make_user(), make_worker()
     make_waiting_task(owner, worker)
     task = make_waiting_task(owner, worker)
@@ -215,7 +215,7 @@ def test_the_priority_of_a_waiting_task_can_be_changed_by_its_owner(client):
     assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 404
 
 
-def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy():
+def test_copy_of_a_user_does_not_inherit_an_administrator_priority():
     owner = make_user()
     task = make_waiting_task(owner)
     task.files.update(stored_at=timezone.now())
@@ -238,7 +238,7 @@ def test_a_priority_that_an_administrator_gave_is_not_inherited_by_a_users_copy(
         (-50, {-10}),
     ],
 )
-def test_the_page_offers_only_priorities_that_the_reader_may_set(client, priority, offered):
+def test_task_page_offers_only_allowed_priorities(client, priority, offered):
     owner = make_user()
     task = make_waiting_task(owner)
     Task.objects.update(priority=priority)

@@ -98,7 +98,7 @@ def make_queues() -> None:
         "an-administrator-drains",
     ],
 )
-def test_whatever_comes_between_two_steps_no_task_and_no_slot_is_given_twice(act):
+def test_interrupted_dispatcher_assigns_no_task_and_no_slot_twice(act):
     make_queues()
     numbers = 0
     while True:
@@ -112,7 +112,7 @@ def test_whatever_comes_between_two_steps_no_task_and_no_slot_is_given_twice(act
     assert numbers > 10
 
 
-def test_two_at_once_fill_as_many_slots_as_one_alone():
+def test_two_dispatchers_fill_as_many_slots_as_one():
     make_queues()
     live = Attempt.objects.filter(ended_at=None)
     before = connection.savepoint()

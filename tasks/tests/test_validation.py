@@ -62,14 +62,14 @@ def refusal(**changes) -> DomainError:
         ([model_file()] + [data_file(input=f"i{n}") for n in range(33)], "too_many_files"),
     ],
 )
-def test_files_that_cannot_be_profiled_are_refused(files, code):
+def test_invalid_files_are_rejected(files, code):
     assert refusal(files=files).code == code
 
 
 @pytest.mark.parametrize(
     "name", ["模型 🚀.mge", 'it\'s "quoted".mge', "a b;c:d.mge", "x" * 250 + ".mge"]
 )
-def test_strange_but_harmless_names_are_kept_and_never_reach_device_or_storage(name):
+def test_unusual_file_names_are_kept_but_not_used_on_device_and_storage(name):
     task = make_task(files=[model_file(name=name), data_file(input="输入 '1'")])
     model, data = task.files.all()
     assert (model.name, data.input) == (name, "输入 '1'")
@@ -92,7 +92,7 @@ def test_strange_but_harmless_names_are_kept_and_never_reach_device_or_storage(n
         ({"cpu": True, "cpu_default": True}, "option_excluded"),
     ],
 )
-def test_options_that_load_and_run_would_refuse_ignore_or_hang_on_are_refused(options, code):
+def test_invalid_options_are_rejected(options, code):
     assert refusal(options=options).code == code
 
 
@@ -112,14 +112,14 @@ def test_options_at_their_defaults_are_not_stored():
         (lambda w: w.runtimes.update(problem="no Python 3.10"), "runtime_broken"),
     ],
 )
-def test_a_device_that_cannot_take_the_task_is_refused_with_the_reason(prepare, code):
+def test_unavailable_device_is_rejected_with_the_reason(prepare, code):
     user, worker = make_user(), make_worker()
     prepare(worker)
     worker.refresh_from_db()
     assert refusal(owner=user, worker=worker).code == code
 
 
-def test_a_private_device_takes_tasks_of_those_granted_and_of_administrators():
+def test_private_device_accepts_granted_users_and_administrators():
     worker = make_worker(is_public=False)
     bob, carol = make_user("bob"), make_user("carol")
     Grant.objects.create(worker=worker, user=bob)
@@ -129,7 +129,7 @@ def test_a_private_device_takes_tasks_of_those_granted_and_of_administrators():
     assert User.objects.count() == 3
 
 
-def test_json_names_its_inputs_itself_so_several_files_need_no_variable():
+def test_json_files_have_no_input_name():
     names = ["a.json", "b.JSON", "c.json"]
     files = [model_file(), *(data_file(name=name, input="ignored") for name in names), data_file()]
     task = make_task(files=files)
@@ -139,7 +139,7 @@ def test_json_names_its_inputs_itself_so_several_files_need_no_variable():
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".json", ".ppm", ".pgm"])
-def test_a_data_file_keeps_the_suffix_by_which_load_and_run_tells_kinds_apart(suffix):
+def test_data_file_keeps_its_suffix_on_the_device(suffix):
     task = make_task(files=[model_file(), data_file(name=f"Photo{suffix.upper()}")])
     assert task.files.last().device_name == f"input-0{suffix}"
 
@@ -156,7 +156,7 @@ def test_a_data_file_keeps_the_suffix_by_which_load_and_run_tells_kinds_apart(su
         },
     ],
 )
-def test_an_agent_from_before_plans_is_asked_for_nothing_that_it_would_drop(changes):
+def test_agent_without_plans_rejects_requests_that_need_them(changes):
     worker = make_worker()
     hello = Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES)
     gateway.on_hello(worker, hello)
@@ -169,7 +169,7 @@ def test_an_agent_from_before_plans_is_asked_for_nothing_that_it_would_drop(chan
     assert make_task(worker=worker, **changes)
 
 
-def test_an_agent_from_before_plans_still_gets_what_it_understands():
+def test_agent_without_plans_accepts_the_quick_plan():
     worker = make_worker()
     gateway.on_hello(worker, Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES))
     worker.refresh_from_db()

@@ -39,7 +39,7 @@ def refusal(**changes) -> DomainError:
     "value", ["; rm -rf /", "$(id)", "`id`", "a|b", "../x", "a b", "1\n2", "--x"]
 )
 @pytest.mark.parametrize("name", [n for n, o in OPTIONS.items() if o.type == "string"])
-def test_shell_and_path_characters_never_get_into_an_option(name, value):
+def test_option_rejects_shell_and_path_characters(name, value):
     error = refusal(worker=on(BINARY | {"libraries": ["mine"]}), options={name: value})
     assert error.field == name
     assert error.code in {"option_never", "option_not_bool", "option_bad_text", "option_bad_choice"}
@@ -112,7 +112,7 @@ def test_shell_and_path_characters_never_get_into_an_option(name, value):
     ],
     ids=str,
 )  # fmt: skip
-def test_combinations_that_cannot_work_are_refused_with_the_cause(options, code, field):
+def test_invalid_options_are_rejected_with_code_and_field(options, code, field):
     error = refusal(worker=on(BINARY), options=options)
     assert (error.code, error.field) == (f"option_{code}", field)
 
@@ -134,33 +134,33 @@ def test_combinations_that_cannot_work_are_refused_with_the_cause(options, code,
     ],
     ids=str,
 )
-def test_what_the_chosen_runtime_cannot_do_is_refused(runtime, cpu, options, code):
+def test_option_that_the_runtime_lacks_is_rejected(runtime, cpu, options, code):
     assert refusal(worker=on(runtime, cpu), options=options).code == f"option_{code}"
 
 
-def test_a_sole_option_is_taken_by_a_plan_without_profile():
+def test_plan_without_a_profile_accepts_exclusive_options():
     task = make_task(options={"thread": 2, "record_comp_seq": True}, plan=NO_PROFILE)
     assert task.options == {"thread": 2, "record_comp_seq": True}
     assert task.plan["profiled"] == 0
 
 
-def test_a_python_package_on_amd_takes_the_layout_transform_and_looks_at_the_model_itself():
+def test_wheel_on_amd_accepts_layout_transform():
     options = {"layout_transform": "cpu"}
     assert make_task(worker=on(WHEEL, "AMD EPYC"), options=options).options == options
 
 
-def test_an_old_binary_takes_what_the_agent_does_itself():
+def test_old_binary_accepts_options_that_the_agent_implements():
     worker = on(BINARY | {"flags": ["iter", "no_sanity_check", "profile"]})
     options = {"batch_size": 2, "profile_host": True}
     assert make_task(worker=worker, options=options).options == options
 
 
-def test_a_device_with_cuda_takes_what_needs_it():
+def test_device_with_cuda_accepts_cuda_options():
     options = {"cuda": True, "enable_nchw4": True, "tensorrt": True, "tensorrt_cache": True}
     assert make_task(worker=on(CUDA), options=options).options == options
 
 
-def test_a_listed_library_is_taken():
+def test_listed_library_is_accepted():
     worker = on(BINARY | {"libraries": ["mine"]})
     assert make_task(worker=worker, options={"c_opr_lib": "mine"}).options == {"c_opr_lib": "mine"}
 
@@ -170,7 +170,7 @@ def option_file(option: str, **changes) -> FileRequest:
     return FileRequest(**fields | changes)
 
 
-def test_a_cache_comes_with_the_task_and_sets_its_option():
+def test_cache_file_sets_its_option():
     file = option_file("fast_run_algo_policy")
     task = make_task(files=[model_file(), file, data_file()])
     assert [f.kind for f in task.files.all()] == ["model", "data", "option"]
@@ -193,5 +193,5 @@ def test_a_cache_comes_with_the_task_and_sets_its_option():
         ([option_file("pack_info_json")], "option_needs"),
     ],
 )
-def test_files_of_options_that_cannot_be_are_refused(files, code):
+def test_invalid_option_files_are_rejected(files, code):
     assert refusal(worker=on(BINARY), files=[model_file(), *files]).code == code
