@@ -15,6 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 NOT_LOGGED_IN = 4401
 OTHER_RIGHTS = 4403
+TIMEOUT_S = 30
 
 
 def deactivate():
@@ -52,13 +53,13 @@ async def test_the_next_message_closes_the_socket_of_a_user_without_access(path,
     task = await database_sync_to_async(make_waiting_task)(user)
     socket = await open_socket(path.format(task.pk), user)
     if path == "/ws/tasks/":
-        await socket.receive_json_from(timeout=5)
+        await socket.receive_json_from(timeout=TIMEOUT_S)
     else:
         await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
-        await socket.receive_json_from(timeout=5)
+        await socket.receive_json_from(timeout=TIMEOUT_S)
     await database_sync_to_async(put_out)()
     await database_sync_to_async(cancel_task)(task)
-    while (output := await socket.receive_output(timeout=5))["type"] != "websocket.close":
+    while (output := await socket.receive_output(timeout=TIMEOUT_S))["type"] != "websocket.close":
         assert b"cancelled" not in (output.get("bytes") or b"") + output.get("text", "").encode()
     assert output["code"] == NOT_LOGGED_IN
 
@@ -69,10 +70,10 @@ async def test_a_demoted_administrator_gets_no_messages_about_other_users(path):
     task = await database_sync_to_async(make_waiting_task)()
     socket = await open_socket(path.format(task.pk), root)
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
-    await socket.receive_json_from(timeout=5)
+    await socket.receive_json_from(timeout=TIMEOUT_S)
     await database_sync_to_async(demote)()
     await database_sync_to_async(cancel_task)(task)
-    while (output := await socket.receive_output(timeout=5))["type"] != "websocket.close":
+    while (output := await socket.receive_output(timeout=TIMEOUT_S))["type"] != "websocket.close":
         assert "cancelled" not in output["text"]
     assert output["code"] == OTHER_RIGHTS
 
@@ -84,5 +85,5 @@ async def test_a_request_after_the_end_of_the_session_gets_no_response(put_out):
     socket = await open_socket(f"/ws/tasks/{task.pk}/", user)
     await database_sync_to_async(put_out)()
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
-    output = await socket.receive_output(timeout=5)
+    output = await socket.receive_output(timeout=TIMEOUT_S)
     assert (output["type"], output["code"]) == ("websocket.close", NOT_LOGGED_IN)

@@ -15,7 +15,7 @@ from agent.execution.sandbox import Sandbox
 from agent.inventory import LocalRuntime
 from agent.link.retries import Policies, Policy
 from agent.protocol import RuntimeInfo
-from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run
+from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run, wait_until
 from agent.tests.scripted import Scripted, allow_scripts
 from agent.tests.warmed import Warmed
 
@@ -79,9 +79,7 @@ class AgentDevice:
         return sorted(folder.iterdir()) if folder.exists() else []
 
     async def forgets_all(self) -> None:
-        async with asyncio.timeout(3):
-            while self.attempts():
-                await asyncio.sleep(0.01)
+        await wait_until(lambda: not self.attempts())
 
 
 @pytest.fixture

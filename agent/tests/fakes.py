@@ -46,7 +46,8 @@ from agent.tests.http_sites import Answering
 
 TOKEN = "mgw_secret"
 MODEL = b"mgv2" * 100
-PATIENCE_S = 8.0
+#: for events that take much less time unless the machine is busy
+PATIENCE_S = 30.0
 
 
 def npy_bytes(values: list[Any]) -> bytes:
@@ -66,6 +67,7 @@ class Storage:
         self.refusals: dict[str, list[int]] = {}
         self.requests: list[str] = []
         self.delay_s = 0.0
+        self.closing = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
@@ -75,6 +77,7 @@ class Storage:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.closing.set()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -103,7 +106,7 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             name = self._name()
             if not self._refused(name):
-                time.sleep(storage.delay_s)
+                storage.closing.wait(storage.delay_s)
                 self.answer(200, storage.files[name])
 
         def do_PUT(self) -> None:
@@ -367,6 +370,9 @@ PREAMBLE = """\
 import os, sys, time, signal, subprocess
 def say(text):
     os.write(2, text.encode() + b"\\n")
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
 def write_profile(text='{"graph_exec": {}}'):
     for argument in sys.argv:
         if argument.startswith("--profile="):
@@ -445,8 +451,14 @@ def is_alive(pid: int) -> bool:
     return row is not None and row.state not in "ZX"
 
 
-async def read_pid(path: Path) -> int:
-    async with asyncio.timeout(5):
-        while not path.exists() or not path.read_text().strip():
+async def wait_until(predicate: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    """Poll until a condition is true."""
+    async with asyncio.timeout(timeout_s):
+        while not predicate():
             await asyncio.sleep(0.01)
+
+
+async def read_pid(path: Path) -> int:
+    """Wait until a process has written its number into a file."""
+    await wait_until(lambda: path.exists() and bool(path.read_text().strip()))
     return int(path.read_text())

@@ -72,11 +72,12 @@ async def test_a_run_is_bound_to_the_measured_cores(tmp_path, monkeypatch, with_
     if not with_taskset:
         monkeypatch.setattr(runner, "_which", lambda program: None)
     core = max(available_cores())
-    output, command = (
-        tmp_path / "output",
-        ["sh", "-c", "sleep 0.2; exec " + " ".join(SHOW[:2]) + f" '{SHOW[2]}'"],
-    )
+    output = tmp_path / "output"
+    # without taskset, the run is bound right after its start
+    wait = "until [ -e bound ]; do sleep 0.01; done; "
+    command = ["sh", "-c", f"{wait} exec {SHOW[0]} {SHOW[1]} '{SHOW[2]}'"]
     run = await start_run(command, tmp_path, output, Limits(cores=(core,)), uuid.uuid4())
+    (tmp_path / "bound").touch()
     await run.wait(20, lambda: 0.1, asyncio.Event())
     assert output.read_text() == f"[{core}]\n"
 

@@ -1,7 +1,6 @@
 """Runs that are ended by the agent: cancel, timeout, limits; no process is left."""
 
 import asyncio
-import os
 import signal
 import time
 import uuid
@@ -9,9 +8,16 @@ import uuid
 import pytest
 
 from agent.execution import runner
-from agent.protocol import AttemptFinished, AttemptStarted, AttemptUploads, Cancel, EndReason
+from agent.protocol import (
+    AttemptFinished,
+    AttemptLog,
+    AttemptStarted,
+    AttemptUploads,
+    Cancel,
+    EndReason,
+)
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import FakeServer, is_alive, read_pid
+from agent.tests.fakes import FakeServer, is_alive, read_pid, wait_until
 
 STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
 
@@ -19,7 +25,7 @@ STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sle
 async def test_cancel_ends_a_run(device: AgentDevice, server: FakeServer):
     device.start('say("begin"); time.sleep(60)')
     order = await server.begin()
-    await asyncio.sleep(0.1)
+    await server.expect(AttemptLog)
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order)
     assert (end.reason, end.exit_code, end.detail) == (EndReason.CANCELLED, 143, "SIGTERM")
@@ -46,27 +52,23 @@ async def test_a_run_that_the_kernel_may_have_killed_for_memory_is_not(
 async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(device, server):
     device.start(STUBBORN)
     order = await server.begin(grace_s=0.4)
-    await asyncio.sleep(0.2)
+    await server.expect(AttemptLog)
     begin = time.monotonic()
     await server.send(Cancel(attempt=order.attempt))
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order)
     assert (end.reason, end.exit_code) == (EndReason.CANCELLED, 137)
-    assert 0.4 <= time.monotonic() - begin < 2
+    assert time.monotonic() - begin >= 0.4
 
 
 async def test_cancel_during_the_download_starts_nothing(device, server, storage):
-    storage.delay_s = 4.0
+    storage.delay_s = 600
     device.start()
-    order = server.order()
-    begin = time.monotonic()
-    await server.send(order)
-    await asyncio.sleep(0.2)
+    order = await server.ask()
+    await wait_until(lambda: "GET model.mge" in storage.requests)
     await server.send(Cancel(attempt=order.attempt))
     end = await server.end_of(order)
     assert (end.reason, end.exit_code) == (EndReason.CANCELLED, None)
-    # it was not waited for
-    assert time.monotonic() - begin < 4.0
     assert not server.of(AttemptStarted)
     await device.forgets_all()
 
@@ -127,13 +129,12 @@ async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
 
 @pytest.mark.parametrize("has_prlimit", [True, False])
 async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
-    from agent.execution import runner
-
     runner._which.cache_clear()
     if not has_prlimit:
         monkeypatch.setenv("PATH", str(tmp_path))
     try:
-        shell = "/bin/sleep 0.2; ulimit -c; ulimit -v; ulimit -n; exit 3"
+        # without prlimit, the limits are set right after the start
+        shell = "until [ -e limited ]; do /bin/sleep 0.01; done; ulimit -c; ulimit -v; exit 3"
         run = await runner.start_run(
             ["/bin/sh", "-c", shell],
             tmp_path,
@@ -141,9 +142,9 @@ async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monke
             runner.Limits(memory_bytes=1 << 30),
             uuid.uuid4(),
         )
-        result = await run.wait(5, lambda: 0.1, asyncio.Event())
+        (tmp_path / "limited").touch()
+        result = await run.wait(30, lambda: 0.1, asyncio.Event())
     finally:
         runner._which.cache_clear()
     assert result.exit_code == 3
-    assert (tmp_path / "output").read_text().split()[:2] == ["0", str(1 << 20)]
-    assert os.path.exists("/proc/self")
+    assert (tmp_path / "output").read_text().split() == ["0", str(1 << 20)]

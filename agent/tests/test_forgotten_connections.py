@@ -11,6 +11,7 @@ from agent.link import transfers
 from agent.link.retries import Policies, Policy
 from agent.link.transfers import Transfer
 from agent.protocol import InputFile
+from agent.tests.fakes import wait_until
 
 CONTENT = b"model" * 100
 POLICIES = Policies(download=Policy(tries=3, first_s=0.01, most_s=0.02))
@@ -22,6 +23,8 @@ class Storage:
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.unanswered: list[str] = []
+        #: sends the rest of slow answers at once
+        self.hurry = asyncio.Event()
         #: so many must ask before the first is answered
         self.together = 1
         self._known: set[asyncio.StreamWriter] = set()
@@ -55,11 +58,11 @@ class Storage:
 
     async def _answer(self, writer: asyncio.StreamWriter, *, slowly: bool) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(CONTENT))
-        for begin in range(0, len(CONTENT), 50):
-            writer.write(CONTENT[begin : begin + 50])
+        for begin in range(len(CONTENT)):
+            writer.write(CONTENT[begin : begin + 1])
             await writer.drain()
-            if slowly:
-                await asyncio.sleep(0.35)
+            if slowly and not self.hurry.is_set():
+                await asyncio.sleep(0.1)
 
 
 @pytest.fixture
@@ -101,11 +104,11 @@ async def test_one_that_is_silent_breaks_no_other_that_is_heard(storage, fetchin
     storage.together = 2
     await fetching.fetch_all(files(storage, "a", "b"), tmp_path)
     slow = asyncio.create_task(fetching.fetch_all(files(storage, "slow"), tmp_path))
-    while "slow" not in storage.heard:
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: "slow" in storage.heard)
     storage.forget()
     await fetching.fetch_all(files(storage, "next"), tmp_path)
     assert not slow.done()
+    storage.hurry.set()
     await slow
     assert (tmp_path / "slow").read_bytes() == (tmp_path / "next").read_bytes() == CONTENT
     assert storage.heard.count("slow") == 1

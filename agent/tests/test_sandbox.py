@@ -1,6 +1,6 @@
 """Access of a run inside bubblewrap; skipped if this machine does not support it."""
 
-import asyncio
+import logging
 import os
 import shutil
 import subprocess
@@ -12,6 +12,7 @@ import pytest
 
 from agent.execution.sandbox import find_sandbox
 from agent.protocol import AttemptStarted, Cancel, EndReason
+from agent.tests.fakes import wait_until
 from agent.tests.warmed import LOOK_AROUND
 from webprofile.tests.needs import need
 
@@ -44,8 +45,9 @@ def _box(device, site, token):
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
 async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
-    boxed, warmed, server, storage, is_warm
+    boxed, warmed, server, storage, is_warm, caplog
 ):
+    caplog.set_level(logging.INFO, logger="agent")
     look = LOOK_AROUND.format(
         token=str(boxed.folder / "agent.token"),
         site=str(boxed.folder / "site" / "secrets.json"),
@@ -63,7 +65,8 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
         boxed.install(look)
     boxed.start()
     await server.wait(lambda: server.connection is not None)
-    await asyncio.sleep(0.5 if is_warm else 0)
+    if is_warm:
+        await wait_until(lambda: "process_warmed" in caplog.text)
     (boxed.spool / "attempts" / "another").mkdir()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)

@@ -1,11 +1,9 @@
 """Changes of [scripts] by the owner while the agent runs."""
 
-import asyncio
-
 import pytest
 
 from agent.protocol import AttemptFinished, EndReason, Hello
-from agent.tests.fakes import TOKEN
+from agent.tests.fakes import TOKEN, wait_until
 from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
 
 pytestmark = pytest.mark.megengine
@@ -53,9 +51,7 @@ async def test_a_file_that_is_not_understood_changes_nothing(wheel, server, capl
     wheel.start()
     await server.expect(Hello)
     write(wheel, "[scripts\nallow = tr")
-    async with asyncio.timeout(PATIENCE_S):
-        while "config_not_taken_up" not in caplog.text:
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: "config_not_taken_up" in caplog.text, PATIENCE_S)
     assert len(server.of(Hello)) == 1
     write(wheel, "[scripts]\nallow = true\n")
     assert "scripts" in (await server.expect(Hello, 2)).features

@@ -1,6 +1,5 @@
 """Users' programs on a device whose owner allows them: their environment and their results."""
 
-import asyncio
 import json
 import uuid
 
@@ -10,6 +9,7 @@ from agent.execution import process_pool
 from agent.execution.sandbox import Sandbox
 from agent.inventory import LocalRuntime
 from agent.protocol import AttemptLog, AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
+from agent.tests.fakes import wait_until
 from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
 
 pytestmark = pytest.mark.megengine
@@ -173,7 +173,7 @@ async def test_what_a_script_prints_is_read_while_it_runs_and_kept_when_it_is_ca
     await server.send(order)
     assert "step 1" in (await server.expect(AttemptLog)).text
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order, 10)
+    end = await server.end_of(order)
     assert end.reason is EndReason.CANCELLED
     assert "".join(piece.text for piece in server.of(AttemptLog)) == "step 1\nstep 2\n"
 
@@ -258,9 +258,7 @@ async def test_a_process_that_waits_for_a_model_gets_no_script(
     device.changes["warm"] = True
     device.start()
     waiting = device.spool / "warm"
-    async with asyncio.timeout(30):
-        while not waiting.exists() or not list(waiting.iterdir()):
-            await asyncio.sleep(0.05)
+    await wait_until(lambda: waiting.exists() and any(waiting.iterdir()))
     program = STEP + "import os\nprint('sees users', os.path.exists('/etc/passwd'))\n"
     end = await Scripted(device, server).run(program)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)

@@ -12,16 +12,19 @@ from agent.protocol import (
     EndReason,
     Hello,
 )
-from agent.tests.fakes import FakeServer, Storage
+from agent.tests.fakes import FakeServer, Storage, wait_until
 
 
 async def test_a_run_continues_while_the_connection_is_lost(device, server):
-    device.start('say("one"); time.sleep(1); say("two"); write_profile()')
+    go_on = device.folder / "go-on"
+    device.start(f'say("one"); wait_for("{go_on}"); say("two"); write_profile()')
     order = await server.ask()
     await server.expect(AttemptLog)
     await server.drop()
     hello = await server.expect(Hello, 2)
     assert hello.running == {order.attempt}
+    await server.expect(AttemptLog, 2)
+    go_on.touch()
     end = await server.end_of(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert server.log_text() == "one\ntwo\n"
@@ -38,10 +41,12 @@ async def test_a_connection_that_says_nothing_any_more_is_given_up(device, serve
 
 
 async def test_an_end_without_connection_is_told_after_the_reconnect(device, server):
-    device.start('time.sleep(0.3); say("the last word"); write_profile()')
+    go_on = device.folder / "go-on"
+    device.start(f'wait_for("{go_on}"); say("the last word"); write_profile()')
     order = await server.begin()
     server.refuse_status = 503
     await server.drop()
+    go_on.touch()
     await asyncio.sleep(0.8)
     assert not server.of(AttemptFinished)
     server.refuse_status = None
@@ -94,9 +99,7 @@ async def test_a_refused_agent_ends_its_process(device, server):
 async def test_a_server_in_trouble_is_asked_again(device, server, status):
     server.refuse_status = status
     device.start()
-    async with asyncio.timeout(3):
-        while len(server.authorization) < 3:
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: len(server.authorization) >= 3)
     server.refuse_status = None
     await server.expect(Hello)
 

@@ -16,6 +16,7 @@ from agent import __version__, daemon
 from agent.install import update
 from agent.install.update import Replaced, UpdateFailed, Updater, is_other
 from agent.link.session import AgentTooOld
+from agent.tests.fakes import PATIENCE_S, wait_until
 from agent.tests.http_sites import FileSite, serving
 
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
@@ -55,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def run(updater: Updater) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await updater.run()
 
 
@@ -88,9 +89,7 @@ async def test_an_attempt_that_comes_while_it_downloads_goes_first(site: FilesSi
     updater = Updater(site.url, lambda: held, allowed=True)
     updater.welcomed(OTHER)
     running = asyncio.create_task(run(updater))
-    async with asyncio.timeout(5):
-        while len(site.asked) < 2:
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: len(site.asked) >= 2)
     await asyncio.sleep(0.1)
     assert (home / "agent.pyz").read_bytes() == b"old agent"
     site.on_file = lambda: None
@@ -195,13 +194,11 @@ async def test_one_that_is_too_old_tries_again_until_the_new_one_can_be_had(
     session = RefusedSession()
     updater = Updater(site.url, set, allowed=True)
     running = asyncio.create_task(daemon._serve_or_update(session, updater))
-    async with asyncio.timeout(5):
-        while session.tries < 3 and not running.done():
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: session.tries >= 3 or running.done())
     assert not running.done()
     site.manifest = good
     with pytest.raises(Replaced):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await running
     assert (home / "agent.pyz").read_bytes() == NEW
 
@@ -213,6 +210,6 @@ async def test_one_that_is_too_old_and_may_not_replace_itself_now_ends(site, hom
     held = {"an attempt"} if case == "busy" else set()
     updater = Updater(site.url, lambda: held, allowed=case != "not allowed")
     with pytest.raises(AgentTooOld):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await daemon._serve_or_update(RefusedSession(), updater)
     assert site.asked == []

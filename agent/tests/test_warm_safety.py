@@ -8,7 +8,7 @@ import pytest
 from agent.execution.sandbox import find_sandbox
 from agent.protocol import EndReason, Hello
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import is_alive, start_agent
+from agent.tests.fakes import PATIENCE_S, is_alive, read_pid, start_agent
 from agent.tests.warmed import until_gone
 from webprofile.tests.needs import need
 
@@ -49,7 +49,7 @@ async def children_of(parent: int) -> list[int]:
 
     The heartbeat process is not one.
     """
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             await asyncio.sleep(0.3)
             first = warming(parent)
@@ -83,10 +83,9 @@ time.sleep(60)
     agent = await start_agent(server, device.spool, "wheel", command)
     await warmed.waits()
     order = await server.begin()
-    await asyncio.sleep(0.2)
+    escaped = await read_pid(device.spool / "attempts" / str(order.attempt) / "escaped")
     agent.kill()
     await agent.wait()
-    escaped = int((device.spool / "attempts" / str(order.attempt) / "escaped").read_text())
     assert is_alive(warmed.pid()) and is_alive(escaped)
     device.start()
     end = await server.end_of(order)

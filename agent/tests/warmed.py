@@ -1,12 +1,11 @@
 """A device with a fake wheel, whose process is pre-started."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.inventory import LocalRuntime
 from agent.protocol import RuntimeInfo
-from agent.tests.fakes import HONEST, is_alive, make_load_and_run
+from agent.tests.fakes import HONEST, is_alive, make_load_and_run, wait_until
 
 if TYPE_CHECKING:
     from agent.tests.conftest import AgentDevice
@@ -51,9 +50,7 @@ class Warmed:
 
     async def waits(self, count: int = 1) -> None:
         """Wait until `count` processes have been pre-started in total."""
-        async with asyncio.timeout(5):
-            while self.started().count("warm") < count:
-                await asyncio.sleep(0.01)
+        await wait_until(lambda: self.started().count("warm") >= count)
 
     def folders(self) -> list[Path]:
         return list((self.device.spool / "warm").iterdir())
@@ -65,9 +62,7 @@ class Warmed:
 
 
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(5):
-        while is_alive(pid):
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: not is_alive(pid))
 
 
 LOOK_AROUND = """\

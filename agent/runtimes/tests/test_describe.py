@@ -23,17 +23,17 @@ def test_a_wheel_is_described(tmp_path: Path, make_script: MakeScript) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "problem"),
+    ("body", "timeout_s", "problem"),
     [
-        ("echo \"ModuleNotFoundError: No module named 'megenginelite'\" >&2; exit 1", "No module"),
-        ("exit 7", "exit code 7"),
-        ("exec sleep 5", "longer than 0.3 s"),
+        ("echo \"No module named 'megenginelite'\" >&2; exit 1", 30, "No module"),
+        ("exit 7", 30, "exit code 7"),
+        ("exec sleep 60", 0.3, "longer than 0.3 s"),
     ],
 )
 def test_a_wheel_that_cannot_be_used_says_why(
-    body: str, problem: str, tmp_path: Path, make_script: MakeScript
+    body: str, timeout_s: float, problem: str, tmp_path: Path, make_script: MakeScript
 ) -> None:
-    described = describe_wheel(str(make_script(tmp_path / "python", body)), timeout_s=0.3)
+    described = describe_wheel(str(make_script(tmp_path / "python", body)), timeout_s=timeout_s)
     assert problem in described.problem
     assert described.version == ""
 
@@ -75,12 +75,13 @@ def test_a_binary_is_described(body: str, tmp_path: Path, make_script: MakeScrip
 
 
 @pytest.mark.parametrize(
-    ("body", "problem"), [("echo hello", "hello"), ("exec sleep 5", "did not end within 0.3 s")]
+    ("body", "timeout_s", "problem"),
+    [("echo hello", 30, "hello"), ("exec sleep 60", 0.3, "did not end within 0.3 s")],
 )
 def test_a_binary_that_does_not_say_its_version_is_a_problem(
-    body: str, problem: str, tmp_path: Path, make_script: MakeScript
+    body: str, timeout_s: float, problem: str, tmp_path: Path, make_script: MakeScript
 ) -> None:
-    described = describe_binary(str(make_script(tmp_path / "lar", body)), timeout_s=0.3)
+    described = describe_binary(str(make_script(tmp_path / "lar", body)), timeout_s=timeout_s)
     assert problem in described.problem
 
 
