@@ -83,6 +83,11 @@ def bad_profile(name: str) -> bytes:
     return (DATA / "bad" / "profiles" / f"{name}.json").read_bytes()
 
 
+def compiled_profile(name: str) -> bytes:
+    """Return the profile that a compiled load_and_run wrote in a run of `load_and_run`."""
+    return (DATA / "load_and_run" / name / "profile.json").read_bytes()
+
+
 def commands(kind: str, *arguments: str) -> list[dict[str, Any]]:
     """Return what `megengine.tools.profile_analyze` did with the profiles of a folder.
 

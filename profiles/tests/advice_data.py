@@ -1,4 +1,4 @@
-"""Real profiles for the tests of advice, and a plain reader of their JSON to compare with.
+"""Real profiles for the tests of advice, the expected values of their rows, and the findings.
 
 The small profiles in `advice_profiles` were recorded with load_and_run of MegEngine 1.13.0, with
 2 warm-ups and 3 iterations on an x86 processor, of models made by `trace(...).dump`:
@@ -20,28 +20,46 @@ import json
 from pathlib import Path
 from typing import Any
 
-from testdata import DATA
+from profiles.analysis.advice import Finding, RunFacts, advise
+from profiles.analysis.roofline import Roofs
+from profiles.tests.passes import data_of
+from testdata import DATA, compiled_profile, good_profile
 
-RECORDED = Path(__file__).parent / "advice_profiles"
+ROOFS = Roofs({"Float32": 60e9}, 12e9, "measured")
+#: every fact that a rule can use
+ALL_FACTS = RunFacts(
+    iterations_s={"profile-1.json": 1.0},
+    iteration_cv=0.2,
+    overhead=0.5,
+    options={},
+    machine="aarch64",
+    roofs=ROOFS,
+)
 
 
-def recorded(name: str) -> bytes:
+def recorded_profile(name: str) -> bytes:
     """Return a profile from `advice_profiles`, `testdata/profiles` or `testdata/load_and_run`."""
-    own = RECORDED / f"{name}.json.gz"
+    own = Path(__file__).parent / "advice_profiles" / f"{name}.json.gz"
     if own.is_file():
         return gzip.decompress(own.read_bytes())
-    shared = DATA / "profiles" / f"{name}.json"
-    if shared.is_file():
-        return shared.read_bytes()
-    return (DATA / "load_and_run" / name / "profile.json").read_bytes()
+    if (DATA / "profiles" / f"{name}.json").is_file():
+        return good_profile(name)
+    return compiled_profile(name)
 
 
-def by_hand(name: str) -> list[dict[str, Any]]:
-    """Return a dict for each row: name, type, times on device and host in s, footprint.
+def findings_of(*passes: bytes, facts: RunFacts | None = None) -> dict[str, Finding]:
+    """Return the findings for a profile of these passes, by the name of the rule."""
+    findings = advise(data_of(*passes), facts or RunFacts()).findings
+    return {finding.rule: finding for finding in findings}
 
-    `device_s` includes the wait before the first kernel, `work_s` does not.
+
+def expected_rows(name: str) -> list[dict[str, Any]]:
+    """Read the rows of a recorded profile from its JSON, without the parser under test.
+
+    Each row has the name, the type, times on device and host in s, and the footprint. `device_s`
+    includes the wait before the first kernel, `work_s` does not.
     """
-    file = json.loads(recorded(name))
+    file = json.loads(recorded_profile(name))
     profiler = file["profiler"]
     timed = profiler["device"].keys() | profiler["host"].keys() | profiler["opr_footprint"].keys()
     return [
@@ -59,8 +77,8 @@ def by_hand(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def total_by_hand(name: str) -> float:
-    return sum(row["device_s"] for row in by_hand(name))
+def expected_total_s(name: str) -> float:
+    return sum(row["device_s"] for row in expected_rows(name))
 
 
 def _longest(nodes: dict[str, Any], first: str, last: str) -> float:

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from profiles.comparison.nodes import Nodes, nodes_of
+from profiles.tests.make import to_json
 from profiles.tests.passes import data_of, shuffle_entries
-from testdata import DATA, good_profile
+from testdata import good_profile
 
 _NUMBER = re.compile(r"\[(\d+)\]")
 
@@ -17,29 +18,20 @@ def read_nodes(data: bytes) -> Nodes:
     return nodes_of(data_of(data))
 
 
-def compiled_profile(name: str) -> bytes:
-    """Return a profile that a compiled load_and_run wrote."""
-    return (DATA / "load_and_run" / name / "profile.json").read_bytes()
-
-
 def profile_of(name: str) -> dict[str, Any]:
     """Return a recorded profile as a JSON object."""
     return json.loads(good_profile(name))
 
 
-def to_bytes(profile: dict[str, Any]) -> bytes:
-    return json.dumps(profile).encode()
-
-
-def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+def relabel(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """Return the profile as if it came from another dump of the same model.
 
     All ids, the numbers in names and the order of operators in the file differ.
     """
     graph, times = profile["graph_exec"], profile["profiler"]
     ids = [*graph["operator"], *graph["var"]]
-    fresh = chance.sample(range(10_000, 99_999), len(ids))
-    new = {old: str(number) for old, number in zip(ids, fresh, strict=True)}
+    numbers = chance.sample(range(10_000, 99_999), len(ids))
+    new = {old: str(number) for old, number in zip(ids, numbers, strict=True)}
 
     def name(text: str) -> str:
         # numbers in names of modules are part of the name and stay
@@ -76,20 +68,23 @@ def relabelled(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]
     }
 
 
-def without(profile: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the profile without one operator; its readers read its first input instead."""
+def bypass_operator(profile: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the profile without one operator, whose readers read its first input instead."""
     graph = profile["graph_exec"]
-    gone = graph["operator"][key]
-    instead = gone["input"][0]
+    removed = graph["operator"][key]
+    replacement = removed["input"][0]
     operators = {
-        k: {**operator, "input": [instead if i in gone["output"] else i for i in operator["input"]]}
+        k: {
+            **operator,
+            "input": [replacement if i in removed["output"] else i for i in operator["input"]],
+        }
         for k, operator in graph["operator"].items()
         if k != key
     }
     return _with_operators(profile, operators, [k for k in graph["comp_seq"] if k != key])
 
 
-def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
+def insert_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
     """Return the profile with an operator of a new type between an operator and its readers."""
     graph = profile["graph_exec"]
     outputs = graph["operator"][key]["output"]
@@ -117,7 +112,7 @@ def with_copy_after(profile: dict[str, Any], key: str) -> dict[str, Any]:
     return changed
 
 
-def fused(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dict[str, Any]:
+def fuse(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dict[str, Any]:
     """Return the profile with a chain of operators, in order, replaced by one operator.
 
     It reads all inputs of the chain that come from outside and has the outputs of the last one.
@@ -132,7 +127,7 @@ def fused(profile: dict[str, Any], keys: list[str], type_: str = "Fused") -> dic
     return _with_operators(profile, operators, [k for k in graph["comp_seq"] if k not in keys[:-1]])
 
 
-def chains(profile: dict[str, Any], length: int) -> list[list[str]]:
+def find_chains(profile: dict[str, Any], length: int) -> list[list[str]]:
     """Return chains of executed operators, each of which is the only reader of the one before."""
     operators = profile["graph_exec"]["operator"]
     running = set(profile["graph_exec"]["comp_seq"])
@@ -153,6 +148,24 @@ def chains(profile: dict[str, Any], length: int) -> list[list[str]]:
         if len(chain) == length and operator["input"] and not ends and running.issuperset(chain):
             matches.append(chain)
     return matches
+
+
+def without_graph(name: str) -> bytes:
+    """Return a recorded profile whose operators have no inputs and outputs."""
+    profile = profile_of(name)
+    profile["graph_exec"]["var"] = {}
+    for operator in profile["graph_exec"]["operator"].values():
+        operator["input"], operator["output"] = [], []
+    return to_json(profile)
+
+
+def with_end_times(name: str, *ends: float | str) -> bytes:
+    """Return a recorded profile with these end times of its first operators."""
+    profile = profile_of(name)
+    for times, end in zip(profile["profiler"]["device"].values(), ends, strict=False):
+        for interval in times.values():
+            interval["end"] = end
+    return to_json(profile)
 
 
 def _with_operators(

@@ -8,7 +8,7 @@ from profiles.formats.load_and_run.graph import ExecutedGraph
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile
-from testdata import DATA, good_profile
+from testdata import compiled_profile, good_profile
 
 NODE = 'CompNode("gpu0:0" from "gpu0:0")'
 
@@ -26,7 +26,7 @@ def read_good(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
 
 def read_compiled(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
     """Return those of a profile with a memory plan, which a compiled load_and_run wrote."""
-    return read((DATA / "load_and_run" / name / "profile.json").read_bytes())
+    return read(compiled_profile(name))
 
 
 def read_times(

@@ -1,50 +1,38 @@
-"""Advice on the result page: sentences, links, languages, and what the rules are told of a run."""
+"""Advice on the result page: sentences, links, languages, and the facts of a run for the rules."""
 
 import re
 
 import pytest
-from django.test import Client
 from django.utils import translation
 
 from agent.protocol.options import OPTIONS
 from profiles.analysis.advice import RULES, RunFacts
-from profiles.analysis.roofline import Roofs
-from profiles.formats.chrome_trace.advice_messages import TRACE_RULES as TRACE_WORDS
+from profiles.formats.chrome_trace.advice_messages import TRACE_RULES as TRACE_MESSAGES
 from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, facts_of
-from profiles.presenters.advice_messages import RULES as WORDS
-from profiles.tests.advice_data import recorded
+from profiles.presenters.advice_messages import RULES as MESSAGES
+from profiles.tests.advice_data import ALL_FACTS, recorded_profile
 from profiles.tests.imports import make_import
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.pages import make_result
 from profiles.tests.passes import data_of
-from tasks.tests.make import make_user
 from testdata import good_profile
-
-EVERYTHING = RunFacts(
-    iterations_s={"profile-1.json": 1.0},
-    iteration_cv=0.2,
-    overhead=0.5,
-    options={},
-    machine="aarch64",
-    roofs=Roofs({"Float32": 60e9}, 12e9, "measured"),
-)
 
 
 def finding(advice, rule):
     return next(entry for entry in advice["findings"] if entry["rule"] == rule)
 
 
-def test_each_rule_has_words():
-    assert set(WORDS) == {rule.name for rule in RULES if rule.graph}
-    assert set(TRACE_WORDS) == {rule.name for rule in RULES}
+def test_every_rule_has_a_message():
+    assert set(MESSAGES) == {rule.name for rule in RULES if rule.graph}
+    assert set(TRACE_MESSAGES) == {rule.name for rule in RULES}
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 @pytest.mark.parametrize("name", ["resnet18_opt", "train_mlp", "deep_loop", "dynamic_shape"])
 def test_sentences_are_complete_in_both_languages(name, language):
     with translation.override(language):
-        advice = advice_of(data_of(recorded(name)), EVERYTHING)
+        advice = advice_of(data_of(recorded_profile(name)), ALL_FACTS)
         texts = [
             str(text)
             for entry in advice["findings"]
@@ -59,36 +47,31 @@ def test_sentences_are_complete_in_both_languages(name, language):
     assert chinese == [language == "zh-hans"] * len(texts)
 
 
-def test_a_finding_tells_time_share_operators_and_the_option_to_try():
-    advice = advice_of(data_of(recorded("resnet18")), RunFacts())
+def test_a_finding_shows_time_share_operators_and_an_option_to_try():
+    advice = advice_of(data_of(recorded_profile("resnet18")), RunFacts())
 
     entry = finding(advice, "unfused_batch_norm")
     assert entry["sentence"].startswith("20 BatchNorms behind convolutions take 23.5 %")
     assert entry["saves"] == {"time": "3.237 ms", "share": "23.5 %"}
     assert (len(entry["operators"]), entry["more"]) == (5, 15)
     assert entry["operators"][0]["time"] == "1.105 ms"
+    url = "/docs/options/#optimize_for_inference"
     links = [piece for piece in entry["step"] if "url" in piece]
-    assert links == [
-        {
-            "text": "optimize_for_inference",
-            "url": "/docs/options/#optimize_for_inference",
-        }
-    ]
+    assert links == [{"text": "optimize_for_inference", "url": url}]
 
 
 @pytest.mark.parametrize("name", ["resnet18_opt", "lstm", "deep_loop", "tiny"])
-def test_every_option_that_is_named_exists(name):
-    advice = advice_of(data_of(recorded(name)), EVERYTHING)
+def test_advice_links_only_to_existing_options(name):
+    advice = advice_of(data_of(recorded_profile(name)), ALL_FACTS)
 
-    named = [
+    options = {
         piece["text"] for entry in advice["findings"] for piece in entry["step"] if "url" in piece
-    ]
-    known = set(OPTIONS)
-    assert named
-    assert set(named) <= known
+    }
+    assert options
+    assert options <= set(OPTIONS)
 
 
-def test_a_hostile_type_cannot_turn_the_sentence_around_it():
+def test_an_operator_type_cannot_change_the_text_direction_of_a_sentence():
     profile = make_profile({"1": {NODE: {"start": 10.0, "kern": 10.0, "end": 10.5}}})
     profile["graph_exec"]["operator"]["1"]["type"] = "\u202eevil\n\u2069<b>"
     advice = advice_of(data_of(to_json(profile)), RunFacts())
@@ -97,8 +80,8 @@ def test_a_hostile_type_cannot_turn_the_sentence_around_it():
     assert "\u2068\ufffdevil\ufffd\ufffd<b>\u2069" in sentence
 
 
-def test_what_could_not_be_asked_is_told_with_what_it_lacks():
-    advice = advice_of(data_of(recorded("conv_bias")), RunFacts())
+def test_rules_that_lack_data_are_listed_with_the_missing_data():
+    advice = advice_of(data_of(recorded_profile("conv_bias")), RunFacts())
 
     lacks = {str(rule["title"]): str(rule["lacks"]) for rule in advice["unknown"]}
     assert "agent runtime check" in lacks["Far from what the device can do"]
@@ -106,7 +89,7 @@ def test_what_could_not_be_asked_is_told_with_what_it_lacks():
 
 
 @pytest.mark.django_db
-def test_a_task_s_options_measurement_and_device_are_known_to_the_rules(storage):
+def test_rules_know_options_measurement_and_device_of_a_task(storage):
     profile = make_result(good_profile("tiny"))
     task = profile.attempt.task
     task.options = {"fast_run": True}
@@ -135,10 +118,8 @@ def test_a_task_s_options_measurement_and_device_are_known_to_the_rules(storage)
 
 
 @pytest.mark.django_db
-def test_the_page_lists_what_to_do_with_links_to_operators(storage):
-    profile = make_result(good_profile("resnet18"))
-    client = Client()
-    client.force_login(profile.attempt.task.owner)
+def test_the_page_lists_advice_with_links_to_operators(client, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
 
     page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
 
@@ -149,11 +130,8 @@ def test_the_page_lists_what_to_do_with_links_to_operators(storage):
 
 
 @pytest.mark.django_db
-def test_where_nothing_stands_out_the_page_says_so_and_what_was_checked(storage):
-    owner = make_user()
-    upload = make_import(owner, good_profile("tiny"))
-    client = Client()
-    client.force_login(owner)
+def test_the_page_without_advice_says_how_many_rules_were_checked(client, alice):
+    upload = make_import(alice, good_profile("tiny"))
 
     page = client.get(f"/profiles/{upload.profile.pk}/").content.decode()
 

@@ -3,11 +3,11 @@
 import pytest
 
 from profiles.analysis.advice import RULES, RunFacts, advise
-from profiles.tests.advice_data import recorded
+from profiles.tests.advice_data import recorded_profile
 from profiles.tests.passes import data_of
 
-#: imported profiles, of which nothing else is known; `single_sample` fires on all of them
-SHARED = {
+#: rules by imported profile, without facts about the run; `single_sample` fires on all of them
+IMPORTED = {
     # transposes of attention heads and copying reshapes take 9 %; the largest type takes 36 %
     "bert_tiny": "layout_changes no_memory_plan",
     # 5,314 elementwise operators on 64 numbers each: launches take nearly all of the time
@@ -39,7 +39,8 @@ SHARED = {
     "tiny__profile": "too_short",
     "two_inputs__profile": "too_short",
 }
-OWN = {
+#: rules by profile of `advice_profiles`
+RECORDED = {
     "conv_bias": "unfused_bias dominant_operator",
     "conv_bias_fused": "dominant_operator",
     "constant_work": "constant_work dominant_operator",
@@ -50,7 +51,7 @@ OWN = {
     # copies wait 28 ms and copy for 2 us: comp nodes of a processor share memory
     "waiting_copies": "dominant_type no_memory_plan",
     "lstm_two_threads": "slow_to_issue dominant_operator",
-    # with one thread the host's time includes the device's, so it tells nothing
+    # with one thread the host's time includes the device's
     "lstm_one_thread": "dominant_operator",
     # all times are unusable, so no other rule about times is checked
     "first_run": "first_run",
@@ -63,25 +64,20 @@ OWN = {
 
 
 def rules_of(name: str, facts: RunFacts) -> list[str]:
-    rules = [finding.rule for finding in advise(data_of(recorded(name)), facts).findings]
+    rules = [finding.rule for finding in advise(data_of(recorded_profile(name)), facts).findings]
     assert rules.count("single_sample") == 1
     rules.remove("single_sample")
     return rules
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_exactly_these_rules_fire_on_a_profile_that_was_opened(name):
-    assert rules_of(name, RunFacts()) == SHARED[name].split()
+@pytest.mark.parametrize(("name", "rules"), [*IMPORTED.items(), *RECORDED.items()])
+def test_rules_that_fire_on_a_profile_without_facts_about_the_run(name, rules):
+    assert rules_of(name, RunFacts()) == rules.split()
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_exactly_these_rules_fire_on_a_profile_made_for_one_of_them(name):
-    assert rules_of(name, RunFacts()) == OWN[name].split()
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_the_options_of_a_run_on_the_site_are_known_and_its_memory_is_planned(name):
-    expected = set(SHARED[name].split()) - {"no_memory_plan"}
+@pytest.mark.parametrize("name", IMPORTED)
+def test_known_options_add_untried_algorithms_and_remove_no_memory_plan(name):
+    expected = set(IMPORTED[name].split()) - {"no_memory_plan"}
     # models whose convolutions are fused
     if name in ("quantized", "opt__multithread") or name.startswith(("resnet18_opt", "opt__lite")):
         expected.add("untried_algorithms")
@@ -89,9 +85,9 @@ def test_the_options_of_a_run_on_the_site_are_known_and_its_memory_is_planned(na
     assert set(rules_of(name, RunFacts(options={}))) == expected
 
 
-@pytest.mark.parametrize("name", [*SHARED, *OWN])
-def test_options_to_try_stand_first_then_what_saves_most_and_never_more_than_there_is(name):
-    advice = advise(data_of(recorded(name)), RunFacts())
+@pytest.mark.parametrize("name", [*IMPORTED, *RECORDED])
+def test_findings_with_options_come_first_then_by_savings_below_the_total(name):
+    advice = advise(data_of(recorded_profile(name)), RunFacts())
 
     gains = [finding for finding in advice.findings if finding.severity == "gain"]
     order = [finding.severity for finding in advice.findings]
@@ -100,8 +96,8 @@ def test_options_to_try_stand_first_then_what_saves_most_and_never_more_than_the
     assert order == sorted(order, key=["warning", "gain", "note"].index)
 
 
-def test_each_rule_fires_on_some_real_profile_or_has_a_test_of_its_own():
-    fired = set(" ".join([*SHARED.values(), *OWN.values()]).split())
+def test_every_rule_fires_on_a_recorded_profile_or_has_its_own_test():
+    fired = set(" ".join([*IMPORTED.values(), *RECORDED.values()]).split())
     by_facts = {
         "contaminated",
         "unsteady",

@@ -1,5 +1,6 @@
 """Rules of advice about the measurement itself, and advice on damaged profiles."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -7,37 +8,24 @@ from pathlib import Path
 import pytest
 
 from profiles.analysis.advice import Finding, RunFacts, advise
-from profiles.analysis.roofline import Roofs
 from profiles.formats.errors import ProfileFormatError
-from profiles.tests.advice_data import recorded
+from profiles.tests.advice_data import ALL_FACTS, findings_of, recorded_profile
 from profiles.tests.make import NODE, make_profile, to_json
 from profiles.tests.passes import data_of, scale_times
-from testdata import DATA
+from testdata import DATA, bad_profile
 
-EVERYTHING = RunFacts(
-    iterations_s={"profile-1.json": 1.0},
-    iteration_cv=math.nan,
-    overhead=math.nan,
-    options={},
-    machine="aarch64",
-    roofs=Roofs({"Float32": 60e9}, 12e9, "measured"),
-)
+NAN_FACTS = dataclasses.replace(ALL_FACTS, iteration_cv=math.nan, overhead=math.nan)
 
 
-def rules(*passes: bytes, facts: RunFacts | None = None) -> set[str]:
-    return {finding.rule for finding in advise(data_of(*passes), facts or RunFacts()).findings}
+def test_passes_that_agree_are_neither_single_nor_unsteady():
+    one = recorded_profile("resnet18")
 
-
-def test_several_passes_that_agree_are_neither_single_nor_unsteady():
-    one = recorded("resnet18")
-
-    assert not {"single_sample", "unsteady"} & rules(
-        one, scale_times(one, 1.01), scale_times(one, 0.99)
-    )
+    findings = findings_of(one, scale_times(one, 1.01), scale_times(one, 0.99))
+    assert not {"single_sample", "unsteady"} & findings.keys()
 
 
 def test_passes_that_differ_by_a_fifth_are_unsteady():
-    one = recorded("resnet18")
+    one = recorded_profile("resnet18")
     findings = advise(data_of(one, scale_times(one, 1.2)), RunFacts()).findings
 
     # 1 and 1.2: mean 1.1, standard deviation 0.1414
@@ -46,14 +34,15 @@ def test_passes_that_differ_by_a_fifth_are_unsteady():
 
 
 @pytest.mark.parametrize(("cv", "fires"), [(0.04, False), (0.08, True), (None, False)])
-def test_iterations_that_differ_are_unsteady_too(cv, fires):
-    assert ("unsteady" in rules(recorded("resnet18"), facts=RunFacts(iteration_cv=cv))) is fires
+def test_iterations_that_differ_are_unsteady(cv, fires):
+    findings = findings_of(recorded_profile("resnet18"), facts=RunFacts(iteration_cv=cv))
+    assert ("unsteady" in findings) is fires
 
 
-def test_a_contaminated_run_is_told_first():
+def test_contamination_comes_first():
     facts = RunFacts(contaminations=("other_load",))
 
-    assert advise(data_of(recorded("resnet18")), facts).findings[0].rule == "contaminated"
+    assert advise(data_of(recorded_profile("resnet18")), facts).findings[0].rule == "contaminated"
 
 
 def spaced(gap: float, *times_ms: float) -> bytes:
@@ -66,15 +55,14 @@ def spaced(gap: float, *times_ms: float) -> bytes:
     return to_json(make_profile(device))
 
 
-def outside(facts: RunFacts, *passes: bytes) -> Finding | None:
-    findings = advise(data_of(*passes), facts).findings
-    return next((finding for finding in findings if finding.rule == "outside_operators"), None)
+def outside_operators(facts: RunFacts, *passes: bytes) -> Finding | None:
+    return findings_of(*passes, facts=facts).get("outside_operators")
 
 
-def test_time_outside_of_operators_is_that_of_each_pass_in_its_own_iteration():
+def test_time_outside_operators_is_computed_for_each_pass_and_its_iteration():
     passes = [spaced(1.0, 1.0, 2.0, 1.0), spaced(1.0, 1.0, 2.0, 3.0)]
     iterations_s = {"profile-1.json": 0.010, "profile-2.json": 0.012}
-    finding = outside(RunFacts(iterations_s=iterations_s), *passes)
+    finding = outside_operators(RunFacts(iterations_s=iterations_s), *passes)
 
     # 4 of 10 ms and 6 of 12 ms; the sum of medians (5 ms) is not used
     assert finding is not None
@@ -91,46 +79,40 @@ def test_time_outside_of_operators_is_that_of_each_pass_in_its_own_iteration():
         (1.0, 0.010, ("other_load",), False),
     ],
 )
-def test_time_outside_of_operators_needs_a_calm_run_and_a_device_that_is_idle(
+def test_time_outside_operators_needs_an_undisturbed_run_and_an_idle_device(
     gap, iteration_s, contaminations, fires
 ):
     facts = RunFacts(iterations_s={"profile-1.json": iteration_s}, contaminations=contaminations)
 
-    assert (outside(facts, spaced(gap, 1.0, 2.0, 1.0)) is not None) is fires
+    assert (outside_operators(facts, spaced(gap, 1.0, 2.0, 1.0)) is not None) is fires
 
 
-def test_on_a_disturbed_run_only_advice_that_depends_on_no_time_remains_and_says_so_once():
-    one = recorded("resnet18")
+def test_a_disturbed_run_gets_only_advice_that_does_not_depend_on_times():
+    one = recorded_profile("resnet18")
     passes = [one, scale_times(one, 1.6), scale_times(one, 1.3)]
-    calm = advise(data_of(*passes), RunFacts(options={}))
+    calm = findings_of(*passes, facts=RunFacts(options={}))
     disturbed = advise(data_of(*passes), RunFacts(options={}, contaminations=("other_load",)))
 
-    rules_left = [finding.rule for finding in disturbed.findings]
-    assert rules_left == ["contaminated", "unfused_batch_norm"]
-    assert {"unsteady", "dominant_type"} <= {finding.rule for finding in calm.findings}
+    rules = [finding.rule for finding in disturbed.findings]
+    assert rules == ["contaminated", "unfused_batch_norm"]
+    assert {"unsteady", "dominant_type"} <= calm.keys()
     assert {"unsteady", "dominant_type", "copies"} <= set(disturbed.suppressed)
     assert not set(disturbed.suppressed) & set(disturbed.checked)
     # 3.237 ms in the recorded pass; the median pass is 1.3 times as slow
-    remaining = disturbed.findings[1]
-    assert remaining.saves_s == pytest.approx(1.3 * 3.237e-3, rel=1e-3)
-    assert (
-        remaining.saves_s
-        == next(finding for finding in calm.findings if finding.rule == remaining.rule).saves_s
-    )
+    saves_s = disturbed.findings[1].saves_s
+    assert saves_s == pytest.approx(1.3 * 3.237e-3, rel=1e-3)
+    assert saves_s == calm["unfused_batch_norm"].saves_s
 
 
-def with_type(profile: bytes, key: str, type_name: str, **footprint: object) -> bytes:
+def with_type(profile: bytes, key: str, type_name: str) -> bytes:
     file = json.loads(profile)
     file["graph_exec"]["operator"][key]["type"] = type_name
-    if footprint:
-        file["profiler"]["opr_footprint"][key] = footprint
-    return json.dumps(file).encode()
+    return to_json(file)
 
 
 @pytest.mark.parametrize("type_name", ["ImmutableTensor", "Host2DeviceCopy", "Copy"])
-def test_a_constant_or_copy_that_takes_most_of_the_only_sample_is_told_as_that(type_name):
-    one = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", type_name)
-    findings = {finding.rule: finding for finding in advise(data_of(one), RunFacts()).findings}
+def test_a_constant_or_copy_that_dominates_a_single_sample_is_a_spike(type_name):
+    findings = findings_of(with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", type_name))
 
     assert findings["spike"].rows == (0,)
     assert findings["spike"].params == {"share": pytest.approx(0.77), "type": type_name}
@@ -139,32 +121,28 @@ def test_a_constant_or_copy_that_takes_most_of_the_only_sample_is_told_as_that(t
     assert all(0 not in finding.rows for rule, finding in findings.items() if rule != "spike")
 
 
-def test_a_copy_that_stays_long_in_several_samples_is_a_copy():
+def test_a_copy_that_is_long_in_all_samples_is_not_a_spike():
     one = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", "Copy")
-    fired = rules(one, one, one)
+    findings = findings_of(one, one, one)
 
-    assert "spike" not in fired
-    assert "copies" in fired
+    assert "spike" not in findings
+    assert "copies" in findings
 
 
-def test_savings_of_the_same_operators_are_told_as_the_same_time():
+def test_findings_about_the_same_operators_overlap():
     # two of three operators have the same type, and the larger of them dominates
-    one = with_type(spaced(0.0, 4.0, 3.0, 3.0), "2", "MatrixMul")
-    findings = {finding.rule: finding for finding in advise(data_of(one), RunFacts()).findings}
+    findings = findings_of(with_type(spaced(0.0, 4.0, 3.0, 3.0), "2", "MatrixMul"))
 
     assert findings["dominant_type"].overlaps == ("dominant_operator",)
     assert findings["dominant_operator"].overlaps == ("dominant_type",)
     assert findings["single_sample"].overlaps == ()
 
 
-def test_savings_of_time_without_operators_overlap_each_other_alone():
+def test_findings_about_time_without_operators_overlap_only_each_other():
     one = json.loads(spaced(1.0, 4.0, 3.0, 3.0))
     one["profiler"]["host"] = {"0": {"host": {"start": 1.0, "kern": 1.0, "end": 1.02}}}
     facts = RunFacts(iterations_s={"profile-1.json": 0.030})
-    findings = {
-        finding.rule: finding
-        for finding in advise(data_of(json.dumps(one).encode()), facts).findings
-    }
+    findings = findings_of(to_json(one), facts=facts)
 
     assert findings["host_bound"].overlaps == ("outside_operators",)
     assert findings["outside_operators"].overlaps == ("host_bound",)
@@ -172,14 +150,13 @@ def test_savings_of_time_without_operators_overlap_each_other_alone():
 
 
 @pytest.mark.parametrize(("overhead", "fires"), [(0.1, False), (0.4, True), (math.nan, False)])
-def test_profiling_that_costs_much_is_told(overhead, fires):
-    assert (
-        "slow_profiling" in rules(recorded("resnet18"), facts=RunFacts(overhead=overhead))
-    ) is fires
+def test_a_large_profiling_overhead_is_reported(overhead, fires):
+    findings = findings_of(recorded_profile("resnet18"), facts=RunFacts(overhead=overhead))
+    assert ("slow_profiling" in findings) is fires
 
 
-def test_a_first_execution_silences_the_rules_that_go_by_times():
-    advice = advise(data_of(recorded("first_run")), EVERYTHING)
+def test_a_first_execution_disables_rules_about_times():
+    advice = advise(data_of(recorded_profile("first_run")), NAN_FACTS)
 
     assert [finding.rule for finding in advice.findings] == ["first_run", "single_sample"]
     assert "slow_to_issue" not in advice.checked
@@ -188,12 +165,12 @@ def test_a_first_execution_silences_the_rules_that_go_by_times():
 @pytest.mark.parametrize(
     "path", sorted((DATA / "bad" / "profiles").glob("*.json")), ids=lambda path: path.stem
 )
-def test_a_damaged_profile_gives_no_nonsense(path: Path):
+def test_advice_on_a_damaged_profile_has_finite_numbers_and_existing_rows(path: Path):
     try:
         data = data_of(path.read_bytes())
     except ProfileFormatError:
         return  # the file is refused at import
-    advice = advise(data, EVERYTHING)
+    advice = advise(data, NAN_FACTS)
 
     assert math.isfinite(advice.total_s)
     for finding in advice.findings:
@@ -205,15 +182,15 @@ def test_a_damaged_profile_gives_no_nonsense(path: Path):
 
 
 @pytest.mark.parametrize("name", ["no_operators", "empty_profiler_device", "time_all_zero"])
-def test_a_profile_without_time_on_the_device_gives_no_advice(name):
-    profile = (DATA / "bad" / "profiles" / f"{name}.json").read_bytes()
-
-    assert rules(profile, facts=EVERYTHING) == set()
+def test_a_profile_without_device_times_gives_no_advice(name):
+    assert findings_of(bad_profile(name), facts=NAN_FACTS) == {}
 
 
-def test_on_a_gpu_short_kernels_are_no_launches_but_its_idle_time_is_told():
-    renamed = recorded("deep_loop").replace(b"xpux:0", b"gpu0:0").replace(b"cpu0:0", b"gpu0:0")
+def test_short_kernels_on_a_gpu_are_not_tiny_operators():
+    on_cpu = recorded_profile("deep_loop")
+    on_gpu = on_cpu.replace(b"xpux:0", b"gpu0:0").replace(b"cpu0:0", b"gpu0:0")
+    findings = findings_of(on_gpu)
 
-    assert "tiny_operators" in rules(recorded("deep_loop"))
-    assert "host_bound" in rules(renamed)
-    assert not {"tiny_operators", "too_short"} & rules(renamed)
+    assert "tiny_operators" in findings_of(on_cpu)
+    assert "host_bound" in findings
+    assert not {"tiny_operators", "too_short"} & findings.keys()

@@ -8,7 +8,7 @@ import pytest
 
 from profiles.analysis.numbers import percent, short
 from profiles.management.commands.profile_analyze import Command, analysis
-from profiles.tests.advice_data import by_hand, recorded
+from profiles.tests.advice_data import expected_rows, recorded_profile
 from profiles.tests.imports import make_import
 from profiles.tests.make import to_json
 from webprofile.tests.documented_api import caller
@@ -20,7 +20,7 @@ MODEL, COPIES = "resnet18_planned", "waiting_copies"
 
 def second_pass(name):
     """Return another pass of a recorded profile, in which each operator takes a little longer."""
-    profile = json.loads(recorded(name))
+    profile = json.loads(recorded_profile(name))
     for place, nodes in enumerate(profile["profiler"]["device"].values()):
         for times in nodes.values():
             times["end"] += place * 1e-6
@@ -30,7 +30,7 @@ def second_pass(name):
 def by_command(folder, name, arguments):
     """Return what `manage.py profile_analyze` prints for a recorded profile."""
     file = folder / f"{name}.json"
-    file.write_bytes(recorded(name))
+    file.write_bytes(recorded_profile(name))
     parser = Command().create_parser("manage.py", "profile_analyze")
     return analysis(parser.parse_args([str(file), *shlex.split(arguments)]))
 
@@ -69,7 +69,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_option_of_the_command_prints_the_same_over_the_api(alice, tmp_path, name):
-    profile = make_import(alice, recorded(name)).profile
+    profile = make_import(alice, recorded_profile(name)).profile
     client = caller(alice)
     for question, arguments in QUESTIONS[name]:
         response = client.get(f"/api/v1/profiles/{profile.pk}/text/?{question}")
@@ -78,10 +78,10 @@ def test_every_option_of_the_command_prints_the_same_over_the_api(alice, tmp_pat
 
 
 def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
-    profile = make_import(alice, recorded(MODEL)).profile
+    profile = make_import(alice, recorded_profile(MODEL)).profile
     address = f"/api/v1/profiles/{profile.pk}/operators/?limit=500"
     operators = caller(alice).get(address).json()["operators"]
-    expected = [row for row in by_hand(MODEL) if row["device_s"] is not None]
+    expected = [row for row in expected_rows(MODEL) if row["device_s"] is not None]
     assert len(operators) == len(expected) > 60
     by_id = {row["key"]: row for row in expected}
     for row in operators:
@@ -102,7 +102,7 @@ def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
      "?order=cv", "?end=kern&rows=11"],
 )  # fmt: skip
 def test_the_table_of_the_page_and_that_of_the_api_are_one(alice, question):
-    profile = make_import(alice, recorded(MODEL), second_pass(MODEL)).profile
+    profile = make_import(alice, recorded_profile(MODEL), second_pass(MODEL)).profile
     client = caller(alice)
     page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
     on_page = re.findall(
@@ -116,7 +116,7 @@ def test_the_table_of_the_page_and_that_of_the_api_are_one(alice, question):
 
 @pytest.mark.parametrize("question", ["?agg=sum", "?agg=mean&order=memory", "?agg=max&over=all"])
 def test_groups_of_the_page_and_those_of_the_api_are_the_same(alice, question):
-    profile = make_import(alice, recorded(MODEL)).profile
+    profile = make_import(alice, recorded_profile(MODEL)).profile
     client = caller(alice)
     page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
     on_page = re.findall(

@@ -11,19 +11,19 @@ from profiles.comparison.classify import status_of
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.regions import OperatorGroup, groups_of
 from profiles.formats.columns import MISSING
-from profiles.tests.advice_data import recorded
+from profiles.tests.advice_data import recorded_profile
 from profiles.tests.graph_edits import (
-    chains,
-    compiled_profile,
-    fused,
+    bypass_operator,
+    find_chains,
+    fuse,
+    insert_after,
     profile_of,
     read_nodes,
-    relabelled,
-    to_bytes,
-    with_copy_after,
-    without,
+    relabel,
+    without_graph,
 )
-from testdata import DATA, good_profile
+from profiles.tests.make import to_json
+from testdata import DATA, compiled_profile, good_profile
 
 REAL = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 #: similar operators, shared constants, operators that never run, generated names
@@ -39,8 +39,8 @@ def classify_groups(
     return one, other, [(group, *status_of(group, one, other)) for group in groups]
 
 
-def counted(a: bytes, b: bytes) -> Counter[str]:
-    """Count the groups of each status; groups of constants are left out."""
+def count_statuses(a: bytes, b: bytes) -> Counter[str]:
+    """Count the groups of each status, without groups of constants."""
     one, other, classified = classify_groups(a, b)
     return Counter(
         status
@@ -51,19 +51,17 @@ def counted(a: bytes, b: bytes) -> Counter[str]:
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_profile_is_the_same_as_itself(name):
-    a = read_nodes(good_profile(name))
-    alignment = align(a, read_nodes(good_profile(name)))
-    assert alignment.of_a == list(range(len(a)))
-    assert {
-        status for _, status, _ in classify_groups(good_profile(name), good_profile(name))[2]
-    } == {"same"}
+    profile = good_profile(name)
+    nodes, _, classified = classify_groups(profile, profile)
+    assert align(nodes, read_nodes(profile)).of_a == list(range(len(nodes)))
+    assert {status for _, status, _ in classified} == {"same"}
 
 
 @pytest.mark.parametrize("name", EDITED)
 @pytest.mark.parametrize("seed", range(3))
 def test_another_dump_of_the_same_model_is_the_same(name, seed):
     one, _, classified = classify_groups(
-        good_profile(name), to_bytes(relabelled(profile_of(name), random.Random(seed)))
+        good_profile(name), to_json(relabel(profile_of(name), random.Random(seed)))
     )
     assert {status for _, status, _ in classified} == {"same"}
     assert all(len(group.a) == len(group.b) == 1 for group, _, _ in classified)
@@ -71,10 +69,10 @@ def test_another_dump_of_the_same_model_is_the_same(name, seed):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "resnet18_fbs1"])
-def test_relabelled_operators_find_their_own_counterparts(name):
+def test_relabelled_operators_are_aligned_with_themselves(name):
     profile = profile_of(name)
-    renamed = relabelled(profile, random.Random(7))
-    a, b = read_nodes(to_bytes(profile)), read_nodes(to_bytes(renamed))
+    renamed = relabel(profile, random.Random(7))
+    a, b = read_nodes(to_json(profile)), read_nodes(to_json(renamed))
     # both have the same order of execution, which the alignment does not use
     alignment = align(a, b)
     wrong = [
@@ -89,43 +87,45 @@ def test_relabelled_operators_find_their_own_counterparts(name):
         assert (a.in_shapes[x], a.out_shapes[x]) == (b.in_shapes[y], b.out_shapes[y])
 
 
-def test_the_order_of_the_arguments_does_not_change_the_pairs():
+def test_alignment_does_not_depend_on_the_order_of_arguments():
     a, b = read_nodes(good_profile("resnet18")), read_nodes(good_profile("resnet18_fbs1"))
     forward, backward = align(a, b), align(b, a)
     assert forward.of_a == backward.of_b
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny"])
-def test_a_removed_operator_alone_is_gone(name):
+def test_only_a_removed_operator_is_gone(name):
     profile = profile_of(name)
-    for chain in random.Random(3).sample(chains(profile, 2), 8):
+    for chain in random.Random(3).sample(find_chains(profile, 2), 8):
         one, _, classified = classify_groups(
-            to_bytes(profile), to_bytes(without(profile, chain[0]))
+            to_json(profile), to_json(bypass_operator(profile, chain[0]))
         )
         statuses = Counter(status for _, status, _ in classified)
-        gone = [group.a for group, status, _ in classified if status == "gone"]
+        removed = [group.a for group, status, _ in classified if status == "gone"]
         assert (statuses["gone"], statuses["new"]) == (1, 0)
-        assert one.kinds[gone[0][0]].startswith(profile["graph_exec"]["operator"][chain[0]]["type"])
+        assert one.kinds[removed[0][0]].startswith(
+            profile["graph_exec"]["operator"][chain[0]]["type"]
+        )
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet18_opt", "bert_tiny"])
-def test_an_inserted_operator_alone_is_new(name):
+def test_only_an_inserted_operator_is_new(name):
     profile = profile_of(name)
-    for seed, chain in enumerate(random.Random(5).sample(chains(profile, 2), 8)):
-        edited = relabelled(with_copy_after(profile, chain[0]), random.Random(seed))
-        _, other, classified = classify_groups(to_bytes(profile), to_bytes(edited))
-        new = [other.kinds[group.b[0]] for group, status, _ in classified if status == "new"]
-        assert new == ["Inserted"]
+    for seed, chain in enumerate(random.Random(5).sample(find_chains(profile, 2), 8)):
+        edited = relabel(insert_after(profile, chain[0]), random.Random(seed))
+        _, other, classified = classify_groups(to_json(profile), to_json(edited))
+        types = [other.kinds[group.b[0]] for group, status, _ in classified if status == "new"]
+        assert types == ["Inserted"]
         assert Counter(status for _, status, _ in classified)["gone"] == 0
 
 
 @pytest.mark.parametrize("length", [2, 3])
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny"])
-def test_a_chain_that_became_one_operator_is_fused_and_nothing_else_changes(name, length):
+def test_only_a_chain_replaced_by_one_operator_is_fused(name, length):
     profile = profile_of(name)
-    for seed, chain in enumerate(random.Random(11).sample(chains(profile, length), 8)):
-        edited = relabelled(fused(profile, chain), random.Random(seed))
-        one, other, classified = classify_groups(to_bytes(profile), to_bytes(edited))
+    for seed, chain in enumerate(random.Random(11).sample(find_chains(profile, length), 8)):
+        edited = relabel(fuse(profile, chain), random.Random(seed))
+        one, other, classified = classify_groups(to_json(profile), to_json(edited))
         groups = [group for group, status, _ in classified if status == "fused"]
         assert len(groups) == 1
         computing = [x for x in groups[0].a if not one.is_constant(x)]
@@ -134,14 +134,14 @@ def test_a_chain_that_became_one_operator_is_fused_and_nothing_else_changes(name
         assert {status for _, status, _ in classified} <= {"fused", "same"}
 
 
-def test_a_fusion_compared_backwards_is_a_split():
+def test_a_reversed_fusion_is_a_split():
     profile = profile_of("resnet18")
-    chain = chains(profile, 3)[0]
-    counts = counted(to_bytes(fused(profile, chain)), to_bytes(profile))
+    chain = find_chains(profile, 3)[0]
+    counts = count_statuses(to_json(fuse(profile, chain)), to_json(profile))
     assert (counts["split"], counts["fused"], counts["new"], counts["gone"]) == (1, 0, 0, 0)
 
 
-def test_folded_batch_normalization_is_found_as_fusion():
+def test_folded_batch_normalization_is_a_fusion():
     """resnet18_opt is resnet18 with fuse_conv_bias_nonlinearity.
 
     By hand: 17 of its 20 convolutions became ConvBias together with the operators behind them;
@@ -161,7 +161,7 @@ def test_folded_batch_normalization_is_found_as_fusion():
     assert fusions[
         ("Identity", "ConvolutionForward", "BatchNormForward", "Elemwise ADD", "Elemwise RELU")
     ] == ("ConvBiasForward", "Elemwise FUSE_ADD_RELU")
-    counts = counted(good_profile("resnet18"), good_profile("resnet18_opt"))
+    counts = count_statuses(good_profile("resnet18"), good_profile("resnet18_opt"))
     assert (counts["fused"], counts["gone"], counts["new"], counts["changed"]) == (17, 0, 0, 0)
     shortcuts = [
         one.value_names[group.a[0]][0]
@@ -171,26 +171,26 @@ def test_folded_batch_normalization_is_found_as_fusion():
     assert sorted(shortcuts) == [f"layer{n}.0.downsample.0.Convolution" for n in (2, 3, 4)]
 
 
-def test_a_batch_norm_of_which_an_addition_is_left_is_fused():
+def test_a_batch_norm_replaced_by_an_addition_is_fused():
     """optimize_for_inference moves the scale of the BatchNorm into the convolution's weights."""
     profile = profile_of("resnet18")
     operators = profile["graph_exec"]["operator"]
     key = next(
         key for key, operator in operators.items() if operator["type"].startswith("BatchNorm")
     )
-    folded = to_bytes(fused(profile, [key], "Elemwise"))
+    folded = to_json(fuse(profile, [key], "Elemwise"))
     unfolded = good_profile("resnet18")
-    for pair, expected in (((unfolded, folded), "fused"), ((folded, unfolded), "split")):
-        assert counted(*pair)[expected] == 1
-        assert counted(*pair)["changed"] == 0
+    for pair, status in (((unfolded, folded), "fused"), ((folded, unfolded), "split")):
+        counts = count_statuses(*pair)
+        assert (counts[status], counts["changed"]) == (1, 0)
 
 
-def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both_norms():
+def test_a_convolution_that_adds_its_shortcut_is_fused_with_both_norms():
     """At layers 2, 3 and 4 a ConvBias adds the convolution of the shortcut.
 
     The constants that both BatchNorms add became one constant of the FUSE_ADD_RELU behind it.
     """
-    before, after = recorded("resnet18_planned"), compiled_profile("resnet18_opt__profile")
+    before, after = recorded_profile("resnet18_planned"), compiled_profile("resnet18_opt__profile")
     one, _, classified = classify_groups(before, after)
     fusions = {
         one.value_names[x][0]: sorted(
@@ -207,66 +207,66 @@ def test_a_convolution_that_took_over_a_sum_with_its_shortcut_is_fused_with_both
             "ConvolutionForward",
         ]
         assert f"layer{n}.0.conv2.Convolution" in fusions
-    gone = [one.kinds[group.a[0]] for group, status, _ in classified if status == "gone"]
-    computing = [kind for kind in gone if kind not in CONSTANTS]
+    removed = [one.kinds[group.a[0]] for group, status, _ in classified if status == "gone"]
     # the wheel returns results through a callback, the compiled program does not
-    assert computing == ["ComputingGraphImpl::CallbackCaller"]
-    counts = counted(before, after)
+    assert [kind for kind in removed if kind not in CONSTANTS] == [
+        "ComputingGraphImpl::CallbackCaller"
+    ]
+    counts = count_statuses(before, after)
     assert (counts["fused"], counts["new"]) == (17, 0)
 
 
-def test_the_same_network_with_other_shapes_is_changed_throughout():
+def test_convolutions_with_other_shapes_are_changed():
     """resnet18_fbs1 has half the channels, a smaller input and generated names."""
-    _, _, classified = classify_groups(good_profile("resnet18"), good_profile("resnet18_fbs1"))
-    one = read_nodes(good_profile("resnet18"))
-    computing = [
+    one, _, classified = classify_groups(good_profile("resnet18"), good_profile("resnet18_fbs1"))
+    convolutions = [
         (status, reasons)
         for group, status, reasons in classified
         if group.a and one.inputs[group.a[0]] and one.kinds[group.a[0]] == "ConvolutionForward"
     ]
-    assert len(computing) == 20
-    assert {status for status, _ in computing} == {"changed"}
-    assert all("shapes" in reasons for _, reasons in computing)
+    assert len(convolutions) == 20
+    assert {status for status, _ in convolutions} == {"changed"}
+    assert all("shapes" in reasons for _, reasons in convolutions)
 
 
-def test_a_compiled_load_and_run_executes_the_same_model_alike():
+def test_a_compiled_load_and_run_executes_the_same_operators():
     one, _, classified = classify_groups(
         good_profile("resnet18_opt"), compiled_profile("resnet18_opt__profile")
     )
-    others = [
+    differences = [
         (one.kinds[group.a[0]], status, reasons)
         for group, status, reasons in classified
         if status != "same"
     ]
-    assert sorted(others) == [
+    assert sorted(differences) == [
         ("InputCallback", "changed", ("type",)),
         ("OutputCallback", "gone", ()),
     ]
 
 
-def test_two_elementwise_operators_that_became_one_are_fused():
+def test_two_elementwise_operators_replaced_by_one_are_fused():
     one, other, classified = classify_groups(
         good_profile("two_inputs"), compiled_profile("two_inputs__profile")
     )
-    became = [
+    fusions = [
         ([one.kinds[x] for x in group.a], [other.kinds[y] for y in group.b])
         for group, status, _ in classified
         if status == "fused"
     ]
-    assert became == [(["Elemwise ADD", "Elemwise RELU"], ["Elemwise FUSE_ADD_RELU"])]
+    assert fusions == [(["Elemwise ADD", "Elemwise RELU"], ["Elemwise FUSE_ADD_RELU"])]
 
 
 @pytest.mark.parametrize(
     ("a", "b"), [("bert_tiny", "tiny"), ("bert_tiny", "deep_loop"), ("tiny", "lstm")]
 )
-def test_models_that_have_nothing_in_common_are_not_forced_together(a, b):
-    counts = counted(good_profile(a), good_profile(b))
+def test_models_without_common_operators_are_not_aligned(a, b):
+    counts = count_statuses(good_profile(a), good_profile(b))
     assert counts["same"] + counts["changed"] <= 1  # both may have an input called “data”
     assert counts["fused"] == counts["split"] == 0
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "deep_loop"])
-def test_every_operator_stands_in_one_group_and_types_are_never_mixed(name):
+def test_every_operator_is_in_one_group_of_its_type(name):
     one, other, classified = classify_groups(good_profile(name), good_profile("resnet18_opt"))
     assert sorted(x for group, _, _ in classified for x in group.a) == list(range(len(one)))
     assert sorted(y for group, _, _ in classified for y in group.b) == list(range(len(other)))
@@ -276,10 +276,5 @@ def test_every_operator_stands_in_one_group_and_types_are_never_mixed(name):
 
 
 def test_operators_without_a_graph_are_aligned_by_name():
-    profile = profile_of("tiny")
-    profile["graph_exec"]["var"] = {}
-    for operator in profile["graph_exec"]["operator"].values():
-        operator["input"], operator["output"] = [], []
-    nodes = read_nodes(to_bytes(profile))
-    alignment = align(nodes, read_nodes(to_bytes(profile)))
-    assert MISSING not in alignment.of_a
+    profile = without_graph("tiny")
+    assert MISSING not in align(read_nodes(profile), read_nodes(profile)).of_a
