@@ -52,7 +52,7 @@ class QuietMode:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether an attempt is measured and the heartbeat process renews its lease."""
+        """Whether an attempt is measured, its lease is renewed, and the server has no orders."""
         return self._measured > 0 and self._heartbeat.is_well
 
     def renew(self) -> None:

@@ -29,8 +29,8 @@ class HeartbeatProcess:
         self._order: dict[str, object] = {"rest": True}
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
-        #: whether its heartbeats arrive; False before the first one, and for good if the server
-        #: refuses the token
+        #: whether its heartbeats arrive and the server has no orders, which it sends on the socket
+        #: only; False before the first heartbeat, and for good if the server refuses the token
         self.is_well = False
 
     @classmethod

@@ -8,9 +8,11 @@ it by JSON lines on its stdin:
     {"running": ["<uuid>", ...], "every_s": 10}                send heartbeats, the first at once
     {"rest": true}                                             pause
 
-It prints `well` to stdout when heartbeats begin to arrive and `unwell` when they begin to fail, so
-that the agent can send heartbeats itself. It exits when its stdin is closed, i.e. when the agent
-ends. It imports few modules, so that it stays small, and the standard library only.
+It prints its status to stdout whenever it changes: `well` while heartbeats arrive, `orders` if they
+arrive and the server has orders for this device, `unwell` while they fail. Unless it is well, the
+agent sends heartbeats on its socket, whose replies contain the orders. The process exits when its
+stdin is closed, i.e. when the agent ends. It imports few modules, so that it stays small, and the
+standard library only.
 """
 
 import contextlib
@@ -40,29 +42,33 @@ class HeartbeatConnection:
         self._url, self._token = urlsplit(server), token
         self._connection: http.client.HTTPConnection | None = None
 
-    def send(self, running: list[str], timeout_s: float) -> None:
-        """Send one heartbeat. Raises OSError, http.client.HTTPException, Refused."""
+    def send(self, running: list[str], timeout_s: float) -> bool:
+        """Send one heartbeat, and return whether the server has orders for this device.
+
+        Raises OSError, http.client.HTTPException, Refused.
+        """
         body = json.dumps({"running": running, "sent_at": time.time()})
         is_reused = self._connection is not None
         try:
-            status = self._post(body, timeout_s)
+            status, answer = self._post(body, timeout_s)
         except (OSError, http.client.HTTPException):
             self.close()
             if not is_reused:
                 raise
             # the server may have closed the idle connection, so try once with a new one
-            status = self._post(body, timeout_s)
+            status, answer = self._post(body, timeout_s)
         if status in (401, 403):
             raise Refused(f"the server answered {status}")
         if status != 200:
             raise http.client.HTTPException(f"the server answered {status}")
+        return _has_orders(answer)
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _post(self, body: str, timeout_s: float) -> int:
+    def _post(self, body: str, timeout_s: float) -> tuple[int, bytes]:
         if self._connection is None:
             self._connection = _connect(self._url.scheme, self._url.netloc, timeout_s)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
@@ -72,8 +78,16 @@ class HeartbeatConnection:
         path = self._url.path.rstrip("/") + PATH
         self._connection.request("POST", target + path, body, headers)
         response = self._connection.getresponse()
-        response.read()
-        return response.status
+        return response.status, response.read()
+
+
+def _has_orders(answer: bytes) -> bool:
+    """Read the field that servers before `has_orders` do not send."""
+    try:
+        fields = json.loads(answer)
+    except ValueError:
+        return False
+    return isinstance(fields, dict) and fields.get("has_orders") is True
 
 
 def _connect(scheme: str, netloc: str, timeout_s: float) -> http.client.HTTPConnection:
@@ -107,7 +121,7 @@ class HeartbeatSchedule:
         self._running: list[str] = []
         self._every_s = 0.0
         self._next_s: float | None = None
-        self._well: bool | None = None
+        self._status = ""
 
     def wait_s(self) -> float | None:
         """Seconds until the next heartbeat, None to wait for an order."""
@@ -131,24 +145,24 @@ class HeartbeatSchedule:
         if self._next_s is None or self._connection is None or time.monotonic() < self._next_s:
             return
         try:
-            self._connection.send(self._running, min(self._every_s, _MOST_WAIT_S))
-            self._report(well=True)
+            has_orders = self._connection.send(self._running, min(self._every_s, _MOST_WAIT_S))
+            self._report("orders" if has_orders else "well")
         except (OSError, http.client.HTTPException) as exc:
             self._connection.close()
-            self._report(well=False, cause=f"{type(exc).__name__}: {exc}")
+            self._report("unwell", cause=f"{type(exc).__name__}: {exc}")
         # keep the interval; heartbeats missed because of a slow server are skipped
         now = time.monotonic()
         missed = int((now - self._next_s) / self._every_s)
         self._next_s += self._every_s * (missed + 1)
 
-    def _report(self, *, well: bool, cause: str = "") -> None:
+    def _report(self, status: str, cause: str = "") -> None:
         """Print the status to stdout if it has changed."""
-        if well is self._well:
+        if status == self._status:
             return
-        self._well = well
-        if not well:
+        self._status = status
+        if status == "unwell":
             _log(f"heartbeat_failed cause={cause!r}")
-        sys.stdout.write("well\n" if well else "unwell\n")
+        sys.stdout.write(f"{status}\n")
         sys.stdout.flush()
 
 

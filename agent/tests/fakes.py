@@ -143,12 +143,14 @@ class HeartbeatRequest:
 class FrontServer:
     """A front server: answers heartbeats over HTTP, forwards the rest to the socket's server.
 
-    `status` is the answer to a heartbeat; 404 is that of a server without such a URL.
+    `status` is the answer to a heartbeat; 404 is that of a server without such a URL. `has_orders`
+    tells the agent to fetch orders by a heartbeat on the socket.
     """
 
     def __init__(self) -> None:
         self.heartbeats: list[HeartbeatRequest] = []
         self.status = 200
+        self.has_orders = False
         self._inner_port = 0
         self._forgotten = 0
 
@@ -189,7 +191,9 @@ class FrontServer:
             self.heartbeats.append(
                 HeartbeatRequest(time.monotonic(), frozenset(map(uuid.UUID, body["running"])))
             )
-        writer.write(b"HTTP/1.1 %d -\r\nContent-Length: 2\r\n\r\n{}" % self.status)
+        answer = json.dumps({"has_orders": self.has_orders}).encode()
+        writer.write(b"HTTP/1.1 %d -\r\nContent-Length: %d\r\n\r\n" % (self.status, len(answer)))
+        writer.write(answer)
         await writer.drain()
 
     async def _tunnel(

@@ -37,6 +37,7 @@ class HeartbeatSite:
         self.statuses: list[int] = []
         self.delay_s = 0.0
         self.hangs_up = False
+        self.answer: dict[str, object] = {"server_time": 1, "has_orders": False}
         site = self
 
         class HeartbeatHandler(Answering):
@@ -53,8 +54,7 @@ class HeartbeatSite:
                 site.heartbeats.append((at, body, self.headers["Authorization"]))
                 time.sleep(site.delay_s)
                 status = site.statuses.pop(0) if site.statuses else 200
-                answer = b'{"server_time": 1}'
-                self.answer(status, answer)
+                self.answer(status, json.dumps(site.answer).encode())
                 self.close_connection = site.hangs_up
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), HeartbeatHandler)
@@ -145,6 +145,21 @@ async def test_a_server_in_trouble_is_asked_again(site, heartbeat, status):
     heartbeat.renew_leases(frozenset({ONE}), 0.1)
     assert not heartbeat.is_well
     await until(lambda: len(site.heartbeats) >= 4)
+    await until(lambda: heartbeat.is_well)
+
+
+async def test_the_agent_sends_its_own_heartbeats_while_the_server_has_orders(site, heartbeat):
+    site.answer["has_orders"] = True
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
+    await until(lambda: len(site.heartbeats) >= 3)
+    assert not heartbeat.is_well
+    site.answer["has_orders"] = False
+    await until(lambda: heartbeat.is_well)
+
+
+async def test_a_server_of_the_last_release_does_not_say_whether_it_has_orders(site, heartbeat):
+    site.answer = {"server_time": 1}
+    heartbeat.renew_leases(frozenset({ONE}), 0.1)
     await until(lambda: heartbeat.is_well)
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.protocol import AttemptLog, AttemptStarted, Heartbeat, Hello, Plan, Start
+from agent.protocol import (
+    AttemptLog,
+    AttemptStarted,
+    Cancel,
+    EndReason,
+    Heartbeat,
+    Hello,
+    Plan,
+    Start,
+)
 from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer, wait_until
 
@@ -165,6 +174,19 @@ async def test_a_server_without_that_address_hears_the_socket(device, server, st
         isinstance(message, Heartbeat) and message.running == {order.attempt}
         for message in messages
     )
+
+
+async def test_orders_are_fetched_during_a_measurement_if_the_server_has_some(
+    device, server, stamps
+):
+    server.heartbeat_s = 0.2
+    order = await measure(device, server)
+    await until(stamps.exists)
+    before = len(server.of(Heartbeat))
+    server.front.has_orders = True
+    await server.expect(Heartbeat, before + 1)
+    await server.send(Cancel(attempt=order.attempt))
+    assert (await server.end_of(order)).reason == EndReason.CANCELLED
 
 
 @pytest.mark.exhaustive

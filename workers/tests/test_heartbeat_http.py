@@ -9,6 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tasks.lifecycle.attempts import lose_attempt
+from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt
 from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
 from workers.services import revoke_worker
@@ -62,6 +64,22 @@ def test_a_heartbeat_renews_no_other_leases(client):
     for attempt in (mine, foreign):
         attempt.refresh_from_db()
         assert attempt.lease_expires_at == LONG_AGO
+
+
+def test_the_response_says_whether_the_device_has_orders(client):
+    worker = make_worker()
+    token, attempt = token_of(worker), running_on(worker)
+    assert beat(client, token, [attempt.pk]).json()["has_orders"] is False
+    # the message that wakes the device's socket is lost, for example because Redis is away
+    cancel_task(attempt.task)
+    assert beat(client, token, [attempt.pk]).json()["has_orders"] is True
+
+
+def test_a_device_that_runs_an_ended_attempt_has_orders(client):
+    worker = make_worker()
+    token, attempt = token_of(worker), running_on(worker)
+    lose_attempt(attempt, reason="agent_error")
+    assert beat(client, token, [attempt.pk]).json()["has_orders"] is True
 
 
 def test_an_invalid_token_has_the_same_error_as_the_token_check(client):

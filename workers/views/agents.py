@@ -48,7 +48,8 @@ def agent_check(request: HttpRequest) -> JsonResponse:
 def agent_heartbeat(request: HttpRequest) -> JsonResponse:
     """Store a heartbeat of an agent that does not use its socket while it measures.
 
-    The body is {"running": [attempt, ...], "sent_at": seconds}; the response contains no orders.
+    The body is {"running": [attempt, ...], "sent_at": seconds}. The response says whether there are
+    orders for the agent; it gets them by a heartbeat on its socket.
     """
     length = str(request.META.get("CONTENT_LENGTH") or "0")
     if not (length.isascii() and length.isdigit()):
@@ -62,8 +63,8 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
         return _refuse(DomainError("bad_request", status=400))
     except DomainError as error:
         return _refuse(error)
-    on_heartbeats({worker.pk: message.running})
-    return JsonResponse({"server_time": time.time()})
+    orders = on_heartbeats({worker.pk: message.running}).get(worker.pk)
+    return JsonResponse({"server_time": time.time(), "has_orders": bool(orders)})
 
 
 def _refuse(error: DomainError) -> JsonResponse:

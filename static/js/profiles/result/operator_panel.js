@@ -19,14 +19,16 @@ export function startPanel(panel, { fetchFragment, announce }) {
     clearTimeout(timer);
     panel.toggleAttribute("data-empty", row === null);
     if (row === null) {
+      panel.removeAttribute("aria-busy");
       facts.replaceChildren();
       return;
     }
-    panel.setAttribute("aria-busy", "true");
     timer = setTimeout(load, PAUSE_MS, row);
   }
 
   async function load(row) {
+    // not in `show`: fading the panel would delay the frame in which the row is marked
+    panel.setAttribute("aria-busy", "true");
     try {
       const fragment = await fetchFragment(`${panel.dataset.url}${row}/?part=1`);
       if (latest !== row) return;
