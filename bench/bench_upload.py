@@ -38,7 +38,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from tabulate import tabulate
 
-from agent.protocol.parts import PART_BYTES
+from agent.protocol.multipart import PART_BYTES
 from bench.browser import chromium, log_in, measured
 from bench.pairs import in_turn
 from webprofile.client.api import Api

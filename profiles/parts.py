@@ -16,7 +16,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from agent.protocol.parts import md5_of_parts, part_sizes
+from agent.protocol.multipart import md5_of_parts, part_sizes
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.models import TaskFile
 from tasks.states import TaskState
@@ -65,7 +65,7 @@ class Parts:
         }
 
 
-def target_of(file: File) -> dict[str, Any] | None:
+def upload_target_of(file: File) -> dict[str, Any] | None:
     """The URL to PUT a file to, or the state of its parts; None if the parts are joined already.
 
     Raises DomainError storage_unreachable for a file in parts.
@@ -90,7 +90,7 @@ def parts_of(file: File) -> Parts | None:
     if file.etag:
         return None
     row = _row(file)
-    stored = storage.parts_stored(row.object_key, row.upload_id) if row else None
+    stored = storage.stored_parts(row.object_key, row.upload_id) if row else None
     if row is not None and stored is None:
         if row.md5 and _keep_found(file, row):
             return None
@@ -161,7 +161,7 @@ def join_upload_parts(file: File, md5s: Sequence[str]) -> None:
     row = _row(file)
     if row is None:
         raise DomainError("upload_missing", status=409, files=file.name)
-    stored = storage.parts_stored(row.object_key, row.upload_id)
+    stored = storage.stored_parts(row.object_key, row.upload_id)
     if stored is not None:
         _check(file, row, stored, md5s)
         row.md5 = md5_of_parts(md5s)
@@ -209,7 +209,7 @@ def _check(
 
 def _drop(file: File, row: PartedUpload) -> DomainError:
     """Abort the upload, since some storage systems cannot replace a part; returns the error."""
-    storage.parts_abort(row.object_key, row.upload_id)
+    storage.abort_parts(row.object_key, row.upload_id)
     row.delete()
     return DomainError("upload_damaged", status=409, files=file.name)
 
@@ -246,7 +246,7 @@ def sweep_parts() -> None:
     abandoned = PartedUpload.objects.exclude(task_waits).exclude(upload_waits).order_by("?")
     for row in abandoned[:ABORT_LIMIT]:
         try:
-            storage.parts_abort(row.object_key, row.upload_id)
+            storage.abort_parts(row.object_key, row.upload_id)
         except DomainError:  # storage is unreachable
             log.warning("abort_failed", key=row.object_key)
             return
@@ -254,13 +254,13 @@ def sweep_parts() -> None:
 
 
 def _begun(file: File) -> PartedUpload:
-    upload_id = storage.parts_begin(file.object_key)
+    upload_id = storage.begin_parts(file.object_key)
     owner = {"task_file" if isinstance(file, TaskFile) else "opened_file": file}
     row, is_new = PartedUpload.objects.get_or_create(
         object_key=file.object_key, defaults={"upload_id": upload_id, **owner}
     )
     if not is_new:  # a concurrent request has started the upload
-        storage.parts_abort(file.object_key, upload_id)
+        storage.abort_parts(file.object_key, upload_id)
     return row
 
 

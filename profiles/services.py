@@ -16,7 +16,7 @@ from webprofile.storage import storage
 log = structlog.get_logger()
 
 #: how often a running build marks its task as being read; less than
-#: `tasks.lifecycle.sweep.HINT_PATIENCE`
+#: `tasks.lifecycle.sweep.RESEND_AFTER`
 _RENEWED_S = 5
 
 
@@ -67,7 +67,7 @@ def _save_results(attempt: Attempt, results: Results) -> None:
     log.info("profile_built", attempt=str(attempt.pk), operators=operators)
 
 
-def abandoned_uploads_purge(limit: int = 200) -> int:
+def purge_abandoned_uploads(limit: int = 200) -> int:
     """Delete the uploaded files of tasks that ended before they were queued; returns the count."""
     files = TaskFile.objects.filter(
         task__state=TaskState.FINISHED,

@@ -5,7 +5,7 @@ import re
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-#: file names that are safe on every device, as in `agent.protocol.contents.FileName`
+#: file names that are safe on every device, as in `agent.protocol.message_parts.FileName`
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

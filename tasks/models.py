@@ -47,7 +47,7 @@ class Task(models.Model):
     plan = models.JSONField(_("measuring plan"), default=quick_plan)
     #: seed of all random inputs
     seed = models.PositiveBigIntegerField(_("seed"), default=0)
-    #: input variables without a file: a list of `agent.protocol.contents.GivenInput`
+    #: input variables without a file: a list of `agent.protocol.message_parts.GivenInput`
     inputs = models.JSONField(_("inputs"), default=list, blank=True)
     #: the task of which this one is a copy
     copied_from = models.ForeignKey(
@@ -187,7 +187,7 @@ class TaskFile(models.Model):
     option = models.CharField(_("option"), max_length=60, blank=True, default="")
     name = models.CharField(_("file name"), max_length=300)
     size_bytes = models.PositiveBigIntegerField(_("size"))
-    #: for a file uploaded in parts as `agent.protocol.parts` computes it, empty until all arrived
+    #: of a file uploaded in parts as `agent.protocol.multipart` computes it; empty until then
     md5 = models.CharField("MD5", max_length=40, blank=True)
     #: size of the parts of the upload; 0 for a file that is uploaded as a whole
     part_bytes = models.PositiveBigIntegerField(default=0)

@@ -28,5 +28,5 @@ limited = BodyLimit(
 )
 application = RequestMiddleware(ProtocolTypeRouter({"http": limited, "websocket": websocket}))
 # before the server listens, so that no request waits for it
-storage.clients_prepare()
+storage.prepare_clients()
 loaded_spare()

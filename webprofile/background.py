@@ -12,7 +12,7 @@ from collections.abc import Callable
 import dramatiq
 from django.db import transaction
 
-from webprofile.observability.counters import MESSAGES_LOST, hint_given
+from webprofile.observability.counters import MESSAGES_LOST, count_if_lost
 
 #: pause of all senders after the broker failed
 REST_S = 5.0
@@ -59,7 +59,7 @@ def enqueue(actor: str, *args: object, queue: str) -> None:
         queue_name=queue, actor_name=actor, args=args, kwargs={}, options={}
     )
     broker = dramatiq.get_broker()
-    with hint_given(actor):
+    with count_if_lost(actor):
         broker.declare_queue(queue)  # importing the actor would do this
         broker.enqueue(message)
 

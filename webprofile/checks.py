@@ -22,7 +22,7 @@ _HERE = {"localhost", "127.0.0.1", "::1"}
 
 @register(Tags.security)
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    groups = [_database(), _storage(), _broker(), _mail(), _times(), _viewer(), _watching()]
+    groups = [_database(), _storage(), _broker(), _mail(), _times(), _viewer(), _tracing()]
     return list(itertools.chain.from_iterable(groups))
 
 
@@ -64,7 +64,7 @@ def _storage() -> Iterator[CheckMessage]:
         )
     if settings.S3_ENCRYPTION not in {"", "AES256", "aws:kms", "aws:kms:dsse"}:
         yield Error(
-            f"S3_ENCRYPTION is no way of S3: {settings.S3_ENCRYPTION!r}.",
+            f"S3_ENCRYPTION is not a known method: {settings.S3_ENCRYPTION!r}.",
             hint="Set aws:kms or AES256, or leave it empty for the bucket's own.",
             id="webprofile.E007",
         )
@@ -76,7 +76,7 @@ def _storage() -> Iterator[CheckMessage]:
         )
     if _stored_as_the_sites_own():
         yield Error(
-            "Object storage is on an origin of this site: files of users would be the site's own.",
+            "Object storage shares an origin with the site: files of users could act as its pages.",
             hint="Give storage a host or a port of its own, and set S3_PUBLIC_ENDPOINT_URL to it.",
             id="webprofile.E014",
         )
@@ -182,7 +182,7 @@ def _viewer() -> Iterator[CheckMessage]:
         )
 
 
-def _watching() -> Iterator[CheckMessage]:
+def _tracing() -> Iterator[CheckMessage]:
     if settings.TRACING and not trace_context.is_installed():
         yield Warning(
             "Traces are asked for (OTEL_EXPORTER_OTLP_ENDPOINT), but nothing here can send them.",

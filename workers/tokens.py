@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from webprofile.errors import DomainError
-from webprofile.realtime.layer import tell
+from webprofile.realtime.layer import send_to_groups
 from workers.models import Worker, WorkerSecret
 
 TOKEN_PREFIX = "mgw_"
@@ -81,7 +81,7 @@ def revoke_tokens(worker: Worker) -> int:
     """Revoke all tokens of a worker, and close connections that use one; return how many."""
     group = worker_group(worker.pk)
     # without data, because delivery is at most once: the consumers check the token in the database
-    transaction.on_commit(lambda: tell({group}, {"type": "worker.revoked"}), robust=True)
+    transaction.on_commit(lambda: send_to_groups({group}, {"type": "worker.revoked"}), robust=True)
     return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
         revoked_at=timezone.now()
     )

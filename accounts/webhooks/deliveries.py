@@ -78,7 +78,7 @@ def sweep_deliveries() -> None:
         try:
             enqueue("deliver_webhook", row, queue="webhooks")
         except Exception:
-            log.exception("delivery_not_hinted", delivery=row)
+            log.exception("delivery_message_not_sent", delivery=row)
             return
         WebhookDelivery.objects.filter(pk=row).update(hinted_at=now)
 

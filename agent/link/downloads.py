@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from agent.link.retries import is_transport, may_pass
 from agent.protocol import InputFile
-from agent.protocol.parts import Checksum
+from agent.protocol.multipart import Checksum
 
 _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 

@@ -12,7 +12,7 @@ from agent.link.cache import ContentCache
 from agent.link.downloads import Incoming, TransferError, explained
 from agent.link.retries import Policies, may_pass
 from agent.protocol import FileOffer, InputFile, StoredFile, UploadTarget
-from agent.protocol.parts import Checksum
+from agent.protocol.multipart import Checksum
 
 log = logging.getLogger(__name__)
 

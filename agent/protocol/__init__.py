@@ -1,6 +1,6 @@
 """The protocol between agent and server; the only part of the agent that the server imports."""
 
-from agent.protocol.contents import (
+from agent.protocol.message_parts import (
     MAX_PHASES,
     Facts,
     FileOffer,

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, TypeAdapter
 from pydantic.types import UUID4
 
-from agent.protocol.contents import (
+from agent.protocol.message_parts import (
     MAX_PHASES,
     Facts,
     FileOffer,

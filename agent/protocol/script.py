@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from agent.protocol.contents import Frozen
+from agent.protocol.message_parts import Frozen
 
 #: output formats of MegEngine's Profiler, and the names of the artifacts
 TraceFormat = Literal["chrome_timeline.json", "memory_flow.svg"]

@@ -15,7 +15,7 @@ from agent.link import transfers
 from agent.link.retries import Policies, Policy
 from agent.link.transfers import Transfer, TransferError
 from agent.protocol import InputFile, UploadTarget
-from agent.protocol.parts import Checksum
+from agent.protocol.multipart import Checksum
 from agent.tests.cutting import cutting_proxy
 
 MIB = 1 << 20

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
-from agent.protocol.parts import MIB, PART_BYTES
+from agent.protocol.multipart import MIB, PART_BYTES
 from profiles.api.base import ResultView
 from profiles.api.filters import OpenedFilters
 from profiles.api.parts import JoinBody, PartsBody, address_parts, join_parts

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
-from agent.protocol.parts import MOST_PARTS
+from agent.protocol.multipart import MOST_PARTS
 from profiles.api.base import ResultView
 from profiles.models import OpenedFile
 from profiles.parts import SIGNED_AT_ONCE, join_upload_parts, part_targets

@@ -1,4 +1,7 @@
-"""Export the selected rows of a comparison as CSV and JSON, unpaged, in the displayed order."""
+"""Format the selected rows of a comparison as CSV and JSON, in the displayed order.
+
+The JSON is also the core of the response of `/api/v1/profiles/compare/`.
+"""
 
 import csv
 import io

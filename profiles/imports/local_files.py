@@ -16,7 +16,7 @@ from profiles.imports.uploads import (
     in_order_of_passes,
 )
 from profiles.models import OpenedFile, Profile, ProfileUpload
-from profiles.parts import target_of
+from profiles.parts import upload_target_of
 from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Attempt, Task
 from tasks.submission.submit import StoredObject
@@ -31,10 +31,12 @@ Source = TypeVar("Source")
 def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
     """Upload targets of the files that are not complete in storage, in the order of the files.
 
-    Raises the errors of `target_of`.
+    Raises the errors of `upload_target_of`.
     """
     return [
-        {"file": row.number, **target} for row in upload.files.all() if (target := target_of(row))
+        {"file": row.number, **target}
+        for row in upload.files.all()
+        if (target := upload_target_of(row))
     ]
 
 

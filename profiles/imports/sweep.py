@@ -16,7 +16,7 @@ from webprofile.storage import storage
 log = structlog.get_logger()
 
 #: an import that no actor started to read within this time has lost its message
-HINT_PATIENCE = datetime.timedelta(seconds=20)
+RESEND_AFTER = datetime.timedelta(seconds=20)
 #: imports purged per round, so that other work of the sweep is not delayed
 PURGE_LIMIT = 50
 
@@ -30,7 +30,7 @@ def sweep_imports() -> None:
     late = Q(deadline_at__lt=now)
     _apply(uploads.filter(late, state=State.PROCESSING), lambda u: fail_import(u, "timed_out"))
     _apply(uploads.filter(late, state=State.INITIATED), delete_import)
-    unread = uploads.filter(state=State.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
+    unread = uploads.filter(state=State.PROCESSING, hinted_at__lt=now - RESEND_AFTER)
     _enqueue_builds(
         unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)).order_by("hinted_at")
     )
@@ -60,7 +60,7 @@ def _enqueue_builds(unread: Iterable[ProfileUpload]) -> None:
         try:
             enqueue("build_opened", upload.pk, queue="profiles")
         except Exception:
-            log.exception("upload_not_hinted", upload=upload.pk)
+            log.exception("upload_message_not_sent", upload=upload.pk)
             return
         ProfileUpload.objects.filter(pk=upload.pk).update(hinted_at=timezone.now())
 

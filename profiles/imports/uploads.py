@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
-from agent.protocol.parts import part_bytes_of
+from agent.protocol.multipart import part_bytes_of
 from profiles.formats.detection import FileKind, kind_of, other_kind
 from profiles.imports.progress import opened_changed_on_commit
 from profiles.models import OpenedFile, Profile, ProfileUpload

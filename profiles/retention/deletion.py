@@ -104,7 +104,7 @@ def schedule_removal(
     RemovedObjects.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def removed_sweep() -> None:
+def sweep_removed_files() -> None:
     """Run one round: remove due objects until storage is unreachable.
 
     A prefix whose removal failed moves to the end of the queue, so that it does not block others.

@@ -3,7 +3,7 @@
 from django import template
 from django.conf import settings
 
-from agent.protocol.parts import PARTS_FROM_BYTES
+from agent.protocol.multipart import PARTS_FROM_BYTES
 from profiles.exports.originals import Original, originals_of
 from profiles.models import Profile
 from profiles.netron import viewer_address

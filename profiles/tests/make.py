@@ -13,7 +13,7 @@ from django.utils import timezone
 from agent.protocol import Plan, Script
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.models import Profile, RemovedObjects
-from profiles.retention.deletion import removed_sweep
+from profiles.retention.deletion import sweep_removed_files
 from profiles.services import build_attempt_profile
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task, TaskFile
@@ -162,7 +162,7 @@ def verify(*arguments: str) -> list[tuple[str, str]]:
 def remove_expired_objects() -> None:
     """Remove scheduled objects as if all presigned addresses had expired."""
     RemovedObjects.objects.update(due_at=timezone.now())
-    removed_sweep()
+    sweep_removed_files()
 
 
 def put_files(task: Task) -> None:

@@ -8,10 +8,10 @@ import pytest
 from django.core.management import call_command
 from django.test import RequestFactory
 
-from agent.protocol.parts import Checksum, md5_of_parts, part_bytes_of, part_sizes
+from agent.protocol.multipart import Checksum, md5_of_parts, part_bytes_of, part_sizes
 from profiles.models import PartedUpload
 from profiles.parts import parts_of, sweep_parts
-from profiles.retention.deletion import delete_task, removed_sweep
+from profiles.retention.deletion import delete_task, sweep_removed_files
 from profiles.tests.make import verify
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task, TaskFile
@@ -210,13 +210,13 @@ def test_parts_that_are_not_what_was_read_are_dropped_and_sent_again(client):
 def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monkeypatch):
     task, target = announce(client)
     send(client, task, target, [1, 2, 3])
-    parts_stored = object_store.parts_stored
+    stored_parts = object_store.stored_parts
     # storage lists parts that it does not have
     other = [SUMS[0], SUMS[0], SUMS[2]]
     listing = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
-    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(lambda key, upload_id: listing))
+    monkeypatch.setattr(ObjectStorage, "stored_parts", staticmethod(lambda key, upload_id: listing))
     refused(join(client, task, target, other), 409, "upload_damaged")
-    monkeypatch.setattr(ObjectStorage, "parts_stored", staticmethod(parts_stored))
+    monkeypatch.setattr(ObjectStorage, "stored_parts", staticmethod(stored_parts))
     again = renewed(client, task)[0]
     assert again["parts"]["done"] == {}
     send(client, task, again, [1, 2, 3])
@@ -241,7 +241,7 @@ def test_an_upload_that_storage_has_lost_begins_anew(client):
     task, target = announce(client)
     send(client, task, target, [1])
     row = PartedUpload.objects.get()
-    object_store.parts_abort(row.object_key, row.upload_id)
+    object_store.abort_parts(row.object_key, row.upload_id)
     refused(join(client, task, target), 409, "upload_missing")
     again = renewed(client, task)[0]
     assert again["parts"]["done"] == {}
@@ -264,14 +264,14 @@ def test_two_that_ask_at_once_send_to_one_upload(client, monkeypatch):
     announce(client)
     file = TaskFile.objects.get()
     PartedUpload.objects.all().delete()
-    began = object_store.parts_begin
+    began = object_store.begin_parts
 
     def begin_after_another(key):
-        monkeypatch.setattr(ObjectStorage, "parts_begin", staticmethod(began))
+        monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(began))
         assert parts_of(file) is not None
         return began(key)
 
-    monkeypatch.setattr(ObjectStorage, "parts_begin", staticmethod(begin_after_another))
+    monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(begin_after_another))
     assert parts_of(file).upload == PartedUpload.objects.get().pk
     # the upload of the first announcement, which has no row, and the one in use
     assert len(list(object_store.unfinished())) == 2
@@ -291,7 +291,7 @@ def test_what_nobody_sends_to_the_end_leaves_storage(client, alice):
     row = PartedUpload.objects.get()
     assert [unfinished.upload_id for unfinished in object_store.unfinished()] == [row.upload_id]
     assert row.task_file.task_id == int(going.split("/")[-2])
-    removed_sweep()
+    sweep_removed_files()
     assert verify() == []
 
 
@@ -304,7 +304,7 @@ def test_the_sweep_gives_up_an_upload_whose_time_is_over(client):
 
 def test_verify_names_parts_without_a_row_and_an_object_that_is_another(client, alice):
     task = upload(client)
-    object_store.parts_begin("tasks/77/7")
+    object_store.begin_parts("tasks/77/7")
     [(promise, what)] = verify()
     assert (promise, what.split()[0]) == ("orphan", "tasks/77/7")
     file = task.files.get()

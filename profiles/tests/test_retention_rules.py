@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
-from profiles.retention.deletion import keep_task_files, removed_sweep
+from profiles.retention.deletion import keep_task_files, sweep_removed_files
 from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, put_files, remove_expired_objects, to_json, verify
 from profiles.tests.pages import make_result, store_artifacts
@@ -112,7 +112,7 @@ def test_objects_go_later_so_that_who_is_reading_reads_to_the_end(ended):
     key = artifact_key(str(Attempt.objects.get().pk), "bin_io_dump.zip")
     address = object_store.presign_get(key)
     apply_all()
-    removed_sweep()
+    sweep_removed_files()
     assert httpx2.get(address).content == DUMP
     assert verify() == []
     remove_expired_objects()

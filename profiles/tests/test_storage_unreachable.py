@@ -10,7 +10,7 @@ from profiles.imports.sweep import sweep_imports
 from profiles.imports.uploads import delete_import
 from profiles.models import PartedUpload, ProfileUpload
 from profiles.parts import sweep_parts
-from profiles.retention.deletion import removed_sweep, schedule_removal
+from profiles.retention.deletion import sweep_removed_files, schedule_removal
 from profiles.tests.imports import make_upload
 from tasks.tests.make import make_user, make_worker
 from testdata import good_profile
@@ -34,7 +34,7 @@ def break_storage(storage, monkeypatch):
         raise DomainError("storage_unreachable", status=503)
 
     def break_it():
-        for name in ("delete_below", "parts_abort", "write", "write_from"):
+        for name in ("delete_below", "abort_parts", "write", "write_from"):
             monkeypatch.setattr(ObjectStorage, name, staticmethod(away))
         return questions
 
@@ -44,8 +44,8 @@ def break_storage(storage, monkeypatch):
 def test_removals_stop_at_the_first_and_begin_with_another_one_next_time(break_storage):
     questions = break_storage()
     schedule_removal(["tasks/1/", "tasks/2/"])
-    removed_sweep()
-    removed_sweep()
+    sweep_removed_files()
+    sweep_removed_files()
     assert questions == ["tasks/1/", "tasks/2/"]
 
 

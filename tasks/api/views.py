@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles.parts import target_of
+from profiles.parts import upload_target_of
 from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
 from tasks.api.serializers import CreatedTask, TaskAnswer, TaskRow
 from tasks.filters import TaskFilters
@@ -353,9 +353,12 @@ class TaskViewSet(OneTask):
 
 
 def upload_targets(task: Task) -> list[dict[str, Any]]:
-    """Return upload URLs for the files not yet in storage. Raises DomainError as `target_of`."""
+    """Return upload URLs for the files not yet in storage.
+
+    Raises DomainError as `upload_target_of`.
+    """
     return [
         {"file": file.pk, **target}
         for file in task.files.filter(stored_at=None)
-        if (target := target_of(file))
+        if (target := upload_target_of(file))
     ]

@@ -159,7 +159,7 @@ class AgentConsumer(ClosesOnce):
             try:
                 orders = await in_thread(gateway.desired_state)(self.worker.pk)
             except Exception:
-                # the next heartbeat is answered with the same orders
+                # the next heartbeat on this socket is answered with the same orders
                 log.exception("orders_not_found", worker=self.worker.pk)
                 return
             await self.send_all(orders)

@@ -48,7 +48,7 @@ def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
         if not takers.values_list("pk", flat=True):
             return None
     # registered first, so that on commit the device is woken before the browsers
-    wakeups.poke_worker_on_commit(task.worker_id)
+    wakeups.wake_worker_on_commit(task.worker_id)
     attempt_id = uuid.uuid4()
     is_moved = transition_if(
         task,

@@ -85,4 +85,4 @@ def cancel_task(task: Task) -> None:
         return
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     if transition_if(task, TaskState.CANCELLING, held):
-        wakeups.poke_worker_on_commit(task.worker_id)
+        wakeups.wake_worker_on_commit(task.worker_id)

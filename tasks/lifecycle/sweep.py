@@ -40,7 +40,7 @@ from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_MOVED
 log = structlog.get_logger()
 
 #: the message to build a profile is sent again after this time
-HINT_PATIENCE = datetime.timedelta(seconds=20)
+RESEND_AFTER = datetime.timedelta(seconds=20)
 #: the agent ends a run at its time limit; this much later the server ends the attempt itself
 OVERRUN = datetime.timedelta(minutes=30)
 CANCEL_PATIENCE = datetime.timedelta(minutes=5)
@@ -126,7 +126,7 @@ def _lose_expired(attempt: Attempt, now: datetime.datetime) -> bool:
 def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
     """End an attempt that runs far over its time limit although its agent is online.
 
-    The reply to the next heartbeat orders the agent to stop the run.
+    The reply to the next heartbeat on the socket orders the agent to stop the run.
     """
     task = attempt.task
     fetching = datetime.timedelta(seconds=settings.AGENT_PRESIGN_EXPIRY_S)
@@ -185,7 +185,7 @@ def _resend_build_profile(now: datetime.datetime) -> int:
 
     Stops for this round at the first message that the broker does not accept.
     """
-    unread = Task.objects.filter(state=TaskState.PROCESSING, hinted_at__lt=now - HINT_PATIENCE)
+    unread = Task.objects.filter(state=TaskState.PROCESSING, hinted_at__lt=now - RESEND_AFTER)
     resent = 0
     for task in unread.order_by("hinted_at"):
         attempt = last_attempt(task)
@@ -194,7 +194,7 @@ def _resend_build_profile(now: datetime.datetime) -> int:
         try:
             enqueue("build_profile", str(attempt.pk), queue="profiles")
         except Exception:
-            log.exception("result_not_hinted", task=task.pk)
+            log.exception("result_message_not_sent", task=task.pk)
             break
         Task.objects.filter(pk=task.pk).update(hinted_at=timezone.now())
         resent += 1

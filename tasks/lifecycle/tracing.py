@@ -21,7 +21,7 @@ def trace_attempt(attempt: Attempt, phases: Sequence[Phase]) -> None:
     task = attempt.task
     if attempt.ended_at is None or not task.traceparent or not trace_context.are_kept():
         return
-    from webprofile.observability.tracing import place_of, place_within, tell
+    from webprofile.observability.tracing import place_of, place_within, record_span
 
     place = place_of(task.traceparent)
     if place is None:
@@ -34,11 +34,11 @@ def trace_attempt(attempt: Attempt, phases: Sequence[Phase]) -> None:
     }
     created_at, ended_at = attempt.created_at.timestamp(), attempt.ended_at.timestamp()
     if attempt.number == 1 and task.submitted_at is not None:
-        tell("server", "queue", task.submitted_at.timestamp(), created_at, parent=place)
+        record_span("server", "queue", task.submitted_at.timestamp(), created_at, parent=place)
     own = place_within(place, str(attempt.pk))
     went_well = attempt.end_reason == "exited" and attempt.exit_code == 0
     problem = "" if went_well else attempt.end_reason
-    tell(
+    record_span(
         "server",
         "attempt",
         created_at,
@@ -49,7 +49,9 @@ def trace_attempt(attempt: Attempt, phases: Sequence[Phase]) -> None:
         attributes=about,
     )
     for phase in phases:
-        tell("agent", phase.name, phase.started_at, phase.ended_at, parent=own, attributes=about)
+        record_span(
+            "agent", phase.name, phase.started_at, phase.ended_at, parent=own, attributes=about
+        )
 
 
 @contextmanager
@@ -68,8 +70,8 @@ def trace_result(attempt: Attempt) -> Iterator[None]:
 def _export_result_span(attempt: Attempt, began: float, problem: str) -> None:
     if not attempt.task.traceparent or not trace_context.are_kept():
         return
-    from webprofile.observability.tracing import place_of, place_within, tell
+    from webprofile.observability.tracing import place_of, place_within, record_span
 
     if place := place_of(attempt.task.traceparent):
         within = place_within(place, str(attempt.pk))
-        tell("actor", "build_profile", began, time.time(), parent=within, problem=problem)
+        record_span("actor", "build_profile", began, time.time(), parent=within, problem=problem)

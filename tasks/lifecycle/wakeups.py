@@ -2,7 +2,8 @@
 
 Channel-layer messages carry no data because they are delivered at most once: receivers read the
 rows. A lost notification of the dispatcher is repeated by the sweep, one of an agent is repaired by
-its next heartbeat; a browser reads what it missed at the next one or when it reconnects.
+its next heartbeat on the socket; a browser reads what it missed at the next notification or when it
+reconnects.
 """
 
 from collections.abc import Collection
@@ -12,8 +13,8 @@ from django.db import transaction
 
 from tasks.models import Task
 from webprofile.background import enqueue_on_commit
-from webprofile.observability.counters import hint_given
-from webprofile.realtime.layer import tell
+from webprofile.observability.counters import count_if_lost
+from webprofile.realtime.layer import send_to_groups
 from workers.tokens import worker_group
 
 log = structlog.get_logger()
@@ -43,7 +44,7 @@ def attempt_progressed_on_commit(task: Task) -> None:
     transaction.on_commit(lambda: _send({task_group(task_id)}, "task.changed"), robust=True)
 
 
-def poke_worker_on_commit(worker_id: int) -> None:
+def wake_worker_on_commit(worker_id: int) -> None:
     """Tell the consumer of this worker's agent to send the orders that the rows require."""
     group = worker_group(worker_id)
     transaction.on_commit(lambda: _send({group}, "worker.poke"), robust=True)
@@ -56,5 +57,5 @@ def dispatch_on_commit(worker_ids: Collection[int]) -> None:
 
 
 def _send(groups: set[str], kind: str) -> None:
-    with hint_given(kind):
-        tell(groups, {"type": kind})
+    with count_if_lost(kind):
+        send_to_groups(groups, {"type": kind})

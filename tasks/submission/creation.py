@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol.parts import part_bytes_of
+from agent.protocol.multipart import part_bytes_of
 from tasks.kinds import TaskKind
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.reasons import Reason

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent.protocol import Plan, Script
+from agent.protocol.multipart import PART_BYTES
 from agent.protocol.options import Value
-from agent.protocol.parts import PART_BYTES
 from agent.protocol.plan import DEFAULT
 from tasks.models import Purpose, Task, TaskFile
 from tasks.scheduling.targets import Target, target_of

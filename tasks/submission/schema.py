@@ -13,7 +13,7 @@ from rest_framework import serializers
 
 from accounts.models import User
 from agent.protocol.input_rules import MOST_AXES
-from agent.protocol.parts import MIB, PART_BYTES
+from agent.protocol.multipart import MIB, PART_BYTES
 from agent.protocol.plan import DEFAULT, MOST_PROFILED, PRESETS
 from agent.protocol.script import MAX_ARGUMENTS
 from tasks.models import Task, TaskFile

@@ -71,8 +71,8 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     from django.test import Client
 
     from accounts.models import User
-    from profiles.retention.deletion import removed_sweep
-    from profiles.services import abandoned_uploads_purge
+    from profiles.retention.deletion import sweep_removed_files
+    from profiles.services import purge_abandoned_uploads
     from tasks.dispatch import gateway
     from tasks.lifecycle.counters import count_outcomes
     from tasks.lifecycle.sweep import sweep
@@ -111,7 +111,7 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         "a free device": (lambda: assign_waiting([waiting.worker_id]), HISTORY | FLEET),
         "a freed device": (lambda: assign_waiting([live.worker_id]), HISTORY | FLEET),
         "the sweep": (sweep, HISTORY),
-        "the sweep's files": (lambda: (removed_sweep(), abandoned_uploads_purge()), HISTORY),
+        "the sweep's files": (lambda: (sweep_removed_files(), purge_abandoned_uploads()), HISTORY),
         "heartbeats": (
             lambda: (valid_tokens(digests), gateway.on_heartbeats(held)),
             HISTORY | FLEET,

@@ -6,7 +6,7 @@ import pytest
 from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
 from profiles.models import RemovedObjects
-from profiles.retention.deletion import removed_sweep
+from profiles.retention.deletion import sweep_removed_files
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
 from tasks.tests.make import (
@@ -190,12 +190,12 @@ def test_delete_removes_the_task_and_its_files_in_storage(client, alice, storage
     assert client.delete(f"{TASKS}{task.pk}/").status_code == 204
     refused(client.get(f"{TASKS}{task.pk}/"), 404, "not_found")
     refused(client.delete(f"{TASKS}{task.pk}/"), 404, "not_found")
-    removed_sweep()
+    sweep_removed_files()
     assert [object_store.head(key) for key in keys] == [None, None]
     # a presigned address was still good: what comes late goes too, and then the rows
     object_store.write(keys[0], b"late")
     RemovedObjects.objects.update(due_at="2026-01-01T00:00:00Z")
-    removed_sweep()
+    sweep_removed_files()
     assert object_store.head(keys[0]) is None
     assert not RemovedObjects.objects.exists()
 
@@ -205,7 +205,7 @@ def test_delete_works_while_storage_is_unreachable(client, alice, settings):
     task = make_task(owner=alice)
     cancel_task(task)
     assert client.delete(f"{TASKS}{task.pk}/").status_code == 204
-    removed_sweep()
+    sweep_removed_files()
     assert RemovedObjects.objects.get().is_last is False
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from django.utils import timezone
 
-from profiles.services import abandoned_uploads_purge
+from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.submission.creation import DOUBLE_CLICK_S, rerun_task
@@ -247,7 +247,7 @@ def test_sweep_deletes_the_files_of_a_failed_copy(client, done, monkeypatch):
     client.post(f"/tasks/{done.pk}/rerun/")
     copy = Task.objects.latest("pk")
     assert all(object_store.head(file.object_key) for file in copy.files.all())
-    assert abandoned_uploads_purge() == 2
+    assert purge_abandoned_uploads() == 2
     assert not any(object_store.head(file.object_key) for file in copy.files.all())
     assert all(object_store.head(file.object_key) for file in done.files.all())
 

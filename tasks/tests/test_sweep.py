@@ -349,7 +349,7 @@ def test_leases_expire_during_a_storage_outage(clock, monkeypatch):
         clock(20)
         raise DomainError("storage_unreachable")
 
-    monkeypatch.setattr(sweep_command, "abandoned_uploads_purge", away)
+    monkeypatch.setattr(sweep_command, "purge_abandoned_uploads", away)
     for _ in range(10):
         clock(5)
         assert len(rounds.round()) == 1

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from agent.protocol import AttemptStarted
-from profiles.services import abandoned_uploads_purge
+from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, Task
 from tasks.submission import submit
@@ -79,9 +79,9 @@ def test_sweep_deletes_the_files_of_a_cancelled_upload(client, alice, storage):
     key = Task.objects.get(pk=made["id"]).files.first().object_key
     assert object_store.head(key)
     post(client, f"/api/v1/tasks/{made['id']}/cancel/")
-    assert abandoned_uploads_purge() == 2
+    assert purge_abandoned_uploads() == 2
     assert object_store.head(key) is None
-    assert abandoned_uploads_purge() == 0
+    assert purge_abandoned_uploads() == 0
 
 
 def test_submit_while_storage_is_unreachable_returns_503(client, alice, settings):

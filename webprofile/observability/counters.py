@@ -120,16 +120,16 @@ SWEEP_LAST = Gauge(
 
 
 @contextmanager
-def hint_given(hint: str) -> Iterator[None]:
-    """Count an exception of the block as a lost hint (a message after a commit) and re-raise it."""
+def count_if_lost(message: str) -> Iterator[None]:
+    """Count an exception of the block as a lost message, sent after a commit, and re-raise it."""
     try:
         yield
     except Exception:
-        MESSAGES_LOST.labels(hint).inc()
+        MESSAGES_LOST.labels(message).inc()
         raise
 
 
-def storage_watch(client: Any) -> None:
+def observe_storage(client: Any) -> None:
     """Time the calls of a botocore client by operation, and count those that failed.
 
     A response 404 is no failure, since it answers whether an object exists.

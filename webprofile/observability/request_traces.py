@@ -17,7 +17,7 @@ from opentelemetry.instrumentation.django import DjangoInstrumentor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import Span, StatusCode
 
-from webprofile.observability.tracing import provider, tell
+from webprofile.observability.tracing import provider, record_span
 
 PHASES = "x-trace-phases"
 _PHASE = re.compile(r"([a-z]{1,20});(\d{1,14});(\d{1,14})")
@@ -65,9 +65,11 @@ def _answered(span: Span, request: HttpRequest, response: HttpResponse) -> None:
     now = time.time()
     phases = list(_phases(request.headers.get(PHASES, ""), now))
     if phases and (root := span.parent):
-        tell("browser", "submit", min(began for _, began, _ in phases), now, parent=None, own=root)
+        record_span(
+            "browser", "submit", min(began for _, began, _ in phases), now, parent=None, own=root
+        )
         for name, began, ended in phases:
-            tell("browser", name, began, ended, parent=root)
+            record_span("browser", name, began, ended, parent=root)
 
 
 def _phases(text: str, now: float) -> Iterator[tuple[str, float, float]]:

@@ -113,7 +113,7 @@ def place_within(place: SpanContext, thing: str) -> SpanContext:
     return SpanContext(place.trace_id, span, is_remote=True, trace_flags=place.trace_flags)
 
 
-def tell(
+def record_span(
     service: str,
     name: str,
     started_at: float,

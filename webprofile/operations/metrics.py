@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from profiles.models import ProfileUpload, RemovedObjects
 from tasks.lifecycle.counters import SETTLED, counted_until
-from tasks.lifecycle.sweep import HINT_PATIENCE
+from tasks.lifecycle.sweep import RESEND_AFTER
 from tasks.models import EndTally, Task
 from tasks.scheduling.fair_share import HEALTH_TIER, tiers
 from tasks.states import LIVE, TaskState
@@ -167,7 +167,7 @@ def _tasks() -> Iterator[Metric]:
     counts: dict[str, float] = {state.value: by_state.get(state.value, 0) for state in sorted(LIVE)}
     yield _by_label("mgw_tasks_live", counts)
     unread = Task.objects.filter(state=TaskState.PROCESSING)
-    late = unread.filter(hinted_at__lt=timezone.now() - HINT_PATIENCE).count()
+    late = unread.filter(hinted_at__lt=timezone.now() - RESEND_AFTER).count()
     yield _gauge("mgw_results_overdue", late)
 
 

@@ -34,11 +34,11 @@ _SEND_AGAIN_S = 0.2
 _ALL = "all"
 
 
-def tell(groups: Iterable[str], message: dict[str, Any]) -> None:
+def send_to_groups(groups: Iterable[str], message: dict[str, Any]) -> None:
     """Send a message to groups, from a thread without a running event loop."""
     layer = get_channel_layer()
     if isinstance(layer, PatientLayer):
-        layer.tell(groups, message)
+        layer.send_to_groups(groups, message)
     else:
         async_to_sync(_send_all)(layer, groups, message)
 
@@ -106,7 +106,7 @@ class PatientLayer:
             WeakKeyDictionary()
         )
 
-    def tell(self, groups: Iterable[str], message: dict[str, Any]) -> None:
+    def send_to_groups(self, groups: Iterable[str], message: dict[str, Any]) -> None:
         """Send a message to several groups from a thread without a running event loop.
 
         All threads of the process share one event loop: a new loop and connection for each message

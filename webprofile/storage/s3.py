@@ -20,9 +20,9 @@ from django.conf import settings
 from django.utils.http import content_disposition_header
 from storages.backends.s3 import S3Storage
 
-from agent.protocol.parts import Checksum
+from agent.protocol.multipart import Checksum
 from webprofile.errors import DomainError
-from webprofile.observability.counters import storage_watch
+from webprofile.observability.counters import observe_storage
 from webprofile.storage import Listed, PartsRefusedError, Unfinished
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class ObjectStorage(S3Storage):
         with self._making:
             if key not in self.clients:
                 client = self.connection.meta.client
-                storage_watch(client)
+                observe_storage(client)
                 self.clients[key] = client
             return self.clients[key]
 
@@ -138,7 +138,7 @@ class ObjectStorage(S3Storage):
         """
         return ObjectStorage(endpoint_url=settings.S3_PUBLIC_ENDPOINT_URL or None)
 
-    def clients_prepare(self) -> None:
+    def prepare_clients(self) -> None:
         """Create both clients before the first request; sends no request to storage.
 
         Wrong settings are logged here, and reported by the first use and by `manage.py doctor`.
@@ -402,7 +402,7 @@ class ObjectStorage(S3Storage):
                     count += 1
         return count
 
-    def parts_begin(self, key: str) -> str:
+    def begin_parts(self, key: str) -> str:
         """Begin a multipart upload; return its id in storage.
 
         The object does not exist before `join_upload_parts`. Raises DomainError
@@ -423,7 +423,7 @@ class ObjectStorage(S3Storage):
             params["ContentMD5"] = base64_of(md5)
         return self._presigned("upload_part", key, params, size_bytes=size_bytes)
 
-    def parts_stored(self, key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
+    def stored_parts(self, key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
         """Return (size in bytes, hexadecimal MD5) of the stored parts by number.
 
         Returns None if the upload is unknown. Raises DomainError storage_unreachable.
@@ -464,7 +464,7 @@ class ObjectStorage(S3Storage):
                 raise
         return response["ETag"].strip('"')
 
-    def parts_abort(self, key: str, upload_id: str) -> None:
+    def abort_parts(self, key: str, upload_id: str) -> None:
         """Abort a multipart upload and delete its parts; a missing upload is no error.
 
         Raises DomainError storage_unreachable.

@@ -128,13 +128,13 @@ async def test_a_thread_tells_many_groups_at_once_and_what_was_closed_is_opened_
         await layer.group_add(group, channel)
         hearing.append(asyncio.create_task(layer.receive(channel)))
     message = {"type": "poke"}
-    await asyncio.to_thread(layer.tell, {"worker.1", "worker.2", "worker.3"}, message)
+    await asyncio.to_thread(layer.send_to_groups, {"worker.1", "worker.2", "worker.3"}, message)
     assert await asyncio.wait_for(asyncio.gather(*hearing), 10) == [message, message]
     # its connection is gone, and nothing is lost by that alone
     with Redis.from_url(f"redis://127.0.0.1:{redis.port}/0") as other:
         assert other.client_kill_filter(_type="normal", skipme=True)
     again = asyncio.create_task(layer.receive(channel))
-    await asyncio.to_thread(layer.tell, {group}, message)
+    await asyncio.to_thread(layer.send_to_groups, {group}, message)
     assert await asyncio.wait_for(again, 10) == message
 
 
@@ -142,10 +142,10 @@ async def test_a_thread_is_not_held_up_by_a_redis_that_is_gone_or_says_nothing(r
     def told_twenty_times_s() -> float:
         begin = time.monotonic()
         for _ in range(20):
-            layer.tell({"worker.1"}, {"type": "poke"})
+            layer.send_to_groups({"worker.1"}, {"type": "poke"})
         return time.monotonic() - begin
 
-    await asyncio.to_thread(layer.tell, {"worker.1"}, {"type": "poke"})
+    await asyncio.to_thread(layer.send_to_groups, {"worker.1"}, {"type": "poke"})
     redis.process.send_signal(signal.SIGSTOP)
     try:
         assert await asyncio.to_thread(told_twenty_times_s) < 2 * SEND_S

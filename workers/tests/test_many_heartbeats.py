@@ -276,7 +276,7 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
 ):
     settings.HEARTBEAT_BATCH_S = 0.3
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
-    monkeypatch.setattr("workers.tokens.tell", lambda *_: None)
+    monkeypatch.setattr("workers.tokens.send_to_groups", lambda *_: None)
     (bad, bad_token), (good, token) = await enrol_device("bad"), await enrol_device("good")
     going, staying = await connect_agent(bad_token), await connect_agent(token)
     await assigned(good)

@@ -49,9 +49,7 @@ class RunFacts:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other programs used the device, so that the times are not those of the model
-        alone.
-        """
+        """Whether the run was disturbed, so that the times are not those of the model alone."""
         return bool(self.contaminations)
 
     def has_option(self, *names: str) -> bool:

@@ -23,7 +23,7 @@ def first_run(context: RuleContext) -> Finding | None:
 
 
 def contaminated(context: RuleContext) -> Finding | None:
-    """Other programs used the device during the run."""
+    """The run was disturbed."""
     if not context.facts.contaminations:
         return None
     return Finding(

@@ -17,9 +17,9 @@ from accounts.webhooks.deliveries import sweep_deliveries
 from profiles.health import run_health_checks
 from profiles.imports.sweep import sweep_imports
 from profiles.parts import sweep_parts
-from profiles.retention.deletion import removed_sweep
+from profiles.retention.deletion import sweep_removed_files
 from profiles.retention.policy import retention_sweep
-from profiles.services import abandoned_uploads_purge
+from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.sweep import AWAY, is_coming_back, sweep
 from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
 from webprofile.observability.exposition import serve
@@ -63,11 +63,11 @@ class Rounds:
     def steps(self) -> Iterator[Callable[[], object]]:
         """Yield the steps of a round in order."""
         yield partial(sweep, self.began_at)
-        yield abandoned_uploads_purge
+        yield purge_abandoned_uploads
         yield sweep_imports
         yield run_health_checks
         yield retention_sweep
-        yield removed_sweep
+        yield sweep_removed_files
         yield sweep_parts
         if not is_coming_back(self.began_at, timezone.now()):
             yield notify_lost_devices

@@ -20,10 +20,10 @@ JUDGED = {
     "device": "sum of the operators' times on the device",
 }
 _EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
-the median time of an iteration without profiling where each result has several processes
-without profiling (iterations of one process are not independent), else the sum of the operators'
-times on the device. A verdict needs undisturbed results with four passes or more, as the plan
-"standard" makes them, and equal runs of the device that tell how far these differ.
+the sum of the operators' times on the device. The median time of an iteration without profiling
+gets no verdict, because a run has at most one process without profiling, and the iterations of
+one process are not independent. A verdict needs undisturbed results with four passes or more, as
+the plan "standard" makes them, and equal runs of the device that show how far these differ.
 
 exit codes:
   0  compared; with --fail-above: no task is slower than the baseline by more

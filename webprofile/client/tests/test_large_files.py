@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from agent.protocol.parts import PART_BYTES, Checksum
+from agent.protocol.multipart import PART_BYTES, Checksum
 from agent.tests.cutting import cutting_proxy
 from profiles.models import PartedUpload
 from tasks.models import Task, TaskFile
@@ -200,7 +200,7 @@ def test_a_file_that_changes_while_it_is_sent_is_not_joined(home, content, chang
 def _arrived():
     """Sizes of the parts that storage has."""
     row = PartedUpload.objects.first()
-    stored_parts = object_store.parts_stored(row.object_key, row.upload_id) if row else None
+    stored_parts = object_store.stored_parts(row.object_key, row.upload_id) if row else None
     return [size for size, _ in (stored_parts or {}).values()]
 
 

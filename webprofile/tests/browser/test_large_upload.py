@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import OperationalError
 
-from agent.protocol.parts import PART_BYTES, Checksum
+from agent.protocol.multipart import PART_BYTES, Checksum
 from agent.tests.cutting import cutting_proxy
 from profiles.models import OpenedFile, PartedUpload, ProfileUpload
 from tasks.tests.make import make_user
@@ -107,7 +107,7 @@ def upload_under_way() -> PartedUpload | None:
 def arrived() -> list[int]:
     """Sizes of the parts that storage has."""
     row = upload_under_way()
-    parts = object_store.parts_stored(row.object_key, row.upload_id) if row else None
+    parts = object_store.stored_parts(row.object_key, row.upload_id) if row else None
     return [size for size, _ in (parts or {}).values()]
 
 
@@ -170,7 +170,7 @@ def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(page, cut
     page.until(lambda: page.find("#transfer-problem").is_displayed(), "the refusal")
     assert "its content differs" in page.text("#transfer-cause")
     row = upload_under_way()
-    for number, (size, md5) in object_store.parts_stored(row.object_key, row.upload_id).items():
+    for number, (size, md5) in object_store.stored_parts(row.object_key, row.upload_id).items():
         start = (number - 1) * PART_BYTES
         # nothing of the other file went among the parts
         assert md5 == hashlib.md5(CONTENT[:SIZE][start : start + size]).hexdigest()
@@ -187,6 +187,6 @@ def test_storage_that_lost_everything_gets_it_again(page, cuts, file):
     page.open_profile(file)
     page.until(arrived, "a part in storage")
     row = upload_under_way()
-    object_store.parts_abort(row.object_key, row.upload_id)
+    object_store.abort_parts(row.object_key, row.upload_id)
     cuts.slow_s = 0
     page.until_stored()

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 #: hexadecimal MD5, which object storage can verify (Content-MD5, ETag); detects corruption only
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-#: an `Md5`, or the checksum of a multipart upload (`agent.protocol.parts`)
+#: an `Md5`, or the checksum of a multipart upload (`agent.protocol.multipart`)
 PartedMd5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(-[1-9][0-9]{0,4})?$")]
 #: hexadecimal SHA-256 of a file's content, used by the agent's cache and the manifest
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
