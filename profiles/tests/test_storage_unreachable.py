@@ -10,7 +10,7 @@ from profiles.imports.sweep import sweep_imports
 from profiles.imports.uploads import delete_import
 from profiles.models import PartedUpload, ProfileUpload
 from profiles.parts import sweep_parts
-from profiles.retention.deletion import sweep_removed_files, schedule_removal
+from profiles.retention.deletion import schedule_removal, sweep_removed_files
 from profiles.tests.imports import make_upload
 from tasks.tests.make import make_user, make_worker
 from testdata import good_profile
