@@ -181,7 +181,7 @@ async def test_orders_are_fetched_during_a_measurement_if_the_server_has_some(
 ):
     server.heartbeat_s = 0.2
     order = await measure(device, server)
-    await until(stamps.exists)
+    await wait_until(stamps.exists)
     before = len(server.of(Heartbeat))
     server.front.has_orders = True
     await server.expect(Heartbeat, before + 1)
