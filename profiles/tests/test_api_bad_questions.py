@@ -14,7 +14,7 @@ HUGE = 2**63
 
 
 @pytest.fixture
-def opened(alice):
+def upload(alice):
     passes = [{"1": 0.01, "2": 0.02}, {"1": 0.012, "2": 0.02}]
     return make_import(alice, *(to_json(make_profile(times)) for times in passes))
 
@@ -22,7 +22,7 @@ def opened(alice):
 @pytest.mark.parametrize(
     "path", ["", "operators/", "text/", "export/csv/", "raw/1/", "graph/", "statistics/"]
 )
-def test_a_number_of_nothing_is_not_found(alice, path):
+def test_an_unknown_profile_returns_404(alice, path):
     for number in (0, 987654321, HUGE, HUGE**3):
         refused(caller(alice).get(f"{ROOT}{number}/{path}"), 404, "not_found")
 
@@ -76,14 +76,14 @@ def test_a_number_of_nothing_is_not_found(alice, path):
         ("pictures/pie/", 404, "not_found"),
     ],
 )
-def test_whatever_is_asked_of_a_profile_is_answered_or_refused(alice, opened, path, status, code):
-    response = caller(alice).get(f"{ROOT}{opened.profile.pk}/{path}")
+def test_invalid_queries_of_a_profile_are_refused(alice, upload, path, status, code):
+    response = caller(alice).get(f"{ROOT}{upload.profile.pk}/{path}")
     assert response.status_code == status, response.content
     assert not code or response.json()["code"] == code
 
 
 @pytest.mark.parametrize(
-    ("question", "status", "code"),
+    ("query", "status", "code"),
     [
         ("", 400, "query_invalid"),
         ("p=1", 400, "query_invalid"),
@@ -98,12 +98,12 @@ def test_whatever_is_asked_of_a_profile_is_answered_or_refused(alice, opened, pa
         ("p={id}&p={id}&q=%00", 400, "query_invalid"),
     ],
 )
-def test_a_comparison_that_cannot_be_is_refused(alice, opened, question, status, code):
-    query = question.replace("{id}", str(opened.profile.pk))
-    refused(caller(alice).get(f"{ROOT}compare/?{query}"), status, code)
+def test_invalid_queries_of_a_comparison_are_refused(alice, upload, query, status, code):
+    url = f"{ROOT}compare/?{query}".replace("{id}", str(upload.profile.pk))
+    refused(caller(alice).get(url), status, code)
 
 
-def test_eight_profiles_are_compared(alice):
+def test_eight_profiles_can_be_compared(alice):
     profiles = [
         make_import(alice, to_json(make_profile({"1": 0.01 + n / 1000}))).profile for n in range(8)
     ]
@@ -117,11 +117,11 @@ def test_eight_profiles_are_compared(alice):
 
 
 @pytest.mark.parametrize(
-    ("path", "most"),
+    ("path", "limit"),
     [("", 5), ("opened/", 5), ("?title=mi", 5)],
 )
-def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
-    alice, path, most, django_assert_max_num_queries
+def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(
+    alice, path, limit, django_assert_max_num_queries
 ):
     contents = (to_json(make_profile({"1": 0.01 + n / 1000})) for n in range(20))
 
@@ -133,9 +133,9 @@ def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
     add(1)
     client = caller(alice)
     client.get(f"{ROOT}{path}")
-    with django_assert_max_num_queries(most) as few:
+    with django_assert_max_num_queries(limit) as few:
         client.get(f"{ROOT}{path}")
     add(4)
-    with django_assert_max_num_queries(most) as many:
+    with django_assert_max_num_queries(limit) as many:
         client.get(f"{ROOT}{path}")
     assert len(many) == len(few)

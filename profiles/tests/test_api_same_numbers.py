@@ -27,7 +27,7 @@ def second_pass(name):
     return to_json(profile)
 
 
-def by_command(folder, name, arguments):
+def command_output(folder, name, arguments):
     """Return what `manage.py profile_analyze` prints for a recorded profile."""
     file = folder / f"{name}.json"
     file.write_bytes(recorded_profile(name))
@@ -35,7 +35,7 @@ def by_command(folder, name, arguments):
     return analysis(parser.parse_args([str(file), *shlex.split(arguments)]))
 
 
-QUESTIONS = {
+QUERIES = {
     MODEL: [
         ("", "-t 0 --show-host"),
         ("rows=5", "-t 5 --show-host"),
@@ -67,27 +67,27 @@ QUESTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_every_option_of_the_command_prints_the_same_over_the_api(alice, tmp_path, name):
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_option_of_the_command_prints_the_text_of_the_api(alice, tmp_path, name):
     profile = make_import(alice, recorded_profile(name)).profile
     client = caller(alice)
-    for question, arguments in QUESTIONS[name]:
-        response = client.get(f"/api/v1/profiles/{profile.pk}/text/?{question}")
+    for query, arguments in QUERIES[name]:
+        response = client.get(f"/api/v1/profiles/{profile.pk}/text/?{query}")
         assert response.status_code == 200
-        assert response.getvalue().decode() == by_command(tmp_path, name, arguments), question
+        assert response.getvalue().decode() == command_output(tmp_path, name, arguments), query
 
 
-def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
+def test_operators_of_the_api_have_the_times_of_the_file(alice):
     profile = make_import(alice, recorded_profile(MODEL)).profile
     address = f"/api/v1/profiles/{profile.pk}/operators/?limit=500"
     operators = caller(alice).get(address).json()["operators"]
     expected = [row for row in expected_rows(MODEL) if row["device_s"] is not None]
     assert len(operators) == len(expected) > 60
-    by_id = {row["key"]: row for row in expected}
-    for row in operators:
-        one = by_id[row["id"]]
-        assert (row["name"], row["type"]) == (one["name"], one["type"])
-        assert row["self_s"] == pytest.approx(one["device_s"], rel=1e-12)
+    rows = {row["key"]: row for row in expected}
+    for operator in operators:
+        row = rows[operator["id"]]
+        assert (operator["name"], operator["type"]) == (row["name"], row["type"])
+        assert operator["self_s"] == pytest.approx(row["device_s"], rel=1e-12)
     total_s = sum(row["device_s"] for row in expected)
     assert [row["self_s"] for row in operators] == sorted(
         (row["self_s"] for row in operators), reverse=True
@@ -97,34 +97,34 @@ def test_operators_of_the_api_have_the_numbers_of_the_file(alice):
 
 
 @pytest.mark.parametrize(
-    "question",
+    "query",
     ["", "?order=flops", "?name=.*conv&order=name&up=1", "?side=host&min=1us", "?pass=2",
      "?order=cv", "?end=kern&rows=11"],
 )  # fmt: skip
-def test_the_table_of_the_page_and_that_of_the_api_are_one(alice, question):
+def test_the_page_and_the_api_have_the_same_operators(alice, query):
     profile = make_import(alice, recorded_profile(MODEL), second_pass(MODEL)).profile
     client = caller(alice)
-    page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
+    page = client.get(f"/profiles/{profile.pk}/operators/{query}").content.decode()
     on_page = re.findall(
         r'data-row="(\d+)".*?operators__time[^>]*>([^<]*)<br><span[^>]*>([^<]*)<', page
     )
-    body = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
+    body = client.get(f"/api/v1/profiles/{profile.pk}/operators/{query}").json()
     from_api = [(str(r["row"]), short(r["self_s"]), percent(r["share"])) for r in body["operators"]]
     assert on_page == from_api
     assert len(from_api) >= 10
 
 
-@pytest.mark.parametrize("question", ["?agg=sum", "?agg=mean&order=memory", "?agg=max&over=all"])
-def test_groups_of_the_page_and_those_of_the_api_are_the_same(alice, question):
+@pytest.mark.parametrize("query", ["?agg=sum", "?agg=mean&order=memory", "?agg=max&over=all"])
+def test_the_page_and_the_api_have_the_same_groups(alice, query):
     profile = make_import(alice, recorded_profile(MODEL)).profile
     client = caller(alice)
-    page = client.get(f"/profiles/{profile.pk}/operators/{question}").content.decode()
+    page = client.get(f"/profiles/{profile.pk}/operators/{query}").content.decode()
     on_page = re.findall(
         r'class="operators__name"[^>]*>(?:<bdi>)?([^<]*)</bdi>.*?× (\d+)<.*?'
         r"operators__time[^>]*>([^<]*)<",
         page,
     )
-    body = client.get(f"/api/v1/profiles/{profile.pk}/operators/{question}").json()
+    body = client.get(f"/api/v1/profiles/{profile.pk}/operators/{query}").json()
     from_api = [(r["type"], str(r["operators"]), short(r["time_s"])) for r in body["groups"]]
     assert on_page == from_api
     assert from_api

@@ -31,7 +31,7 @@ def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -
     "name",
     ["resnet18", "train_mlp", "hostile_names", "no_op", "bert_tiny", "lstm", "quantized"],
 )
-def test_columns_spread_and_graph_of_a_real_profile_come_back_exactly(name, passes):
+def test_an_archive_restores_a_profile_exactly(name, passes):
     data = profile_of(name, passes, (LeftOut("profile-9.json", "not_json", "It is <b>卷积</b>."),))
     archive = to_archive(data)
     restored = from_archive(archive)
@@ -50,12 +50,12 @@ def round_trip(columns: ProfileColumns) -> ProfileColumns:
     "name",
     ["no_operators", "shapes_null", "shapes_text", "time_nan_literal", "no_profiler_opr_footprint"],
 )
-def test_odd_columns_come_back_exactly(name: str) -> None:
+def test_columns_with_missing_and_invalid_values_are_restored_exactly(name: str) -> None:
     columns = parse(bad_profile(name))
     assert_same(round_trip(columns), columns)
 
 
-def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
+def test_texts_with_nul_and_unicode_are_restored_exactly() -> None:
     names = {"1": "卷积\x00", "2": "", "3": "\x00"}
     profile = make_profile({"1": 0.5, "2": 0.5, "3": float("nan")}, names=names)
     columns = parse(to_json(profile))
@@ -63,8 +63,8 @@ def test_texts_with_nul_and_any_script_come_back_exactly() -> None:
     assert_same(round_trip(columns), columns)
 
 
-def test_a_damaged_file_raises_what_is_promised_for_damage() -> None:
-    """Found by fuzzing: a change of any byte that is not packed data raises one of `DAMAGE`."""
+def test_a_damaged_file_raises_a_documented_error() -> None:
+    """A changed byte in the metadata raises one of `DAMAGE`, which fuzzing has shown."""
     data = save({"a": np.arange(3), "b": np.array([b"x"])})
     for place in range(len(data)):
         for change in (1, 2, 32, 255):
@@ -77,14 +77,14 @@ def test_a_damaged_file_raises_what_is_promised_for_damage() -> None:
                 unpack_columns({name: file[name] for name in file.files})
 
 
-def test_a_profile_in_memory_cannot_be_changed_by_one_reader_for_the_next():
+def test_arrays_of_a_restored_profile_are_read_only():
     data = from_archive(to_archive(profile_of("lstm", 2)))
     for array in (data.on_gpu, data.columns.types.codes, data.graph.operators.row):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
 
-def test_columns_are_read_without_the_graph():
+def test_the_graph_is_loaded_only_on_access():
     with np.load(io.BytesIO(to_archive(profile_of("lstm")))) as file:
         arrays = {name: file[name] for name in file.files if not name.startswith("graph.")}
     out = io.BytesIO()
@@ -92,16 +92,16 @@ def test_columns_are_read_without_the_graph():
     data = from_archive(out.getvalue())
     assert len(data.columns) == len(parse(good_profile("lstm")))
     with pytest.raises(KeyError):
-        data.graph  # noqa: B018 asking for it is what reads it
+        data.graph  # noqa: B018 the access loads the graph
 
 
-def test_an_archive_is_smaller_than_the_file_it_is_made_of_and_its_weight_is_known():
+def test_an_archive_is_smaller_than_its_profile_and_its_memory():
     archive = to_archive(profile_of("resnet18"))
     assert len(archive) * 5 < len(good_profile("resnet18"))
     assert len(archive) < weight_bytes(archive) < 1 << 20
 
 
-def with_other(**changes) -> bytes:
+def edited_archive(**changes) -> bytes:
     """Return an archive with other arrays; None removes an array."""
     with np.load(io.BytesIO(to_archive(profile_of("lstm")))) as file:
         arrays = dict(file) | {name.replace("__", "."): array for name, array in changes.items()}
@@ -117,10 +117,10 @@ def with_other(**changes) -> bytes:
         lambda: b"PK\x03\x04",
         lambda: b"\x80\x04N.",
         lambda: to_archive(profile_of("lstm"))[:-40],
-        lambda: with_other(columns__memory__values=None),
-        lambda: with_other(columns__memory__values=np.zeros(2)),
-        lambda: with_other(columns__names__utf8=np.array([255, 254, 253], dtype=np.uint8)),
-        lambda: with_other(columns__ids__ends=np.array([object()])),
+        lambda: edited_archive(columns__memory__values=None),
+        lambda: edited_archive(columns__memory__values=np.zeros(2)),
+        lambda: edited_archive(columns__names__utf8=np.array([255, 254, 253], dtype=np.uint8)),
+        lambda: edited_archive(columns__ids__ends=np.array([object()])),
     ],
 )
 def test_a_damaged_archive_is_refused_with_a_code(damage):
@@ -131,4 +131,4 @@ def test_a_damaged_archive_is_refused_with_a_code(damage):
 
 def test_an_archive_of_another_version_is_refused():
     with pytest.raises(ProfileFormatError, match="version is 999"):
-        from_archive(with_other(version=np.array(999)))
+        from_archive(edited_archive(version=np.array(999)))

@@ -4,7 +4,6 @@ import io
 
 import numpy as np
 import pytest
-from django.core.cache import cache
 from django.core.management import call_command
 
 from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
@@ -29,8 +28,8 @@ def offer(name: str, size_bytes: int = 10) -> FileOffer:
     return FileOffer(name=name, size_bytes=size_bytes, md5=MD5)
 
 
-def signed(attempt, *offers: FileOffer) -> list[str]:
-    """Request addresses for the offers, and return the names that received one."""
+def signed_names(attempt, *offers: FileOffer) -> list[str]:
+    """Request upload URLs for the offers, and return the names that received one."""
     request = AttemptUploads(attempt=attempt.pk, files=offers)
     (reply,) = gateway.on_uploads(attempt.worker, request)
     return [target.name for target in reply.targets if target.url]
@@ -42,7 +41,7 @@ def finish(attempt, *files: FileOffer, **more) -> None:
     gateway.handle(attempt.worker, report)
 
 
-def test_known_names_within_their_limits_get_a_place():
+def test_known_names_within_their_size_limits_get_an_upload_url():
     attempt = make_attempt()
     offers = [
         offer("log.txt"),
@@ -53,27 +52,27 @@ def test_known_names_within_their_limits_get_a_place():
         offer("columns.npz"),
         offer("manifest.json", limit_of("manifest.json") + 1),
     ]
-    assert signed(attempt, *offers) == ["log.txt", "profile.json", "profile-50.json"]
+    assert signed_names(attempt, *offers) == ["log.txt", "profile.json", "profile-50.json"]
 
 
-def test_all_files_of_an_attempt_together_have_a_limit_over_several_questions():
+def test_the_total_size_limit_counts_files_of_several_requests():
     attempt = make_attempt()
     large = 2048 * MIB
-    assert signed(attempt, offer("bin_io_dump.zip", large)) == ["bin_io_dump.zip"]
-    assert signed(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
+    assert signed_names(attempt, offer("bin_io_dump.zip", large)) == ["bin_io_dump.zip"]
+    assert signed_names(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
     assert large * 2 == TOTAL_LIMIT_BYTES
-    assert signed(attempt, offer("log.txt")) == []
+    assert signed_names(attempt, offer("log.txt")) == []
     # the same file again, and a smaller version of it
-    assert signed(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
-    assert signed(attempt, offer("model_dump.mge", 1), offer("log.txt")) == [
+    assert signed_names(attempt, offer("model_dump.mge", large)) == ["model_dump.mge"]
+    assert signed_names(attempt, offer("model_dump.mge", 1), offer("log.txt")) == [
         "model_dump.mge",
         "log.txt",
     ]
 
 
-def test_a_file_counts_as_there_only_when_the_agent_says_so(client):
+def test_an_artifact_exists_after_the_agent_has_reported_it(client):
     attempt = make_attempt()
-    signed(attempt, offer("log.txt", 1))
+    signed_names(attempt, offer("log.txt", 1))
     client.force_login(attempt.task.owner)
     address = f"/tasks/{attempt.task_id}/artifacts/log.txt"
     assert client.get(address).status_code == 404
@@ -83,7 +82,7 @@ def test_a_file_counts_as_there_only_when_the_agent_says_so(client):
     assert list(Artifact.objects.values_list("name", "size_bytes")) == [("log.txt", 7)]
 
 
-def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
+def test_files_of_earlier_attempts_stay_on_the_page(client):
     first = make_attempt()
     record_artifacts(first, [offer("log.txt", 1)])
     lose_attempt(first, reason="lease_expired")
@@ -102,42 +101,41 @@ def test_files_of_earlier_attempts_stay_on_the_page_and_can_be_fetched(client):
     assert client.get(address).status_code == 404
 
 
-def test_an_ended_task_without_files_says_so(client):
+def test_the_page_of_a_finished_task_without_files_says_so(client):
     attempt = make_attempt()
     finish(attempt)
     client.force_login(attempt.task.owner)
     assert "left any files" in client.get(f"/tasks/{attempt.task_id}/").text
 
 
-def test_every_artifact_has_a_name_of_its_own():
+def test_every_artifact_has_a_title():
     assert set(ARTIFACTS) == set(LIMITS)
     assert artifact_title("profile-7.json") == "Profile 7"
 
 
-def known_sum(file: TaskFile) -> str:
+def known_sha256(file: TaskFile) -> str:
     return files_with_sums().get(pk=file.pk).known_sha256
 
 
-def test_what_an_agent_received_is_known_for_the_same_file_of_the_same_owner():
+def test_sha256_from_an_agent_applies_to_equal_files_of_the_same_owner():
     alice = make_user()
     attempt = make_attempt(make_waiting_task(alice))
     model = attempt.task.files.get(kind="model")
-    assert known_sum(model) == ""
+    assert known_sha256(model) == ""
     finish(attempt, received=(StoredFile(name="model.mge", sha256="a" * 64),))
     assert TaskFile.objects.get(pk=model.pk).sha256 == "a" * 64
     again = make_waiting_task(alice).files.get(kind="model")
-    assert known_sum(again) == "a" * 64
+    assert known_sha256(again) == "a" * 64
     stranger = make_waiting_task(make_user("carol")).files.get(kind="model")
-    assert known_sum(stranger) == ""
+    assert known_sha256(stranger) == ""
 
 
 X = np.ones((2, 3), np.float32)
 
 
 @pytest.fixture
-def dumped(storage):
+def tasks(storage):
     """Two tasks of the same user with dumps that differ in one of two variables."""
-    cache.clear()  # rows of other tests have the same keys
     alice, tasks = make_user(), []
     for value in (1.0, 2.0):
         attempt = make_attempt(make_waiting_task(alice))
@@ -148,34 +146,40 @@ def dumped(storage):
     return tasks
 
 
-def test_two_tasks_are_compared_on_a_page(client, dumped):
-    a, b = dumped
+@pytest.fixture
+def address(client, tasks):
+    """The page that compares the dumps; `client` is logged in as the owner."""
+    a, b = tasks
     client.force_login(a.owner)
+    return f"/tasks/{a.pk}/compare-io/{b.pk}/"
+
+
+def test_the_dumps_of_two_tasks_are_compared_on_a_page(client, tasks, address):
+    a, b = tasks
     assert f'value="{b.pk}"' in client.get(f"/tasks/{a.pk}/").text
-    chosen = client.get(f"/tasks/{a.pk}/compare-io/", {"other": b.pk})
-    assert chosen["Location"] == f"/tasks/{a.pk}/compare-io/{b.pk}/"
-    page = client.get(chosen["Location"])
+    redirect = client.get(f"/tasks/{a.pk}/compare-io/", {"other": b.pk})
+    assert redirect["Location"] == address
+    page = client.get(address)
     assert [row["status"] for row in page.context["page"]] == ["equal", "values"]
     assert 'id="first"' in page.text
     assert "1 of 2 variables differs." in page.text
-    only = client.get(chosen["Location"], {"differing": "1"})
-    assert [row["variable"] for row in only.context["page"]] == ["RELU"]
-    same = client.get(f"/tasks/{a.pk}/compare-io/{a.pk}/")
-    assert "equal within the limit" in same.text
+    filtered = client.get(address, {"differing": "1"})
+    assert [row["variable"] for row in filtered.context["page"]] == ["RELU"]
+    equal = client.get(f"/tasks/{a.pk}/compare-io/{a.pk}/")
+    assert "equal within the limit" in equal.text
 
 
-def test_dumps_that_are_not_there_not_yours_or_broken_are_refused(client, dumped):
-    a, b = dumped
-    bare = make_waiting_task(a.owner)
-    client.force_login(a.owner)
-    assert client.get(f"/tasks/{a.pk}/compare-io/{bare.pk}/").status_code == 404
+def test_dumps_that_are_missing_foreign_or_damaged_are_refused(client, tasks, address):
+    a, b = tasks
+    without_dump = make_waiting_task(a.owner)
+    assert client.get(f"/tasks/{a.pk}/compare-io/{without_dump.pk}/").status_code == 404
     assert client.get(f"/tasks/{a.pk}/compare-io/", {"other": "x"}).status_code == 404
-    broken = b.attempts.get().artifacts.get()
-    object_store.write(broken.object_key, b"no zip")
-    Artifact.objects.filter(pk=broken.pk).update(md5="0" * 32)
-    assert client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/").status_code == 422
+    artifact = b.attempts.get().artifacts.get()
+    object_store.write(artifact.object_key, b"no zip")
+    Artifact.objects.filter(pk=artifact.pk).update(md5="0" * 32)
+    assert client.get(address).status_code == 422
     client.force_login(make_user("carol"))
-    assert client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/").status_code == 404
+    assert client.get(address).status_code == 404
 
 
 def run_command(*arguments: str) -> tuple[int, str]:
@@ -185,8 +189,8 @@ def run_command(*arguments: str) -> tuple[int, str]:
     return ended.value.code, out.getvalue()
 
 
-def test_the_command_takes_tasks_zips_and_folders_and_tells_by_its_code(dumped, tmp_path):
-    a, b = (str(task.pk) for task in dumped)
+def test_the_command_compares_tasks_zips_and_folders(tasks, tmp_path):
+    a, b = (str(task.pk) for task in tasks)
     files = make_files({(1, "conv"): X, (3, "RELU"): X})
     folder = str(write_folder(tmp_path / "dump", files))
     (tmp_path / "dump.zip").write_bytes(zip_bytes(files))
@@ -200,60 +204,52 @@ def test_the_command_takes_tasks_zips_and_folders_and_tells_by_its_code(dumped, 
     assert (code, "neither" in text) == (2, True)
 
 
-def test_a_file_that_is_refused_is_told_to_the_agent_and_what_is_over_is_not():
+def test_the_agent_receives_the_reason_for_a_refused_file():
     attempt = make_attempt()
-    most = limit_of("manifest.json")
+    limit = limit_of("manifest.json")
     request = AttemptUploads(
         attempt=attempt.pk,
-        files=(offer("log.txt"), offer("evil.sh"), offer("manifest.json", most + 1)),
+        files=(offer("log.txt"), offer("evil.sh"), offer("manifest.json", limit + 1)),
     )
     (reply,) = gateway.on_uploads(attempt.worker, request)
     assert [target.refused for target in reply.targets] == [
         "",
         "no file of this name is kept",
-        f"it has {most + 1} bytes, the most is {most}",
+        f"it has {limit + 1} bytes, the most is {limit}",
     ]
     finish(attempt)
     (reply,) = gateway.on_uploads(attempt.worker, request)
     assert {(target.url, target.refused) for target in reply.targets} == {("", "")}
 
 
-def test_the_link_to_the_first_difference_leads_to_its_page(client, dumped, monkeypatch):
+def test_the_link_to_the_first_difference_points_to_its_page(client, address, monkeypatch):
     monkeypatch.setattr("profiles.views.compare_io.COMPARE_ROWS", 1)
-    a, b = dumped
-    client.force_login(a.owner)
-    address = f"/tasks/{a.pk}/compare-io/{b.pk}/"
     assert 'href="?page=2#first"' in client.get(address).text
     assert 'id="first"' in client.get(address, {"page": 2}).text
     assert 'href="?page=1&amp;differing=1#first"' in client.get(address, {"differing": 1}).text
 
 
-def test_dumps_that_are_being_compared_are_not_compared_twice(client, dumped, monkeypatch):
-    a, b = dumped
-    client.force_login(a.owner)
-    address = f"/tasks/{a.pk}/compare-io/{b.pk}/"
+def test_a_second_request_during_a_comparison_returns_503(client, address, monkeypatch):
     responses = []
 
-    def reload_meanwhile(*sides, **more):
+    def reload_and_compare(*sides, **more):
         responses.append(client.get(address))
         return compare(*sides, **more)
 
-    monkeypatch.setattr("profiles.comparison.dumps.compare", reload_meanwhile)
+    monkeypatch.setattr("profiles.comparison.dumps.compare", reload_and_compare)
     assert client.get(address).status_code == 200
-    (meanwhile,) = responses
-    assert meanwhile.status_code == 503
-    assert "being compared" in meanwhile.text
+    (response,) = responses
+    assert response.status_code == 503
+    assert "being compared" in response.text
     assert client.get(address).status_code == 200
     assert len(responses) == 1
 
 
 @pytest.mark.parametrize("limit", ["PACKED_LIMIT_BYTES", "UNPACKED_LIMIT_BYTES"])
-def test_dumps_that_are_too_large_for_the_page_lead_to_the_command(
-    client, dumped, monkeypatch, limit
+def test_dumps_that_are_too_large_for_the_page_are_refused_with_a_command(
+    client, address, monkeypatch, limit
 ):
     monkeypatch.setattr(f"profiles.comparison.dumps.{limit}", 100)
-    a, b = dumped
-    client.force_login(a.owner)
-    response = client.get(f"/tasks/{a.pk}/compare-io/{b.pk}/")
+    response = client.get(address)
     assert response.status_code == 422
     assert "compare_binary_iodump" in response.text

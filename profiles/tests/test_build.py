@@ -11,94 +11,80 @@ from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import LOG, finished_attempt
-from tasks.models import Attempt, artifact_key
-from tasks.tests.make import make_user
-from testdata import bad_profile
+from tasks.models import Attempt, Task, artifact_key
+from testdata import bad_profile, good_profile
 from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-@pytest.fixture
-def resnet(testdata) -> bytes:
-    return (testdata / "profiles" / "resnet18.json").read_bytes()
+RESNET = good_profile("resnet18")
 
 
-def test_a_profile_is_built_and_shown_as_the_tool_prints_it(client, storage, resnet, testdata):
-    alice = make_user()
-    attempt = finished_attempt(resnet, owner=alice)
-    build_attempt_profile(attempt)
+def build(attempt: Attempt) -> Task:
+    """Build the profile of an attempt with the actor; return the task."""
+    build_profile(str(attempt.pk))
     attempt.task.refresh_from_db()
-    assert attempt.task.status == "succeeded"
+    return attempt.task
+
+
+def test_the_page_and_the_text_show_the_largest_operator_of_a_built_profile(client, alice):
+    attempt = finished_attempt(RESNET, owner=alice)
+    assert build(attempt).status == "succeeded"
     profile = Profile.objects.get(attempt=attempt)
     assert (profile.operators, profile.iterations, profile.mean_ms) == (173, 10, 9.167)
 
-    client.force_login(alice)
     page = client.get(f"/tasks/{attempt.task_id}/result/?rows=10")
     text = client.get(f"/api/v1/profiles/{profile.pk}/text/?rows=10").getvalue().decode()
     columns = profile_data(profile).columns
     (top,) = rows(columns, select(columns, Query()), 0, 1)
-    for line in ("ConvolutionForward", "#0", short(top.self_s), percent(top.ratio)):
-        assert line in page.content.decode()
-        assert line in text
+    for value in ("ConvolutionForward", "#0", short(top.self_s), percent(top.ratio)):
+        assert value in page.text
+        assert value in text
     download = client.get(f"/tasks/{attempt.task_id}/artifacts/profile.json")
     assert artifact_key(str(attempt.pk), "profile.json") in download["Location"]
 
 
-def test_building_twice_changes_nothing_the_second_time(storage, resnet):
-    attempt = finished_attempt(resnet)
-    build_attempt_profile(attempt)
-    events = attempt.task.events.count()
-    build_attempt_profile(Attempt.objects.get(pk=attempt.pk))
+def test_a_second_build_changes_nothing(storage):
+    attempt = finished_attempt(RESNET)
+    events = build(attempt).events.count()
+    build(attempt)
     assert (attempt.task.events.count(), Profile.objects.count()) == (events, 1)
 
 
 @pytest.mark.parametrize("bad", ["truncated_last_byte", "not_json", "deep", "no_profiler", "list"])
-def test_a_profile_that_cannot_be_read_fails_the_task_with_the_reason(storage, testdata, bad):
-    data = (testdata / "bad" / "profiles" / f"{bad}.json").read_bytes()
-    attempt = finished_attempt(data)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
-    assert attempt.task.detail
+def test_an_unreadable_profile_fails_the_task_with_the_reason(storage, bad):
+    task = build(finished_attempt(bad_profile(bad)))
+    assert (task.status, task.reason) == ("failed", "profile_unreadable")
+    assert task.detail
     assert not Profile.objects.exists()
 
 
-def test_a_profile_that_never_arrived_fails_the_task(storage):
-    attempt = finished_attempt(None)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
+def test_a_missing_profile_fails_the_task(storage):
+    task = build(finished_attempt(None))
+    assert (task.status, task.reason) == ("failed", "profile_missing")
 
 
 @pytest.mark.parametrize("count", ["99999999999999999999", "9" * 5000])
-def test_a_log_that_lies_about_its_iterations_breaks_nothing(storage, resnet, count):
-    attempt = finished_attempt(resnet, log=LOG.replace("0/10", f"0/{count}"))
-    build_profile(str(attempt.pk))
-    attempt.task.refresh_from_db()
-    assert attempt.task.status == "succeeded"
+def test_a_huge_number_of_iterations_in_the_log_does_not_fail_the_task(storage, count):
+    attempt = finished_attempt(RESNET, log=LOG.replace("0/10", f"0/{count}"))
+    assert build(attempt).status == "succeeded"
 
 
-def test_a_file_that_breaks_our_own_code_does_not_leave_its_task_behind(
-    storage, resnet, monkeypatch
-):
-    attempt = finished_attempt(resnet)
+def test_an_unexpected_exception_fails_the_task(storage, monkeypatch):
+    attempt = finished_attempt(RESNET)
     monkeypatch.setattr("profiles.ingest.results.derive", lambda files: 1 / 0)
-    build_profile(str(attempt.pk))
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
+    task = build(attempt)
+    assert (task.status, task.reason) == ("failed", "profile_unreadable")
 
 
-def test_a_profile_over_the_limit_is_called_that(storage, resnet, settings):
+def test_a_profile_over_the_size_limit_has_its_own_reason(storage, settings):
     settings.PROFILE_SIZE_LIMIT_BYTES = 1000
-    attempt = finished_attempt(resnet)
-    build_profile(str(attempt.pk))
-    attempt.task.refresh_from_db()
-    assert attempt.task.reason == "profile_too_large"
+    assert build(finished_attempt(RESNET)).reason == "profile_too_large"
 
 
-def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
-    attempt = finished_attempt(resnet)
+def test_the_task_waits_for_unreachable_storage(storage, settings):
+    attempt = finished_attempt(RESNET)
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(DomainError, match="storage_unreachable"):
@@ -106,49 +92,38 @@ def test_storage_that_is_away_is_waited_for(storage, resnet, settings):
     attempt.task.refresh_from_db()
     assert attempt.task.state == "processing"
     settings.S3_ENDPOINT_URL = address
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert attempt.task.status == "succeeded"
+    assert build(attempt).status == "succeeded"
 
 
-def test_what_load_and_run_warned_of_stands_on_the_result_page(client, alice, resnet):
+def test_the_result_page_shows_warnings_of_load_and_run(client, alice):
     log = '[20 22:51:34 a@b.py:1][WARN] input "mask" <b>is</b> not given\n' + LOG
-    attempt = finished_attempt(resnet, log=log, owner=alice)
-    build_attempt_profile(attempt)
-    page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+    task = build(finished_attempt(RESNET, log=log, owner=alice))
+    page = client.get(f"/tasks/{task.pk}/result/").text
     assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
 
 
-def test_a_run_below_the_clock_s_resolution_succeeds_with_its_latency_and_a_note(client, storage):
-    alice = make_user()
-    attempt = finished_attempt(bad_profile("time_all_zero"), owner=alice)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert attempt.task.status == "succeeded"
+def test_a_run_below_the_resolution_of_the_clock_succeeds_with_a_note(client, alice):
+    task = build(finished_attempt(bad_profile("time_all_zero"), owner=alice))
+    assert task.status == "succeeded"
     profile = Profile.objects.get()
     assert (profile.device_total_s, profile.operators) == (0.0, 24)
     assert profile.mean_ms is not None
-    client.force_login(alice)
-    page = client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+    page = client.get(f"/tasks/{task.pk}/result/").text
     assert 'id="below-clock"' in page
     assert "nan%" not in page
 
 
-def test_a_run_with_times_has_no_note_about_the_clock(client, alice, resnet):
-    attempt = finished_attempt(resnet, owner=alice)
-    build_attempt_profile(attempt)
-    assert "below-clock" not in client.get(f"/tasks/{attempt.task_id}/result/").content.decode()
+def test_a_run_with_times_has_no_note_about_the_clock(client, alice):
+    task = build(finished_attempt(RESNET, owner=alice))
+    assert "below-clock" not in client.get(f"/tasks/{task.pk}/result/").text
 
 
-def test_opencl_that_took_no_times_fails_and_says_what_to_call(storage):
-    attempt = finished_attempt(bad_profile("time_all_zero_opencl"))
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "nothing_timed")
-    assert "enable_opencl_profile" in attempt.task.detail
+def test_a_run_on_opencl_without_times_fails_with_the_function_to_call(storage):
+    task = build(finished_attempt(bad_profile("time_all_zero_opencl")))
+    assert (task.status, task.reason) == ("failed", "nothing_timed")
+    assert "enable_opencl_profile" in task.detail
 
 
-def test_a_log_of_another_version_leaves_out_the_iteration_time(storage, resnet):
-    attempt = finished_attempt(resnet, log="nothing that is known\n")
-    build_attempt_profile(attempt)
+def test_a_log_in_an_unknown_format_gives_no_iteration_time(storage):
+    build(finished_attempt(RESNET, log="unknown format\n"))
     assert Profile.objects.get().mean_ms is None
