@@ -1,15 +1,16 @@
-"""Each eligibility rule gives the same result for objects and as a database query."""
+"""Tests of the eligibility rules: predicates and queries agree."""
 
 import datetime
 import random
 
 import pytest
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
 from tasks.models import Purpose, Task
 from tasks.scheduling import eligibility
-from tasks.scheduling.eligibility import DEVICE, HELD, RULES, placement_of
+from tasks.scheduling.eligibility import DEVICE, HELD, RULES, Placement, placement_of
 from tasks.scheduling.messages import CAUSES
 from tasks.states import TaskState
 from tasks.tests.make import make_task_for_any_device, make_user, make_waiting_task, make_worker
@@ -26,7 +27,7 @@ NUMBER = 500
 
 
 def make_devices_and_tasks_at_random() -> None:
-    """Devices and a task for each of them, with every state that a rule asks for, at random."""
+    """Create devices, and a task for each, with random values of all columns of the rules."""
     draw = random.Random(25)
     now = timezone.now()
     users = [make_user(name) for name in ("alice", "bob")] + [make_user("root", is_staff=True)]
@@ -42,7 +43,7 @@ def make_devices_and_tasks_at_random() -> None:
         )
         for number in range(NUMBER)
     )
-    # far from the moment that parts online and offline, which moves while the test runs
+    # far from the limit between online and offline, which moves while the test runs
     hour = datetime.timedelta(hours=1)
     LastHeartbeat.objects.bulk_create(
         LastHeartbeat(worker=worker, last_seen_at=draw.choice([now + hour] * 4 + [now - hour]))
@@ -89,7 +90,7 @@ def make_devices_and_tasks_at_random() -> None:
     )
 
 
-def placements():
+def placements() -> dict[int, Placement]:
     tasks = Task.objects.select_related("owner", "worker__last_heartbeat")
     return {
         task.pk: placement_of(task, task.worker)
@@ -97,51 +98,48 @@ def placements():
     }
 
 
-def keys(rows) -> set[int]:
+def ids(rows: QuerySet) -> set[int]:
     return set(rows.values_list("pk", flat=True))
 
 
 def test_predicates_and_queries_agree_on_500_devices_and_tasks():
     make_devices_and_tasks_at_random()
-    placed = placements()
-    assert len(placed) == NUMBER
+    placement_by_task = placements()
+    assert len(placement_by_task) == NUMBER
     for rule in RULES:
-        held = {pk for pk, placement in placed.items() if rule.holds(placement)}
-        assert held == keys(Task.objects.filter(rule.rows("worker__"))), rule.code
-        assert 0 < len(held) < NUMBER, f"{rule.code} is not tried both ways"
-    startable = {pk for pk, placement in placed.items() if eligibility.meets(placement)}
-    assert startable == keys(Task.objects.filter(eligibility.startable()))
+        tasks = {pk for pk, placement in placement_by_task.items() if rule.holds(placement)}
+        assert tasks == ids(Task.objects.filter(rule.rows("worker__"))), rule.code
+        assert 0 < len(tasks) < NUMBER, f"only one outcome of {rule.code} is tested"
+    startable = {pk for pk, placement in placement_by_task.items() if eligibility.meets(placement)}
+    assert startable == ids(Task.objects.filter(eligibility.startable()))
     assert 0 < len(startable) < NUMBER
-    # a refusal, an explanation and the query are the same answer
-    for pk, placement in placed.items():
+    # the error, the explanation and the query agree
+    for pk, placement in placement_by_task.items():
         refusal = eligibility.refusal_of(placement)
-        assert (refusal is None) == (pk in startable)
-        codes = [rule.code for rule in eligibility.obstacles(placement)]
-        assert bool(codes) == (pk not in startable)
-        assert (
-            refusal is None or refusal.code == next(r for r in RULES if r.code == codes[0]).refusal
-        )
+        obstacles = list(eligibility.obstacles(placement))
+        assert (refusal is None) == (not obstacles) == (pk in startable)
+        assert refusal is None or refusal.code == obstacles[0].refusal
 
 
 def test_queries_for_devices_agree_with_their_status():
     make_devices_and_tasks_at_random()
     workers = list(with_shut_out_at(Worker.objects.all()))
-    takers = {worker.pk for worker in workers if status_of(worker) == DeviceStatus.FREE}
-    assert takers == keys(Worker.objects.filter(eligibility.takes_tasks()))
-    checked = {worker.pk for worker in workers if eligibility.starts_checks(worker)}
-    assert checked == keys(Worker.objects.filter(eligibility.takes_tasks(checks=True)))
-    assert takers < checked
+    free = {worker.pk for worker in workers if status_of(worker) == DeviceStatus.FREE}
+    assert free == ids(Worker.objects.filter(eligibility.takes_tasks()))
+    checkable = {worker.pk for worker in workers if eligibility.starts_checks(worker)}
+    assert checkable == ids(Worker.objects.filter(eligibility.takes_tasks(checks=True)))
+    assert free < checkable
     for rule in (rule for rule in DEVICE if rule is not HELD):
-        held = {worker.pk for worker in workers if rule.holds(eligibility.Placement(worker))}
-        assert held == keys(Worker.objects.filter(rule.rows(""))), rule.code
+        matches = {worker.pk for worker in workers if rule.holds(Placement(worker))}
+        assert matches == ids(Worker.objects.filter(rule.rows(""))), rule.code
     assert {status_of(worker, is_busy=worker.pk % 2 == 0) for worker in workers} == set(
         DeviceStatus
     )
-    # read with the row or by a query of its own
-    alone = {worker.pk: worker.shut_out_at for worker in Worker.objects.all()}
-    assert alone == {worker.pk: worker.shut_out_at for worker in workers}
+    # the annotation equals the query for one device
+    separate = {worker.pk: worker.shut_out_at for worker in Worker.objects.all()}
+    assert separate == {worker.pk: worker.shut_out_at for worker in workers}
     scripts = {worker.pk for worker in workers if worker.takes_scripts}
-    assert scripts == keys(eligibility.scripts_takers())
+    assert scripts == ids(eligibility.scripts_takers())
 
 
 def test_owner_query_agrees_with_the_access_rule():
@@ -150,10 +148,10 @@ def test_owner_query_agrees_with_the_access_rule():
         allowed = {
             user.pk
             for user in User.objects.all()
-            if eligibility.ACCESS.holds(eligibility.Placement(worker, owner=user))
+            if eligibility.ACCESS.holds(Placement(worker, owner=user))
         }
         movable = Task.objects.filter(eligibility.owner_may_use(worker))
-        assert keys(movable) == keys(Task.objects.filter(owner__in=allowed))
+        assert ids(movable) == ids(Task.objects.filter(owner__in=allowed))
 
 
 def test_every_rule_has_messages():
@@ -163,21 +161,20 @@ def test_every_rule_has_messages():
 
 
 @pytest.fixture
-def shut_out():
+def worker_with_revoked_token():
     worker = make_worker("desk")
     redeem_code(issue_code(worker))
     revoke_worker(worker, by=None)
     return Worker.objects.get()
 
 
-def test_task_for_a_device_with_a_revoked_token_is_rejected(shut_out):
-    """Its last heartbeat is a moment old, so it still counts as online."""
-    alice = make_user()
+def test_task_for_a_device_with_a_revoked_token_is_rejected(alice, worker_with_revoked_token):
+    """The device still counts as online."""
     with pytest.raises(DomainError, match="worker_shut_out"):
-        make_waiting_task(alice, shut_out)
-    with pytest.raises(DomainError) as refused:
+        make_waiting_task(alice, worker_with_revoked_token)
+    with pytest.raises(DomainError) as caught:
         make_task_for_any_device(alice)
-    assert refused.value.data["devices"] == "desk (shut out)"
+    assert caught.value.data["devices"] == "desk (shut out)"
 
 
 def test_task_for_a_retired_device_is_rejected():
@@ -189,10 +186,11 @@ def test_task_for_a_retired_device_is_rejected():
         make_waiting_task(make_user("bob"), Worker.objects.get(name="old"))
 
 
-def test_form_disables_devices_that_start_no_tasks(client, shut_out):
+@pytest.mark.usefixtures("worker_with_revoked_token")
+def test_form_disables_devices_that_start_no_tasks(client, alice):
     make_worker("other")
     make_worker("old", is_enabled=False)
-    client.force_login(make_user())
+    client.force_login(alice)
     page = client.get("/tasks/new/").content.decode()
     for option in (" disabled>desk (shut out)<", " disabled>old (drained)<", ">other (free)<"):
         assert option in page

@@ -3,6 +3,7 @@
 import datetime
 import random
 import re
+from collections import Counter
 
 import pytest
 from django.utils import timezone
@@ -26,12 +27,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-def run_next(worker, *, lasts_s: float = 10.0) -> Task:
-    """Start the next task of a device and end it after `lasts_s` of device time."""
+def run_next(worker, *, duration_s: float = 10.0) -> Task:
+    """Start the next task of a device and end it after `duration_s` of device time."""
     (attempt,) = assign_waiting([worker.pk])
     now = timezone.now()
     Attempt.objects.filter(pk=attempt.pk).update(
-        created_at=now - datetime.timedelta(seconds=lasts_s), ended_at=now
+        created_at=now - datetime.timedelta(seconds=duration_s), ended_at=now
     )
     Task.objects.filter(pk=attempt.task_id).update(state="processing")
     return attempt.task
@@ -41,21 +42,21 @@ def test_user_with_more_device_time_in_the_last_hour_waits():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     make_waiting_task(alice, worker)
-    run_next(worker, lasts_s=600)
+    run_next(worker, duration_s=600)
     make_waiting_task(alice, worker)
     later = make_waiting_task(bob, worker)
-    assert run_next(worker).pk == later.pk
+    assert run_next(worker) == later
 
 
 def test_device_time_older_than_an_hour_is_ignored():
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
     make_waiting_task(alice, worker)
-    run_next(worker, lasts_s=600)
+    run_next(worker, duration_s=600)
     Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(minutes=61))
     first = make_waiting_task(alice, worker)
     make_waiting_task(bob, worker)
-    assert run_next(worker).pk == first.pk
+    assert run_next(worker) == first
 
 
 def test_priority_orders_only_tasks_of_the_same_user():
@@ -63,9 +64,9 @@ def test_priority_orders_only_tasks_of_the_same_user():
     alice, bob = make_user("alice"), make_user("bob")
     low = make_waiting_task(alice, worker, priority=-10)
     high = make_waiting_task(alice, worker, priority=10)
-    pushed = [make_waiting_task(bob, worker, priority=10) for _ in range(2)]
-    order = [run_next(worker).pk for _ in range(4)]
-    assert order == [high.pk, pushed[0].pk, low.pk, pushed[1].pk]
+    first, second = (make_waiting_task(bob, worker, priority=10) for _ in range(2))
+    order = [run_next(worker) for _ in range(4)]
+    assert order == [high, first, low, second]
 
 
 def test_administrator_priority_and_health_checks_precede_all_users():
@@ -76,8 +77,8 @@ def test_administrator_priority_and_health_checks_precede_all_users():
     urgent = make_waiting_task(root, worker, priority=60)
     top = make_waiting_task(root, worker, priority=100)
     check = make_waiting_task(root, worker, purpose=Purpose.HEALTH)
-    order = [run_next(worker).pk for _ in range(5)]
-    assert order == [check.pk, top.pk, urgent.pk, plain.pk, late.pk]
+    order = [run_next(worker) for _ in range(5)]
+    assert order == [check, top, urgent, plain, late]
 
 
 def test_two_free_slots_go_to_two_users():
@@ -111,31 +112,31 @@ def test_user_without_a_grant_gets_no_slot():
 
 def test_task_that_cannot_be_assigned_does_not_block_others(monkeypatch):
     worker, other = make_worker(), make_worker()
-    broken, next_one, elsewhere = (make_waiting_task(worker=at) for at in (worker, worker, other))
+    broken, second, elsewhere = (make_waiting_task(worker=w) for w in (worker, worker, other))
 
     def assign(task, *, slot):
         if task.pk == broken.pk:
-            raise ValueError("a row that nobody expected")
+            raise ValueError("an unexpected row")
         return assign_attempt(task, slot=slot)
 
     monkeypatch.setattr("tasks.scheduling.assignment.assign_attempt", assign)
-    assert {attempt.task_id for attempt in assign_waiting()} == {next_one.pk, elsewhere.pk}
+    assert {attempt.task_id for attempt in assign_waiting()} == {second.pk, elsewhere.pk}
 
 
 def test_shown_positions_equal_the_start_order():
     worker = make_worker()
     users = [make_user(name) for name in ("alice", "bob", "carol")]
     root = make_user("root", is_staff=True)
-    deal = random.Random(4)
+    generator = random.Random(4)
     for _ in range(14):
-        make_waiting_task(deal.choice(users), worker, priority=deal.choice((-5, 0, 5)))
+        make_waiting_task(generator.choice(users), worker, priority=generator.choice((-5, 0, 5)))
     make_waiting_task(root, worker, priority=50)
     waiting = list(Task.objects.filter(state="waiting"))
-    shown = sorted((facts_of(task, reader=root).position, task.pk) for task in waiting)
-    assert [position for position, _ in shown] == list(range(1, 16))
-    # as long as an unknown run is reckoned
-    started = [run_next(worker, lasts_s=60.0).pk for _ in waiting]
-    assert started == [pk for _, pk in shown]
+    positions = sorted((facts_of(task, reader=root).position, task.pk) for task in waiting)
+    assert [position for position, _ in positions] == list(range(1, 16))
+    # 60 s is the default estimate of a duration
+    order = [run_next(worker, duration_s=60.0).pk for _ in waiting]
+    assert order == [pk for _, pk in positions]
 
 
 groups = st.lists(
@@ -156,11 +157,10 @@ def test_count_before_equals_the_place_in_next_turns(rows, held):
         for tier, owner, number, hour in rows
     ]
     used = {owner: held[owner - 1] for owner in range(1, 5)}
-    seen: dict[Turn, int] = {}
+    counts: Counter[Turn] = Counter()
     for place, turn in enumerate(next_turns(queues, used, 10.0)):
-        own = seen.get(turn, 0)
-        assert count_before(queues, used, 10.0, turn=turn, own=own) == place
-        seen[turn] = own + 1
+        assert count_before(queues, used, 10.0, turn=turn, own=counts[turn]) == place
+        counts[turn] += 1
 
 
 # -- limits ---------------------------------------------------------------------------------------
@@ -203,13 +203,13 @@ def test_owner_changes_the_priority_of_a_waiting_task(client):
     make_waiting_task(owner, worker)
     task = make_waiting_task(owner, worker)
     client.force_login(owner)
-    for _ in range(2):  # twice is once
+    for _ in range(2):  # a repetition has no effect
         assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 302
     assert task.events.filter(kind="task.prioritized").count() == 1
     assert [attempt.task_id for attempt in assign_waiting()] == [task.pk]
     assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "6"}).status_code == 409
-    for nonsense in ("", "1.5", "x", "9" * 40, "100"):
-        answer = client.post(f"/tasks/{task.pk}/priority/", {"priority": nonsense})
+    for invalid in ("", "1.5", "x", "9" * 40, "100"):
+        answer = client.post(f"/tasks/{task.pk}/priority/", {"priority": invalid})
         assert answer.status_code == 422
     client.force_login(make_user("bob"))
     assert client.post(f"/tasks/{task.pk}/priority/", {"priority": "5"}).status_code == 404
@@ -233,7 +233,7 @@ def test_copy_of_a_user_does_not_inherit_an_administrator_priority():
         (8, {3, 10}),
         (10, {5}),
         (-10, {-5}),
-        # what an administrator raised or put back, its owner can bring back among the others
+        # set by an administrator; the owner can return to the range of users
         (80, {10}),
         (-50, {-10}),
     ],

@@ -6,7 +6,6 @@ import pytest
 from django.utils import timezone
 from django.utils.html import escape
 
-from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.sweep import sweep
 from tasks.lifecycle.transitions import transition_if
@@ -16,6 +15,7 @@ from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.targets import Candidate
 from tasks.tests.make import (
     change_worker,
+    finished_report,
     go_offline,
     make_task_for_any_device,
     make_user,
@@ -29,6 +29,8 @@ from workers.services import retire_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
+LONG_AGO = timezone.now() - datetime.timedelta(days=1)
+
 
 def test_task_moves_to_the_matching_device_with_the_first_free_slot(alice):
     here, there = make_worker("here"), make_worker("there", version="1.12.4")
@@ -37,8 +39,7 @@ def test_task_moves_to_the_matching_device_with_the_first_free_slot(alice):
     task = make_task_for_any_device(alice)
     before = task.worker
     other = there if before == here else here
-    done = Attempt.objects.get(worker=other, ended_at=None)
-    Attempt.objects.filter(pk=done.pk).update(ended_at=timezone.now())
+    Attempt.objects.filter(worker=other).update(ended_at=timezone.now())
     assert [attempt.task_id for attempt in assign_waiting([other.pk])] == [task.pk]
     task.refresh_from_db()
     assert task.worker == other
@@ -51,22 +52,10 @@ def test_task_moves_to_the_matching_device_with_the_first_free_slot(alice):
 def test_free_slot_without_waiting_tasks_takes_one_query(alice, django_assert_num_queries):
     here = make_worker("here")
     occupy(here, alice)
-    end(Attempt.objects.get())
+    attempt = Attempt.objects.get()
+    assert receive_report(attempt, finished_report(attempt, exit_code=1))
     with django_assert_num_queries(1):
         assert assign_waiting([here.pk]) == []
-
-
-def between_busy_devices(alice) -> tuple[Task, Worker]:
-    """A task that waits for one of two devices that it may go to, and the other one."""
-    for name in ("here", "there"):
-        occupy(make_worker(name), alice)
-    task = make_task_for_any_device(alice)
-    return task, Worker.objects.exclude(pk=task.worker_id).get()
-
-
-def end(attempt: Attempt) -> None:
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=1)
-    assert receive_report(attempt, report)
 
 
 def test_task_for_a_named_device_does_not_move(alice):
@@ -119,22 +108,24 @@ def test_labels_of_any_text_match_literally(client, alice, labels):
     assert task.worker == there
 
 
-@pytest.mark.parametrize("loss", ["drained", "held", "retired", "version", "away for long"])
-def test_sweep_moves_an_old_task_instead_of_failing_it(alice, loss):
-    task, other = between_busy_devices(alice)
-    long_ago = timezone.now() - datetime.timedelta(days=1)
-    Task.objects.filter(pk=task.pk).update(submitted_at=long_ago)
-    if loss == "version":
-        task.worker.runtimes.update(problem="broken")
-    elif loss == "retired":
-        retire_worker(task.worker, by=None)
-    else:
-        change = {
-            "drained": {"is_enabled": False, "disabled_at": long_ago},
-            "held": {"held_at": long_ago},
-        }
-        away = {"last_seen_at": long_ago}
-        change_worker(task.worker_id, **change.get(loss, away))
+@pytest.mark.parametrize(
+    "take_away",
+    [
+        lambda worker: change_worker(worker.pk, is_enabled=False, disabled_at=LONG_AGO),
+        lambda worker: change_worker(worker.pk, held_at=LONG_AGO),
+        lambda worker: change_worker(worker.pk, last_seen_at=LONG_AGO),
+        lambda worker: retire_worker(worker, by=None),
+        lambda worker: worker.runtimes.update(problem="broken"),
+    ],
+    ids=["drained", "held", "offline", "retired", "broken version"],
+)
+def test_sweep_moves_an_old_task_instead_of_failing_it(alice, take_away):
+    for name in ("here", "there"):
+        occupy(make_worker(name), alice)
+    task = make_task_for_any_device(alice)
+    other = Worker.objects.exclude(pk=task.worker_id).get()
+    Task.objects.filter(pk=task.pk).update(submitted_at=LONG_AGO)
+    take_away(task.worker)
     sweep()
     task.refresh_from_db()
     assert (task.worker, task.state, task.reason) == (other, "waiting", "")
@@ -185,13 +176,12 @@ def test_sweep_moves_all_orphans_in_one_round(alice, monkeypatch):
     tasks = [make_task_for_any_device(alice) for _ in range(8)]
     left = make_worker("left")
     occupy(left, alice)
-    long_ago = timezone.now() - datetime.timedelta(days=1)
-    Task.objects.filter(pk__in=[task.pk for task in tasks]).update(submitted_at=long_ago)
-    # those left behind would fail in this very round
+    Task.objects.filter(pk__in=[task.pk for task in tasks]).update(submitted_at=LONG_AGO)
+    # tasks that do not move fail in the same round
     gone.runtimes.update(problem="broken")
     sweep()
-    kept = Task.objects.filter(pk__in=[task.pk for task in tasks], worker=left, state="waiting")
-    assert kept.count() == 8
+    moved = Task.objects.filter(pk__in=[task.pk for task in tasks], worker=left, state="waiting")
+    assert moved.count() == 8
 
 
 def test_old_orphans_without_a_match_do_not_block_younger_ones(alice, monkeypatch):
@@ -221,7 +211,7 @@ def test_orphans_with_unsupported_options_delay_others_by_some_rounds_only(alice
     task = make_task_for_any_device(alice)
     occupy(make_worker("left"), alice)
     go_offline(gone)
-    # a round looks at two of seven, from anywhere: by chance all of these miss it in 1 of 10^14
+    # a round reads a random two of seven; the probability that all miss the task is 10^-14
     assert sum(rebind_orphans() for _ in range(100)) == 1
     task.refresh_from_db()
     assert task.worker.name == "left"
@@ -231,8 +221,8 @@ def test_orphans_with_unsupported_options_delay_others_by_some_rounds_only(alice
 
 
 @pytest.fixture
-def pair(alice):
-    """A waiting task with a target on a busy device, and a free device that matches."""
+def task_and_candidate(alice):
+    """Return a waiting task with a target on a busy device, and a free device that matches."""
     here = make_worker("here")
     occupy(here, alice)
     task = make_task_for_any_device(alice)
@@ -240,27 +230,27 @@ def pair(alice):
     return task, Candidate(there, there.runtimes.get())
 
 
-def test_concurrent_rebinding_moves_a_task_once(pair):
-    task, there = pair
+def test_concurrent_rebinding_moves_a_task_once(task_and_candidate):
+    task, there = task_and_candidate
     third = make_worker("third")
-    seen_by_both = Task.objects.get(pk=task.pk)
+    stale = Task.objects.get(pk=task.pk)
     assert rebinding.rebind_task(task, to=there, because="slot_free")
     late = Candidate(third, third.runtimes.get())
-    assert not rebinding.rebind_task(seen_by_both, to=late, because="slot_free")
-    assert seen_by_both.worker == there.worker
+    assert not rebinding.rebind_task(stale, to=late, because="slot_free")
+    assert stale.worker == there.worker
     assert task.events.filter(kind="task.moved").count() == 1
 
 
-def test_concurrently_cancelled_task_does_not_move(pair):
-    task, there = pair
+def test_concurrently_cancelled_task_does_not_move(task_and_candidate):
+    task, there = task_and_candidate
     stale = Task.objects.get(pk=task.pk)
     cancel_task(task)
     assert not rebinding.rebind_task(stale, to=there, because="slot_free")
     assert (stale.state, stale.worker.name) == ("finished", "here")
 
 
-def test_concurrently_moved_task_can_be_cancelled(pair):
-    task, there = pair
+def test_concurrently_moved_task_can_be_cancelled(task_and_candidate):
+    task, there = task_and_candidate
     stale = Task.objects.get(pk=task.pk)
     rebinding.rebind_task(task, to=there, because="slot_free")
     cancel_task(stale)
@@ -268,8 +258,8 @@ def test_concurrently_moved_task_can_be_cancelled(pair):
     assert assign_waiting([there.worker.pk]) == []
 
 
-def test_task_moves_on_if_its_new_device_goes_offline(pair, alice):
-    task, there = pair
+def test_task_moves_on_if_its_new_device_goes_offline(task_and_candidate, alice):
+    task, there = task_and_candidate
     rebinding.rebind_task(task, to=there, because="slot_free")
     go_offline(there.worker)
     assert assign_waiting() == []
@@ -282,34 +272,33 @@ def test_task_moves_on_if_its_new_device_goes_offline(pair, alice):
     ]
 
 
-def test_task_stays_if_another_dispatcher_fills_the_slot(pair, monkeypatch):
-    task, there = pair
-    # another dispatcher fills the slot between the look at free slots and the claim
-    looked, looks = assignment._with_free_slots, []
+def test_task_stays_if_another_dispatcher_fills_the_slot(task_and_candidate, monkeypatch):
+    task, there = task_and_candidate
+    with_free_slots, calls = assignment._with_free_slots, []
 
-    def slow_look(workers):
-        free = looked(workers)
-        looks.append(free)
-        if len(looks) == 2:  # the one before taking over
+    def occupy_after_second_call(workers):
+        free = with_free_slots(workers)
+        calls.append(free)
+        if len(calls) == 2:  # before the task is taken over
             occupy(there.worker, task.owner)
         return free
 
-    monkeypatch.setattr(assignment, "_with_free_slots", slow_look)
+    monkeypatch.setattr(assignment, "_with_free_slots", occupy_after_second_call)
     assert assignment.assign_waiting([there.worker.pk]) == []
-    assert len(looks) == 2
+    assert len(calls) == 2
     task.refresh_from_db()
     assert (task.worker.name, task.state) == ("here", "waiting")
     assert not task.events.filter(kind="task.moved").exists()
 
 
-def test_events_of_moves_have_consecutive_numbers(pair):
-    task, there = pair
+def test_events_of_moves_have_consecutive_numbers(task_and_candidate):
+    task, there = task_and_candidate
     rebinding.rebind_task(task, to=there, because="slot_free")
     transition_if(task, "finished", {"waiting"}, outcome="cancelled")
     assert list(task.events.values_list("seq", flat=True)) == [1, 2, 3]
 
 
-# -- by hand --------------------------------------------------------------------------------------
+# -- moves by the owner ---------------------------------------------------------------------------
 
 
 def test_owner_moves_a_waiting_task(client, alice):
@@ -317,7 +306,7 @@ def test_owner_moves_a_waiting_task(client, alice):
     occupy(here, alice)
     task = make_waiting_task(alice, here)
     client.force_login(alice)
-    for _ in range(2):  # twice is once
+    for _ in range(2):  # a repetition has no effect
         answer = client.post(f"/tasks/{task.pk}/move/", {"worker": there.pk})
         assert answer["Location"] == f"/tasks/{task.pk}/"
     task.refresh_from_db()
@@ -337,8 +326,8 @@ def test_invalid_move_is_rejected(client, alice):
             f"/tasks/{task.pk}/move/", {"worker": worker}, headers={"accept": "application/json"}
         )
         assert (answer.status_code, answer.json()["code"]) == (422, code)
-    for nonsense in ("", "x", "9" * 30, "²"):
-        answer = client.post(f"/tasks/{task.pk}/move/", {"worker": nonsense})
+    for invalid in ("", "x", "9" * 30, "²"):
+        answer = client.post(f"/tasks/{task.pk}/move/", {"worker": invalid})
         assert answer.status_code == 422
     cancel_task(task)
     Runtime.objects.create(worker=there, version="1.13.0", kind="wheel")

@@ -5,7 +5,6 @@ import datetime
 import pytest
 from django.utils import timezone
 
-from agent.protocol import AttemptFinished, AttemptStarted, EndReason
 from tasks.lifecycle import attempts
 from tasks.lifecycle.attempts import revive_attempts
 from tasks.lifecycle.cancel import cancel_task
@@ -13,11 +12,13 @@ from tasks.lifecycle.sweep import COMING_BACK, sweep
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
+    finished_report,
     make_attempt,
     make_waiting_task,
     make_worker,
     receive_report,
     set_last_heartbeat,
+    started_report,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -25,72 +26,71 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LONG_AGO = timezone.now() - datetime.timedelta(minutes=10)
 
 
-def lost_attempt(**fields) -> Attempt:
-    attempt = make_attempt(**fields)
+def make_lost_attempt() -> Attempt:
+    attempt = make_attempt()
     attempts.lose_attempt(attempt, reason="lease_expired")
     return attempt
 
 
-def come_back(attempt: Attempt) -> None:
+def reconnect(attempt: Attempt) -> None:
     revive_attempts(attempt.worker_id, {attempt.pk})
     attempt.refresh_from_db()
     attempt.task.refresh_from_db()
 
 
 def test_final_report_after_the_reconnect_counts():
-    attempt = lost_attempt()
-    come_back(attempt)
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    assert receive_report(attempt, report)
+    attempt = make_lost_attempt()
+    reconnect(attempt)
+    assert receive_report(attempt, finished_report(attempt))
     attempt.task.refresh_from_db()
     assert (attempt.task.state, attempt.task.attempts.count()) == ("processing", 1)
 
 
-@pytest.mark.parametrize(("started", "state"), [(False, "assigned"), (True, "running")])
-def test_running_attempt_is_revived(started, state):
+@pytest.mark.parametrize(("is_started", "state"), [(False, "assigned"), (True, "running")])
+def test_running_attempt_is_revived(is_started, state):
     attempt = make_attempt()
-    if started:
-        receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, command="x"))
+    if is_started:
+        receive_report(attempt, started_report(attempt))
     attempts.lose_attempt(attempt, reason="lease_expired")
-    come_back(attempt)
+    reconnect(attempt)
     assert (attempt.ended_at, attempt.end_reason, attempt.task.state) == (None, "", state)
     assert attempt.lease_expires_at > timezone.now()
     assert assign_waiting() == []
 
 
 def test_attempt_stays_lost_if_the_task_has_another_attempt():
-    attempt = lost_attempt()
+    attempt = make_lost_attempt()
     (second,) = assign_waiting()
-    come_back(attempt)
+    reconnect(attempt)
     assert attempt.end_reason == "lease_expired"
-    assert [live.pk for live in attempt.task.attempts.filter(ended_at=None)] == [second.pk]
+    assert list(attempt.task.attempts.filter(ended_at=None)) == [second]
     attempts.lose_attempt(second, reason="lease_expired")
-    come_back(attempt)
+    reconnect(attempt)
     assert attempt.end_reason == "lease_expired"
 
 
 def test_attempt_stays_lost_if_the_task_moved():
-    attempt = lost_attempt()
+    attempt = make_lost_attempt()
     Task.objects.update(worker=make_worker("elsewhere"))
-    come_back(attempt)
+    reconnect(attempt)
     assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
 
 
 def test_attempt_of_a_cancelled_task_stays_lost_if_the_device_is_busy():
-    attempt = lost_attempt()
+    attempt = make_lost_attempt()
     cancel_task(attempt.task)
     other = make_waiting_task(worker=attempt.worker)
-    assert [assigned.task_id for assigned in assign_waiting()] == [other.pk]
-    come_back(attempt)
+    assert [assigned.task for assigned in assign_waiting()] == [other]
+    reconnect(attempt)
     assert attempt.end_reason == "lease_expired"
 
 
 def test_attempt_stays_lost_if_its_slot_is_occupied():
-    attempt = lost_attempt()
+    attempt = make_lost_attempt()
     Task.objects.filter(pk=attempt.task_id).update(not_before_at=timezone.now() + COMING_BACK)
     make_waiting_task(worker=attempt.worker)
     assert len(assign_waiting()) == 1
-    come_back(attempt)
+    reconnect(attempt)
     assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
 
 
@@ -98,7 +98,7 @@ def test_attempt_stays_lost_if_its_slot_is_occupied():
 def test_only_attempts_lost_by_lease_are_revived(reason):
     attempt = make_attempt()
     attempts.lose_attempt(attempt, reason=reason)
-    come_back(attempt)
+    reconnect(attempt)
     assert attempt.end_reason == reason
 
 

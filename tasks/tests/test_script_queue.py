@@ -28,7 +28,8 @@ from workers.models import Runtime, Worker
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-def any_script(owner, **target) -> Task:
+def make_script_task_for_any_device(owner, **target) -> Task:
+    """Create a waiting script task with a target."""
     request = TaskRequest(
         target=Target(scripts=True, **target), script=Script(), files=(program_file(),)
     )
@@ -141,14 +142,14 @@ def test_sweep_fails_an_old_script_on_a_device_that_forbids_it(alice, settings):
     Task.objects.update(submitted_at=long_ago)
     sweep()
     task.refresh_from_db()
-    assert task.is_live  # as long as it may start there
+    assert task.is_live  # the device still allows it
     Worker.objects.update(allows_scripts=False)
     sweep()
     task.refresh_from_db()
     assert (task.status, task.reason) == ("failed", "scripts_withdrawn")
 
 
-# -- any device -----------------------------------------------------------------------------------
+# -- targets --------------------------------------------------------------------------------------
 
 
 def test_script_for_any_device_goes_to_one_that_runs_scripts(alice):
@@ -157,27 +158,27 @@ def test_script_for_any_device_goes_to_one_that_runs_scripts(alice):
     Runtime.objects.filter(worker__name="b-binary").update(kind="binary")
     lab = make_script_worker("lab")
     Runtime.objects.create(worker=lab, version="1.14.0", kind="binary")
-    task = any_script(alice)
+    task = make_script_task_for_any_device(alice)
     assert (task.worker, task.runtime_version) == (lab, "1.13.0")
     assert task.target == {"scripts": True}
 
 
 def test_script_without_a_suitable_device_is_rejected(alice):
     make_worker("box", labels={"chip": "A"})
-    with pytest.raises(DomainError) as excinfo:
-        any_script(alice, labels={"chip": "A"})
-    assert excinfo.value.code == "target_no_scripts"
-    assert "runs scripts" in word(excinfo.value)
+    with pytest.raises(DomainError) as caught:
+        make_script_task_for_any_device(alice, labels={"chip": "A"})
+    assert caught.value.code == "target_no_scripts"
+    assert "runs scripts" in word(caught.value)
     make_script_worker("lab", labels={"chip": "B"})
-    with pytest.raises(DomainError) as excinfo:
-        any_script(alice, labels={"chip": "A"})
-    assert excinfo.value.code == "target_label_unmet"
-    assert "box" not in word(excinfo.value)
+    with pytest.raises(DomainError) as caught:
+        make_script_task_for_any_device(alice, labels={"chip": "A"})
+    assert caught.value.code == "target_label_unmet"
+    assert "box" not in word(caught.value)
 
 
 def test_script_for_any_device_leaves_a_device_that_forbids_scripts(alice):
     first = make_script_worker("a")
-    task = any_script(alice)
+    task = make_script_task_for_any_device(alice)
     second = make_script_worker("b")
     Worker.objects.filter(pk=first.pk).update(allows_scripts=False)
     assert rebind_orphans() == 1
@@ -190,7 +191,7 @@ def test_script_for_any_device_leaves_a_device_that_forbids_scripts(alice):
 
 def test_only_a_device_that_runs_scripts_takes_over_a_script(alice):
     busy = make_script_worker("a")
-    first, second = any_script(alice), any_script(alice)
+    first, second = make_script_task_for_any_device(alice), make_script_task_for_any_device(alice)
     assert {first.worker, second.worker} == {busy}
     assign_waiting([busy.pk])
     models = make_worker("b")
@@ -202,9 +203,9 @@ def test_only_a_device_that_runs_scripts_takes_over_a_script(alice):
 
 def test_script_moves_only_to_a_device_that_runs_scripts(alice):
     task = make_script_task(alice, make_script_worker("a"))
-    with pytest.raises(DomainError) as excinfo:
+    with pytest.raises(DomainError) as caught:
         move_task(task, to=make_worker("b"))
-    assert excinfo.value.code == "scripts_not_allowed"
+    assert caught.value.code == "scripts_not_allowed"
     move_task(task, to=make_script_worker("c"))
     task.refresh_from_db()
     assert task.worker.name == "c"

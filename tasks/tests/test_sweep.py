@@ -8,7 +8,6 @@ from django.core.management import call_command
 from django.db import OperationalError
 from django.utils import timezone
 
-from agent.protocol import AttemptFinished, EndReason
 from profiles.actors import build_profile
 from tasks.actors import dispatch
 from tasks.lifecycle import attempts
@@ -19,6 +18,8 @@ from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
+    change_worker,
+    finished_report,
     make_attempt,
     make_task,
     make_waiting_task,
@@ -42,13 +43,6 @@ def test_expired_lease_ends_the_attempt_and_requeues_the_task():
     sweep()
     attempt.refresh_from_db()
     assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
-
-
-def test_valid_lease_does_not_expire():
-    attempt = make_attempt()
-    sweep()
-    attempt.refresh_from_db()
-    assert attempt.ended_at is None
 
 
 def test_overdue_upload_is_cancelled_and_its_files_are_deleted(monkeypatch):
@@ -77,26 +71,33 @@ def test_device_offline_for_long_fails_its_waiting_tasks():
     set_last_heartbeat(timezone.now() - datetime.timedelta(seconds=60))
     sweep()
     task.refresh_from_db()
-    assert task.state == "waiting"  # offline, but perhaps not for long
+    assert task.state == "waiting"  # within the grace period
     set_last_heartbeat(LONG_AGO)
     sweep()
     task.refresh_from_db()
     assert (task.status, task.reason) == ("failed", "worker_went_offline")
 
 
-def test_lost_version_fails_the_waiting_task():
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda worker: worker.runtimes.update(problem="broken"), "runtime_went_away"),
+        (lambda worker: change_worker(worker.pk, is_enabled=False), "worker_disabled"),
+    ],
+)
+def test_unusable_device_fails_its_waiting_tasks(change, reason):
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
-    task.worker.runtimes.update(problem="broken")
+    change(task.worker)
     sweep()
     task.refresh_from_db()
-    assert task.reason == "runtime_went_away"
+    assert (task.status, task.reason) == ("failed", reason)
 
 
 def test_lost_dispatch_message_is_sent_again():
     broker = dramatiq.get_broker()
     broker.flush_all()
-    task = make_waiting_task(worker=make_worker())  # what was put off until commit does not run
+    task = make_waiting_task(worker=make_worker())  # functions for `on_commit` do not run
     busy = make_worker()
     for _ in range(2):
         make_waiting_task(worker=busy)
@@ -111,58 +112,50 @@ def test_lost_dispatch_message_is_sent_again():
     assert broker.queues["dispatch"].empty()  # nothing waits for a free slot
 
 
-def test_lost_profile_message_is_sent_again():
-    attempt = make_attempt()
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    receive_report(attempt, report)
-    broker = dramatiq.get_broker()
-    broker.flush_all()
-    sweep()
-    assert broker.queues[build_profile.queue_name].empty()  # it may still be on its way
-    Task.objects.update(hinted_at=LONG_AGO)
-    sweep()
-    message = dramatiq.Message.decode(broker.queues[build_profile.queue_name].get_nowait())
-    assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
+def make_processing_attempt(task: Task | None = None) -> Attempt:
+    """Create an attempt that has ended; its profile is not built yet."""
+    attempt = make_attempt(task)
+    receive_report(attempt, finished_report(attempt))
+    return attempt
 
 
-def test_lost_profile_message_is_sent_again_once_per_interval():
-    attempt = make_attempt()
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    receive_report(attempt, report)
-    Task.objects.update(hinted_at=LONG_AGO)
+def test_lost_profile_message_is_sent_again_once():
+    attempt = make_processing_attempt()
     broker = dramatiq.get_broker()
     broker.flush_all()
+    queue = broker.queues[build_profile.queue_name]
+    sweep()
+    assert queue.empty()  # the message may still arrive
+    Task.objects.update(hinted_at=LONG_AGO)
     for _ in range(3):
         sweep()
-    assert broker.queues[build_profile.queue_name].qsize() == 1
+    assert queue.qsize() == 1
+    message = dramatiq.Message.decode(queue.get_nowait())
+    assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
 
 
 def test_unreachable_broker_is_tried_once_per_queue_and_round(monkeypatch):
     for _ in range(3):
-        attempt = make_attempt(make_waiting_task(worker=make_worker()))
-        report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-        receive_report(attempt, report)
+        make_processing_attempt(make_waiting_task(worker=make_worker()))
     make_waiting_task()
     Task.objects.update(hinted_at=LONG_AGO)
     broker, actors = dramatiq.get_broker(), []
 
-    def away(message, **_):
+    def fail(message, **_):
         actors.append(message.actor_name)
         raise ConnectionError("no broker")
 
     with monkeypatch.context() as patch:
-        patch.setattr(broker, "enqueue", away)
+        patch.setattr(broker, "enqueue", fail)
         sweep()
         assert actors == ["dispatch", "build_profile"]
     broker.flush_all()
-    sweep()  # it is back: none of them was forgotten, none has to be waited for
+    sweep()  # sends all messages as soon as the broker is back
     assert broker.queues[build_profile.queue_name].qsize() == 3
 
 
 def test_overdue_profile_fails_its_task():
-    attempt = make_attempt()
-    report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    receive_report(attempt, report)
+    attempt = make_processing_attempt()
     Task.objects.update(processing_deadline_at=LONG_AGO)
     sweep()
     attempt.task.refresh_from_db()
@@ -170,7 +163,7 @@ def test_overdue_profile_fails_its_task():
 
 
 def test_concurrently_renewed_lease_does_not_expire():
-    attempt = make_attempt()  # its lease was renewed after the sweep had looked
+    attempt = make_attempt()  # its lease was renewed after the query of the sweep
     assert not attempts.lose_attempt(attempt, reason="lease_expired", lease_before=LONG_AGO)
     attempt.refresh_from_db()
     assert attempt.ended_at is None
@@ -226,22 +219,13 @@ def test_row_that_fails_does_not_block_others(monkeypatch):
     assert (good.status, waiting.status) == ("cancelled", "failed")
 
 
-def test_disabled_device_fails_its_waiting_tasks():
-    task = make_waiting_task()
-    Task.objects.update(submitted_at=LONG_AGO)
-    Worker.objects.update(is_enabled=False)
-    sweep()
-    task.refresh_from_db()
-    assert (task.status, task.reason) == ("failed", "worker_disabled")
-
-
 def test_drained_device_keeps_its_waiting_tasks_for_the_grace_period(settings):
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     drain_worker(task.worker, by=None)
     sweep()
     task.refresh_from_db()
-    assert task.state == "waiting"  # it may be resumed
+    assert task.state == "waiting"
     grace = datetime.timedelta(seconds=settings.OFFLINE_GRACE_S + 1)
     Worker.objects.update(disabled_at=timezone.now() - grace)
     sweep()
@@ -264,10 +248,10 @@ def test_grace_period_restarts_when_a_resumed_device_is_drained():
 
 
 def test_tasks_are_assigned_while_wake_ups_fail(django_capture_on_commit_callbacks, monkeypatch):
-    def gone(*args, **kwargs):
+    def fail(*args, **kwargs):
         raise ConnectionError
 
-    monkeypatch.setattr("tasks.lifecycle.wakeups._send", gone)
+    monkeypatch.setattr("tasks.lifecycle.wakeups._send", fail)
     with django_capture_on_commit_callbacks(execute=True):
         task = make_waiting_task()
         assign_waiting()
@@ -276,22 +260,22 @@ def test_tasks_are_assigned_while_wake_ups_fail(django_capture_on_commit_callbac
 
 
 def test_round_touches_the_alive_file(tmp_path):
-    """What a container's health check looks at."""
+    """The health check of the container reads the file."""
     alive = tmp_path / "sweep.alive"
     call_command("sweep", "--once", "--alive", str(alive))
     assert alive.exists()
 
 
 def test_step_that_fails_does_not_block_others_and_is_reported(monkeypatch, tmp_path):
-    """Storage is away, which no deadline waits for."""
+    """Deadlines are kept while storage is unreachable."""
     task = make_task()
     Task.objects.update(upload_deadline_at=LONG_AGO)
     later = []
 
-    def away(*args):
+    def fail(*args):
         raise DomainError("storage_unreachable")
 
-    monkeypatch.setattr(ObjectStorage, "delete", staticmethod(away))
+    monkeypatch.setattr(ObjectStorage, "delete", staticmethod(fail))
     monkeypatch.setattr(sweep_command, "sweep_deliveries", lambda: later.append("deliveries"))
     with pytest.raises(DomainError):
         call_command("sweep", "--once")
@@ -300,58 +284,57 @@ def test_step_that_fails_does_not_block_others_and_is_reported(monkeypatch, tmp_
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """The sweep's hand on the clock: `clock(s)` is so much later."""
-    moment = timezone.now()
+def advance_clock(monkeypatch):
+    """Stop the clock; return a function that advances it by some seconds."""
+    now = timezone.now()
 
-    def later(seconds):
-        nonlocal moment
-        moment += datetime.timedelta(seconds=seconds)
-        monkeypatch.setattr(timezone, "now", lambda: moment)
+    def advance(seconds):
+        nonlocal now
+        now += datetime.timedelta(seconds=seconds)
 
-    later(0)
-    return later
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    return advance
 
 
-def test_leases_do_not_expire_right_after_a_database_outage(clock, monkeypatch):
+def test_leases_do_not_expire_right_after_a_database_outage(advance_clock, monkeypatch):
     attempt = make_attempt()
     rounds = sweep_command.Rounds(timezone.now())
-    clock(100)  # long after the sweep's own start
+    advance_clock(100)  # long after the start of the sweep
     assert rounds.round() == []
 
-    def away(*args):
+    def fail(*args):
         raise OperationalError
 
     names = [getattr(step, "__name__", "sweep") for step in rounds.steps()]
-    with monkeypatch.context() as broken:
+    with monkeypatch.context() as patch:
         for name in names:
-            broken.setattr(sweep_command, name, away)
+            patch.setattr(sweep_command, name, fail)
         for _ in range(20):
-            clock(5)
+            advance_clock(5)
             assert len(rounds.round()) == len(names)
     Attempt.objects.update(lease_expires_at=timezone.now() - datetime.timedelta(seconds=60))
-    clock(5)
+    advance_clock(5)
     assert rounds.round() == []
     attempt.refresh_from_db()
     assert attempt.ended_at is None
     for _ in range(16):
-        clock(5)
+        advance_clock(5)
         rounds.round()
     attempt.refresh_from_db()
     assert attempt.end_reason == "lease_expired"
 
 
-def test_leases_expire_during_a_storage_outage(clock, monkeypatch):
+def test_leases_expire_during_a_storage_outage(advance_clock, monkeypatch):
     attempt = make_attempt()
     rounds = sweep_command.Rounds(timezone.now())
 
-    def away():
-        clock(20)
+    def fail():
+        advance_clock(20)
         raise DomainError("storage_unreachable")
 
-    monkeypatch.setattr(sweep_command, "purge_abandoned_uploads", away)
+    monkeypatch.setattr(sweep_command, "purge_abandoned_uploads", fail)
     for _ in range(10):
-        clock(5)
+        advance_clock(5)
         assert len(rounds.round()) == 1
     attempt.refresh_from_db()
     assert attempt.end_reason == "lease_expired"

@@ -1,4 +1,4 @@
-"""Tests of tasks for any matching device: the choice, and the message of a refusal."""
+"""Tests of tasks for any matching device: the selected device, and error messages."""
 
 import pytest
 from django.utils import timezone
@@ -18,7 +18,7 @@ from workers.models import Grant, Pool, Runtime
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-def refused(owner, **target) -> str:
+def refusal_text(owner, **target) -> str:
     with pytest.raises(DomainError) as caught:
         make_task_for_any_device(owner, **target)
     return word(caught.value)
@@ -26,13 +26,13 @@ def refused(owner, **target) -> str:
 
 def test_target_selects_a_device_and_its_newest_matching_version(alice):
     make_worker("other", labels={"chip": "A"}, version="1.13.0")
-    fits = make_worker("fits", labels={"chip": "B", "memory": "8"}, version="1.9.0")
+    worker = make_worker("fits", labels={"chip": "B", "memory": "8"}, version="1.9.0")
     for version in ("1.12.4", "1.13.0", "1.10.0"):
-        Runtime.objects.create(worker=fits, version=version, kind="wheel")
-    Pool.objects.create(name="lab").workers.add(fits)
+        Runtime.objects.create(worker=worker, version=version, kind="wheel")
+    Pool.objects.create(name="lab").workers.add(worker)
     task = make_task_for_any_device(alice, {"chip": "B"}, pool="lab", versions="<1.13")
-    # 1.12 is newer than 1.9, although its text sorts first
-    assert (task.worker, task.runtime_version) == (fits, "1.12.4")
+    # 1.12 is newer than 1.9, although it sorts before it as text
+    assert (task.worker, task.runtime_version) == (worker, "1.12.4")
     assert task.target == {"labels": {"chip": "B"}, "pool": "lab", "versions": "<1.13"}
 
 
@@ -52,15 +52,13 @@ def test_target_skips_devices_that_take_no_tasks(alice):
     make_worker("b", is_enabled=False)
     make_worker("c", held_at=timezone.now(), held_reason="it failed")
     make_worker("d", retired_at=timezone.now())
-    good = make_worker("e")
-    assert {make_task_for_any_device(alice).worker, make_task_for_any_device(alice).worker} == {
-        good
-    }
+    worker = make_worker("e")
+    assert {make_task_for_any_device(alice).worker for _ in range(2)} == {worker}
 
 
 def test_target_matches_a_private_device_only_with_a_grant(alice):
     private = make_worker("private", is_public=False, labels={"chip": "X"})
-    assert "There is no device that you may use" in refused(alice, labels={"chip": "X"})
+    assert "There is no device that you may use" in refusal_text(alice, labels={"chip": "X"})
     Grant.objects.create(worker=private, user=alice)
     assert make_task_for_any_device(alice, {"chip": "X"}).worker == private
 
@@ -81,7 +79,7 @@ def test_message_for_an_unmet_target_names_alternatives(alice, target, parts):
     make_worker("two", labels={"chip": "B", "memory": "8"})
     make_worker("hidden", labels={"chip": "Z", "gpu": "T4"}, is_public=False, version="2.0")
     Pool.objects.create(name="lab").workers.add(one)
-    text = refused(alice, **target)
+    text = refusal_text(alice, **target)
     for part in parts:
         assert part.lower() in text.lower()
     assert "hidden" not in text
@@ -92,9 +90,9 @@ def test_message_for_unavailable_matches_names_their_status(alice):
     make_worker("new", online=False)
     make_worker("two", is_enabled=False)
     make_worker("three", held_at=timezone.now())
-    text = refused(alice)
-    expected = ("one (offline)", "new (never connected)", "two (drained)", "three (held back)")
-    assert all(part in text for part in expected)
+    text = refusal_text(alice)
+    for part in ("one (offline)", "new (never connected)", "two (drained)", "three (held back)"):
+        assert part in text
 
 
 @pytest.mark.parametrize(
@@ -120,16 +118,16 @@ def test_invalid_target_is_rejected(given, code):
 
 
 @pytest.mark.parametrize(
-    ("versions", "chosen"),
+    ("versions", "selected"),
     [("", "1.13.0+cu118"), (">=1.9", "1.13.0+cu118"), ("===nightly", "nightly"), ("<1.13", "")],
 )
-def test_version_without_numbers_matches_only_its_exact_name(alice, versions, chosen):
+def test_version_without_numbers_matches_only_its_exact_name(alice, versions, selected):
     worker = make_worker("desk", version="nightly")
     Runtime.objects.create(worker=worker, version="1.13.0+cu118", kind="wheel")
-    if chosen:
-        assert make_task_for_any_device(alice, versions=versions).runtime_version == chosen
+    if selected:
+        assert make_task_for_any_device(alice, versions=versions).runtime_version == selected
     else:
-        assert "desk (1.13.0+cu118, nightly)" in refused(alice, versions=versions)
+        assert "desk (1.13.0+cu118, nightly)" in refusal_text(alice, versions=versions)
 
 
 def test_device_and_target_together_are_rejected(alice):

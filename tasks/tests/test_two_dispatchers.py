@@ -22,53 +22,50 @@ from workers.models import Worker
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-class Between:
-    """Does something once, before the query of this number, where a database would let others in.
+def assign_with_interruption(number: int, act: Callable[[], object]) -> list[Attempt] | None:
+    """Assign waiting tasks, and call `act` before the query of this number.
 
-    Those of a transaction that is under way are left out: others see it whole or not at all.
+    Queries inside of transactions are not counted: others see a transaction whole or not at all.
+    Return the attempts, or None if there are fewer queries.
     """
+    outside = len(connection.savepoint_ids)
+    left: int | None = number
 
-    def __init__(self, number: int, act: Callable[[], object]) -> None:
-        self.left, self.act, self.is_done = number, act, False
-        self.outside = len(connection.savepoint_ids)
-
-    def __call__(self, execute, sql, params, many, context):
-        if len(connection.savepoint_ids) == self.outside and not self.is_done:
-            self.left -= 1
-            if self.left < 0:
-                self.is_done = True
-                self.act()
+    def interrupt(execute, sql, params, many, context):
+        nonlocal left
+        if left is not None and len(connection.savepoint_ids) == outside:
+            left -= 1
+            if left < 0:
+                left = None
+                act()
         return execute(sql, params, many, context)
 
-
-def interrupted(number: int, act: Callable[[], object]) -> list[Attempt] | None:
-    """What a dispatcher assigns with `act` before one of its queries; None: it has fewer."""
-    between = Between(number, act)
-    with connection.execute_wrapper(between):
-        assigned = assign_waiting()
-    return assigned if between.is_done else None
+    with connection.execute_wrapper(interrupt):
+        attempts = assign_waiting()
+    return attempts if left is None else None
 
 
-def a_slot_gets_free() -> None:
-    """What ran on the first device ends, and its next task begins."""
+def free_a_slot() -> None:
+    """End the first attempt and start the next task of its device."""
     first = Attempt.objects.earliest("created_at")
     Attempt.objects.filter(pk=first.pk).update(ended_at=timezone.now())
     Task.objects.filter(pk=first.task_id).update(state="processing")
     assign_waiting([first.worker_id])
 
 
-def check_that_nothing_was_given_twice() -> None:
+def check_assignments() -> None:
+    """Check that no live attempts share a task or a slot, and that tasks match attempts."""
     live = Attempt.objects.filter(ended_at=None)
     assert set(Counter(live.values_list("task_id", flat=True)).values()) <= {1}
     assert set(Counter(live.values_list("worker_id", "slot")).values()) <= {1}
     for attempt in live:
         assert (attempt.task.state, attempt.task.worker_id) == ("assigned", attempt.worker_id)
-    held = Task.objects.filter(state="assigned")
-    assert set(held.values_list("pk", flat=True)) == set(live.values_list("task_id", flat=True))
+    tasks = Task.objects.filter(state="assigned")
+    assert set(tasks.values_list("pk", flat=True)) == set(live.values_list("task_id", flat=True))
 
 
 def make_queues() -> None:
-    """Two devices with two slots, one of them in use, and tasks for each and for any."""
+    """Create two devices with two slots, of which one is occupied, and waiting tasks."""
     alice, bob = make_user("alice"), make_user("bob")
     desk, shelf = make_worker("desk", slots=2), make_worker("shelf", slots=2)
     occupy(desk, alice)
@@ -85,46 +82,40 @@ def make_queues() -> None:
     "act",
     [
         assign_waiting,
-        a_slot_gets_free,
+        free_a_slot,
         rebind_orphans,
         lambda: [cancel_task(task) for task in Task.objects.filter(state="waiting")[::2]],
         lambda: Worker.objects.filter(name="shelf").update(is_enabled=False),
     ],
-    ids=[
-        "a-second-one",
-        "a-slot-gets-free",
-        "the-sweep",
-        "a-user-cancels",
-        "an-administrator-drains",
-    ],
+    ids=["dispatcher", "freed slot", "sweep", "cancel", "drain"],
 )
 def test_interrupted_dispatcher_assigns_no_task_and_no_slot_twice(act):
     make_queues()
-    numbers = 0
+    number = 0
     while True:
-        before = connection.savepoint()
-        assigned = interrupted(numbers, act)
-        check_that_nothing_was_given_twice()
-        connection.savepoint_rollback(before)
-        if assigned is None:
+        savepoint = connection.savepoint()
+        attempts = assign_with_interruption(number, act)
+        check_assignments()
+        connection.savepoint_rollback(savepoint)
+        if attempts is None:
             break
-        numbers += 1
-    assert numbers > 10
+        number += 1
+    assert number > 10
 
 
 def test_two_dispatchers_fill_as_many_slots_as_one():
     make_queues()
     live = Attempt.objects.filter(ended_at=None)
-    before = connection.savepoint()
+    savepoint = connection.savepoint()
     assign_waiting()
-    alone = live.count()
-    connection.savepoint_rollback(before)
-    assert (live.count(), alone) == (1, 4)
-    number, by_the_first = 0, set[int]()
-    while (assigned := interrupted(number, assign_waiting)) is not None:
-        assert live.count() == alone
-        by_the_first.add(len(assigned))
-        connection.savepoint_rollback(before)
+    slots = live.count()
+    connection.savepoint_rollback(savepoint)
+    assert (live.count(), slots) == (1, 4)
+    number, numbers_of_first = 0, set[int]()
+    while (attempts := assign_with_interruption(number, assign_waiting)) is not None:
+        assert live.count() == slots
+        numbers_of_first.add(len(attempts))
+        connection.savepoint_rollback(savepoint)
         number += 1
-    # the second one came before all that the first did, amid it and after it
-    assert by_the_first == {0, 1, 2, 3}
+    # the second dispatcher ran before, between and after the assignments of the first
+    assert numbers_of_first == {0, 1, 2, 3}
