@@ -1,7 +1,5 @@
 """Tests of the dispatch actor: assignments, messages that call it, and batching."""
 
-import threading
-
 import dramatiq
 import pytest
 from dramatiq.errors import ConnectionClosed
@@ -39,8 +37,8 @@ def broker():
     broker.flush_all()
 
 
-def dispatched_devices(broker) -> list[int]:
-    """The devices that the dispatcher was asked to look at; takes the messages away."""
+def take_dispatched_devices(broker) -> list[int]:
+    """Remove the messages for the dispatcher from the queue; return the devices that they name."""
     devices, queue = [], broker.queues[QUEUE]
     while not queue.empty():
         message = dramatiq.Message.decode(queue.get_nowait())
@@ -72,14 +70,14 @@ def test_dispatch_assigns_a_task_and_wakes_the_device_once(
 def test_submission_freed_slot_and_hello_enqueue_dispatch(broker):
     worker = make_worker()
     task = make_waiting_task(make_user(), worker)
-    assert dispatched_devices(broker) == [worker.pk]
+    assert take_dispatched_devices(broker) == [worker.pk]
     attempt = make_attempt(task)
     receive_report(attempt, started_report(attempt))
-    assert dispatched_devices(broker) == []
+    assert take_dispatched_devices(broker) == []
     receive_report(attempt, finished_report(attempt, exit_code=1))
-    assert dispatched_devices(broker) == [worker.pk]
+    assert take_dispatched_devices(broker) == [worker.pk]
     gateway.handle(worker, Hello(agent_version="1", facts=FACTS, runtimes=()))
-    assert dispatched_devices(broker) == [worker.pk]
+    assert take_dispatched_devices(broker) == [worker.pk]
 
 
 @pytest.mark.django_db
@@ -100,18 +98,18 @@ def test_submission_enqueues_dispatch_before_it_notifies_pages(
 def test_submission_survives_an_unreachable_broker_and_the_sweep_enqueues_again(
     monkeypatch, broker
 ):
-    def away(*_, **__):
-        raise ConnectionClosed("away")
+    def fail(*_, **__):
+        raise ConnectionClosed("unreachable")
 
     with monkeypatch.context() as patch:
-        patch.setattr(dispatch.broker, "enqueue", away)
+        patch.setattr(dispatch.broker, "enqueue", fail)
         patch.setattr(background, "sender", background.Sender())
         task = make_waiting_task(make_user(), make_worker())
         sweep()
     assert Task.objects.get().state == "waiting"
-    assert dispatched_devices(broker) == []
+    assert take_dispatched_devices(broker) == []
     sweep()
-    assert dispatched_devices(broker) == [task.worker_id]
+    assert take_dispatched_devices(broker) == [task.worker_id]
 
 
 def test_silent_broker_blocks_one_sender_at_a_time(monkeypatch):
@@ -119,55 +117,60 @@ def test_silent_broker_blocks_one_sender_at_a_time(monkeypatch):
     monkeypatch.setattr(background.time, "monotonic", lambda: now)
     sender = background.Sender()
 
-    def silent() -> None:
-        sender.send("dispatch", lambda: sent.append("while another one waits"))
+    def fail() -> None:
+        sender.send("dispatch", lambda: sent.append("during another send"))
         raise ConnectionClosed("no answer")
 
     with pytest.raises(ConnectionClosed):
-        sender.send("dispatch", silent)
-    assert sent.pop()  # until it is known that it is silent, each finds it out alone
+        sender.send("dispatch", fail)
+    assert sent.pop()  # before the first failure, sends are concurrent
     for _ in range(2):
-        sender.send("dispatch", lambda: sent.append("while it rests"))
+        sender.send("dispatch", lambda: sent.append("during the pause"))
         now += background.REST_S
         with pytest.raises(ConnectionClosed):
-            sender.send("dispatch", silent)
+            sender.send("dispatch", fail)
     assert sent == []
     now += background.REST_S
     for _ in range(2):
-        sender.send("dispatch", lambda: sent.append("it is back"))
-    assert sent == ["it is back"] * 2
+        sender.send("dispatch", lambda: sent.append("after the recovery"))
+    assert sent == ["after the recovery"] * 2
 
 
-def test_batch_joins_concurrent_messages(monkeypatch):
-    # a machine with much to do starts no four threads within 20 ms
-    monkeypatch.setattr(actors, "JOIN_S", 1.0)
-    batch, taken = DispatchBatch(), []
+@pytest.fixture
+def batch(monkeypatch) -> DispatchBatch:
+    """Return a batch in which messages are joined: a call was just handled."""
+    monkeypatch.setattr(actors, "JOIN_S", 60.0)
+    batch = DispatchBatch()
     assert batch.take([1]) == {1}
-    threads = [
-        threading.Thread(target=lambda n=n: taken.append(batch.take([n, 7]))) for n in range(2, 6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(taken, key=len) == [set(), set(), set(), {2, 3, 4, 5, 7}]
+    return batch
+
+
+def test_batch_joins_concurrent_messages(batch, monkeypatch):
+    joined = []
+
+    def take_more(_s: float) -> None:
+        joined.extend(batch.take([number, 7]) for number in (3, 4, 5))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(actors.time, "sleep", take_more)
+        assert batch.take([2]) == {2, 3, 4, 5, 7}
+    assert joined == [set(), set(), set()]
+    monkeypatch.setattr(actors.time, "sleep", lambda _s: None)
     assert batch.take([8]) == {8}
 
 
-def test_batch_takes_over_devices_of_an_aborted_thread(monkeypatch):
-    batch = DispatchBatch()
-    batch.take([1])
+def test_batch_takes_over_devices_of_an_aborted_thread(batch, monkeypatch):
+    def exceed_time_limit(_s: float) -> None:
+        raise TimeLimitExceeded
+
     with monkeypatch.context() as patch, pytest.raises(TimeLimitExceeded):
-        patch.setattr(actors.time, "sleep", ended)
+        patch.setattr(actors.time, "sleep", exceed_time_limit)
         batch.take([2])
-    monkeypatch.setattr(actors, "GIVEN_UP_S", -1.0)
+    monkeypatch.setattr(actors, "GIVEN_UP_S", -2 * actors.JOIN_S)
+    monkeypatch.setattr(actors.time, "sleep", lambda _s: None)
     assert batch.take([3]) == {2, 3}
 
 
-def ended(_s: float) -> None:
-    raise TimeLimitExceeded
-
-
 def test_batch_of_a_single_message_does_not_wait(monkeypatch):
-    monkeypatch.setattr(actors.time, "sleep", lambda _s: pytest.fail("it waited"))
+    monkeypatch.setattr(actors.time, "sleep", lambda _s: pytest.fail("the batch waits"))
     assert DispatchBatch().take([1]) == {1}
