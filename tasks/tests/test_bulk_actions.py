@@ -8,8 +8,16 @@ from django.utils import timezone
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.submission import submit
-from tasks.tests.make import make_task, make_tasks, make_user, make_waiting_task, model_file
+from tasks.tests.make import (
+    make_task,
+    make_tasks,
+    make_user,
+    make_waiting_task,
+    model_file,
+    stored_objects,
+)
 from tasks.views import bulk_actions, task_list
+from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -21,8 +29,8 @@ def alice(client):
     return user
 
 
-def act(client, act, *tasks, **extra):
-    body = {"act": act, "task": [getattr(task, "pk", task) for task in tasks]} | extra
+def act(client, action, *tasks, **extra):
+    body = {"act": action, "task": [getattr(task, "pk", task) for task in tasks]} | extra
     return client.post("/tasks/act/", body, follow=True)
 
 
@@ -30,61 +38,60 @@ def test_cancel_keeps_the_filters_of_the_list(client, alice):
     one, two, other = (make_waiting_task(alice) for _ in range(3))
     answer = act(client, "cancel", one, two, query="status=waiting&before=99")
     assert answer.redirect_chain == [("/tasks/?status=waiting&before=99", 302)]
-    assert "2 tasks cancelled." in answer.content.decode()
+    assert "2 tasks cancelled." in answer.text
     for task, status in ((one, "cancelled"), (two, "cancelled"), (other, "waiting")):
         task.refresh_from_db()
         assert task.status == status
 
 
 def test_delete_needs_confirmation_and_skips_live_tasks(client, alice):
-    gone, live = make_waiting_task(alice), make_waiting_task(alice)
-    cancel_task(gone)
-    answer = act(client, "delete", gone, live)
-    assert "Delete 2 tasks?" in answer.content.decode()
+    ended, live = make_waiting_task(alice), make_waiting_task(alice)
+    cancel_task(ended)
+    assert "Delete 2 tasks?" in act(client, "delete", ended, live).text
     assert Task.objects.count() == 2
-    answer = act(client, "delete", gone, live, sure="1").content.decode()
-    assert "1 task deleted." in answer
-    assert f"1 task was left out:<br>#{live.pk}: This task has not ended. Cancel it" in answer
+    page = act(client, "delete", ended, live, sure="1").text
+    assert "1 task deleted." in page
+    assert f"1 task was left out:<br>#{live.pk}: This task has not ended. Cancel it" in page
     assert list(Task.objects.all()) == [live]
 
 
 def test_cancel_waiting_skips_tasks_of_other_users(client):
     root = make_user("root", is_staff=True)
     client.force_login(root)
-    mine, theirs = make_waiting_task(root), make_waiting_task(make_user("bob"))
+    own, foreign = make_waiting_task(root), make_waiting_task(make_user("bob"))
     running = make_tasks(root, 1, state="running")
-    assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").content.decode()
+    assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").text
     act(client, "cancel-waiting", sure="1")
     states = dict(Task.objects.values_list("pk", "state"))
-    assert states == {mine.pk: "finished", theirs.pk: "waiting", running[0]: "running"}
+    assert states == {own.pk: "finished", foreign.pk: "waiting", running[0]: "running"}
 
 
 def test_cancel_waiting_takes_a_limited_number_of_the_newest_tasks(client, alice, monkeypatch):
     monkeypatch.setattr(bulk_actions, "MOST_IDS", 2)
     monkeypatch.setattr(task_list, "MOST_IDS", 2)
     first, *_others = (make_waiting_task(alice) for _ in range(3))
-    page = act(client, "cancel-waiting").content.decode()
+    page = act(client, "cancel-waiting").text
     assert "Cancel 2 tasks that wait?" in page
     assert "if more wait" in page
     act(client, "cancel-waiting", sure="1")
     assert list(Task.objects.filter(state="waiting")) == [first]
-    assert "if more wait" not in act(client, "cancel-waiting").content.decode()
+    assert "if more wait" not in act(client, "cancel-waiting").text
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry", "delete"])
 def test_action_on_another_users_task_has_no_effect(client, alice, action):
-    theirs = make_waiting_task(make_user("bob"))
-    cancel_task(theirs)
-    answer = act(client, action, theirs, sure="1")
-    assert f"#{theirs.pk}: There is no such task of yours." in answer.content.decode()
-    assert list(Task.objects.all()) == [theirs]
+    foreign = make_waiting_task(make_user("bob"))
+    cancel_task(foreign)
+    page = act(client, action, foreign, sure="1").text
+    assert f"#{foreign.pk}: There is no such task of yours." in page
+    assert list(Task.objects.all()) == [foreign]
 
 
-@pytest.mark.parametrize("ticked", [[], ["x"], ["-1"], ["9" * 40], ["١"]])
-def test_invalid_task_ids_are_ignored(client, alice, ticked):
-    answer = act(client, "cancel", *ticked)
+@pytest.mark.parametrize("ids", [[], ["x"], ["-1"], ["9" * 40], ["١"]])
+def test_invalid_task_ids_are_ignored(client, alice, ids):
+    answer = act(client, "cancel", *ids)
     assert answer.status_code == 200
-    assert "Nothing to do" in answer.content.decode()
+    assert "Nothing to do" in answer.text
 
 
 def test_unknown_action_returns_404(client, alice):
@@ -98,18 +105,15 @@ def test_action_never_redirects_to_another_site(client, alice, query):
 
 
 def test_retry_copies_the_files_of_selected_tasks(client, alice, storage):
-    from webprofile.storage import storage as objects
-
     task = make_task(alice, files=[model_file()])
-    objects.write(task.files.get().object_key, b"hello world")
-    submit.submit_task(task, {f.pk: submit.StoredObject(11, f.md5) for f in task.files.all()})
+    object_store.write(task.files.get().object_key, b"hello world")
+    submit.submit_task(task, stored_objects(task))
     cancel_task(task)
-    answer = act(client, "retry", task).content.decode()
-    assert "1 task asked for once more." in answer
+    assert "1 task asked for once more." in act(client, "retry", task).text
     copy = Task.objects.get(copied_from=task)
     assert copy.status == "waiting"
-    answer = act(client, "retry", task).content.decode()  # a double click
-    assert f"#{task.pk}: It was repeated a moment ago, as #{copy.pk}." in answer
+    page = act(client, "retry", task).text  # a double click
+    assert f"#{task.pk}: It was repeated a moment ago, as #{copy.pk}." in page
     assert Task.objects.count() == 2
 
 
@@ -119,32 +123,29 @@ def test_retry_lists_skipped_tasks_by_reason(client, alice, storage):
         cancel_task(task)
     purged.files.update(purged_at=timezone.now())
     never.files.update(stored_at=None)
-    answer = act(client, "retry", purged, lost, never, live, 987654).content.decode()
-    assert "5 tasks were left out:" in answer
+    page = act(client, "retry", purged, lost, never, live, 987654).text
+    assert "5 tasks were left out:" in page
     gone = "“net.mge” is not in storage any more. Start a new task"
-    assert f"<br>#{purged.pk}, #{lost.pk}: {gone}" in answer
-    assert f"<br>#{never.pk}: “net.mge” was never uploaded whole. Start a new task" in answer
-    assert f"<br>#{live.pk}: The task has not ended yet." in answer
-    assert "<br>#987654: There is no such task of yours." in answer
+    assert f"<br>#{purged.pk}, #{lost.pk}: {gone}" in page
+    assert f"<br>#{never.pk}: “net.mge” was never uploaded whole. Start a new task" in page
+    assert f"<br>#{live.pk}: The task has not ended yet." in page
+    assert "<br>#987654: There is no such task of yours." in page
     assert Task.objects.count() == 4
 
 
 def test_cancel_lists_skipped_tasks_by_reason(client, alice):
-    going, over = make_waiting_task(alice), make_waiting_task(alice)
-    read = make_tasks(alice, 1, state="processing")[0]
-    Task.objects.filter(pk=over.pk).update(state="finished", outcome="failed")
-    numbers = [going.pk, over.pk, read, 987654]
-    body = {"act": "cancel", "task": numbers}
-    answer = client.post("/tasks/act/", body, follow=True).content.decode()
-    assert re.search("1 task (was )?cancelled[.]", answer)
-    assert "3 tasks were left out:" in answer
-    both = re.search(r"<br>#(\d+), #(\d+): The run had ended already[.]", answer)
-    assert both
-    assert {int(number) for number in both.groups()} == {over.pk, read}
-    assert "<br>#987654: There is no such task of yours." in answer
+    waiting = make_waiting_task(alice)
+    (failed,) = make_tasks(alice, 1, state="finished", outcome="failed")
+    (processing,) = make_tasks(alice, 1, state="processing")
+    page = act(client, "cancel", waiting, failed, processing, 987654).text
+    assert re.search("1 task (was )?cancelled[.]", page)
+    assert "3 tasks were left out:" in page
+    match = re.search(r"<br>#(\d+), #(\d+): The run had ended already[.]", page)
+    assert match
+    assert {int(number) for number in match.groups()} == {failed, processing}
+    assert "<br>#987654: There is no such task of yours." in page
 
 
 def test_language_switch_of_the_confirmation_returns_to_the_list(client, alice):
     task = make_waiting_task(alice)
-    page = client.post("/tasks/act/", {"act": "delete", "task": [task.pk]}).content.decode()
-    assert 'name="next" value="/tasks/"' in page
+    assert 'name="next" value="/tasks/"' in act(client, "delete", task).text

@@ -1,6 +1,4 @@
-"""Tests of cancelling several tasks or all own tasks, and of what retry and clone keep."""
-
-import json
+"""Tests of cancelling several tasks or all own tasks, and of fields that a copy keeps."""
 
 import pytest
 from django.utils import timezone
@@ -52,7 +50,7 @@ def test_cancel_tasks_reports_cancelled_ended_and_unknown_ids(alice):
     assert state_of(waiting) == ("finished", "cancelled")
     assert state_of(running)[0] == "cancelling"
     assert state_of(foreign) == ("waiting", "")
-    # twice: nothing changes, and the answer is the same
+    # a repetition changes nothing and returns the same report
     assert cancel_tasks(ids, by=alice) == report
     assert waiting.events.filter(kind="task.finished").count() == 1
 
@@ -80,8 +78,8 @@ def test_cancel_all_includes_running_tasks(client, alice):
     worker = make_worker()
     running = make_attempt(make_waiting_task(alice, worker)).task
     waiting = make_waiting_task(alice, worker)
-    sure = client.post("/tasks/act/", {"act": "cancel-waiting"}).content.decode()
-    assert 'formaction="/tasks/cancel-all/"' in sure
+    confirmation = client.post("/tasks/act/", {"act": "cancel-waiting"}).content.decode()
+    assert 'formaction="/tasks/cancel-all/"' in confirmation
     page = client.post("/tasks/cancel-all/", {"query": "", "sure": "1"}, follow=True)
     assert "2 tasks were cancelled." in page.content.decode()
     assert state_of(waiting) == ("finished", "cancelled")
@@ -103,19 +101,14 @@ def test_copy_keeps_target_priority_and_title(alice):
     cancel_task(task)
     copy, request = rerun_task(task, owner=alice)
     assert request is not None
-    kept = ("target", "priority", "title", "runtime_version")
-    assert [getattr(copy, name) for name in kept] == [getattr(task, name) for name in kept]
-    assert (copy.copied_from, copy.target) == (
-        task,
-        {"labels": {"chip": "A"}, "versions": ">=1.12"},
-    )
-    shown = form_data(task)
-    assert (shown["target"], shown["priority"], shown["title"]) == (
-        task.target,
-        7,
-        "before the change",
-    )
-    # a double click is one task
+    for name in ("target", "priority", "title", "runtime_version"):
+        assert getattr(copy, name) == getattr(task, name)
+    assert copy.copied_from == task
+    assert copy.target == {"labels": {"chip": "A"}, "versions": ">=1.12"}
+    form = form_data(task)
+    assert (form["target"], form["priority"]) == (task.target, 7)
+    assert form["title"] == "before the change"
+    # a double click creates one task
     assert rerun_task(task, owner=alice) == (copy, None)
 
 
@@ -125,16 +118,14 @@ def test_api_creates_a_task_for_any_device_or_names_the_error(client, alice):
         "target": {"labels": {"chip": "A"}, "versions": "==1.13.*"},
         "priority": -3,
         "title": "nightly",
-        "files": [
-            {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": "0" * 32},
-        ],
+        "files": [{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": "0" * 32}],
     }
-    answer = client.post("/api/v1/tasks/", json.dumps(body), content_type="application/json")
+    answer = client.post("/api/v1/tasks/", body, content_type="application/json")
     assert answer.status_code == 201
     task = Task.objects.get(pk=answer.json()["id"])
     assert (task.worker, task.runtime_version) == (worker, "1.13.0")
     assert (task.priority, task.title) == (-3, "nightly")
-    for wrong, code in [
+    for changes, code in [
         ({"target": {"labels": {"chip": "Z"}}}, "target_label_unmet"),
         ({"target": {"labels": {"chip": 5}}}, "invalid"),
         ({"target": {}, "worker": worker.pk}, "target_and_worker"),
@@ -146,7 +137,5 @@ def test_api_creates_a_task_for_any_device_or_names_the_error(client, alice):
         ({"title": "a\nb"}, "title_bad"),
         ({"target": None}, "worker_unknown"),
     ]:
-        answer = client.post(
-            "/api/v1/tasks/", json.dumps(body | wrong), content_type="application/json"
-        )
-        assert (wrong, answer.json()["code"]) == (wrong, code)
+        answer = client.post("/api/v1/tasks/", body | changes, content_type="application/json")
+        assert (changes, answer.json()["code"]) == (changes, code)

@@ -6,17 +6,16 @@ from unittest import mock
 import pytest
 from django.db import connection
 
-from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle import attempts, reports
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
-from tasks.tests.make import accept_attempt, make_attempt, receive_report
+from tasks.tests.make import accept_attempt, finished_report, make_attempt, receive_report
 
 pytestmark = [pytest.mark.production, pytest.mark.django_db(transaction=True)]
 
 
 class CancelInThread(threading.Thread):
-    """Somebody else's request; it may have to wait until the end is written."""
+    """A concurrent request, which may wait for the lock of the task's row."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -29,41 +28,38 @@ class CancelInThread(threading.Thread):
             connection.close()
 
 
-def ended_meanwhile(module, name: str, end) -> Task:
-    """Cancel a running task just before the inner step `name` of what ends its attempt."""
+def cancel_before(module, name: str, end) -> Task:
+    """Cancel a running task just before `end` calls the function `name` of `module`."""
     attempt = make_attempt()
     accept_attempt(attempt)
     Task.objects.filter(pk=attempt.task_id).update(state="running")
     cancel = CancelInThread(attempt.task)
     inner = getattr(module, name)
 
-    def between(*args, **kwargs):
+    def cancel_first(*args, **kwargs):
         if not cancel.is_alive() and not cancel.ident:
             cancel.start()
             cancel.join(0.5)
         return inner(*args, **kwargs)
 
-    with mock.patch.object(module, name, between):
+    with mock.patch.object(module, name, cancel_first):
         end(attempt)
     cancel.join()
     return Task.objects.get(pk=attempt.task_id)
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "ends"), [(0, {"processing"}), (1, {"finished"})], ids=["good", "bad"]
+    ("exit_code", "state"), [(0, "processing"), (1, "finished")], ids=["success", "failure"]
 )
-def test_task_cancelled_while_its_attempt_ends_reaches_an_end(exit_code, ends):
+def test_cancel_during_the_final_report_does_not_block_it(exit_code, state):
     def end(attempt):
-        report = AttemptFinished(
-            attempt=attempt.pk, at=0, reason=EndReason.EXITED, exit_code=exit_code
-        )
-        assert receive_report(attempt, report)
+        assert receive_report(attempt, finished_report(attempt, exit_code=exit_code))
 
-    assert ended_meanwhile(reports, "_store_checksums", end).state in ends
+    assert cancel_before(reports, "_store_checksums", end).state == state
 
 
-def test_task_cancelled_while_it_is_requeued_ends_as_cancelled():
-    task = ended_meanwhile(
+def test_cancel_while_the_task_is_requeued_takes_effect():
+    task = cancel_before(
         attempts,
         "continue_task",
         lambda attempt: attempts.lose_attempt(attempt, reason="lease_expired"),

@@ -31,9 +31,9 @@ def due(after_s: float = 0) -> dict[str, str]:
     return {worker.name: str(cause) for worker, cause in checks_due(now)}
 
 
-def make_old(worker: Worker, hours: float = 7) -> Worker:
-    """Registered, or checked, so long ago that a check on schedule is due."""
-    then = timezone.now() - datetime.timedelta(hours=hours)
+def make_overdue(worker: Worker) -> Worker:
+    """Move the registration and all checks into the past, so that the next check is due."""
+    then = timezone.now() - datetime.timedelta(hours=7)
     Worker.objects.filter(pk=worker.pk).update(created_at=then)
     worker.health_checks.update(created_at=then)
     return worker
@@ -47,8 +47,8 @@ def make_check(worker: Worker, result: str = Result.PASSED, **facts: str) -> Hea
     return check
 
 
-def make_ended(worker: Worker, reason: str, number: int = 1) -> None:
-    """Attempts of users that ended so, one after the other."""
+def make_ended_attempts(worker: Worker, reason: str, number: int = 1) -> None:
+    """Create attempts of a user that ended with this reason."""
     owner = make_user(f"user{Task.objects.count()}")
     for _ in range(number):
         task = make_waiting_task(owner, worker)
@@ -57,10 +57,10 @@ def make_ended(worker: Worker, reason: str, number: int = 1) -> None:
         )
         Attempt.objects.filter(pk=attempt.pk).update(end_reason=reason, ended_at=timezone.now())
         Attempt.objects.filter(task=task, ended_at=None).delete()
-        end(task)
+        end_task(task)
 
 
-def end(task: Task, outcome: str = Outcome.FAILED, reason: str = "") -> Task:
+def end_task(task: Task, outcome: str = Outcome.FAILED, reason: str = "") -> Task:
     Task.objects.filter(pk=task.pk).update(
         **{"state": TaskState.FINISHED, "outcome": outcome, "reason": reason}
     )
@@ -69,11 +69,11 @@ def end(task: Task, outcome: str = Outcome.FAILED, reason: str = "") -> Task:
 
 
 def test_idle_device_is_checked_every_six_hours():
-    worker = make_old(make_worker("idle"))
+    worker = make_overdue(make_worker("idle"))
     assert due() == {"idle": "schedule"}
     make_check(worker)
     assert due() == {}
-    make_old(worker)
+    make_overdue(worker)
     assert due() == {"idle": "schedule"}
 
 
@@ -84,7 +84,7 @@ def test_new_device_is_not_checked_at_once():
 
 def test_schedule_can_be_turned_off(settings):
     settings.HEALTH_CHECK_EVERY_S = 0
-    make_old(make_worker())
+    make_overdue(make_worker())
     assert due() == {}
 
 
@@ -98,22 +98,22 @@ def test_schedule_can_be_turned_off(settings):
     ids=["drained", "offline", "retired"],
 )
 def test_device_out_of_service_is_not_checked(change):
-    worker = make_old(make_worker())
+    worker = make_overdue(make_worker())
     change_worker(worker.pk, **change)
     assert due() == {}
 
 
 def test_busy_device_is_not_checked():
-    worker = make_old(make_worker())
+    worker = make_overdue(make_worker())
     task = make_waiting_task(make_user(), worker)
     assert due() == {}
-    end(task)
+    end_task(task)
     Attempt.objects.update(ended_at=timezone.now())
     assert due() == {worker.name: "schedule"}
 
 
 def test_device_has_at_most_one_open_check():
-    worker = make_old(make_worker())
+    worker = make_overdue(make_worker())
     assert open_check(worker, version="1.13.0", cause=Cause.ASKED) is not None
     assert open_check(worker, version="1.13.0", cause=Cause.ASKED) is None
     assert due() == {}
@@ -121,39 +121,34 @@ def test_device_has_at_most_one_open_check():
 
 def test_two_consecutive_device_failures_cause_a_check():
     worker = make_worker("ill")
-    make_ended(worker, "agent_error")
+    make_ended_attempts(worker, "agent_error")
     assert due() == {}
-    make_ended(worker, "lease_expired")
+    make_ended_attempts(worker, "lease_expired")
     assert due() == {"ill": "failure"}
 
 
-def test_failures_of_models_cause_no_check():
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        ["exited"] * 5 + ["out_of_memory"] * 5,
+        ["cancelled"] * 3,
+        ["agent_error", "exited", "agent_error"],
+    ],
+    ids=["failures of models", "cancelled tasks", "success between failures"],
+)
+def test_ends_that_are_no_consecutive_device_failures_cause_no_check(reasons):
     worker = make_worker()
-    make_ended(worker, "exited", 5)
-    make_ended(worker, "out_of_memory", 5)
-    assert due() == {}
-
-
-def test_cancelled_tasks_cause_no_check():
-    worker = make_worker()
-    for _ in range(3):
-        make_ended(worker, "cancelled")
-    assert due() == {}
-
-
-def test_success_between_two_failures_prevents_a_check():
-    worker = make_worker()
-    for reason in ("agent_error", "exited", "agent_error"):
-        make_ended(worker, reason)
+    for reason in reasons:
+        make_ended_attempts(worker, reason)
     assert due() == {}
 
 
 def test_failures_before_a_check_are_not_counted_again():
     worker = make_worker()
-    make_ended(worker, "agent_error", 3)
+    make_ended_attempts(worker, "agent_error", 3)
     make_check(worker)
     assert due() == {}
-    make_ended(worker, "agent_error", 2)
+    make_ended_attempts(worker, "agent_error", 2)
     assert due() == {worker.name: "failure"}
 
 
@@ -191,7 +186,7 @@ def test_pause_between_checks_is_at_most_six_hours():
 
 def test_resumed_device_is_not_held_for_old_failures():
     worker = make_worker()
-    make_ended(worker, "agent_error", 2)
+    make_ended_attempts(worker, "agent_error", 2)
     make_check(worker, Result.FAILED, held_reason="x")
     resume_worker(worker, by=make_user("root", is_staff=True))
     worker.refresh_from_db()
@@ -222,7 +217,7 @@ def test_closed_check_cannot_be_closed_again():
     ],
 )
 def test_verdict_depends_on_the_blame_of_the_reason(outcome, reason, result):
-    task = end(make_waiting_task(), outcome, reason)
+    task = end_task(make_waiting_task(), outcome, reason)
     assert verdict_of(task)[0] == result
 
 
@@ -230,12 +225,12 @@ def test_checks_alternate_between_usable_versions():
     worker = make_worker()
     Runtime.objects.create(worker=worker, version="1.9.0", kind="binary")
     Runtime.objects.create(worker=worker, version="1.8.0", kind="binary", problem="gone")
-    seen = []
+    versions = []
     for _ in range(4):
         version = runtime_to_check(worker).version
         close_check(open_check(worker, version=version, cause=Cause.SCHEDULE), Result.PASSED)
-        seen.append(version)
-    assert sorted(seen[:2]) == sorted(seen[2:]) == ["1.13.0", "1.9.0"]
+        versions.append(version)
+    assert sorted(versions[:2]) == sorted(versions[2:]) == ["1.13.0", "1.9.0"]
 
 
 def test_health_task_belongs_to_a_system_user_and_is_not_listed():

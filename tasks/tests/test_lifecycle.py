@@ -16,12 +16,12 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
 from tasks.submission import submit
 from tasks.tests.make import (
+    MD5,
     accept_attempt,
     change_worker,
     finished_report,
     make_attempt,
     make_task,
-    make_user,
     make_waiting_task,
     make_worker,
     receive_report,
@@ -64,9 +64,7 @@ def test_progress_never_decreases_and_adds_no_event():
     events, begun = attempt.task.events.count(), attempt.started_at
     receive_report(attempt, started_report(attempt, passes=3, passes_done=2, command="another"))
     receive_report(attempt, started_report(attempt, passes=3, passes_done=1))
-    receive_report(
-        attempt, started_report(attempt)
-    )  # of an agent that was replaced by an older one
+    receive_report(attempt, started_report(attempt))  # an older agent reports no numbers
     assert (attempt.passes, attempt.passes_done) == (3, 2)
     assert (attempt.started_at, attempt.command) == (begun, "load_and_run model.mge")
     assert attempt.task.events.count() == events
@@ -75,20 +73,18 @@ def test_progress_never_decreases_and_adds_no_event():
     assert attempt.passes_done == 2
 
 
-@pytest.mark.parametrize("arrived", [(10, None), (11, "0" * 32)])
-def test_file_with_another_size_or_checksum_is_rejected(arrived):
+@pytest.mark.parametrize("stored", [(10, MD5), (11, "0" * 32)])
+def test_file_with_another_size_or_checksum_is_rejected(stored):
     task = make_task()
-    file = task.files.last()
-    what = stored_objects(task)
-    what[file.pk] = submit.StoredObject(arrived[0], arrived[1] or file.md5)
+    objects = stored_objects(task) | {task.files.last().pk: submit.StoredObject(*stored)}
     with pytest.raises(DomainError, match="upload_damaged"):
-        submit.submit_task(task, what)
+        submit.submit_task(task, objects)
 
 
 def test_slot_holds_one_live_attempt():
     worker = make_worker()
     first, second = make_waiting_task(worker=worker), make_waiting_task(worker=worker)
-    assert [a.task_id for a in assign_waiting()] == [first.pk]
+    assert [attempt.task for attempt in assign_waiting()] == [first]
     assert assign_waiting() == []
     with pytest.raises(IntegrityError), transaction.atomic():
         attempts.assign_attempt(second, slot=0)
@@ -99,8 +95,8 @@ def test_slot_holds_one_live_attempt():
 def test_device_with_two_slots_gets_the_two_oldest_tasks():
     worker = make_worker(slots=2)
     tasks = [make_waiting_task(worker=worker) for _ in range(3)]
-    assert [a.task_id for a in assign_waiting()] == [t.pk for t in tasks[:2]]
-    assert {a.slot for a in Attempt.objects.all()} == {0, 1}
+    assert [attempt.task for attempt in assign_waiting()] == tasks[:2]
+    assert set(Attempt.objects.values_list("slot", flat=True)) == {0, 1}
 
 
 def test_offline_drained_or_broken_device_gets_no_task():
@@ -261,22 +257,22 @@ def test_finished_task_changes_to_no_state(state):
     assert task.outcome == "cancelled"
 
 
-def to_another_device(task: Task) -> bool:
+def move_to_another_device(task: Task) -> bool:
     now = timezone.now()
     other = {"worker_id": make_worker("other").pk, "submitted_at": now, "queue_deadline_at": now}
     assert task.worker.name != "other"
     return transition_if(task, TaskState.WAITING, {TaskState.INITIATED}, **other)
 
 
-def to_its_end(task: Task) -> bool:
+def finish(task: Task) -> bool:
     return transition_if(task, TaskState.FINISHED, {TaskState.INITIATED}, outcome=Outcome.LOST)
 
 
-@pytest.mark.parametrize("move", [to_another_device, to_its_end])
-def test_transition_updates_the_instance_without_a_query(move):
+@pytest.mark.parametrize("change", [move_to_another_device, finish])
+def test_transition_updates_the_instance_without_a_query(change):
     task = make_task()
     with CaptureQueriesContext(connection) as captured:
-        assert move(task)
+        assert change(task)
     assert not [query for query in captured if 'FROM "tasks_task"' in query["sql"]]
     row = Task.objects.get(pk=task.pk)
     assert task.worker == row.worker
@@ -298,13 +294,13 @@ def test_database_rejects_an_outcome_of_a_live_task():
 
 
 def test_old_status_plus_events_gives_the_new_status():
-    """Whoever saw the status at event n and reads the events after it knows the status now."""
-    task = make_task(make_user("dora"))
-    seen, status = task.event_seq, task.status.value
+    """A reader of the status at event n who reads later events knows the current status."""
+    task = make_task()
+    seq, status = task.event_seq, task.status.value
     submit.submit_task(task, stored_objects(task))
     (attempt,) = assign_waiting()
     receive_report(attempt, started_report(attempt))
-    for event in task.events.filter(seq__gt=seen):
+    for event in task.events.filter(seq__gt=seq):
         status = event.data["status"]
     task.refresh_from_db()
     assert status == task.status.value
