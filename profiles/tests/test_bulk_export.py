@@ -68,7 +68,7 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("ending", list(WRITERS))
-def test_a_row_for_each_task_has_what_it_asked_for_and_what_came_of_it(tasks, tmp_path, ending):
+def test_a_row_of_a_task_has_its_inputs_and_results(tasks, tmp_path, ending):
     rows = rows_of(export(tmp_path / f"all.{ending}"))
     assert [str(row["task"]) for row in rows] == [str(task.pk) for task in tasks]
     assert [row["status"] for row in rows] == ["succeeded", "succeeded", "initiated"]
@@ -82,7 +82,7 @@ def test_a_row_for_each_task_has_what_it_asked_for_and_what_came_of_it(tasks, tm
 
 
 @pytest.mark.parametrize("ending", list(WRITERS))
-def test_a_row_for_each_operator_begins_with_its_tasks_fields(tasks, tmp_path, ending):
+def test_a_row_of_an_operator_begins_with_the_fields_of_its_task(tasks, tmp_path, ending):
     rows = rows_of(export(tmp_path / f"all.{ending}", "--rows", "operator"))
     assert [str(row["task"]) for row in rows] == [str(tasks[0].pk)] + [str(tasks[1].pk)] * 2
     assert [float(row["device_time_s"]) for row in rows] == [0.5, 1.0, 0.5]
@@ -90,21 +90,21 @@ def test_a_row_for_each_operator_begins_with_its_tasks_fields(tasks, tmp_path, e
     assert int(rows[0]["device_samples"]) == 2
 
 
-def test_without_a_clean_pass_the_times_are_those_while_profiling_as_in_the_api(tasks, tmp_path):
+def test_without_a_clean_pass_iteration_times_are_from_profiled_passes(tasks, tmp_path):
     Profile.objects.update(iterations=7, mean_ms=8.0, min_ms=7.5, max_ms=9.0)
     first = rows_of(export(tmp_path / "all.csv"))[0]
     names = ("iterations", "mean_ms", "min_ms", "max_ms", "median_ms")
     assert [first[name] for name in names] == ["7", "8.0", "7.5", "9.0", ""]
 
 
-def test_texts_that_would_be_formulas_are_disarmed_in_csv_alone(tasks, tmp_path):
+def test_formulas_are_escaped_only_in_csv(tasks, tmp_path):
     (row,) = (r for r in rows_of(export(tmp_path / "a.csv")) if r["title"])
     assert row["title"].startswith("'=cmd()")
     (row,) = (r for r in rows_of(export(tmp_path / "a.json")) if r["title"])
     assert row["title"].startswith("=cmd()")
 
 
-def test_every_column_of_parquet_is_explained(tasks, tmp_path):
+def test_every_parquet_column_has_a_description(tasks, tmp_path):
     schema = pq.read_schema(export(tmp_path / "a.parquet", "--rows", "operator"))
     assert schema.metadata[b"format"] == b"megengine-web-profile-results"
     assert all(field.metadata[b"description"] for field in schema)
@@ -112,13 +112,13 @@ def test_every_column_of_parquet_is_explained(tasks, tmp_path):
     assert str(schema.field("task").type) == "int64"
 
 
-def test_the_columns_are_printed_without_a_file(capsys):
+def test_the_command_lists_the_columns(capsys):
     call_command("export", "--fields", "--rows", "operator")
     output = capsys.readouterr().out
     assert all(field.help in output for field in ROWS["operator"])
 
 
-def test_nan_is_a_number_that_is_told_and_no_gap(tmp_path):
+def test_nan_differs_from_a_missing_number(tmp_path):
     fields = [many.Field("x", "number", "x"), many.Field("o", "json", "o")]
     columns = [[math.nan, None, math.inf], ['{"a":1}', None, "[]"]]
     tables = {}
@@ -140,13 +140,13 @@ def test_nan_is_a_number_that_is_told_and_no_gap(tmp_path):
 
 
 @pytest.mark.parametrize("ending", list(WRITERS))
-def test_no_task_is_an_empty_table(db, tmp_path, ending):
+def test_an_export_without_tasks_is_empty(db, tmp_path, ending):
     path = tmp_path / f"a.{ending}"
     call_command("export", "--owner", "nobody@example.com", "-o", str(path))
     assert rows_of(path) == []
 
 
-def test_filters_and_numbers_choose_the_tasks(tasks, tmp_path):
+def test_filters_and_numbers_select_the_tasks(tasks, tmp_path):
     path = tmp_path / "a.json"
     call_command("export", str(tasks[1].pk), str(tasks[2].pk), "--status", "succeeded", "-o", path)
     assert [row["task"] for row in rows_of(path)] == [tasks[1].pk]
@@ -154,7 +154,7 @@ def test_filters_and_numbers_choose_the_tasks(tasks, tmp_path):
         call_command("export", "-o", path)
 
 
-def test_a_profile_that_cannot_be_read_is_told_and_the_others_are_there(tasks, tmp_path, capsys):
+def test_an_unreadable_profile_is_reported_and_the_others_are_exported(tasks, tmp_path, capsys):
     Profile.objects.filter(attempt__task=tasks[0]).update(derived_version=0, problem="broken")
     path = tmp_path / "a.csv"
     with pytest.raises(CommandError, match="1 profiles"):
@@ -163,7 +163,7 @@ def test_a_profile_that_cannot_be_read_is_told_and_the_others_are_there(tasks, t
     assert len(rows_of(path)) == 2
 
 
-def test_a_file_appears_only_when_it_is_whole(tasks, tmp_path, settings):
+def test_a_failed_export_leaves_the_existing_file(tasks, tmp_path, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     (tmp_path / "a.csv").write_text("before")
     with pytest.raises(CommandError):
@@ -176,7 +176,7 @@ def test_a_file_appears_only_when_it_is_whole(tasks, tmp_path, settings):
 
 
 @pytest.mark.parametrize("ending", list(WRITERS))
-def test_a_full_disk_is_told_and_is_no_mistake_of_the_arguments(tasks, tmp_path, ending):
+def test_a_full_disk_is_not_a_usage_error(tasks, tmp_path, ending):
     (tmp_path / "full").symlink_to("/dev/full")
     with pytest.raises(CommandError, match="No space left") as caught:
         export(tmp_path / "full", "--format", ending)
@@ -187,7 +187,7 @@ def test_a_full_disk_is_told_and_is_no_mistake_of_the_arguments(tasks, tmp_path,
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
-def test_memory_holds_a_piece_and_not_the_whole(tmp_path, monkeypatch):
+def test_the_parquet_writer_flushes_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(many, "GROUP_ROWS", 100)
     path = tmp_path / "a.parquet"
     with path.open("wb") as stream:

@@ -17,7 +17,7 @@ HAN = "[\u4e00-\u9fff]"
 #: half-width punctuation as in English text; times, shapes and code have none before a space
 HALF_WIDTH = re.compile(rf"{HAN} ?[,;:!?(]|[,;:!?)] ?{HAN}|[,;?!] |: ")
 #: elements that hold users' names or code
-_AS_IT_IS = {"bdi", "code", "pre", "script", "style"}
+_UNTRANSLATED = {"bdi", "code", "pre", "script", "style"}
 _INLINE = {"a", "abbr", "b", "br", "i", "small", "span", "strong", "time"}
 _VOID = {"br", "circle", "img", "input", "line", "link", "meta", "path", "rect"}
 
@@ -33,9 +33,9 @@ class Sentences(HTMLParser):
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
         classes = attributes.get("class") or ""
-        hidden = tag in _AS_IT_IS or "hostile" in classes
+        hidden = tag in _UNTRANSLATED or "hostile" in classes
         is_line = "verdict-line" in classes or "__line" in classes or "data-word" in attributes
-        if is_line or (tag not in _INLINE and tag not in _AS_IT_IS):
+        if is_line or (tag not in _INLINE and tag not in _UNTRANSLATED):
             self.texts.append("")
         if tag not in _VOID:
             self._open.append((tag, hidden))
@@ -43,11 +43,11 @@ class Sentences(HTMLParser):
 
     def handle_endtag(self, tag):
         while self._open:
-            opened, hidden = self._open.pop()
+            open_tag, hidden = self._open.pop()
             self._hidden -= hidden
-            if opened == tag:
+            if open_tag == tag:
                 break
-        if tag not in _INLINE and tag not in _AS_IT_IS:
+        if tag not in _INLINE and tag not in _UNTRANSLATED:
             self.texts.append("")
 
     def handle_data(self, data):
@@ -61,38 +61,38 @@ def alice(alice, client):
     return alice
 
 
-def chinese(client, address: str) -> list[str]:
+def chinese_texts(client, address: str) -> list[str]:
     response = client.get(address)
     html = response.content.decode()
     assert response.status_code == 200, (address, html)
     return [text for text in Sentences(html).texts if re.search(HAN, text)]
 
 
-def test_sentences_of_results_comparisons_and_reports_have_full_width_marks(client, alice):
+def test_results_comparisons_and_reports_have_full_width_punctuation(client, alice):
     one, other = good_profile("resnet18"), good_profile("resnet18_opt")
     first, second = (
         make_result(data, *(another_pass(data, seed) for seed in range(2)), owner=alice)
         for data in (one, other)
     )
-    opened = make_import(alice, one, b'{"profiler": {}}').profile
+    imported = make_import(alice, one, b'{"profiler": {}}').profile
     addresses = (
         f"/tasks/{first.attempt.task_id}/result/?op=3",
-        f"/profiles/{opened.pk}/",
+        f"/profiles/{imported.pk}/",
         f"/profiles/{first.pk}/operators/3/",
-        f"/profiles/compare/?p={first.pk}&p={second.pk}&p={opened.pk}&row=0",
-        f"/profiles/{opened.pk}/export/report/",
+        f"/profiles/compare/?p={first.pk}&p={second.pk}&p={imported.pk}&row=0",
+        f"/profiles/{imported.pk}/export/report/",
         "/profiles/exports/",
     )
     for address in addresses:
-        texts = chinese(client, address)
+        texts = chinese_texts(client, address)
         assert len(texts) > 20, address
         assert [text for text in texts if HALF_WIDTH.search(text)] == [], address
 
 
-def test_the_meaning_of_each_exported_field_is_told_in_chinese(client, alice):
+def test_every_exported_field_has_a_chinese_description(client, alice):
     html = client.get("/profiles/exports/").content.decode()
-    meanings = [text for text in re.findall("<td>(.*?)</td>", html) if text]
-    assert len(meanings) == len(FIELDS) + len(SOURCE_FIELDS)
-    assert [text for text in meanings if not re.search(HAN, text)] == [
+    descriptions = [text for text in re.findall("<td>(.*?)</td>", html) if text]
+    assert len(descriptions) == len(FIELDS) + len(SOURCE_FIELDS)
+    assert [text for text in descriptions if not re.search(HAN, text)] == [
         "computation_flo / memory_bytes。"
     ]

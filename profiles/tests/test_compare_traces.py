@@ -21,7 +21,7 @@ def traces(alice):
     return [make_import(alice, content).profile for content in contents]
 
 
-def test_other_numbers_of_training_steps_are_warned_of(client, traces):
+def test_different_numbers_of_training_steps_give_a_warning(client, traces):
     page = page_of(client, *traces)
     warnings = " ".join(page.context["warnings"])
     assert "B has another number of training steps than the baseline: 3 instead of 1" in warnings
@@ -29,16 +29,16 @@ def test_other_numbers_of_training_steps_are_warned_of(client, traces):
     assert steps.values == ("1", "3")
 
 
-def test_totals_of_one_step_stand_beside_those_of_all(client, traces):
+def test_totals_are_shown_for_all_steps_and_for_one(client, traces):
     rows = {row["key"]: row["cells"] for row in page_of(client, *traces).context["totals"]}
-    of_all, of_one = rows["device"], rows["device-step"]
-    assert of_all[1]["percent"].startswith("+2")  # three steps instead of one: +200 %
-    assert of_one[0]["value"] == of_one[1]["value"] == of_all[0]["value"]
-    assert of_one[1]["verdict"]["word"] == "not enough evidence: one sample"
+    totals, step = rows["device"], rows["device-step"]
+    assert totals[1]["percent"].startswith("+2")  # three steps instead of one: +200 %
+    assert step[0]["value"] == step[1]["value"] == totals[0]["value"]
+    assert step[1]["verdict"]["word"] == "not enough evidence: one sample"
 
 
 @pytest.mark.parametrize(
-    "called",
+    "functions",
     [
         # two optimizers, or one with two groups of parameters
         ("backward", "step", "step") * 2,
@@ -49,16 +49,16 @@ def test_totals_of_one_step_stand_beside_those_of_all(client, traces):
     ],
     ids=["two optimizers", "accumulated", "no optimizer"],
 )
-def test_a_step_is_one_however_often_its_parts_are_called(client, alice, traces, called):
+def test_training_steps_are_counted_whatever_functions_they_call(client, alice, traces, functions):
     spans = [
-        event for n, name in enumerate(called) for event in span(HOST, name, 20 * n, 20 * n + 9)
+        event for n, name in enumerate(functions) for event in span(HOST, name, 20 * n, 20 * n + 9)
     ]
     two = make_import(alice, to_trace(*operator(7, "ADD", 500, 5, "x:0"), *spans)).profile
     facts = page_of(client, traces[0], two).context["facts"]
     assert next(fact for fact in facts if fact.name == "Training steps").values == ("1", "2")
 
 
-def test_the_same_number_of_steps_is_no_warning(client, alice):
+def test_equal_numbers_of_training_steps_give_no_warning(client, alice):
     content = repeat_trace(MLP, 2)
     profiles = [make_import(alice, data).profile for data in (content, content + b" ")]
     page = page_of(client, *profiles)
@@ -67,8 +67,8 @@ def test_the_same_number_of_steps_is_no_warning(client, alice):
     assert keys == ["device", "host", "device-step", "host-step"]
 
 
-def test_no_plan_is_promised_to_a_trace(client, alice, traces):
-    text = page_of(client, *traces).content.decode().split('id="totals-title"')[0]
+def test_a_comparison_of_traces_does_not_advise_a_plan(client, alice, traces):
+    text = page_of(client, *traces).text.split('id="totals-title"')[0]
     assert "A, B are traces, which time each execution once" in text
     assert "plan “standard”" not in text
     model = make_result(good_profile("train_mlp"), owner=alice)
@@ -80,6 +80,6 @@ def test_no_plan_is_promised_to_a_trace(client, alice, traces):
     assert [row["key"] for row in page.context["totals"]] == ["device", "host"]
 
 
-def test_the_page_of_a_trace_promises_no_plan(client, traces):
-    text = client.get(f"/profiles/{traces[0].pk}/").content.decode()
+def test_the_page_of_a_trace_does_not_advise_a_plan(client, traces):
+    text = client.get(f"/profiles/{traces[0].pk}/").text
     assert "A trace times each execution once" in text.split('id="merged-passes"')[1]

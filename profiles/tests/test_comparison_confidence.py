@@ -1,5 +1,6 @@
 """Verdicts on differences: compared with scipy, on simulated devices, and with few samples."""
 
+import itertools
 import math
 
 import numpy as np
@@ -41,13 +42,13 @@ def total(base, other, *, basis=BASIS):
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 8, 13, 42])
-def test_the_p_of_student_is_that_of_scipy(dof):
+def test_student_p_and_quantile_equal_those_of_scipy(dof):
     t = np.linspace(0, 12, 50)
     assert student_p(t, dof) == pytest.approx(2 * stats.t.sf(t, dof), abs=1e-13)
     assert student_quantile(0.01, dof) == pytest.approx(stats.t.isf(0.005, dof))
 
 
-def test_adjustment_is_that_of_benjamini_and_hochberg_and_skips_untested_rows():
+def test_benjamini_hochberg_equals_scipy_and_skips_untested_rows():
     p = np.random.default_rng(1).uniform(size=30) ** 2
     assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p))
     gaps = np.array([0.01, np.nan, 0.02])
@@ -55,16 +56,16 @@ def test_adjustment_is_that_of_benjamini_and_hochberg_and_skips_untested_rows():
 
 
 @pytest.mark.parametrize("n", [4, 5, 8, 20])
-def test_the_interval_of_passes_holds_the_true_shift_about_as_often_as_it_says(n):
+def test_the_shift_interval_has_its_nominal_coverage(n):
     chance = np.random.default_rng(n)
     a, b = chance.normal(size=(n, 3000)), chance.normal(0.7, size=(n, 3000))
     middle, low, high = shift_interval(a, b)
-    held = ((low <= 0.7) & (high >= 0.7)).mean()
-    assert 0.935 <= held <= 0.99
+    coverage = ((low <= 0.7) & (high >= 0.7)).mean()
+    assert 0.935 <= coverage <= 0.99
     assert abs(np.median(middle) - 0.7) < 0.05
 
 
-def test_an_interval_is_one_of_ratios_and_never_passes_minus_100_percent():
+def test_intervals_of_ratios_stay_above_minus_100_percent():
     chance = np.random.default_rng(4)
     base, other = (np.exp(chance.normal(0, 3, size=(5, 500))) * 1e-6 for _ in range(2))
     base[0] *= 1e4  # a spike in one pass
@@ -77,16 +78,16 @@ def test_an_interval_is_one_of_ratios_and_never_passes_minus_100_percent():
     assert 0 < twice.low[0] < 1 < twice.high[0]
 
 
-def test_a_verdict_and_its_interval_say_the_same():
+def test_the_verdict_is_none_if_and_only_if_the_interval_contains_zero():
     chance = np.random.default_rng(8)
     for _ in range(200):
         base, other = chance.lognormal(0, 0.03, 5), chance.lognormal(0.03, 0.03, 5)
         result = total(base, other)
-        holds_zero = result.low[0] <= 0 <= result.high[0]
-        assert (verdicts(result) == ["none"]) == bool(holds_zero)
+        contains_zero = result.low[0] <= 0 <= result.high[0]
+        assert (verdicts(result) == ["none"]) == bool(contains_zero)
 
 
-def test_the_interval_holds_the_ratio_that_is_shown():
+def test_the_interval_contains_the_displayed_ratio():
     chance = np.random.default_rng(9)
     base, other = chance.exponential(size=(5, 200)), chance.exponential(size=(5, 200))
     result = rows(base, other)
@@ -94,7 +95,7 @@ def test_the_interval_holds_the_ratio_that_is_shown():
     assert ((result.low <= changes + 1e-12) & (changes - 1e-12 <= result.high)).all()
 
 
-def test_a_difference_that_equal_runs_show_too_gets_no_verdict():
+def test_a_difference_within_the_scatter_of_equal_runs_gets_no_verdict():
     base, other = [10, 10.01, 10.02, 9.99, 10], [11, 11.01, 11.02, 10.99, 11]
     assert verdicts(total(base, other)) == ["slower"]
     restless = Scatter(sd=0.01, dof=19, largest=0.12)
@@ -104,24 +105,23 @@ def test_a_difference_that_equal_runs_show_too_gets_no_verdict():
         assert result.low[0] < 0 < result.high[0]
 
 
-def test_few_equal_runs_allow_for_more_than_many():
+def test_fewer_equal_runs_give_a_larger_allowance():
     few, many = (Basis(s, s) for s in (Scatter(0.01, 4, 0.02), Scatter(0.01, 19, 0.02)))
     assert few.allowance == pytest.approx(stats.t.isf(0.005, 4) * math.sqrt(2) * 0.01)
     assert few.allowance > many.allowance
 
 
-def test_without_equal_runs_there_is_a_figure_but_no_verdict():
+def test_without_equal_runs_a_difference_gets_no_verdict():
     for basis in (Basis(), Basis(STEADY, None), Basis(None, STEADY)):
         result = total([10, 11, 10, 11, 10], [20, 21, 20, 21, 20], basis=basis)
         assert verdicts(result) == ["unknown"]
         assert result.change[0] == pytest.approx(1.0, abs=0.1)
         assert result.low[0] < result.change[0] < result.high[0]
-        assert verdicts(rows([[1], [1], [1], [1]], [[9], [9], [9], [9]], basis=basis)) == [
-            "unknown"
-        ]
+        result = rows([[1], [1], [1], [1]], [[9], [9], [9], [9]], basis=basis)
+        assert verdicts(result) == ["unknown"]
 
 
-def test_a_disturbed_run_gets_no_verdict_at_all():
+def test_a_disturbed_run_gets_no_verdict():
     disturbed = Basis(STEADY, STEADY, disturbed=True)
     base = np.full((5, 30), 1e-3)
     assert set(verdicts(rows(base, base * 3, basis=disturbed))) == {"disturbed"}
@@ -129,14 +129,14 @@ def test_a_disturbed_run_gets_no_verdict_at_all():
     assert total(base[:, 0], base[:, 0] * 3, basis=disturbed).change[0] == pytest.approx(2)
 
 
-def test_three_samples_on_each_side_can_prove_nothing():
+def test_three_samples_on_each_side_are_too_few():
     assert least_p(3, 3) == pytest.approx(0.1)
     result = rows([[1], [2], [3]], [[11], [12], [13]])
     assert verdicts(result) == ["few"]
     assert np.isnan(result.low[0])
 
 
-def test_a_single_sample_says_so_and_missing_times_are_not_compared():
+def test_single_samples_and_missing_times_have_their_own_verdicts():
     nan = np.nan
     base = np.array([[1, nan, 1], [nan, nan, 2], [nan, nan, 3], [nan, nan, 4]])
     other = np.array([[1, 1, nan], [2, 2, nan], [3, 3, nan], [4, 4, nan]])
@@ -144,12 +144,12 @@ def test_a_single_sample_says_so_and_missing_times_are_not_compared():
     assert verdicts(result) == ["single", "absent", "absent"]
 
 
-def test_a_pass_that_did_not_time_an_operator_does_not_spoil_the_others():
+def test_a_time_missing_in_one_pass_does_not_prevent_a_verdict():
     base = np.array([[1.0, 1], [1.1, 1.1], [1, 1], [1, 1], [1, np.nan]])
     assert verdicts(rows(base, base * 2)) == ["slower", "slower"]
 
 
-def test_times_that_are_no_times_are_left_out_and_zero_is_below_the_clock():
+def test_invalid_times_are_ignored_and_zero_is_half_a_clock_tick():
     logs = logarithms(np.array([0.0, -1.0, np.inf, np.nan, 1.0]))
     assert logs == pytest.approx([math.log(5e-7), np.nan, np.nan, np.nan, 0.0], nan_ok=True)
     zeros = np.zeros((5, 1))
@@ -159,7 +159,7 @@ def test_times_that_are_no_times_are_left_out_and_zero_is_below_the_clock():
     assert verdicts(result) == ["none"]
 
 
-def test_one_operator_that_changed_is_found_among_a_hundred():
+def test_one_changed_operator_among_a_hundred_gets_a_verdict():
     chance = np.random.default_rng(5)
     base, other = (chance.lognormal(0, 0.08, size=(5, 100)) * 1e-3 for _ in range(2))
     other[:, 7] *= 2
@@ -168,7 +168,7 @@ def test_one_operator_that_changed_is_found_among_a_hundred():
     assert words.count("none") >= 98
 
 
-def test_operators_that_another_algorithm_changes_by_different_amounts_are_found():
+def test_operators_that_change_by_different_factors_get_verdicts():
     chance = np.random.default_rng(6)
     base, other = (chance.lognormal(0, 0.05, size=(5, 60)) * 1e-3 for _ in range(2))
     factors = np.linspace(0.2, 0.8, 40)
@@ -193,8 +193,8 @@ class SimulatedDevice:
         n, chance = len(self.times_s), self.chance
         bias = chance.normal(0, self.run_sd) + chance.normal(0, self.run_sd, n)
         passes = chance.normal(0, self.pass_sd, (5, 1)) + chance.normal(0, self.scatter, (5, n))
-        hit = (chance.random((5, n)) < 0.01) * chance.exponential(0.5, (5, n))
-        times_s = factor * self.times_s * np.exp(bias + passes + hit)
+        spikes = (chance.random((5, n)) < 0.01) * chance.exponential(0.5, (5, n))
+        times_s = factor * self.times_s * np.exp(bias + passes + spikes)
         return np.round(times_s * 1e6) / 1e6  # the clock has a resolution of 1 us
 
 
@@ -207,26 +207,21 @@ def basis_of(runs, others=None):
     return Basis(scatters[0], scatters[-1])
 
 
-def pairs(runs):
-    return [(a, b) for n, a in enumerate(runs) for b in runs[n + 1 :]]
-
-
 CALM, RESTLESS = {"run_sd": 0.01, "pass_sd": 0.02}, {"run_sd": 0.03, "pass_sd": 0.05}
 
 
-@pytest.mark.parametrize("how", [CALM, RESTLESS])
-def test_equal_runs_are_hardly_ever_told_to_differ(how):
+@pytest.mark.parametrize("scatter", [CALM, RESTLESS])
+def test_equal_runs_rarely_get_a_verdict(scatter):
     differing, tested, operators = 0, 0, [0, 0]
     for seed in range(5):
-        device = SimulatedDevice(seed, **how)
+        device = SimulatedDevice(seed, **scatter)
         runs = [device.run() for _ in range(20)]
         basis = basis_of(runs)
         assert basis.base.dof == 19
         differing_pairs = 0
-        for a, b in pairs(runs):
-            differing_pairs += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != [
-                "none"
-            ]
+        for a, b in itertools.combinations(runs, 2):
+            result = total(a.sum(axis=1), b.sum(axis=1), basis=basis)
+            differing_pairs += verdicts(result) != ["none"]
             words = verdicts(rows(a, b, basis=basis))
             operators[0] += len(words) - words.count("none")
             operators[1] += len(words)
@@ -236,19 +231,19 @@ def test_equal_runs_are_hardly_ever_told_to_differ(how):
     assert operators[0] / operators[1] <= 1 / 200
 
 
-@pytest.mark.parametrize("how", [CALM, RESTLESS])
-def test_runs_of_two_equal_devices_that_are_new_to_the_history_are_not_told_to_differ(how):
+@pytest.mark.parametrize("scatter", [CALM, RESTLESS])
+def test_equal_runs_outside_the_history_rarely_get_a_verdict(scatter):
     """The compared runs are not part of the history."""
     differing = 0
     for seed in range(300):
-        device = SimulatedDevice(seed, **how, operators=20)
+        device = SimulatedDevice(seed, **scatter, operators=20)
         basis = basis_of([device.run() for _ in range(8)])
         a, b = device.run(), device.run()
         differing += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != ["none"]
     assert differing / 300 <= 0.01
 
 
-def test_a_run_that_is_slower_by_20_percent_is_found():
+def test_a_run_that_is_slower_by_20_percent_gets_a_verdict():
     words = []
     for seed in range(10):
         device = SimulatedDevice(seed, **CALM)
@@ -260,7 +255,7 @@ def test_a_run_that_is_slower_by_20_percent_is_found():
     assert "faster" not in words
 
 
-def test_equal_runs_must_be_enough_to_say_how_far_they_differ():
+def test_scatter_needs_enough_equal_runs():
     passes = [np.log(np.full(5, 10.0 + n)) for n in range(LEAST_DOF + 1)]
     assert scatter_of([passes[:-1]]) is None
     assert scatter_of([passes]).dof == LEAST_DOF
