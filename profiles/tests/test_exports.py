@@ -54,7 +54,7 @@ def json_of(data: ProfileData, rows=None) -> dict:
     return json.loads(to_json(data, ExportRows(rows), values_of(data, rows), META))
 
 
-def test_csv_has_every_operator_with_the_numbers_of_the_table(data):
+def test_csv_has_the_values_of_every_operator(data):
     columns, lines = data.columns, csv_of(data)
     assert sorted(int(line["row"]) for line in lines) == list(range(len(columns)))
     assert [int(line["row"]) for line in lines][: columns.device.present.sum()] == list(
@@ -64,15 +64,14 @@ def test_csv_has_every_operator_with_the_numbers_of_the_table(data):
         row = int(line["row"])
         assert line["id"] == columns.ids[row]
         assert line["name"].removeprefix("'") == columns.names[row]
-        timed = columns.device.present[row]
-        assert line["device_time_s"] == (repr(float(columns.device.end_s[row])) if timed else "")
-        known = columns.computation.present[row]
-        value = repr(float(columns.computation.values[row])) if known else ""
-        assert line["computation_flo"] == value
+        end_s, computation = columns.device.end_s[row], columns.computation.values[row]
+        has_time, has_computation = columns.device.present[row], columns.computation.present[row]
+        assert line["device_time_s"] == (repr(float(end_s)) if has_time else "")
+        assert line["computation_flo"] == (repr(float(computation)) if has_computation else "")
         assert json.loads(line["in_shapes"] or "0") == json.loads(columns.in_shapes[row] or "0")
 
 
-def test_json_has_the_same_numbers_exactly(data):
+def test_json_has_the_exact_values_of_every_operator(data):
     document, columns = json_of(data), data.columns
     assert (document["format"], document["version"]) == ("megengine-web-profile", 1)
     assert document["totals"] == {
@@ -94,7 +93,7 @@ def test_json_has_the_same_numbers_exactly(data):
     )
 
 
-def test_passes_come_with_their_statistics(passes):
+def test_exports_of_several_passes_have_statistics(passes):
     document, lines = json_of(passes), csv_of(passes)
     first = document["operators"][0]
     row = first["row"]
@@ -105,30 +104,28 @@ def test_passes_come_with_their_statistics(passes):
     assert document["passes"] == ["profile-1.json", "profile-2.json", "profile-3.json"]
 
 
-def test_the_order_of_execution_counts_from_zero_without_gaps(data):
+def test_execution_steps_are_unique_and_below_the_number_of_executed_operators(data):
     steps = [o["step"] for o in json_of(data)["operators"] if o["step"] is not None]
-    running = int((data.graph.operators.step >= 0).sum())
+    executed = int((data.graph.operators.step >= 0).sum())
     assert len(set(steps)) == len(steps)
-    assert all(0 <= step < running for step in steps)
+    assert all(0 <= step < executed for step in steps)
 
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "＝1"]
 HOSTILE = [*FORMULAS, 'a"b,c', "two\nlines", "🙂 \u202e<b>"]
 
 
-def test_no_name_becomes_a_formula_and_all_come_back():
+def test_names_that_are_formulas_are_escaped_in_csv():
     names = {str(n): name for n, name in enumerate(HOSTILE)}
-    content = profile_bytes(
-        make_profile({str(n): 0.5 + n for n in range(len(HOSTILE))}, names=names)
-    )
-    data = data_of(content)
+    times = {str(n): 0.5 + n for n in range(len(HOSTILE))}
+    data = data_of(profile_bytes(make_profile(times, names=names)))
     for line in csv_of(data):
         name = HOSTILE[int(line["row"])]
         assert line["name"] == (f"'{name}" if name in FORMULAS else name)
     assert {o["row"]: o["name"] for o in json_of(data)["operators"]} == dict(enumerate(HOSTILE))
 
 
-def test_numbers_that_json_cannot_hold_are_null_and_csv_tells_nan_from_nothing():
+def test_nan_and_infinity_are_null_in_json_and_text_in_csv():
     content = profile_bytes(
         make_profile(
             {"1": 1.0, "2": {NODE: {"start": 0.0, "end": "nan"}}, "3": 0.0},
@@ -144,12 +141,12 @@ def test_numbers_that_json_cannot_hold_are_null_and_csv_tells_nan_from_nothing()
     assert operators[2]["flops_per_s"] is None
 
 
-def test_negative_numbers_stay_numbers_in_csv(testdata):
+def test_negative_numbers_are_not_escaped_in_csv(testdata):
     lines = csv_of(data_of(bad_profile("time_negative")))
     assert any(float(line["device_time_s"]) < 0 for line in lines)
 
 
-def test_groups_are_those_that_were_asked_for(testdata):
+def test_csv_and_json_have_the_groups_of_the_query(testdata):
     data = data_of(good_profile("resnet18"))
     groups = select(data.columns, Query(aggregate="sum", by_type=True))
     lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups, META).decode(), newline="")))
@@ -177,7 +174,7 @@ def nanoseconds(event: dict) -> tuple[int, int]:
     return start, start + round(event["dur"] * 1000)
 
 
-def test_a_trace_has_every_interval_and_its_sum_is_the_total(data):
+def test_a_trace_has_every_interval_and_the_total_time(data):
     trace = json.loads(to_trace(data, META))
     events = [e for events in slices_of(trace, 1).values() for e in events if "args" in e]
     assert len(events) == len(data.graph.device)
@@ -201,14 +198,14 @@ def assert_nested(events: list[dict]) -> None:
         open_ends.append(end)
 
 
-def test_slices_of_a_thread_lie_inside_or_beside_each_other(data):
+def test_slices_of_a_thread_are_nested(data):
     trace = json.loads(to_trace(data, META))
     for pid in (1, 2):
         for events in slices_of(trace, pid).values():
             assert_nested(events)
 
 
-def test_operators_that_overlap_on_one_node_get_threads_of_their_own():
+def test_operators_that_overlap_on_a_node_get_separate_threads():
     def at(start: float, end: float) -> dict:
         return {NODE: {"start": start, "kern": start, "end": end}}
 
@@ -224,7 +221,7 @@ def test_operators_that_overlap_on_one_node_get_threads_of_their_own():
     assert names == [NODE, NODE]
 
 
-def test_wait_and_computation_lie_inside_their_operator():
+def test_wait_and_computation_are_slices_inside_their_operator():
     spans = {"1": {NODE: {"start": 1.0, "kern": 1.25, "end": 2.0}}}
     trace = json.loads(to_trace(data_of(profile_bytes(make_profile(spans))), META))
     slices = [
@@ -240,13 +237,13 @@ def test_wait_and_computation_lie_inside_their_operator():
 
 
 @pytest.mark.parametrize("bad", ["time_negative", "time_nan_literal", "time_1e400"])
-def test_an_interval_that_is_none_is_left_out_of_the_trace_and_counted(testdata, bad):
+def test_invalid_intervals_are_omitted_from_the_trace_and_counted(testdata, bad):
     data = data_of(bad_profile(bad))
     trace = json.loads(to_trace(data, META))
-    left_out = int(trace["otherData"]["left_out_intervals"])
+    omitted = int(trace["otherData"]["left_out_intervals"])
     events = [e for e in trace["traceEvents"] if e["ph"] == "X" and "args" in e]
-    assert left_out > 0
-    assert len(events) + left_out == len(data.graph.device) + len(data.graph.host)
+    assert omitted > 0
+    assert len(events) + omitted == len(data.graph.device) + len(data.graph.host)
 
 
 class PageTags(HTMLParser):
@@ -274,7 +271,7 @@ class PageTags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_report_asks_the_network_for_nothing(data):
+def test_the_report_loads_nothing_from_the_network(data):
     text = report_html(data, META)
     page = PageTags()
     page.feed(text)
@@ -286,7 +283,7 @@ def test_the_report_asks_the_network_for_nothing(data):
     assert "http" not in re.sub(r'http-equiv="Content-Security-Policy"', "", text)
 
 
-def test_the_reports_script_is_the_one_that_its_policy_allows(testdata):
+def test_the_policy_of_the_report_allows_only_its_script(testdata):
     text = report_html(data_of(good_profile("tiny")), META)
     policy = re.search(r'content="(default-src[^"]*)"', text)[1]
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
@@ -307,7 +304,7 @@ def test_the_report_shows_hostile_names_as_text():
     assert "&lt;b&gt;!&lt;/b&gt;" in text
 
 
-def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(testdata):
+def test_the_report_shows_unstable_and_omitted_passes(testdata):
     content = good_profile("resnet18")
     data = data_of(content, scale_times(content, 0.5), good_profile("tiny"))
     text = report_html(data, META)
@@ -316,17 +313,17 @@ def test_the_report_of_passes_shows_their_spread_and_what_was_left_out(testdata)
     assert "unstable" in text
 
 
-def test_files_are_exported_without_a_site_and_a_name_says_the_format(testdata, tmp_path):
+def test_the_command_selects_the_format_by_the_extension(testdata, tmp_path):
     passes = [str(DATA / "profiles" / f"{name}.json") for name in ("resnet18", "resnet18_fbs1")]
-    for name, held in (
+    for name, content in (
         ("a.trace.json", "traceEvents"), ("a.json", "operators"),
         ("a.html", "<html"), ("a.txt", "total device time"), ("a.csv", "device_time_s"),
     ):  # fmt: skip
         call_command("export", "--profile", *passes, "-o", str(tmp_path / name))
-        assert held in (tmp_path / name).read_text(), name
+        assert content in (tmp_path / name).read_text(), name
 
 
-def test_the_report_speaks_the_readers_language(testdata):
+def test_the_report_is_translated(testdata):
     with translation.override("zh-hans"):
         text = report_html(data_of(good_profile("tiny")), META)
     assert 'lang="zh-hans"' in text
@@ -353,7 +350,7 @@ def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(clien
     assert "last iteration" not in text
 
 
-def test_the_report_of_a_compiled_graph_says_nothing_of_a_trace():
+def test_the_report_of_a_compiled_graph_has_no_trace_sections():
     text = report_html(data_of(good_profile("tiny")), META)
     assert "Operators of the compiled graph" in text
     assert 'id="trace"' not in text

@@ -12,7 +12,6 @@ from profiles.presenters.graph_view import model_form
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
-from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 from testdata.making import SMALL
 from webprofile.storage import storage as object_store
@@ -27,7 +26,7 @@ def address(what, profile):
     return reverse(what, args=[profile.pk])
 
 
-def leave_model(profile, content):
+def store_model(profile, content):
     file = profile.attempt.task.files.get(kind="model")
     object_store.write(file.object_key, content)
     TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content))
@@ -37,29 +36,29 @@ def model_of(client, profile):
     return client.get(reverse("tasks:model", args=[profile.attempt.task_id])).context["model"]
 
 
-def test_the_document_holds_the_view_that_was_asked_for(client, storage, alice):
+def test_the_document_has_the_view_of_a_scope_or_operator(client, alice):
     profile = make_result(good_profile("deep_loop"), owner=alice)
     whole = client.get(address(DOCUMENT, profile)).json()
-    place = whole["view"]["nodes"][5][2]
-    inner = client.get(address(DOCUMENT, profile), {"scope": place}).json()
-    assert inner["view"]["place"] == place
+    scope = whole["view"]["nodes"][5][2]
+    inner = client.get(address(DOCUMENT, profile), {"scope": scope}).json()
+    assert inner["view"]["place"] == scope
     of_row = client.get(address(DOCUMENT, profile), {"op": "2000"}).json()
     rows = [row for _, row, _ in of_row["view"]["nodes"]]
     assert 2000 in rows
 
 
-def test_colours_and_side_are_chosen_by_the_address(client, storage, alice):
+def test_the_query_selects_colours_and_side(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
     query = {"colour": "flops", "side": "host"}
     scale = client.get(address(DOCUMENT, profile), query).json()["view"]["scale"]
     assert scale["metric"] == "flops"
     assert scale["texts"][-1].endswith("FLOP/s")
-    odd = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
-    response = client.get(address(DOCUMENT, profile), odd)
+    invalid = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
+    response = client.get(address(DOCUMENT, profile), invalid)
     assert (response.status_code, len(response.json()["errors"])) == (400, 4)
 
 
-def test_a_browser_keeps_the_document_and_gets_it_compressed(client, storage, alice):
+def test_the_document_is_compressed_and_has_an_etag(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
     compressed = {"Accept-Encoding": "gzip"}
     first = client.get(address(DOCUMENT, profile), headers=compressed)
@@ -72,61 +71,59 @@ def test_a_browser_keeps_the_document_and_gets_it_compressed(client, storage, al
     assert other.status_code == 200
 
 
-def test_an_operator_that_did_not_run_has_no_place_in_the_graph(client, storage, alice):
+def test_an_operator_that_did_not_run_is_not_in_the_graph(client, alice):
     data = json.loads(good_profile("resnet18"))
     data["graph_exec"]["comp_seq"].remove("791")
     profile = make_result(json.dumps(data).encode(), owner=alice)
-    whole = client.get(address(DOCUMENT, profile)).json()
-    assert all(not name.startswith("[791]") for name, _, _ in whole["view"]["nodes"])
+    document = client.get(address(DOCUMENT, profile)).json()
+    assert all(not name.startswith("[791]") for name, _, _ in document["view"]["nodes"])
     row = parse(good_profile("resnet18")).ids.index("791")
     response = client.get(address(DOCUMENT, profile), {"op": row})
     assert (response.status_code, response.json()["code"]) == (404, "operator_not_drawn")
 
 
-def test_the_uploaded_model_is_fetched_from_storage(client, storage, alice):
+def test_the_viewer_gets_a_storage_url_of_the_uploaded_model(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
-    leave_model(profile, (MODELS / "tiny.mge").read_bytes())
+    store_model(profile, (MODELS / "tiny.mge").read_bytes())
     model = model_of(client, profile)
     assert model["address"].startswith(object_store.presign_get("x").split("?")[0][:-1])
     assert model["size_bytes"] == (MODELS / "tiny.mge").stat().st_size
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ((MODELS / "tiny_fbs1.mge", 64), "FBS_V2"),
         (b"mgb0001 and so on, for some bytes more", "very old"),
         (b"\x89PNG and so on, for some bytes more....", "packed, encrypted"),
     ],
 )
-def test_a_model_that_the_viewer_cannot_read_is_not_sent_there(
-    client, storage, alice, content, why
+def test_a_model_that_the_viewer_cannot_read_has_a_reason_and_no_url(
+    client, alice, content, reason
 ):
     profile = make_result(good_profile("tiny"), owner=alice)
-    leave_model(profile, content if isinstance(content, bytes) else content[0].read_bytes())
+    store_model(profile, content if isinstance(content, bytes) else content[0].read_bytes())
     model = model_of(client, profile)
-    assert why in model["reason"]
+    assert reason in model["reason"]
     assert "address" not in model
 
 
-def test_a_model_that_is_too_large_or_gone_is_not_sent(client, storage, alice, settings):
+def test_a_model_that_is_too_large_or_removed_has_a_reason(client, alice, settings):
     profile = make_result(good_profile("tiny"), owner=alice)
-    leave_model(profile, (MODELS / "tiny.mge").read_bytes())
+    store_model(profile, (MODELS / "tiny.mge").read_bytes())
     settings.MODEL_VIEW_LIMIT_BYTES = 1000
     assert "larger than" in model_of(client, profile)["reason"]
     TaskFile.objects.update(purged_at="2026-01-01T00:00Z")
     assert "removed" in model_of(client, profile)["reason"]
 
 
-def test_an_opened_profile_has_a_graph(client, storage, alice):
+def test_an_imported_profile_has_a_graph(client, alice):
     upload = make_import(alice, good_profile("tiny"))
     profile = Profile.objects.get(upload=upload)
     assert client.get(address(DOCUMENT, profile)).json()["view"]["operators"] > 0
 
 
-def test_a_profile_with_a_damaged_graph_keeps_its_table_and_shows_what_is_left(
-    client, storage, alice
-):
+def test_a_damaged_graph_keeps_its_operators_and_the_table(client, alice):
     data = json.loads(good_profile("resnet18"))
     for variable in data["graph_exec"]["var"].values():
         variable["static_infer_tags"] = 7
@@ -139,7 +136,7 @@ def test_a_profile_with_a_damaged_graph_keeps_its_table_and_shows_what_is_left(
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_form_of_real_models_is_told_by_their_start(name):
+def test_model_form_reads_the_first_bytes_of_a_model(name):
     expected = "v1" if name.endswith("_fbs1") else "v2"
     start = (MODELS / f"{name}.mge").read_bytes()[:32]
     assert model_form(start) == expected
@@ -147,9 +144,8 @@ def test_the_form_of_real_models_is_told_by_their_start(name):
     assert model_form(start[:3]) == "other"
 
 
-def test_a_profile_without_a_model_offers_none_to_draw(client, storage):
-    upload = make_import(make_user(), good_profile("tiny"))
-    client.force_login(upload.owner)
-    page = client.get(f"/profiles/{upload.profile.pk}/").content.decode()
+def test_an_imported_profile_has_no_model_to_draw(client, alice):
+    upload = make_import(alice, good_profile("tiny"))
+    page = client.get(f"/profiles/{upload.profile.pk}/").text
     assert 'value="executed"' in page
     assert 'name="graph-source" value="model"' not in page

@@ -1,4 +1,4 @@
-"""The parser of graphs: damage of a section costs this section, never the table."""
+"""The parser of graphs: a damaged section is omitted, and the table is kept."""
 
 import json
 
@@ -34,7 +34,7 @@ def first(section):
     return next(iter(entry.values())) if "mem_plan" not in entry else entry
 
 
-def parsed(profile):
+def parse_changed(profile):
     """Return the graph of a changed profile; its table is that of the unchanged resnet18."""
     return parse_graph(json.dumps(profile).encode(), parse(good_profile("resnet18")))
 
@@ -44,36 +44,35 @@ def resnet18():
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_sound_profile_has_nothing_to_complain_of(name):
+def test_a_valid_profile_has_no_problems(name):
     data = good_profile(name)
     columns = parse(data)
     graph = parse_graph(data, columns)
     # a graph without computation has no memory plan
     assert graph.problems == (("mem_chunk",) if name == "no_op" else ())
-    known = graph.operators.row[graph.operators.row != MISSING]
-    assert sorted(known.tolist()) == list(range(len(columns)))
-    assert [
-        graph.operators.names[operator] for operator in graph.operator_of_row(len(columns))
-    ] == list(columns.names)
+    rows = graph.operators.row[graph.operators.row != MISSING]
+    assert sorted(rows.tolist()) == list(range(len(columns)))
+    operators = graph.operator_of_row(len(columns))
+    assert tuple(graph.operators.names[operator] for operator in operators) == columns.names
 
 
-def twice(data):
+def read_separately(data):
     columns = parse(data)
     return as_bytes(columns, parse_graph(data, columns))
 
 
-def once(data):
+def read_at_once(data):
     columns, graph = parse_whole(data)
     return as_bytes(columns, graph())
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_file_that_is_decoded_once_says_what_two_readings_say(name, change):
+def test_parse_whole_equals_parse_and_parse_graph(name, change):
     profile = json.loads(good_profile(name))
     change(profile)
     data = json.dumps(profile).encode()
-    assert once(data) == twice(data)
+    assert read_at_once(data) == read_separately(data)
 
 
 def as_bytes(columns, graph):
@@ -83,10 +82,10 @@ def as_bytes(columns, graph):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_damaged_file_is_refused_or_read_alike_however_often_it_is_decoded(name):
+def test_parse_whole_of_a_damaged_file_equals_parse_and_parse_graph(name):
     data = bad_profile(name)
     results = []
-    for read in (twice, once):
+    for read in (read_separately, read_at_once):
         try:
             results.append(read(data))
         except ProfileFormatError as error:
@@ -94,7 +93,7 @@ def test_a_damaged_file_is_refused_or_read_alike_however_often_it_is_decoded(nam
     assert results[0] == results[1]
 
 
-def test_the_shape_of_what_is_fed_is_that_which_its_reader_saw():
+def test_the_shape_of_an_input_is_from_its_reader():
     graph = parse_graph(good_profile("resnet18"), parse(good_profile("resnet18")))
     places = [index for index, name in enumerate(graph.variables.names) if name == "data"]
     assert graph.variables.shapes[places[0]] == "[1,3,224,224]"
@@ -108,61 +107,60 @@ def test_the_shape_of_what_is_fed_is_that_which_its_reader_saw():
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("value", [None, 7, "x", [1, 2], {"1": 7}, {"1": None}, {"490": [None]}])
-def test_a_section_of_the_wrong_form_is_named_and_left_out(part, section, value):
+def test_an_invalid_section_is_named_and_omitted(part, section, value):
     profile = resnet18()
     profile[part][section] = value
-    graph = parsed(profile)
+    graph = parse_changed(profile)
     assert graph.problems
     assert len(graph.operators) in (0, 174)
 
 
-def test_one_damaged_entry_leaves_all_others():
+def test_a_damaged_entry_does_not_affect_others():
     profile = resnet18()
-    sound = parsed(profile)
+    valid = parse_changed(profile)
     profile["graph_exec"]["var"]["491"] = {"name": 5}
-    graph = parsed(profile)
+    graph = parse_changed(profile)
     assert graph.problems == ("var",)
     assert graph.variables.names.count("") == 1
-    assert np.array_equal(graph.operators.row, sound.operators.row)
-    assert np.array_equal(graph.device.end_s, sound.device.end_s)
+    assert np.array_equal(graph.operators.row, valid.operators.row)
+    assert np.array_equal(graph.device.end_s, valid.device.end_s)
 
 
 @pytest.mark.parametrize("section", ["operator", "var", "mem_chunk", "comp_seq"])
 def test_a_missing_section_is_named(section):
     profile = resnet18()
     del profile["graph_exec"][section]
-    graph = parsed(profile)
+    graph = parse_changed(profile)
     assert section in graph.problems
 
 
-def test_times_that_are_no_numbers_cost_their_side_only():
+def test_invalid_times_of_one_side_do_not_affect_the_other():
     profile = resnet18()
-    nodes = next(iter(profile["profiler"]["host"].values()))
-    next(iter(nodes.values()))["end"] = {"deep": "er"}
-    graph = parsed(profile)
+    first(profile["profiler"]["host"])["end"] = {"deep": "er"}
+    graph = parse_changed(profile)
     assert graph.problems == ("host",)
     assert len(graph.host) == 0
     assert len(graph.device) > 0
 
 
-def test_unknown_ids_and_repeated_steps_are_passed_over():
+def test_unknown_ids_and_repeated_steps_are_ignored():
     profile = resnet18()
     profile["graph_exec"]["operator"]["493"]["input"] += ["nowhere", "491"]
     profile["graph_exec"]["comp_seq"] += ["nowhere", "490"]
-    graph = parsed(profile)
+    graph = parse_changed(profile)
     assert graph.problems == ()
-    assert graph.execution_order().tolist() == parsed(resnet18()).execution_order().tolist()
+    assert graph.execution_order().tolist() == parse_changed(resnet18()).execution_order().tolist()
 
 
-def test_a_graph_that_feeds_itself_is_read_as_it_stands():
+def test_an_operator_that_reads_its_own_output_is_accepted():
     profile = resnet18()
     operator = profile["graph_exec"]["operator"]["493"]
     operator["input"] += operator["output"]
-    assert parsed(profile).problems == ()
+    assert parse_changed(profile).problems == ()
 
 
 @pytest.mark.parametrize("opening", ['{"a":', "["])
-def test_a_graph_of_enormous_depth_is_refused(opening):
+def test_a_deeply_nested_graph_is_refused(opening):
     closing = "}" if opening == '{"a":' else "]"
     deep = opening * 100_000 + "1" + closing * 100_000
     data = good_profile("tiny").replace(
@@ -173,23 +171,23 @@ def test_a_graph_of_enormous_depth_is_refused(opening):
     assert refusal.value.code == "graph_unreadable"
 
 
-def test_numbers_that_fit_nowhere_become_unknown():
+def test_numbers_that_are_too_large_become_zero():
     profile = resnet18()
     chunk = next(iter(profile["graph_exec"]["mem_chunk"].values()))
     chunk["size"] = 10**40
     profile["profiler"]["opr_footprint"]["493"]["param"] = {"pad": 10**40}
     profile["profiler"]["opr_footprint"]["493"]["out_shapes"] = 5
-    graph = parsed(profile)
+    graph = parse_changed(profile)
     assert graph.chunks.size_bytes[0] == 0
 
 
-def test_another_files_graph_is_not_joined_with_the_table():
+def test_the_graph_of_another_file_is_refused():
     graph = parse_graph(good_profile("tiny"), parse(good_profile("resnet18")))
     assert graph.problems == ("operator",)
     assert len(graph.operators) == 0
 
 
-def test_an_empty_graph_says_why():
+def test_an_empty_graph_has_its_problem():
     graph = empty_graph(("operator",))
     assert graph.problems == ("operator",)
     assert (len(graph.operators), len(graph.variables), len(graph.device)) == (0, 0, 0)

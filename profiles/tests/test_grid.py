@@ -54,25 +54,27 @@ def by_tabulate(titles: list[str], rows: list[list[tuple[str, ...]]]) -> str:
 
 
 @given(ROWS)
-def test_a_table_that_is_drawn_is_the_librarys(rows: list[list[tuple[str, ...]]]) -> None:
+def test_grid_draws_a_table_as_tabulate_does(rows: list[list[tuple[str, ...]]]) -> None:
     titles = ["device self time", "x", "operator info"]
     table = fancy_grid(titles, rows)
     assume(table is not None)
     assert table == by_tabulate(titles, rows)
 
 
-def test_words_in_every_column_make_a_table_that_is_drawn() -> None:
+def test_grid_draws_a_table_with_text_in_every_column() -> None:
     rows = [[("#0", "FLO", "{1}"), ("1.5", "", "N/A")], [("12%", "3", "")]]
     assert fancy_grid(["a", "b", "c"], rows) == by_tabulate(["a", "b", "c"], rows)
 
 
 @pytest.mark.parametrize("cell", ["1.5", "nan", "日本", "\x1b[31mred", "a\nb"])
-def test_numbers_and_odd_letters_are_left_to_the_library(cell: str) -> None:
+def test_grid_does_not_draw_numbers_and_wide_or_control_characters(cell: str) -> None:
     assert fancy_grid(["a"], [[(cell,)]]) is None
 
 
 @pytest.mark.parametrize("name", ["bert_tiny", "hostile_names", "two_inputs"])
-def test_both_ways_print_the_same_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_depends_on_neither_cache_nor_library(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = parse(good_profile(name))
     drawn = profile_text(columns, 0, show_host=True)
     # first without kept rows, then with the library

@@ -18,7 +18,7 @@ step = Trainer().step
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_everybody_can_read_how_to_make_a_profile(client, db, language):
+def test_the_guide_needs_no_login_and_is_translated(client, db, language):
     page = client.get("/profiles/guide/", headers={"Accept-Language": language}).text
     assert "memory_flow.svg" in page
     assert "StaticMemoryInfo.json" in page
@@ -27,7 +27,7 @@ def test_everybody_can_read_how_to_make_a_profile(client, db, language):
 
 @pytest.mark.exhaustive
 @pytest.mark.megengine
-def test_the_code_of_the_page_writes_the_files_that_it_names(
+def test_the_code_on_the_page_writes_the_files_that_it_names(
     client, db, megengine_python, settings, tmp_path
 ):
     page = client.get("/profiles/guide/").text

@@ -28,7 +28,7 @@ def worker() -> Worker:
     return worker
 
 
-def wake(worker: Worker) -> None:
+def assign_and_send(worker: Worker) -> None:
     """Do what the dispatcher and the agent's socket do: assign waiting tasks and send them."""
     assign_waiting([worker.pk])
     assert [reply.type for reply in desired_state(worker.pk)] == ["start"]
@@ -40,9 +40,9 @@ def finish(reason: EndReason, exit_code: int | None) -> None:
     receive_report(attempt, report)
 
 
-def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
+def test_a_device_that_is_due_gets_one_health_check_with_the_model(storage, worker):
     run_health_checks()
-    wake(worker)
+    assign_and_send(worker)
     (check,) = HealthCheck.objects.all()
     attempt = Attempt.objects.get()
     assert (check.task_id, check.cause) == (attempt.task_id, "schedule")
@@ -52,10 +52,10 @@ def test_a_device_that_is_due_gets_the_model_at_once(storage, worker):
     assert HealthCheck.objects.count() == 1
 
 
-def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, settings):
+def test_a_device_whose_check_crashes_is_held_until_a_check_passes(storage, worker, settings):
     settings.HEALTH_RECHECK_S = 0
     run_health_checks()
-    wake(worker)
+    assign_and_send(worker)
     finish(EndReason.EXITED, 139)
     run_health_checks()
     worker.refresh_from_db()
@@ -65,7 +65,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
     assert (first.reason, first.detail) == ("crashed", "SIGSEGV")
 
     run_health_checks()
-    wake(worker)
+    assign_and_send(worker)
     task = Task.objects.latest("pk")
     assert task.purpose == "health"
     assert task.state == "assigned"
@@ -77,7 +77,7 @@ def test_a_device_whose_check_crashes_is_held_until_one_passes(storage, worker, 
     assert (worker.held_at, worker.held_reason) == (None, "")
 
 
-def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
+def test_a_device_that_is_offline_is_not_held(storage, worker):
     set_last_heartbeat(None)
     worker.refresh_from_db()
     check = begin_health_checks(worker, cause=HealthCheck.Cause.ASKED)
@@ -87,7 +87,7 @@ def test_a_device_that_goes_away_meanwhile_is_not_blamed(storage, worker):
     assert worker.held_at is None
 
 
-def test_a_check_that_a_restart_cut_short_is_given_up(storage, worker):
+def test_a_check_interrupted_by_a_restart_is_abandoned(storage, worker):
     HealthCheck.objects.create(worker=worker, runtime_version="1.13.0", cause="schedule")
     run_health_checks()
     assert HealthCheck.objects.get().result == ""
@@ -96,7 +96,7 @@ def test_a_check_that_a_restart_cut_short_is_given_up(storage, worker):
     assert HealthCheck.objects.order_by("pk").first().result == "abandoned"
 
 
-def test_only_an_administrator_may_ask_for_one(storage, worker):
+def test_only_an_administrator_can_start_a_health_check(storage, worker):
     address = reverse("workers:check", args=["w"])
     user, admin = Client(), Client()
     user.force_login(make_user())
