@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import numpy as np
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -60,6 +61,14 @@ def model_file(**changes: Any) -> FileRequest:
 def data_file(**changes: Any) -> FileRequest:
     fields = {"kind": "data", "name": "data.npy", "size_bytes": 11, "md5": MD5, "input": "data"}
     return FileRequest(**fields | changes)
+
+
+def run_submit(*arguments: str, **options: Any) -> str:
+    """Run `manage.py submit` for alice without waiting for the tasks; return its output."""
+    out = io.StringIO()
+    options = {"stdout": out, "wait": False} | options
+    call_command("submit", *arguments, "--as", "alice@example.com", **options)
+    return out.getvalue()
 
 
 def npy_bytes(shape: tuple[int, ...] = (1, 3), dtype: str = "float32") -> bytes:

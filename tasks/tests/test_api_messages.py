@@ -4,15 +4,14 @@ import pytest
 from rest_framework.test import APIClient
 
 from tasks.models import Task
-from tasks.tests.make import MD5, make_waiting_task, make_worker
+from tasks.tests.make import MD5, TASKS, make_waiting_task, make_worker
 from workers.models import Grant
 
 pytestmark = pytest.mark.django_db
 
-TASKS = "/api/v1/tasks/"
 MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
-#: words of Python and of Django's framework, which say nothing to who sends JSON
-FOREIGN = ("integer", "boolean", "dictionary", "Expected", "str", "dict", "NoneType", "items")
+#: terms of Python and Django, which clients that send JSON need not know
+PYTHON_TERMS = ("integer", "boolean", "dictionary", "Expected", "str", "dict", "NoneType", "items")
 
 
 @pytest.fixture
@@ -34,8 +33,8 @@ def test_request_names_a_device_by_id_or_name(client):
     worker, other = make_worker("x86-1"), make_worker("1")
     for named, expected in (("x86-1", worker), (worker.pk, worker), ("1", other)):
         assert post(client, TASKS, task_body(worker=named)).json()["worker"] == expected.pk
-    judged = post(client, f"{TASKS}judge/", task_body(worker="x86-1")).json()
-    assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
+    judgement = post(client, f"{TASKS}judge/", task_body(worker="x86-1")).json()
+    assert (judgement["refusal"], judgement["worker"]) == (None, worker.pk)
 
 
 def test_move_accepts_the_name_of_a_device(client, alice):
@@ -92,7 +91,7 @@ def test_message_for_an_invalid_value_uses_terms_of_json(client, address, body, 
     (error,) = answer.json()["errors"]
     assert error["field"] == field
     words = set(error["detail"].replace('"', " ").replace(".", " ").split())
-    assert not words & set(FOREIGN), error["detail"]
+    assert not words & set(PYTHON_TERMS), error["detail"]
     assert (language == "en") == error["detail"].replace("“", "").replace("”", "").isascii()
     assert not Task.objects.exists()
 

@@ -4,12 +4,11 @@ import pytest
 
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
-from tasks.tests.make import MD5, make_task, make_user, make_waiting_task, make_worker
+from tasks.tests.make import MD5, TASKS, make_task, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
-TASKS = "/api/v1/tasks/"
 MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
 
 
@@ -32,19 +31,20 @@ def test_queue_of_a_waiting_task_has_position_and_cause(client, alice):
 def test_judge_checks_a_request_without_creating_a_task(client):
     worker = make_worker()
     body = {"worker": worker.pk, "runtime_version": "1.13.0", "files": [MODEL]}
-    judged = client.post(f"{TASKS}judge/", body | {"options": {"iter": 7}}).json()
-    assert (judged["refusal"], judged["worker"]) == (None, worker.pk)
-    kinds = {command["kind"]: command for command in judged["commands"]}
-    assert list(kinds) == ["clean", "profiled"]
-    assert "--iter=7" in kinds["profiled"]["line"]
-    assert judged["queue"]["position"] == 1
-    assert judged["quota"]["live"] == 0
-    away = client.post(f"{TASKS}judge/", body | {"runtime_version": "9"}).json()
-    assert (away["refusal"]["code"], away["queue"]) == ("runtime_missing", None)
+    judgement = client.post(f"{TASKS}judge/", body | {"options": {"iter": 7}}).json()
+    assert (judgement["refusal"], judgement["worker"]) == (None, worker.pk)
+    clean, profiled = judgement["commands"]
+    assert (clean["kind"], profiled["kind"]) == ("clean", "profiled")
+    assert "--iter=7" in profiled["line"]
+    assert judgement["queue"]["position"] == 1
+    assert judgement["quota"]["live"] == 0
     hidden = make_worker(is_public=False)
-    none = client.post(f"{TASKS}judge/", body | {"worker": hidden.pk}).json()
-    assert none["refusal"]["code"] == "worker_unknown"
-    assert none["queue"] is None
+    for changes, code in (
+        ({"runtime_version": "9"}, "runtime_missing"),
+        ({"worker": hidden.pk}, "worker_unknown"),
+    ):
+        judgement = client.post(f"{TASKS}judge/", body | changes).json()
+        assert (judgement["refusal"]["code"], judgement["queue"]) == (code, None)
     assert not Task.objects.exists()
 
 
@@ -66,27 +66,25 @@ def test_priority_changes_within_the_range_of_the_user(client, alice):
     assert client.post(address, {"priority": 1}).json()["priority"] == 1
     refused(client.post(address, {"priority": 99}), 422, "priority_bad")
     refused(client.post(address, {"priority": 10**6}), 422, "invalid")
-    assert (
-        caller(make_user("root", is_staff=True)).post(address, {"priority": 99}).json()["priority"]
-        == 99
-    )
+    root = caller(make_user("root", is_staff=True))
+    assert root.post(address, {"priority": 99}).json()["priority"] == 99
     cancel_task(task)
     refused(client.post(address, {"priority": 1}), 409, "not_waiting")
 
 
 def test_saved_views_have_unique_names_and_belong_to_one_user(client):
     address = f"{TASKS}views/"
-    made = client.post(address, {"name": "failed", "query": "status=failed"})
-    assert (made.status_code, made.json()["replaced_query"]) == (201, "")
+    answer = client.post(address, {"name": "failed", "query": "status=failed"})
+    assert (answer.status_code, answer.json()["replaced_query"]) == (201, "")
     answer = client.post(address, {"name": "failed", "query": "odd=1&q=net&page=9"})
-    again = answer.json()
-    assert (answer.status_code, again["replaced_query"]) == (200, "status=failed")
+    view = answer.json()
+    assert (answer.status_code, view["replaced_query"]) == (200, "status=failed")
     assert [row["query"] for row in client.get(address).json()["results"]] == ["q=net"]
     refused(client.post(address, {"name": "\u0007", "query": "q=x"}), 422, "view_name_bad")
     for query in ("status=odd", "odd=1", "%00", "since=2026-02-30"):
         refused(client.post(address, {"name": "x", "query": query}), 422, "view_query_bad")
     stranger = caller(make_user("bob"))
     assert stranger.get(address).json()["results"] == []
-    refused(stranger.delete(f"{address}{again['id']}/"), 404, "not_found")
-    assert client.delete(f"{address}{again['id']}/").status_code == 204
+    refused(stranger.delete(f"{address}{view['id']}/"), 404, "not_found")
+    assert client.delete(f"{address}{view['id']}/").status_code == 204
     assert client.get(address).json()["results"] == []

@@ -6,13 +6,11 @@ import pytest
 from agent.protocol import PRESETS
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
-from tasks.tests.make import make_waiting_task, make_worker
+from tasks.tests.make import TASKS, make_waiting_task, make_worker
 from tasks.tests.scripts import PROGRAM, file_entry, make_script_task, make_script_worker, zip_of
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
-
-TASKS = "/api/v1/tasks/"
 
 
 @pytest.fixture
@@ -35,19 +33,19 @@ def test_script_task_is_created_uploaded_submitted_and_retried(client, storage):
         "profile_device": False,
         "time_limit_s": 45,
     }
-    made = client.post(TASKS, script_body(script=script)).json()
-    assert made["kind"] == "script"
-    assert made["script"] == script | {"entry": None}
-    assert made["timeout_s"] == 45
-    for target in made["uploads"]:
+    task = client.post(TASKS, script_body(script=script)).json()
+    assert task["kind"] == "script"
+    assert task["script"] == script | {"entry": None}
+    assert task["timeout_s"] == 45
+    for target in task["uploads"]:
         httpx2.put(target["url"], content=PROGRAM, headers=target["headers"])
-    done = client.post(f"{TASKS}{made['id']}/submit/").json()
+    done = client.post(f"{TASKS}{task['id']}/submit/").json()
     assert (done["status"], done["model_name"]) == ("waiting", "train.py")
     cancel_task(Task.objects.get())
-    # the default of an earlier version
+    # the default plan of an earlier version
     Task.objects.update(plan=PRESETS["quick"].model_dump(mode="json"))
-    again = client.post(f"{TASKS}{made['id']}/retry/").json()
-    assert (again["script"], again["copied_from"]) == (done["script"], made["id"])
+    again = client.post(f"{TASKS}{task['id']}/retry/").json()
+    assert (again["script"], again["copied_from"]) == (done["script"], task["id"])
 
 
 def test_model_task_has_no_script(client, alice):
@@ -113,11 +111,11 @@ def test_device_without_permission_for_scripts_rejects_a_script(client):
 
 def test_submit_fails_a_task_whose_archive_lacks_the_entry(client, storage):
     content = zip_of(other="1")
-    made = client.post(TASKS, script_body(content, "a.zip", script={"entry": "main.py"})).json()
-    for target in made["uploads"]:
+    task = client.post(TASKS, script_body(content, "a.zip", script={"entry": "main.py"})).json()
+    for target in task["uploads"]:
         httpx2.put(target["url"], content=content, headers=target["headers"])
-    refused(client.post(f"{TASKS}{made['id']}/submit/"), 422, "script_entry_not_there")
-    task_json = client.get(f"{TASKS}{made['id']}/").json()
+    refused(client.post(f"{TASKS}{task['id']}/submit/"), 422, "script_entry_not_there")
+    task_json = client.get(f"{TASKS}{task['id']}/").json()
     assert (task_json["status"], task_json["reason"]["code"]) == ("failed", "script_unreadable")
 
 
@@ -142,7 +140,8 @@ def test_list_filters_by_kind(client, alice):
 
 
 def test_script_stored_without_a_time_limit_is_read_as_unlimited(client, storage):
-    made = client.post(TASKS, script_body()).json()
-    task = Task.objects.get()
-    Task.objects.update(script={k: v for k, v in task.script.items() if k != "time_limit_s"})
-    assert client.get(f"{TASKS}{made['id']}/").json()["script"]["time_limit_s"] == 0
+    task = client.post(TASKS, script_body()).json()
+    script = Task.objects.get().script
+    del script["time_limit_s"]
+    Task.objects.update(script=script)
+    assert client.get(f"{TASKS}{task['id']}/").json()["script"]["time_limit_s"] == 0

@@ -16,10 +16,10 @@ from tasks.submission.contents import inspect, inspected_bytes_of
 from tasks.submission.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored_objects
 from webprofile.errors import DomainError
-from webprofile.messages.errors import WORDINGS, word
+from webprofile.messages.errors import word
 from webprofile.storage import storage as object_store
 
-REFUSED = {
+REJECTED = {
     "scalar.npy": "input_no_axes",
     "empty.npy": "input_no_numbers",
     "zero_width.npy": "input_no_numbers",
@@ -45,29 +45,25 @@ REFUSED = {
 }
 
 
-def look(name: str, data: bytes):
+def read_header(name: str, data: bytes):
+    """Return the arrays of a file, of which only the inspected part is passed."""
     return inspect(name, data[: inspected_bytes_of(name, len(data))], len(data))
 
 
 def test_sample_files_are_read_or_rejected_with_their_error(testdata):
     cases = json.loads((testdata / "bad" / "cases.json").read_text())["inputs"]
-    verdicts = {}
+    codes = {}
     for case in cases:
         path = testdata / case["file"]
         try:
-            (head,) = look(path.name, path.read_bytes())
-            verdicts[path.name] = ""
-            expected = np.load(path, mmap_mode="r")
-            assert (head["dtype"], head["shape"]) == (expected.dtype.name, list(expected.shape))
+            (head,) = read_header(path.name, path.read_bytes())
+            array = np.load(path, mmap_mode="r")
+            assert (head["dtype"], head["shape"]) == (array.dtype.name, list(array.shape))
         except DomainError as error:
-            verdicts[path.name] = error.code
+            codes[path.name] = error.code
             assert path.name in word(error)
-    assert {name: code for name, code in verdicts.items() if code} == REFUSED
-    assert len(verdicts) > len(REFUSED)
-
-
-def test_every_error_code_has_a_message():
-    assert set(REFUSED.values()) <= set(WORDINGS)
+    assert codes == REJECTED
+    assert len(cases) > len(codes)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +78,14 @@ def test_every_error_code_has_a_message():
 )
 def test_hostile_header_is_rejected(data):
     with pytest.raises(DomainError, match="input_header"):
-        look("x.npy", data)
+        read_header("x.npy", data)
 
 
 def test_header_of_npy_version_3_and_of_big_endian_data_is_read():
     array = npy_bytes((2, 3), ">f4")
     version_3 = array[:6] + b"\x03\x00" + array[8:10] + b"\x00\x00" + array[10:]
     for data in (array, version_3):
-        (head,) = look("x.npy", data)
+        (head,) = read_header("x.npy", data)
         assert head == {"name": "", "dtype": "float32", "shape": [2, 3]}
 
 
@@ -101,7 +97,7 @@ def test_header_of_npy_version_3_and_of_big_endian_data_is_read():
     ],
 )
 def test_picture_has_the_shape_that_load_and_run_uses(data, shape):
-    (head,) = look("x.PPM", data)
+    (head,) = read_header("x.PPM", data)
     assert head == {"name": "", "dtype": "uint8", "shape": list(shape)}
 
 
@@ -116,7 +112,7 @@ def test_picture_has_the_shape_that_load_and_run_uses(data, shape):
 )
 def test_invalid_picture_is_rejected(data, code):
     with pytest.raises(DomainError, match=code):
-        look("x.ppm", data)
+        read_header("x.ppm", data)
 
 
 def entry(**changes):
@@ -126,7 +122,7 @@ def entry(**changes):
 @pytest.mark.parametrize("dtype", ["float64", "complex64", "uint64"])
 def test_dtype_unknown_to_megengine_is_rejected_with_an_alternative(dtype):
     with pytest.raises(DomainError, match="input_no_type") as caught:
-        look("x.npy", npy_bytes((2, 3), dtype))
+        read_header("x.npy", npy_bytes((2, 3), dtype))
     assert ("int32" if dtype == "uint64" else "float32") in word(caught.value)
     assert "astype" in word(caught.value)
 
@@ -134,19 +130,19 @@ def test_dtype_unknown_to_megengine_is_rejected_with_an_alternative(dtype):
 @pytest.mark.parametrize("dtype", ["int64", "bool", "float16", "uint32"])
 def test_dtype_that_only_the_wheel_reads_is_rejected_for_a_binary(dtype):
     data = npy_bytes((2, 3), dtype)
-    assert look("x.npy", data)[0]["dtype"] == dtype
+    assert read_header("x.npy", data)[0]["dtype"] == dtype
     with pytest.raises(DomainError, match="input_dtype_not_here"):
         inspect("x.npy", data, len(data), kind="binary")
 
 
 def test_json_names_may_contain_brackets():
     data = json.dumps({"a[1]": entry(), "a[2]": entry(), 'a"[3]': entry()}).encode()
-    assert [array["name"] for array in look("x.json", data)] == ["a[1]", "a[2]", 'a"[3]']
+    assert [array["name"] for array in read_header("x.json", data)] == ["a[1]", "a[2]", 'a"[3]']
 
 
 def test_json_returns_all_its_inputs():
     data = json.dumps({"data": entry(), "ids": entry(type="int", raw=[1, 2])}).encode()
-    assert look("all.json", data) == [
+    assert read_header("all.json", data) == [
         {"name": "data", "dtype": "float32", "shape": [1, 2]},
         {"name": "ids", "dtype": "int32", "shape": [1, 2]},
     ]
@@ -180,7 +176,7 @@ def test_json_returns_all_its_inputs():
 )
 def test_json_that_load_and_run_would_misread_is_rejected(content, code):
     with pytest.raises(DomainError, match=code) as caught:
-        look("x.json", content.encode())
+        read_header("x.json", content.encode())
     assert "x.json" in word(caught.value)
 
 
@@ -193,13 +189,13 @@ def test_json_over_the_limit_is_rejected_and_parsing_uses_little_memory():
     numbers = b"0," * (count - 1) + b"0"
     data = b'{"a": {"shape": [%d], "type": "int8", "raw": [%s]}}' % (count, numbers)
     tracemalloc.start()
-    assert look("x.json", data)[0]["shape"] == [count]
+    assert read_header("x.json", data)[0]["shape"] == [count]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5 * len(data)
 
 
-def task_with(content: bytes, name: str = "data.npy"):
+def make_task_with_data(content: bytes, name: str = "data.npy"):
     digest = hashlib.md5(content).hexdigest()
     data = data_file(name=name, size_bytes=len(content), md5=digest)
     model = model_file(size_bytes=7, md5=hashlib.md5(b"a model").hexdigest())
@@ -211,17 +207,17 @@ def task_with(content: bytes, name: str = "data.npy"):
 
 @pytest.mark.django_db
 def test_task_page_shows_dtype_and_shape_of_a_file(client, storage):
-    task = task_with(npy_bytes((4, 3, 500, 500)))
+    task = make_task_with_data(npy_bytes((4, 3, 500, 500)))
     client.force_login(task.owner)
     assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
-    held = task.files.get(kind="data").arrays
-    assert held == [{"name": "", "dtype": "float32", "shape": [4, 3, 500, 500]}]
-    assert "float32 {4,3,500,500}" in client.get(f"/tasks/{task.pk}/").content.decode()
+    arrays = task.files.get(kind="data").arrays
+    assert arrays == [{"name": "", "dtype": "float32", "shape": [4, 3, 500, 500]}]
+    assert "float32 {4,3,500,500}" in client.get(f"/tasks/{task.pk}/").text
 
 
 @pytest.mark.django_db
 def test_submit_with_discard_deletes_a_task_with_an_invalid_file(client, storage):
-    task = task_with(npy_bytes((2, 3))[:-4])
+    task = make_task_with_data(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
     address = f"/api/v1/tasks/{task.pk}/submit/?discard=true"
     answer = client.post(address, content_type="application/json")
@@ -234,7 +230,7 @@ def test_submit_with_discard_deletes_a_task_with_an_invalid_file(client, storage
 
 @pytest.mark.django_db
 def test_submit_fails_a_task_with_an_invalid_file(client, storage):
-    task = task_with(npy_bytes((2, 3))[:-4])
+    task = make_task_with_data(npy_bytes((2, 3))[:-4])
     client.force_login(task.owner)
     address = f"/api/v1/tasks/{task.pk}/submit/"
     answer = client.post(address, content_type="application/json")
@@ -268,7 +264,7 @@ def test_missing_upload_is_reported_before_invalid_contents(storage):
     [("wheel", "float64", "input_no_type"), ("binary", "int64", "input_dtype_not_here")],
 )
 def test_submit_rejects_a_dtype_that_the_device_cannot_read(client, storage, kind, dtype, code):
-    task = task_with(npy_bytes((1, 3), dtype))
+    task = make_task_with_data(npy_bytes((1, 3), dtype))
     task.worker.runtimes.update(kind=kind)
     client.force_login(task.owner)
     answer = client.post(f"/api/v1/tasks/{task.pk}/submit/", content_type="application/json")

@@ -23,7 +23,7 @@ def megengine_python() -> str:
     return find_megengine_python()
 
 
-def ended(exit_code: int | None = 134, reason: EndReason = EndReason.EXITED, detail: str = ""):
+def final_report(exit_code: int | None = 134, reason=EndReason.EXITED, detail=""):
     return AttemptFinished(
         attempt=uuid.uuid4(), at=0.0, reason=reason, exit_code=exit_code, detail=detail
     )
@@ -41,7 +41,7 @@ lib.so(_ZN6megdnn18ConvolutionForward13deduce_layoutERKNS_) [0x7f50e33cd7eb]
 
 
 def test_wrong_shape_names_both_shapes_and_the_operators_message():
-    code, detail = diagnose(ended(detail="SIGABRT"), SHAPE_LOG)
+    code, detail = diagnose(final_report(detail="SIGABRT"), SHAPE_LOG)
     assert code == "input_shape"
     assert "data" in detail
     assert "{2,4,32,32}" in detail
@@ -49,7 +49,7 @@ def test_wrong_shape_names_both_shapes_and_the_operators_message():
     assert "input channel got 4, and filter channel got 3" in detail
 
 
-#: of a model that splits the output of a convolution, which runs without the layout
+#: output for a model that splits the output of a convolution; it runs without the layout
 PASS_LOG = """\
 [24 23:37:39 apply@framework.cpp:580][ERR] error while applying optimization pass \
 conv_format_nchw44: assertion `size == ishp.shape[axis]' failed at tensor_manip.cpp:1035: bool \
@@ -70,7 +70,7 @@ lib.so(_ZN3mgb2cg12static_infer22StaticInferManagerImpl12TagTraitBase5inferEbb+0
 
 
 def test_failed_optimization_pass_is_named():
-    code, detail = diagnose(ended(detail="SIGABRT"), PASS_LOG)
+    code, detail = diagnose(final_report(detail="SIGABRT"), PASS_LOG)
     assert code == "optimization_failed"
     assert detail == (
         "optimization pass conv_format_nchw44: split size sums to 8, but shape at the axis is 2"
@@ -78,8 +78,8 @@ def test_failed_optimization_pass_is_named():
 
 
 def test_failed_pass_after_a_shape_warning_is_a_wrong_shape():
-    other = 'input "data" is {2,4,32,32}, the model was made for {2,3,32,32}\n'
-    assert diagnose(ended(), other + PASS_LOG)[0] == "input_shape"
+    warning = 'input "data" is {2,4,32,32}, the model was made for {2,3,32,32}\n'
+    assert diagnose(final_report(), warning + PASS_LOG)[0] == "input_shape"
 
 
 def test_failed_pass_is_attributed_to_an_option_only_if_one_was_set():
@@ -87,7 +87,7 @@ def test_failed_pass_is_attributed_to_an_option_only_if_one_was_set():
         ("load_and_run net.mge --iter=10", "input_shape"),
         ("load_and_run net.mge --iter=10 --enable_nchw44", "optimization_failed"),
     ):
-        report = ended().model_copy(update={"command": command})
+        report = final_report().model_copy(update={"command": command})
         assert diagnose(report, PASS_LOG)[0] == code
 
 
@@ -144,12 +144,12 @@ def test_failed_pass_is_attributed_to_an_option_only_if_one_was_set():
 )
 def test_output_of_a_failed_run_gives_its_reason(exit_code, log, code):
     detail = "SIGSEGV" if exit_code > 128 else ""
-    assert diagnose(ended(exit_code, detail=detail), log)[0] == code
+    assert diagnose(final_report(exit_code, detail=detail), log)[0] == code
 
 
 @pytest.mark.parametrize("reason", [r for r in EndReason if r != EndReason.EXITED])
 def test_every_end_reason_of_agents_has_a_message(reason):
-    code, _ = diagnose(ended(None, reason), "")
+    code, _ = diagnose(final_report(None, reason), "")
     assert wording_of(code)
     assert wording_of(reason.value) or code != reason.value
 
@@ -182,13 +182,13 @@ def test_recorded_output_of_a_binary_gives_its_reason(testdata, case, code):
     folder = testdata / "load_and_run" / case
     exit_code = json.loads((folder / "run.json").read_text())["exit_code"]
     log = (folder / "stdout.txt").read_text() + (folder / "stderr.txt").read_text()
-    reason, detail = diagnose(ended(exit_code), log)
+    reason, detail = diagnose(final_report(exit_code), log)
     assert reason == code
     assert detail
 
 
-#: what MegEngine 1.13 itself said of each file
-OBSERVED_MODELS = {
+#: reasons by file, for the recorded output of MegEngine 1.13
+OBSERVED = {
     "empty.mge": "model_invalid",
     "png.mge": "model_invalid",
     "head_16.mge": "model_invalid",
@@ -196,8 +196,6 @@ OBSERVED_MODELS = {
     "truncated_fbs1.mge": "model_invalid",
     "flipped_64.mge": "model_invalid",
     "memory_12g.mge": "out_of_memory",
-}
-OBSERVED_INPUTS = {
     "more_batch.npy": "input_shape",
     "more_pixels.npy": "input_shape",
     "channels_4.npy": "input_shape",
@@ -208,13 +206,13 @@ OBSERVED_INPUTS = {
 }
 
 
-@pytest.mark.parametrize(("file", "code"), [*OBSERVED_MODELS.items(), *OBSERVED_INPUTS.items()])
+@pytest.mark.parametrize(("file", "code"), OBSERVED.items())
 def test_recorded_output_for_a_bad_file_gives_its_reason(testdata, file, code):
     observed = json.loads((testdata / "bad" / "observed.json").read_text())
     cases = {Path(case["file"]).name: case for kind in observed.values() for case in kind}
     case = cases[file]
     output = "\n".join(case.get("run", case)["said"]).replace("RuntimeError: ", "  what():  ")
-    assert diagnose(ended(), output)[0] == code
+    assert diagnose(final_report(), output)[0] == code
 
 
 @pytest.mark.parametrize(
@@ -227,15 +225,15 @@ def test_recorded_output_for_a_bad_file_gives_its_reason(testdata, file, code):
         ('"a.npy" is a single number without axes; give it the shape {1}.', "input_shape"),
         ('Input "x" is to be random, but its shape is not known. Give a shape.', "input_shape"),
         ('"a.npy" is cut short: float32 {9} takes 36 bytes, the file has 9.', "input_unreadable"),
-        ("something that nobody foresaw", "input_wrong"),
+        ("an unknown message", "input_wrong"),
     ],
 )
 def test_input_rejected_by_the_agent_gives_its_reason(detail, code):
-    reason, shown = diagnose(ended(None, EndReason.INPUT_WRONG, detail), "")
-    assert (reason, shown) == (code, detail)
+    reason, text = diagnose(final_report(None, EndReason.INPUT_WRONG, detail), "")
+    assert (reason, text) == (code, detail)
 
 
-RUNNER = [
+WHEEL = [
     ("two_inputs.mge", "image:more_batch.npy", "input_unknown"),
     ("two_inputs.mge", "data:dtype_int32.npy", "input_dtype"),
     ("two_inputs.mge", "data:truncated_body.npy", "input_unreadable"),
@@ -244,18 +242,18 @@ RUNNER = [
 ]
 
 
-@pytest.mark.parametrize(("model", "inputs", "code"), RUNNER)
+@pytest.mark.parametrize(("model", "inputs", "code"), WHEEL)
 def test_output_of_a_wheel_gives_its_reason(testdata, megengine_python, model, inputs, code):
     folder = testdata / "bad" / "models" if "bad/" in model else testdata / "models"
     mask = testdata / "inputs" / "two_inputs" / "mask.npy"
     items = [item.partition(":") for item in inputs.split(";") if item]
-    given = ";".join(
+    inputs_option = ";".join(
         f"{name}:{mask if file == '@mask' else testdata / 'bad' / 'inputs' / file}"
         for name, _, file in items
     )
     command = [megengine_python, "-m", "load_and_run", str(folder / Path(model).name), "--iter=1"]
     run = subprocess.run(
-        [*command, *([f"--input={given}"] if given else [])],
+        [*command, *([f"--input={inputs_option}"] if inputs_option else [])],
         env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
         capture_output=True,
         text=True,
@@ -263,7 +261,7 @@ def test_output_of_a_wheel_gives_its_reason(testdata, megengine_python, model, i
         check=False,
     )
     code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
-    reason, detail = diagnose(ended(code_of_run), run.stdout + run.stderr)
+    reason, detail = diagnose(final_report(code_of_run), run.stdout + run.stderr)
     assert (reason, bool(detail)) == (code, True), run.stderr
 
 
@@ -304,7 +302,7 @@ def test_layout_option_that_fails_is_named(megengine_python, tmp_path, flags):
     )
     assert (run.returncode == 0) == (not flags), run.stderr
     if flags:
-        reason, detail = diagnose(ended(), run.stderr)
+        reason, detail = diagnose(final_report(), run.stderr)
         assert reason == "optimization_failed"
         assert "conv_format_nchw44" in detail
 
@@ -312,12 +310,18 @@ def test_layout_option_that_fails_is_named(megengine_python, tmp_path, flags):
 def test_detail_of_a_script_comes_from_the_agent_despite_a_long_log():
     detail = "RuntimeError: assertion failed; extra message: no such kernel"
     log = "step 1\n" + "lib.so(_ZN6megdnn) [0x7f50e33cd7eb]\n" * 100
-    assert diagnose_script(ended(1, detail=detail), log) == ("run_failed", detail)
-    assert diagnose_script(ended(134, detail=detail), log) == ("crashed", detail)
+    assert diagnose_script(final_report(1, detail=detail), log) == ("run_failed", detail)
+    assert diagnose_script(final_report(134, detail=detail), log) == ("crashed", detail)
 
 
 def test_detail_of_a_script_comes_from_its_last_line_without_one_of_the_agent():
     log = 'step 1\nTraceback (most recent call last):\n  File "a.py"\nValueError: no batch\n'
-    assert diagnose_script(ended(1), log) == ("run_failed", "ValueError: no batch")
-    assert diagnose_script(ended(134, detail="SIGABRT"), log) == ("crashed", "ValueError: no batch")
-    assert diagnose_script(ended(2, detail=""), "usage: a.py\n") == ("run_failed", "usage: a.py")
+    assert diagnose_script(final_report(1), log) == ("run_failed", "ValueError: no batch")
+    assert diagnose_script(final_report(134, detail="SIGABRT"), log) == (
+        "crashed",
+        "ValueError: no batch",
+    )
+    assert diagnose_script(final_report(2, detail=""), "usage: a.py\n") == (
+        "run_failed",
+        "usage: a.py",
+    )

@@ -85,32 +85,32 @@ def test_invalid_shape_is_rejected(text):
     assert (caught.value.code, caught.value.field) == ("shape_bad", "shape")
 
 
-def given(name="x", **fields) -> InputRequest:
+def make_input(name="x", **fields) -> InputRequest:
     return InputRequest(name, **fields)
 
 
 @pytest.mark.parametrize(
     ("inputs", "code", "field"),
     [
-        ([given("")], "input_name_empty", "inputs.0"),
-        ([given("a:b")], "input_name_bad", "inputs.0"),
-        ([given("a;b")], "input_name_bad", "inputs.0"),
-        ([given("x" * 201)], "input_name_long", "inputs.0"),
-        ([given("a\x00")], "input_name_bad", "inputs.0"),
-        ([given(), given("y"), given()], "input_name_twice", "inputs.2"),
-        ([given("data")], "input_name_twice", "inputs.0"),
-        ([given(literal="[1,[2]]")], "literal_ragged", "inputs.0"),
-        ([given("y"), given(literal="1.")], "literal_bad", "inputs.1"),
-        ([given(literal="1", shape=(1,))], "input_two_ways", "inputs.0"),
-        ([given(literal="1", dtype="int32")], "input_two_ways", "inputs.0"),
-        ([given(shape=())], "shape_bad", "inputs.0"),
-        ([given(shape=(0,))], "shape_bad", "inputs.0"),
-        ([given(shape=(1,) * 8)], "shape_bad", "inputs.0"),
-        ([given(shape=(2**31,))], "shape_bad", "inputs.0"),
-        ([given(shape=(2**20, 2**10))], "shape_large", "inputs.0"),
-        ([given(dtype="float64")], "dtype_unknown", "inputs.0"),
-        ([given(literal="1," * TEXT_LIMIT_BYTES + "1")], "inputs_too_long", "data"),
-        ([given(f"i{n}") for n in range(32)], "too_many_inputs", "data"),
+        ([make_input("")], "input_name_empty", "inputs.0"),
+        ([make_input("a:b")], "input_name_bad", "inputs.0"),
+        ([make_input("a;b")], "input_name_bad", "inputs.0"),
+        ([make_input("x" * 201)], "input_name_long", "inputs.0"),
+        ([make_input("a\x00")], "input_name_bad", "inputs.0"),
+        ([make_input(), make_input("y"), make_input()], "input_name_twice", "inputs.2"),
+        ([make_input("data")], "input_name_twice", "inputs.0"),
+        ([make_input(literal="[1,[2]]")], "literal_ragged", "inputs.0"),
+        ([make_input("y"), make_input(literal="1.")], "literal_bad", "inputs.1"),
+        ([make_input(literal="1", shape=(1,))], "input_two_ways", "inputs.0"),
+        ([make_input(literal="1", dtype="int32")], "input_two_ways", "inputs.0"),
+        ([make_input(shape=())], "shape_bad", "inputs.0"),
+        ([make_input(shape=(0,))], "shape_bad", "inputs.0"),
+        ([make_input(shape=(1,) * 8)], "shape_bad", "inputs.0"),
+        ([make_input(shape=(2**31,))], "shape_bad", "inputs.0"),
+        ([make_input(shape=(2**20, 2**10))], "shape_large", "inputs.0"),
+        ([make_input(dtype="float64")], "dtype_unknown", "inputs.0"),
+        ([make_input(literal="1," * TEXT_LIMIT_BYTES + "1")], "inputs_too_long", "data"),
+        ([make_input(f"i{n}") for n in range(32)], "too_many_inputs", "data"),
     ],
 )
 @pytest.mark.django_db
@@ -125,7 +125,7 @@ def test_invalid_input_is_rejected_with_its_row(inputs, code, field):
 @pytest.mark.django_db
 def test_dtype_that_a_binary_cannot_read_is_rejected():
     worker = make_worker()
-    inputs = (given(shape=(2,), dtype="float16"),)
+    inputs = (make_input(shape=(2,), dtype="float16"),)
     assert make_task(worker=worker, inputs=inputs)
     Runtime.objects.filter(worker=worker).update(kind="binary")
     with pytest.raises(DomainError) as caught:
@@ -137,7 +137,11 @@ def test_dtype_that_a_binary_cannot_read_is_rejected():
 def test_inputs_are_stored_in_the_format_of_the_agent():
     task = make_task(
         files=[model_file(), data_file()],
-        inputs=(given("a", literal="[1, 2.5]"), given("b", shape=(2, 3), dtype="int8"), given("c")),
+        inputs=(
+            make_input("a", literal="[1, 2.5]"),
+            make_input("b", shape=(2, 3), dtype="int8"),
+            make_input("c"),
+        ),
         seed=7,
     )
     task.refresh_from_db()
@@ -150,23 +154,20 @@ def test_inputs_are_stored_in_the_format_of_the_agent():
 
 
 def test_longest_input_name_is_accepted():
-    assert read_inputs([given("x" * 200, literal="1,2")])
+    assert read_inputs([make_input("x" * 200, literal="1,2")])
 
 
 @pytest.mark.parametrize("mark", ["x", '"', "\u6d4b", "\U0001f600"])
 @pytest.mark.django_db
 def test_largest_accepted_order_fits_into_a_frame(settings, mark):
-    """All files that there may be, names as long as they may be, and values up to the limit."""
+    """The order has as many files, as long names and as many values as the limits allow."""
     settings.S3_PUBLIC_ENDPOINT_URL = f"https://{'storage.' * 7}example.org"
 
     def files(count: int) -> list[FileRequest]:
         names = (f"{number:02}" + mark * (LONGEST_NAME - 2) for number in range(count))
         return [data_file(name=f"{name[:9]}.npy", input=name) for name in names]
 
-    options = [
-        model_file(kind="option", name="cache.bin", option=name)
-        for name in ("fast_run_algo_policy",)
-    ]
+    option = model_file(kind="option", name="cache.bin", option="fast_run_algo_policy")
     character_bytes = len(json.dumps(mark, ensure_ascii=False).encode()) - 2
     most = settings.DATA_FILES_LIMIT
     count = min(most - 1, TEXT_LIMIT_BYTES // (character_bytes * LONGEST_NAME + 4))
@@ -178,7 +179,7 @@ def test_largest_accepted_order_fits_into_a_frame(settings, mark):
         digits = "1," * ((left - 40) // 2) + "1"
         inputs[0] = InputRequest(rest[0], literal=digits)
     task = make_task(
-        files=[model_file(), *files(count), *options],
+        files=[model_file(), *files(count), option],
         inputs=tuple(inputs),
         options={"fast_run": True},
         plan=PRESETS["thorough"],
@@ -192,15 +193,15 @@ def test_largest_accepted_order_fits_into_a_frame(settings, mark):
     ]
     frame = encode(order).encode()
     assert len(frame) < MAX_FRAME_BYTES
-    # far enough from nothing: the limits are used up
+    # the test uses up the limits
     assert len(frame) > 30_000
 
 
 @pytest.mark.django_db
 def test_input_names_of_files_count_towards_the_text_limit():
-    named = [data_file(name=f"{n}.npy", input=f"{n:02}" + "\u6d4b" * 198) for n in range(32)]
-    assert make_task(files=[model_file(), *named[:20]])
+    files = [data_file(name=f"{n}.npy", input=f"{n:02}" + "\u6d4b" * 198) for n in range(32)]
+    assert make_task(files=[model_file(), *files[:20]])
     with pytest.raises(DomainError, match="inputs_too_long"):
         make_task(
-            files=[model_file(), *named[:31]], inputs=(given("y", literal="1," * 2000 + "1"),)
+            files=[model_file(), *files[:31]], inputs=(make_input("y", literal="1," * 2000 + "1"),)
         )

@@ -1,17 +1,15 @@
-"""Tests of validating the form while it is filled in, and of files taken from earlier tasks."""
-
-import json
+"""Tests of judging a draft of a task, and of caches copied from earlier tasks."""
 
 import pytest
 
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, Task, artifact_key
 from tasks.states import Outcome, TaskState
-from tasks.submission import submit
-from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_worker
+from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
+TASKS, JUDGE = "/api/v1/tasks/", "/api/v1/tasks/judge/"
 CACHE = b"the choice of algorithms"
 
 
@@ -23,20 +21,19 @@ def alice(client):
 
 
 def post(client, path, body):
-    return client.post(path, json.dumps(body), content_type="application/json")
+    return client.post(path, body, content_type="application/json")
 
 
-def ask(client, **draft):
-    worker = make_worker()
-    answer = post(
-        client, "/api/v1/tasks/judge/", {"worker": worker.pk, "runtime_version": "1.13.0"} | draft
-    )
+def judge(client, **draft):
+    """Judge a draft for a new device; return the response."""
+    body = {"worker": make_worker().pk, "runtime_version": "1.13.0"} | draft
+    answer = post(client, JUDGE, body)
     assert answer.status_code == 200, answer.content
     return answer.json()
 
 
 def test_quick_plan_has_one_command(client, alice):
-    answer = ask(client, plan={"preset": "quick"}, options={"iter": 3, "no_sanity_check": False})
+    answer = judge(client, plan={"preset": "quick"}, options={"iter": 3, "no_sanity_check": False})
     (command,) = answer["commands"]
     assert (command["kind"], command["processes"]) == ("profiled", 1)
     assert command["line"] == "load_and_run model.mge --iter=3 --profile=profile.json"
@@ -44,23 +41,23 @@ def test_quick_plan_has_one_command(client, alice):
 
 
 def test_each_kind_of_pass_has_a_command(client, alice):
-    answer = ask(
+    answer = judge(
         client,
         plan={"preset": "standard"},
         options={"iter": 3, "bin_io_dump": True, "model_dump": True, "no_sanity_check": False},
         files=[{"kind": "data", "name": "My picture.PPM", "input": "data"}],
         inputs=[{"name": "b c", "shape": "1,3"}, {"name": "d", "literal": "1,2"}],
     )
-    fed = "'--input=data:input-0.ppm;b c:input_1.npy;d:input_2.npy'"
+    inputs = "'--input=data:input-0.ppm;b c:input_1.npy;d:input_2.npy'"
     assert [(c["kind"], c["processes"], c["line"]) for c in answer["commands"]] == [
-        ("clean", 1, f"load_and_run model.mge {fed} --iter=20 --model_dump=model_dump.mge"),
-        ("profiled", 5, f"load_and_run model.mge {fed} --iter=3 --profile=profile.json"),
-        ("dump", 1, f"load_and_run model.mge {fed} --iter=1 --bin_io_dump=bin_io_dump"),
+        ("clean", 1, f"load_and_run model.mge {inputs} --iter=20 --model_dump=model_dump.mge"),
+        ("profiled", 5, f"load_and_run model.mge {inputs} --iter=3 --profile=profile.json"),
+        ("dump", 1, f"load_and_run model.mge {inputs} --iter=1 --bin_io_dump=bin_io_dump"),
     ]
 
 
 def test_empty_draft_has_the_commands_of_the_default_plan(client, alice):
-    answer = post(client, "/api/v1/tasks/judge/", {}).json()
+    answer = post(client, JUDGE, {}).json()
     kinds = [(command["kind"], command["processes"]) for command in answer["commands"]]
     assert kinds == [("clean", 1), ("profiled", 5)]
     assert (answer["problems"], answer["unavailable"]) == ([], {})
@@ -83,7 +80,7 @@ def test_empty_draft_has_the_commands_of_the_default_plan(client, alice):
     ids=str,
 )  # fmt: skip
 def test_draft_reports_each_problem_with_its_field(client, alice, draft, fields):
-    answer = ask(client, **draft)
+    answer = judge(client, **draft)
     assert [problem["field"] for problem in answer["problems"]] == fields
     assert all(len(problem["detail"]) > 15 for problem in answer["problems"])
     assert answer["commands"] == []
@@ -112,7 +109,7 @@ def test_draft_explains_unreadable_values_with_their_rule(client, alice):
         "script": {"arguments": "'", "sample_rate": "often", "time_limit_s": 0.5},
         "title": "x" * 201,
     }
-    answer = post(client, "/api/v1/tasks/judge/", draft)
+    answer = post(client, JUDGE, draft)
     assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
     details = {problem["field"]: problem["detail"] for problem in answer.json()["problems"]}
     assert set(details) == set(texts)
@@ -121,35 +118,33 @@ def test_draft_explains_unreadable_values_with_their_rule(client, alice):
 
 def test_cache_file_satisfies_the_option_that_needs_it(client, alice):
     files = [{"kind": "option", "option": "fast_run_algo_policy"}]
-    answer = ask(client, files=files)
+    answer = judge(client, files=files)
     assert answer["problems"] == []
     assert "--fast_run_algo_policy=algo_cache.bin" in answer["commands"][0]["line"]
 
 
 def test_problems_are_translated(client, alice):
-    english = ask(client, options={"iter": 0})["problems"][0]["detail"]
+    english = judge(client, options={"iter": 0})["problems"][0]["detail"]
     client.cookies["django_language"] = "zh-hans"
-    assert ask(client, options={"iter": 0})["problems"][0]["detail"] != english
+    assert judge(client, options={"iter": 0})["problems"][0]["detail"] != english
 
 
 def test_draft_reveals_nothing_about_a_private_device(client, alice):
     hidden = make_worker(is_public=False)
-    answer = post(
-        client, "/api/v1/tasks/judge/", {"worker": hidden.pk, "runtime_version": "1.13.0"}
-    ).json()
+    answer = post(client, JUDGE, {"worker": hidden.pk, "runtime_version": "1.13.0"}).json()
     assert answer["unavailable"] == {}
 
 
 @pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": 1.5}])
 def test_malformed_draft_is_reported_as_invalid(client, alice, body):
-    answer = post(client, "/api/v1/tasks/judge/", body)
+    answer = post(client, JUDGE, body)
     assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
     assert answer.json()["problems"][0]["detail"]
 
 
-def finished_task(owner, name="algo_cache.bin") -> Task:
-    task = make_task(owner)
-    submit.submit_task(task, {f.pk: submit.StoredObject(11, MD5) for f in task.files.all()})
+def make_task_with_artifact(owner, name="algo_cache.bin") -> Task:
+    """Create a task that has succeeded and has an artifact in storage."""
+    task = make_waiting_task(owner)
     attempt = make_attempt(task)
     transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
     key = artifact_key(str(attempt.pk), name)
@@ -159,7 +154,7 @@ def finished_task(owner, name="algo_cache.bin") -> Task:
     return task
 
 
-def request_with(source: int, **changes):
+def request_with_cache(source: int, **changes):
     files = [
         {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5},
         {"kind": "option", "option": "fast_run_algo_policy", "from_task": source} | changes,
@@ -168,10 +163,10 @@ def request_with(source: int, **changes):
 
 
 def test_cache_of_an_earlier_task_is_copied_without_an_upload(client, alice, storage):
-    source = finished_task(alice)
-    page = client.get("/tasks/new/").content.decode()
+    source = make_task_with_artifact(alice)
+    page = client.get("/tasks/new/").text
     assert f'<option value="{source.pk}">' in page
-    made = post(client, "/api/v1/tasks/", request_with(source.pk))
+    made = post(client, TASKS, request_with_cache(source.pk))
     assert made.status_code == 201, made.content
     assert [target["name"] for target in made.json()["uploads"]] == ["net.mge"]
     task = Task.objects.get(pk=made.json()["id"])
@@ -184,33 +179,35 @@ def test_cache_of_an_earlier_task_is_copied_without_an_upload(client, alice, sto
 
 
 def test_cache_of_another_users_task_has_the_error_of_an_unknown_task(client, alice, storage):
-    theirs = finished_task(make_user("bob"))
-    answers = [post(client, "/api/v1/tasks/", request_with(pk)) for pk in (theirs.pk, 10**6)]
-    assert {a.status_code for a in answers} == {422}
-    assert {a.json()["code"] for a in answers} == {"source_unknown"}
-    assert {a.json()["field"] for a in answers} == {"fast_run_algo_policy"}
-    assert f'<option value="{theirs.pk}">' not in client.get("/tasks/new/").content.decode()
+    foreign = make_task_with_artifact(make_user("bob"))
+    for source in (foreign.pk, 10**6):
+        answer = post(client, TASKS, request_with_cache(source))
+        assert (answer.status_code, answer.json()["code"]) == (422, "source_unknown")
+        assert answer.json()["field"] == "fast_run_algo_policy"
+    assert f'<option value="{foreign.pk}">' not in client.get("/tasks/new/").text
     assert not Task.objects.filter(owner=alice).exists()
 
 
 def test_cache_of_a_live_task_or_without_the_file_is_rejected(client, alice, storage):
-    without = finished_task(alice, name="log.txt")
+    without = make_task_with_artifact(alice, name="log.txt")
     live = make_task(alice)
     for source in (without, live):
-        answer = post(client, "/api/v1/tasks/", request_with(source.pk))
+        answer = post(client, TASKS, request_with_cache(source.pk))
         assert answer.json()["code"] == "source_missing"
 
 
 @pytest.mark.parametrize("option", ["iter", "pack_info_json", "", "no_such"])
 def test_only_cache_options_accept_a_file_of_another_task(client, alice, storage, option):
-    answer = post(client, "/api/v1/tasks/", request_with(finished_task(alice).pk, option=option))
+    answer = post(
+        client, TASKS, request_with_cache(make_task_with_artifact(alice).pk, option=option)
+    )
     assert answer.json()["code"] == "option_file_unwanted"
 
 
 def test_cache_missing_in_storage_is_rejected_before_a_task_exists(client, alice, storage):
-    source = finished_task(alice)
+    source = make_task_with_artifact(alice)
     object_store.delete(Artifact.objects.get().object_key)
-    answer = post(client, "/api/v1/tasks/", request_with(source.pk))
+    answer = post(client, TASKS, request_with_cache(source.pk))
     assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
     assert list(Task.objects.all()) == [source]
 
@@ -219,13 +216,13 @@ def test_draft_with_copied_files_has_commands_or_a_problem(client, alice):
     old = make_task(alice)
     old.files.update(stored_at=old.created_at)
     files = [{"kind": file.kind, "from_file": file.pk} for file in old.files.all()]
-    answer = ask(client, plan={"preset": "quick"}, files=files)
+    answer = judge(client, plan={"preset": "quick"}, files=files)
     assert answer["problems"] == []
     (command,) = answer["commands"]
     (data,) = old.files.filter(kind="data")
     assert f"--input={data.input}:input-0.npy" in command["line"]
     files[0]["from_file"] = 10**6
-    answer = ask(client, files=files)
+    answer = judge(client, files=files)
     assert [problem["code"] for problem in answer["problems"]] == ["file_unknown"]
     assert answer["commands"] == []
 
@@ -241,7 +238,7 @@ def test_request_sets_plan_inputs_seed_and_time_limit(client, alice, storage):
         "time_limit_s": 90,
         "options": {"thread": 2},
     }
-    task = Task.objects.get(pk=post(client, "/api/v1/tasks/", body).json()["id"])
+    task = Task.objects.get(pk=post(client, TASKS, body).json()["id"])
     assert (task.plan["clean_min_s"], task.plan["profiled"]) == (0.5, 0)
     assert [i["literal"] or i["shape"] for i in task.inputs] == ["1,2.0", [2, 3]]
     assert (task.seed, task.time_limit_s) == (2**63 - 1, 90)

@@ -19,8 +19,7 @@ from workers.models import Runtime
 
 pytestmark = pytest.mark.django_db
 
-TAKEN = [option for option in OPTIONS.values() if option.kind != "agent"]
-NAMES = [option.name for option in TAKEN]
+USER_OPTIONS = [option for option in OPTIONS.values() if option.kind != "agent"]
 LANGUAGES = ["en", "zh-hans"]
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
@@ -35,13 +34,13 @@ def form(client, language) -> str:
     make_worker()
     client.force_login(make_user())
     client.cookies["django_language"] = language
-    return html.unescape(client.get("/tasks/new/").content.decode())
+    return html.unescape(client.get("/tasks/new/").text)
 
 
 @pytest.fixture
 def docs(client, language) -> str:
     client.cookies["django_language"] = language
-    return html.unescape(client.get("/docs/options/").content.decode())
+    return html.unescape(client.get("/docs/options/").text)
 
 
 def help_of(name: str, language: str) -> str:
@@ -57,7 +56,7 @@ def test_every_option_has_help_in_both_languages():
 
 
 def test_form_has_a_control_with_help_for_every_user_option(form, language):
-    for option in TAKEN:
+    for option in USER_OPTIONS:
         control = f'data-option="{option.name}"'
         assert form.count(control) == 1, option.name
         box = form[form.index(control) :].split('role="alert"')[0]
@@ -74,10 +73,10 @@ def test_form_has_no_control_for_options_of_the_agent(form):
 
 
 def test_search_index_contains_the_help_of_both_languages(form):
-    for name in NAMES:
-        box = form[form.index(f'data-option="{name}"') :].split(">", 1)[0]
+    for option in USER_OPTIONS:
+        box = form[form.index(f'data-option="{option.name}"') :].split(">", 1)[0]
         for language in LANGUAGES:
-            assert help_of(name, language).lower() in box
+            assert help_of(option.name, language).lower() in box
 
 
 def test_form_shows_few_options_outside_of_collapsed_groups(form):
@@ -87,7 +86,7 @@ def test_form_shows_few_options_outside_of_collapsed_groups(form):
 
 
 def test_options_page_explains_every_option(docs, language):
-    for option in TAKEN:
+    for option in USER_OPTIONS:
         part = docs[docs.index(f'id="{option.name}"') :].split("</article>")[0]
         assert help_of(option.name, language) in part
         for other in (*option.needs, *option.excludes):
@@ -124,22 +123,22 @@ RUNTIMES = [
 ]
 
 
-@pytest.mark.parametrize("able", RUNTIMES, ids=["wheel", "cuda", "amd", "old", "library"])
-def test_judge_explains_options_that_the_runtime_lacks(client, able, language):
-    worker = make_worker(facts={"cpu_model": able.cpu_model})
+@pytest.mark.parametrize("runtime", RUNTIMES, ids=["wheel", "cuda", "amd", "old", "library"])
+def test_judge_explains_options_that_the_runtime_lacks(client, runtime, language):
+    worker = make_worker(facts={"cpu_model": runtime.cpu_model})
     Runtime.objects.filter(worker=worker).update(
-        kind=able.kind,
-        flags=sorted(able.flags),
-        builds=sorted(able.builds),
-        libraries=sorted(able.libraries),
+        kind=runtime.kind,
+        flags=sorted(runtime.flags),
+        builds=sorted(runtime.builds),
+        libraries=sorted(runtime.libraries),
     )
     client.force_login(make_user())
     client.cookies["django_language"] = language
     body = {"worker": worker.pk, "runtime_version": "1.13.0"}
     answer = client.post("/api/v1/tasks/judge/", body, content_type="application/json").json()
-    expected = {o.name: code for o in TAKEN if (code := unavailable(o, able))}
+    expected = {o.name: code for o in USER_OPTIONS if (code := unavailable(o, runtime))}
     assert set(answer["unavailable"]) == set(expected)
-    assert answer["libraries"] == sorted(able.libraries)
+    assert answer["libraries"] == sorted(runtime.libraries)
     for name, code in expected.items():
         with translation.override(language):
             assert answer["unavailable"][name] == word(DomainError(f"option_{code}", option=name))
@@ -149,10 +148,10 @@ def test_judge_explains_options_that_the_runtime_lacks(client, able, language):
 
 def test_sample_runtimes_cover_every_reason():
     unavailable_sets = {
-        frozenset(n for n, o in OPTIONS.items() if unavailable(o, able)) for able in RUNTIMES
+        frozenset(n for n, o in OPTIONS.items() if unavailable(o, runtime)) for runtime in RUNTIMES
     }
     assert len(unavailable_sets) == len(RUNTIMES)
-    codes = {unavailable(o, able) for o in OPTIONS.values() for able in RUNTIMES}
+    codes = {unavailable(o, runtime) for o in OPTIONS.values() for runtime in RUNTIMES}
     assert codes == {"", "never", "wheel", "flag", "cuda", "tensorrt", "opencl", "amd", "library"}
 
 

@@ -12,22 +12,19 @@ from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_preset_is_selected_by_name(preset):
-    assert read_plan({"preset": preset}) == PRESETS[preset]
-
-
-def test_default_plan_is_standard():
+def test_preset_is_selected_by_name_and_defaults_to_standard():
+    for name, preset in PRESETS.items():
+        assert read_plan({"preset": name}) == preset
     assert read_plan({}) == PRESETS["standard"]
 
 
 def test_custom_plan_keeps_its_values():
-    given = {"clean": True, "clean_min_s": 2, "clean_min_iterations": 5, "profiled": 3}
-    plan = read_plan({"preset": "custom", **given})
+    fields = {"clean": True, "clean_min_s": 2, "clean_min_iterations": 5, "profiled": 3}
+    plan = read_plan({"preset": "custom", **fields})
     assert plan == Plan(
         preset="custom", clean=True, clean_min_s=2.0, clean_min_iterations=5, profiled=3
     )
-    assert read_plan(given) == plan
+    assert read_plan(fields) == plan
 
 
 def test_plan_without_a_clean_pass_drops_its_duration():
@@ -36,7 +33,7 @@ def test_plan_without_a_clean_pass_drops_its_duration():
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "field"),
+    ("fields", "code", "field"),
     [
         ({"profiled": 51}, "plan_field", "profiled"),
         ({"clean": True, "clean_min_s": 61}, "plan_field", "clean_min_s"),
@@ -45,9 +42,9 @@ def test_plan_without_a_clean_pass_drops_its_duration():
         ({"clean": False, "profiled": 0}, "plan_empty", "profiled"),
     ],
 )
-def test_invalid_plan_is_rejected_with_its_field(given, code, field):
+def test_invalid_plan_is_rejected_with_its_field(fields, code, field):
     with pytest.raises(DomainError) as caught:
-        read_plan(given)
+        read_plan(fields)
     assert (caught.value.code, caught.value.field) == (code, field)
     assert code not in word(caught.value)
 

@@ -36,9 +36,14 @@ def md5(content: bytes) -> str:
     return hashlib.md5(content).hexdigest()
 
 
+def retry(client, task: Task, **headers):
+    address = f"/api/v1/tasks/{task.pk}/retry/"
+    return client.post(address, content_type="application/json", **headers)
+
+
 @pytest.fixture
-def done(client, storage) -> Task:
-    """An ended task whose files lie in storage, with all that a request can hold."""
+def ended_task(client, storage) -> Task:
+    """An ended task with all fields of a request and with its files in storage."""
     alice = make_user()
     task = make_task(
         alice,
@@ -62,218 +67,217 @@ def done(client, storage) -> Task:
     return Task.objects.get(pk=task.pk)
 
 
-def test_rerun_copies_the_request_and_its_files(client, done):
-    answer = client.post(f"/tasks/{done.pk}/rerun/")
+def test_rerun_copies_the_request_and_its_files(client, ended_task):
+    answer = client.post(f"/tasks/{ended_task.pk}/rerun/")
     copy = Task.objects.latest("pk")
     assert answer["Location"] == f"/tasks/{copy.pk}/"
     assert copy.state == "waiting"
-    assert copy.copied_from == done
+    assert copy.copied_from == ended_task
     for field in ("worker", "runtime_version", "options", "plan", "inputs", "seed", "owner"):
-        assert getattr(copy, field) == getattr(done, field), field
-    assert copy.pk != done.pk
+        assert getattr(copy, field) == getattr(ended_task, field), field
+    assert copy.pk != ended_task.pk
     contents = [object_store.read(f.object_key, limit_bytes=1000) for f in copy.files.all()]
     assert contents == [MODEL, DATA]
-    assert copy.files.get(kind="data").arrays == done.files.get(kind="data").arrays != []
+    assert copy.files.get(kind="data").arrays == ended_task.files.get(kind="data").arrays != []
 
 
-def test_task_page_offers_rerun_only_after_the_end(client, done):
-    page = client.get(f"/tasks/{done.pk}/").text
+def test_task_page_offers_rerun_only_after_the_end(client, ended_task):
+    page = client.get(f"/tasks/{ended_task.pk}/").text
     assert 'id="rerun"' in page
-    assert f"/tasks/new/?from={done.pk}" in page
+    assert f"/tasks/new/?from={ended_task.pk}" in page
     assert "random values" in page
     assert "float32 {1,3}" in page
-    client.post(f"/tasks/{done.pk}/rerun/")
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
     live = Task.objects.latest("pk")
     assert 'id="rerun"' not in client.get(f"/tasks/{live.pk}/").text
 
 
-def test_retry_with_a_purged_file_is_rejected(client, done):
-    TaskFile.objects.filter(task=done, kind="data").update(purged_at=done.created_at)
-    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+def test_retry_with_a_purged_file_is_rejected(client, ended_task):
+    TaskFile.objects.filter(task=ended_task, kind="data").update(purged_at=ended_task.created_at)
+    answer = retry(client, ended_task)
     assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
     assert Task.objects.count() == 1
-    assert 'id="rerun"' not in client.get(f"/tasks/{done.pk}/").text
+    assert 'id="rerun"' not in client.get(f"/tasks/{ended_task.pk}/").text
 
 
-def changed_request(task):
-    """What the form and the API send to repeat a task with changes."""
-    files = [{"kind": file.kind, "from_file": file.pk} for file in task.files.all()]
-    return {"worker": task.worker_id, "files": files, "copied_from": task.pk}
-
-
-def ways_to_repeat(task):
-    """Address, and body, of each request that copies the task's files."""
-    changed = changed_request(task)
+def copy_requests(task):
+    """Yield address and body of each request that copies the files of a task."""
     yield f"/api/v1/tasks/{task.pk}/retry/", {}
-    yield "/api/v1/tasks/", changed | {"runtime_version": task.runtime_version}
+    files = [{"kind": file.kind, "from_file": file.pk} for file in task.files.all()]
+    body = {"worker": task.worker_id, "runtime_version": task.runtime_version, "files": files}
+    yield "/api/v1/tasks/", body | {"copied_from": task.pk}
 
 
 @pytest.mark.parametrize(
-    ("left", "code", "text"),
+    ("content", "code", "text"),
     [
         (None, "file_gone", "“net.mge” is not in storage any more"),
         (b"another model", "file_changed", "“net.mge” in storage is not what was uploaded"),
     ],
 )
-def test_copy_of_a_lost_or_changed_file_is_rejected(client, done, left, code, text):
-    key = done.files.get(kind="model").object_key
-    object_store.delete(key) if left is None else object_store.write(key, left)
-    for address, body in ways_to_repeat(done):
+def test_copy_of_a_lost_or_changed_file_is_rejected(client, ended_task, content, code, text):
+    key = ended_task.files.get(kind="model").object_key
+    object_store.delete(key) if content is None else object_store.write(key, content)
+    for address, body in copy_requests(ended_task):
         answer = client.post(address, body, content_type="application/json")
         problem = answer.json()
         assert (answer.status_code, problem["code"]) == (422, code), address
-        words = problem["detail"]
-        assert (text in words, "choose the file again" in words) == (True, True)
-        assert list(Task.objects.all()) == [done]
+        assert text in problem["detail"]
+        assert "choose the file again" in problem["detail"]
+        assert list(Task.objects.all()) == [ended_task]
 
 
-def test_copy_of_a_file_never_uploaded_has_its_own_error(client, done):
-    TaskFile.objects.filter(task=done, kind="data").update(stored_at=None)
-    for address, body in ways_to_repeat(done):
+def test_copy_of_a_file_never_uploaded_has_its_own_error(client, ended_task):
+    TaskFile.objects.filter(task=ended_task, kind="data").update(stored_at=None)
+    for address, body in copy_requests(ended_task):
         problem = client.post(address, body, content_type="application/json").json()
         assert problem["code"] == "file_not_uploaded", address
-        assert list(Task.objects.all()) == [done]
+        assert list(Task.objects.all()) == [ended_task]
 
 
-def test_retry_while_storage_is_unreachable_creates_no_task(client, done, settings):
+def test_retry_while_storage_is_unreachable_creates_no_task(client, ended_task, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
-    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    answer = retry(client, ended_task)
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
-    assert list(Task.objects.all()) == [done]
+    assert list(Task.objects.all()) == [ended_task]
 
 
-def test_form_is_filled_from_an_earlier_task(client, done):
-    data = form_data(done)
-    assert f'"id": {done.pk}' in client.get(f"/tasks/new/?from={done.pk}").text
-    assert (data["worker"], data["runtime_version"]) == (done.worker_id, "1.13.0")
+def test_form_is_filled_from_an_earlier_task(client, ended_task):
+    data = form_data(ended_task)
+    assert f'"id": {ended_task.pk}' in client.get(f"/tasks/new/?from={ended_task.pk}").text
+    assert (data["worker"], data["runtime_version"]) == (ended_task.worker_id, "1.13.0")
     assert (data["options"], data["seed"], data["plan"]["preset"]) == ({"iter": 3}, "7", "standard")
     assert [file["kind"] for file in data["files"]] == ["model", "data"]
     assert data["files"][1]["input"] == "data"
     assert data["files"][1]["is_stored"] is True
-    assert [given["name"] for given in data["inputs"]] == ["mask", "ids"]
+    assert [row["name"] for row in data["inputs"]] == ["mask", "ids"]
 
 
-def test_copy_accepts_changes(done):
-    copy = make_changed_copy(done, options={"iter": 9}, seed=8)
-    assert (copy.options, copy.seed, copy.plan) == ({"iter": 9}, 8, done.plan)
-    sources = [file.source for file in request_of(done).files]
-    assert sources == [file.object_key for file in done.files.all()]
+def test_copy_accepts_changes(ended_task):
+    copy = make_changed_copy(ended_task, options={"iter": 9}, seed=8)
+    assert (copy.options, copy.seed, copy.plan) == ({"iter": 9}, 8, ended_task.plan)
+    sources = [file.source for file in request_of(ended_task).files]
+    assert sources == [file.object_key for file in ended_task.files.all()]
     with pytest.raises(DomainError, match="option_unknown"):
-        make_changed_copy(done, options={"nope": 1})
+        make_changed_copy(ended_task, options={"nope": 1})
 
 
-@pytest.mark.parametrize("place", ["copy", "read_start"])
+@pytest.mark.parametrize("method", ["copy", "read_start"])
 @pytest.mark.parametrize("error", [DomainError("storage_unreachable", status=503), ValueError("x")])
-def test_retry_that_fails_in_storage_ends_with_copy_failed(client, done, monkeypatch, place, error):
+def test_retry_that_fails_in_storage_has_reason_copy_failed(
+    client, ended_task, monkeypatch, method, error
+):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(ObjectStorage, place, fail)
+    monkeypatch.setattr(ObjectStorage, method, fail)
     client.raise_request_exception = False
-    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    answer = retry(client, ended_task)
     assert answer.status_code == getattr(error, "status", 500)
     copy = Task.objects.latest("pk")
-    assert copy.pk != done.pk
+    assert copy.pk != ended_task.pk
     assert (copy.state, copy.outcome, copy.reason) == ("finished", "failed", "copy_failed")
     assert "could not be taken over" in client.get(f"/tasks/{copy.pk}/").text
 
 
-def test_double_click_on_rerun_creates_one_task(client, done):
-    first, second = (client.post(f"/tasks/{done.pk}/rerun/")["Location"] for _ in range(2))
+def test_double_click_on_rerun_creates_one_task(client, ended_task):
+    first, second = (client.post(f"/tasks/{ended_task.pk}/rerun/")["Location"] for _ in range(2))
     assert first == second
     assert Task.objects.count() == 2
-    assert f"Task #{done.pk} was run again a moment ago, as this task" in client.get(first).text
-    Task.objects.filter(copied_from=done).update(
+    assert (
+        f"Task #{ended_task.pk} was run again a moment ago, as this task" in client.get(first).text
+    )
+    Task.objects.filter(copied_from=ended_task).update(
         created_at=timezone.now() - datetime.timedelta(seconds=DOUBLE_CLICK_S + 1)
     )
-    assert client.post(f"/tasks/{done.pk}/rerun/")["Location"] != first
+    assert client.post(f"/tasks/{ended_task.pk}/rerun/")["Location"] != first
     assert Task.objects.count() == 3
 
 
-def test_rerun_after_the_copy_ended_creates_another_task(client, done):
-    client.post(f"/tasks/{done.pk}/rerun/")
+def test_rerun_after_the_copy_ended_creates_another_task(client, ended_task):
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
     cancel_task(Task.objects.latest("pk"))
-    client.post(f"/tasks/{done.pk}/rerun/")
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
     assert Task.objects.count() == 3
 
 
-def test_migration_keeps_the_sanity_check_of_old_tasks(client, done):
+def test_migration_keeps_the_sanity_check_of_old_tasks(client, ended_task):
     migration = import_module("tasks.migrations.0003_keep_sanity_check")
     Task.objects.update(options={"iter": 3})
-    explicit = make_task(done.owner, done.worker)
+    explicit = make_task(ended_task.owner, ended_task.worker)
     Task.objects.filter(pk=explicit.pk).update(options={"no_sanity_check": True})
     migration.tell_what_was_meant(apps, None)
-    done.refresh_from_db()
+    ended_task.refresh_from_db()
     explicit.refresh_from_db()
-    assert done.options == {"iter": 3, "no_sanity_check": False}
+    assert ended_task.options == {"iter": 3, "no_sanity_check": False}
     assert explicit.options == {"no_sanity_check": True}
-    client.post(f"/tasks/{done.pk}/rerun/")
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
     copy = Task.objects.latest("pk")
-    assert copy.copied_from == done
-    assert copy.options == done.options
+    assert copy.copied_from == ended_task
+    assert copy.options == ended_task.options
 
 
-def test_retry_rejects_an_option_value_that_is_no_longer_valid(client, done):
+def test_retry_rejects_an_option_value_that_is_no_longer_valid(client, ended_task):
     Task.objects.update(options={"warmup_iter": 0})
-    assert client.get(f"/tasks/{done.pk}/").status_code == 200
-    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    assert client.get(f"/tasks/{ended_task.pk}/").status_code == 200
+    answer = retry(client, ended_task)
     assert (answer.status_code, answer.json()["code"]) == (422, "option_too_small")
     assert "warmup_iter" in answer.json()["detail"]
     assert Task.objects.count() == 1
 
 
-def test_retry_rejects_a_file_that_is_no_longer_valid(client, done):
-    data = done.files.get(kind="data")
+def test_retry_rejects_a_file_that_is_no_longer_valid(client, ended_task):
+    data = ended_task.files.get(kind="data")
     content = npy_bytes(dtype="float64")
     object_store.write(data.object_key, content)
     TaskFile.objects.filter(pk=data.pk).update(size_bytes=len(content), md5=md5(content))
-    answer = client.post(f"/api/v1/tasks/{done.pk}/retry/", content_type="application/json")
+    answer = retry(client, ended_task)
     assert answer.json()["code"] == "input_no_type"
     copy = Task.objects.latest("pk")
     assert copy.reason == "copy_failed"
     assert "float64" in copy.detail
 
 
-def test_rerun_after_a_changed_copy_creates_an_unchanged_copy(client, done):
-    make_changed_copy(done, seed=8)
-    client.post(f"/tasks/{done.pk}/rerun/")
-    assert Task.objects.latest("pk").seed == done.seed
+def test_rerun_after_a_changed_copy_creates_an_unchanged_copy(client, ended_task):
+    make_changed_copy(ended_task, seed=8)
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
+    assert Task.objects.latest("pk").seed == ended_task.seed
     assert Task.objects.count() == 3
 
 
-def test_sweep_deletes_the_files_of_a_failed_copy(client, done, monkeypatch):
+def test_sweep_deletes_the_files_of_a_failed_copy(client, ended_task, monkeypatch):
     monkeypatch.setattr(ObjectStorage, "read_start", staticmethod(lambda *_, **__: 1 / 0))
     client.raise_request_exception = False
-    client.post(f"/tasks/{done.pk}/rerun/")
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
     copy = Task.objects.latest("pk")
     assert all(object_store.head(file.object_key) for file in copy.files.all())
     assert purge_abandoned_uploads() == 2
     assert not any(object_store.head(file.object_key) for file in copy.files.all())
-    assert all(object_store.head(file.object_key) for file in done.files.all())
+    assert all(object_store.head(file.object_key) for file in ended_task.files.all())
 
 
-def test_rerun_of_a_live_task_returns_409(client, done):
-    client.post(f"/tasks/{done.pk}/rerun/")
+def test_rerun_of_a_live_task_returns_409(client, ended_task):
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
     live = Task.objects.latest("pk")
     assert live.state == "waiting"
     assert client.post(f"/tasks/{live.pk}/rerun/").status_code == 409
-    answer = client.post(f"/api/v1/tasks/{live.pk}/retry/", content_type="application/json")
+    answer = retry(client, live)
     assert (answer.status_code, answer.json()["code"]) == (409, "not_ended")
     assert Task.objects.count() == 2
 
 
-def test_rerun_of_a_deleted_task_raises_task_gone(done):
-    stale = Task.objects.get(pk=done.pk)
-    done.delete()
+def test_rerun_of_a_deleted_task_raises_task_gone(ended_task):
+    stale = Task.objects.get(pk=ended_task.pk)
+    ended_task.delete()
     with pytest.raises(DomainError, match="task_gone"):
         rerun_task(stale, owner=stale.owner)
 
 
 @pytest.mark.parametrize("origin", ["deleted", "foreign", "nonsense", "-1", "9" * 30, "²"])
-def test_form_reports_an_unavailable_source_task(client, done, origin):
-    number = done.pk
+def test_form_reports_an_unavailable_source_task(client, ended_task, origin):
+    number = ended_task.pk
     if origin == "deleted":
-        done.delete()
+        ended_task.delete()
     elif origin == "foreign":
         client.force_login(make_user("carol"))
     else:
@@ -284,54 +288,53 @@ def test_form_reports_an_unavailable_source_task(client, done, origin):
     assert 'id="origin-gone"' not in client.get("/tasks/new/").content.decode()
 
 
-def test_copy_of_the_model_of_a_foreign_purged_or_deleted_task_is_rejected(client, done):
-    model = done.files.get(kind="model")
+def test_copy_of_the_model_of_a_foreign_purged_or_deleted_task_is_rejected(client, ended_task):
+    model = ended_task.files.get(kind="model")
     body = {
-        "worker": done.worker_id,
+        "worker": ended_task.worker_id,
         "runtime_version": "1.13.0",
-        "copied_from": done.pk,
+        "copied_from": ended_task.pk,
         "files": [{"kind": "model", "from_file": model.pk}],
     }
     client.force_login(make_user("carol"))
     answer = client.post("/api/v1/tasks/", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (422, "file_unknown")
-    client.force_login(done.owner)
+    client.force_login(ended_task.owner)
     TaskFile.objects.filter(pk=model.pk).update(purged_at=timezone.now())
     answer = client.post("/api/v1/tasks/", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
-    done.delete()
+    ended_task.delete()
     answer = client.post("/api/v1/tasks/", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (422, "file_unknown")
     assert not Task.objects.exists()
 
 
-# -- over the API, with a key ---------------------------------------------------------------------
+# -- idempotency keys -----------------------------------------------------------------------------
 
 
 @pytest.fixture
-def half_repeated(client, done):
-    """A copy whose process was gone before it was submitted, and the request that asked for it."""
+def incomplete_copy(client, ended_task):
+    """A copy that was not submitted because its process ended, and a function that repeats it."""
 
     def repeat():
-        key = {"HTTP_IDEMPOTENCY_KEY": "again", "content_type": "application/json"}
-        return client.post(f"/api/v1/tasks/{done.pk}/retry/", **key)
+        return retry(client, ended_task, HTTP_IDEMPOTENCY_KEY="again")
 
     copy = Task.objects.get(pk=repeat().json()["id"])
     Task.objects.filter(pk=copy.pk).update(state="initiated", submitted_at=None)
     return copy, repeat
 
 
-def test_repeated_key_submits_a_copy_that_was_only_copied(half_repeated):
-    copy, repeat = half_repeated
+def test_repeated_key_submits_a_copy_that_was_only_copied(incomplete_copy):
+    copy, repeat = incomplete_copy
     answer = repeat()
     assert (answer.status_code, answer.json()["id"]) == (201, copy.pk)
     assert answer.json()["status"] == "waiting"
 
 
-def test_repeated_key_replaces_an_incomplete_copy_after_a_timeout(half_repeated):
-    copy, repeat = half_repeated
+def test_repeated_key_replaces_an_incomplete_copy_after_a_timeout(incomplete_copy):
+    copy, repeat = incomplete_copy
     copy.files.filter(kind="data").update(stored_at=None)
-    answer = repeat()  # it may be copying still
+    answer = repeat()  # the first request may still be active
     assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_in_progress")
     copy.refresh_from_db()
     assert copy.state == "initiated"
@@ -344,8 +347,8 @@ def test_repeated_key_replaces_an_incomplete_copy_after_a_timeout(half_repeated)
     assert repeat().json()["id"] == answer.json()["id"]
 
 
-def test_repeated_key_is_released_when_the_copy_fails_again(half_repeated, settings):
-    copy, repeat = half_repeated
+def test_repeated_key_is_released_when_the_copy_fails_again(incomplete_copy, settings):
+    copy, repeat = incomplete_copy
     address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
     answer = repeat()
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")

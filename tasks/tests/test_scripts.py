@@ -1,7 +1,5 @@
 """Tests of script tasks: their files, how they are called, and what is refused."""
 
-import json
-
 import httpx2
 import pytest
 from django.db import IntegrityError
@@ -52,11 +50,11 @@ def alice(client):
     return user
 
 
-def refusal(**changes) -> DomainError:
-    with pytest.raises(DomainError) as excinfo:
+def rejection(**changes) -> DomainError:
+    with pytest.raises(DomainError) as caught:
         make_script_task(waits=False, **changes)
-    assert str(word(excinfo.value))
-    return excinfo.value
+    assert str(word(caught.value))
+    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -86,12 +84,12 @@ def refusal(**changes) -> DomainError:
     ],
 )
 def test_invalid_files_of_a_script_are_rejected(changes, code, field):
-    error = refusal(**changes)
+    error = rejection(**changes)
     assert (error.code, error.field) == (code, field)
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "field"),
+    ("fields", "code", "field"),
     [
         ({"entry": "../main.py"}, "script_entry_bad", "entry"),
         ({"arguments": ["a\x01b"]}, "script_arguments_bad", "arguments"),
@@ -99,42 +97,42 @@ def test_invalid_files_of_a_script_are_rejected(changes, code, field):
         ({"time_limit_s": 10**6}, "script_time_limit", "time_limit_s"),
     ],
 )
-def test_invalid_call_of_a_script_is_rejected_with_its_field(given, code, field):
-    with pytest.raises(DomainError) as excinfo:
-        read_script({"entry": "", **given})
-    assert (excinfo.value.code, excinfo.value.field) == (code, field)
+def test_invalid_call_of_a_script_is_rejected_with_its_field(fields, code, field):
+    with pytest.raises(DomainError) as caught:
+        read_script({"entry": "", **fields})
+    assert (caught.value.code, caught.value.field) == (code, field)
     with translation.override("zh-hans"):
-        assert str(word(excinfo.value))
+        assert str(word(caught.value))
 
 
 def test_arguments_are_split_like_a_shell_without_expansion():
-    words = split_arguments("--name 'two words' \\\n  $HOME *.py `ls` ''")
-    assert words == ["--name", "two words", "$HOME", "*.py", "`ls`", ""]
+    arguments = split_arguments("--name 'two words' \\\n  $HOME *.py `ls` ''")
+    assert arguments == ["--name", "two words", "$HOME", "*.py", "`ls`", ""]
     assert read_script(None) is None
     assert read_script({"entry": "", "arguments": []}) == Script()
 
 
 @pytest.mark.parametrize("name", ["train.py", "TRAIN.PY", "all.zip"])
 def test_model_with_the_name_of_a_program_is_rejected(name):
-    with pytest.raises(DomainError) as excinfo:
+    with pytest.raises(DomainError) as caught:
         make_task(files=[model_file(name=name)])
-    assert (excinfo.value.code, excinfo.value.field) == ("model_is_script", "model")
-    assert "“Script”" in word(excinfo.value)
+    assert (caught.value.code, caught.value.field) == ("model_is_script", "model")
+    assert "“Script”" in word(caught.value)
 
 
 def test_device_needs_both_permissions_and_a_wheel_for_scripts():
     owner = make_user()
-    places = {
+    workers = {
         "scripts_not_allowed": make_worker(offers_scripts=True),
         "scripts_not_offered": make_worker(allows_scripts=True),
         "script_needs_wheel": make_script_worker(),
     }
-    Runtime.objects.filter(worker=places["script_needs_wheel"]).update(kind="binary")
-    for code, worker in places.items():
-        with pytest.raises(DomainError) as excinfo:
+    Runtime.objects.filter(worker=workers["script_needs_wheel"]).update(kind="binary")
+    for code, worker in workers.items():
+        with pytest.raises(DomainError) as caught:
             make_script_task(owner, worker, waits=False)
-        assert excinfo.value.code == code
-        assert worker.name in word(excinfo.value)
+        assert caught.value.code == code
+        assert worker.name in word(caught.value)
     assert not Task.objects.exists()
     task = make_script_task(owner, make_script_worker("lab"))
     assert (task.kind, task.worker.name, task.model_name) == ("script", "lab", "train.py")
@@ -169,7 +167,7 @@ def test_device_keeps_plain_program_names(name, on_device):
     assert program_name(name) == on_device
 
 
-# -- the first bytes ------------------------------------------------------------------------------
+# -- contents of files ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,21 +183,21 @@ def test_device_keeps_plain_program_names(name, on_device):
         ("train.zip", zip_of(main="1")[:60], "script_zip_damaged"),
         ("train.zip", zip_of(train__other="1"), "script_entry_not_there"),
     ],
-    # a zip tells when it was made: no name for a test
+    # a zip contains the current time, which must not be in the name of a test
     ids=lambda value: "" if isinstance(value, bytes) else value,
 )
 def test_file_that_is_no_program_is_rejected(name, content, code):
-    with pytest.raises(DomainError) as excinfo:
+    with pytest.raises(DomainError) as caught:
         check_program(name, content, len(content), entry="main.py")
-    assert excinfo.value.code == code
-    assert name in word(excinfo.value)
+    assert caught.value.code == code
+    assert name in word(caught.value)
 
 
 def test_message_for_a_missing_entry_lists_programs_of_the_zip():
     content = zip_of(**{f"p{number}": "1" for number in range(9)})
-    with pytest.raises(DomainError) as excinfo:
+    with pytest.raises(DomainError) as caught:
         check_program("a.zip", content, len(content), entry="main.py")
-    assert "p0.py, p1.py, p2.py, p3.py, p4.py, p5.py, p6.py, p7.py, …" in word(excinfo.value)
+    assert "p0.py, p1.py, p2.py, p3.py, p4.py, p5.py, p6.py, p7.py, …" in word(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -222,18 +220,18 @@ def test_zip_too_large_to_read_is_not_checked():
 
 def test_model_with_the_content_of_a_program_is_rejected():
     for content in (b"#!/usr/bin/env python3\n", PROGRAM, zip_of(main="1")):
-        with pytest.raises(DomainError) as excinfo:
+        with pytest.raises(DomainError) as caught:
             check_model("net", content)
-        assert excinfo.value.code == "model_is_script"
+        assert caught.value.code == "model_is_script"
     for content in (MODEL, b"hello world", b"packed_model import x", bytes(range(256))):
         check_model("net", content)
 
 
-# -- by the page ----------------------------------------------------------------------------------
+# -- requests of the form -------------------------------------------------------------------------
 
 
 def post(client, url, data=None):
-    return client.post(url, json.dumps(data or {}), content_type="application/json")
+    return client.post(url, data or {}, content_type="application/json")
 
 
 def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
@@ -248,24 +246,23 @@ def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> 
     } | changes
 
 
-def sent(client, body, contents) -> dict:
-    """The answer to the task's confirmation, its files being uploaded."""
-    made = post(client, "/api/v1/tasks/", body).json()
-    for target in made["uploads"]:
+def submit(client, body, contents):
+    """Create a task, upload its files and submit it; return the last response."""
+    task = post(client, "/api/v1/tasks/", body).json()
+    for target in task["uploads"]:
         httpx2.put(target["url"], content=contents[target["name"]], headers=target["headers"])
-    return {**made, "answer": post(client, f"/api/v1/tasks/{made['id']}/submit/?discard=true")}
+    return post(client, f"/api/v1/tasks/{task['id']}/submit/?discard=true")
 
 
 def test_form_submits_a_script_with_data(client, alice, storage):
-    table = file_entry(b"\x93NUMPY", "table.npy", "data")
     body = script_body()
-    body["files"].append(table)
-    made = sent(client, body, {"train.py": PROGRAM, "table.npy": b"\x93NUMPY"})
-    assert made["answer"].json()["status"] == "waiting", made["answer"].content
+    body["files"].append(file_entry(b"\x93NUMPY", "table.npy", "data"))
+    answer = submit(client, body, {"train.py": PROGRAM, "table.npy": b"\x93NUMPY"})
+    assert answer.json()["status"] == "waiting", answer.content
     task = Task.objects.get()
     assert task.script["arguments"] == ["--steps", "3"]
     assert task.script["formats"] == ["chrome_timeline.json", "memory_flow.svg"]
-    # it is the program's business what its files hold: nobody looks into them
+    # the site does not read the data of a script
     assert [(f.device_name, f.arrays) for f in task.files.all()] == [
         ("train.py", []),
         ("table.npy", []),
@@ -283,9 +280,9 @@ def test_form_submits_a_script_with_data(client, alice, storage):
 def test_submit_with_discard_deletes_a_task_with_the_wrong_kind_of_file(
     client, alice, storage, content, name, script, code
 ):
-    made = sent(client, script_body(content, name, script=script), {name: content})
-    assert made["answer"].json()["code"] == code
-    assert f"“{name}”" in made["answer"].json()["detail"]
+    answer = submit(client, script_body(content, name, script=script), {name: content})
+    assert answer.json()["code"] == code
+    assert f"“{name}”" in answer.json()["detail"]
     assert not Task.objects.exists()
 
 
@@ -308,16 +305,15 @@ def test_judge_validates_a_draft_of_a_script(client, alice):
     draft["worker"] = make_script_worker().pk
     answer = post(client, "/api/v1/tasks/judge/", draft).json()
     assert answer["problems"] == []
-    assert [command["line"] for command in answer["commands"]] == [
-        "python train.py --steps '3 4'"
-    ] * 2
-    assert [command["kind"] for command in answer["commands"]] == ["timeline", "memory"]
+    line = "python train.py --steps '3 4'"
+    commands = [(command["kind"], command["line"]) for command in answer["commands"]]
+    assert commands == [("timeline", line), ("memory", line)]
 
 
 def test_form_shows_the_default_limits_of_scripts(client, alice):
     make_script_worker()
-    page = client.get("/tasks/new/?kind=script").content.decode()
-    words = page.split('id="script-limits"')[1].split("</p>")[0]
+    page = client.get("/tasks/new/?kind=script").text
+    text = page.split('id="script-limits"')[1].split("</p>")[0]
     limits = WatchLimits()
     for figure in (
         f"prints more than {limits.print_bytes >> 20} MiB",
@@ -327,19 +323,19 @@ def test_form_shows_the_default_limits_of_scripts(client, alice):
         f"for {limits.silence_s:g} s",
         f"{LOG_LIMIT_BYTES >> 20} MiB is kept, and the last {END_BYTES >> 10} KiB",
     ):
-        assert figure in words
+        assert figure in text
 
 
 def test_task_page_explains_the_limit_of_logs(client):
     task = make_script_task()
     client.force_login(task.owner)
-    page = client.get(f"/tasks/{task.pk}/").content.decode()
-    words = page.split('id="log-cut"')[1].split("</p>")[0]
-    assert f"up to {LOG_LIMIT_BYTES >> 20} MiB it is complete" in words
-    assert f"the last {END_BYTES >> 10} KiB" in words
+    page = client.get(f"/tasks/{task.pk}/").text
+    text = page.split('id="log-cut"')[1].split("</p>")[0]
+    assert f"up to {LOG_LIMIT_BYTES >> 20} MiB it is complete" in text
+    assert f"the last {END_BYTES >> 10} KiB" in text
 
 
-# -- once more ------------------------------------------------------------------------------------
+# -- copies ---------------------------------------------------------------------------------------
 
 
 def test_rerun_of_a_script_keeps_its_arguments_and_fills_the_form():

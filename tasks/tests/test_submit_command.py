@@ -9,10 +9,10 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import User
 from tasks.lifecycle.transitions import transition_if
-from tasks.management.commands import submit as submitting
+from tasks.management.commands import submit as submit_command
 from tasks.models import Task, TaskFile
 from tasks.states import Status, TaskState
-from tasks.tests.make import make_user, make_worker, npy_bytes
+from tasks.tests.make import make_user, make_worker, npy_bytes, run_submit
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 
@@ -35,19 +35,11 @@ def alice(db):
     return make_user("alice")
 
 
-def submit(*arguments: str, **options) -> str:
-    out = io.StringIO()
-    call_command(
-        "submit", *arguments, "--as", "alice@example.com", stdout=out, wait=False, **options
-    )
-    return out.getvalue()
-
-
-def refused(*arguments: str, **options) -> CommandError:
-    with pytest.raises(CommandError) as excinfo:
-        submit(*arguments, **options)
+def rejection(*arguments: str, **options) -> CommandError:
+    with pytest.raises(CommandError) as caught:
+        run_submit(*arguments, **options)
     assert not Task.objects.exists()
-    return excinfo.value
+    return caught.value
 
 
 def test_batch_file_creates_a_task_for_each_combination(alice, folder, capsys):
@@ -56,7 +48,7 @@ def test_batch_file_creates_a_task_for_each_combination(alice, folder, capsys):
         'title = "night {model}"\npriority = 3\n[data]\ndata = "cat.npy"\n'
         "[option_sets.plain]\n[option_sets.fast]\nfast_run = true\n"
     )
-    submit("batch.toml")
+    run_submit("batch.toml")
     tasks = list(Task.objects.order_by("pk"))
     assert len(tasks) == 8
     assert {task.state for task in tasks} <= {TaskState.WAITING, TaskState.ASSIGNED}
@@ -68,27 +60,30 @@ def test_batch_file_creates_a_task_for_each_combination(alice, folder, capsys):
     assert object_store.read(model.object_key, limit_bytes=99) == b"another model"
     assert object_store.read(data.object_key, limit_bytes=9999) == npy_bytes()
     assert data.arrays == [{"name": "", "dtype": "float32", "shape": [1, 3]}]
-    # nobody's terminal: a line for each
+    # without a terminal there is one line for each task
     assert f"#{tasks[0].pk} net.mge x86-1 1.13.0 plain 1/2" in capsys.readouterr().err
 
 
 def test_same_content_is_uploaded_once(alice, folder, monkeypatch):
-    sent = []
-    really = object_store.write_from
-    monkeypatch.setattr(
-        ObjectStorage, "write_from", staticmethod(lambda *a: (sent.append(a[0]), really(*a)))
-    )
-    submit("-m", "net.mge", "-m", "twin.mge", "-w", "x86-1", "-r", "3")
+    keys = []
+    write_from = object_store.write_from
+
+    def record(key, file) -> None:
+        keys.append(key)
+        write_from(key, file)
+
+    monkeypatch.setattr(ObjectStorage, "write_from", staticmethod(record))
+    run_submit("-m", "net.mge", "-m", "twin.mge", "-w", "x86-1", "-r", "3")
     assert Task.objects.count() == 6
-    assert len(sent) == 1
+    assert len(keys) == 1
     for row in TaskFile.objects.all():
         assert object_store.read(row.object_key, limit_bytes=99) == b"a model"
 
 
 def test_dry_run_prints_the_matrix_and_creates_no_task(alice, folder):
-    shown = submit("-m", "*.mge", "-w", "x86-1", "-r", "2", dry_run=True)
-    assert "6 tasks; nothing was created." in shown
-    assert shown.count("net.mge") == 2
+    output = run_submit("-m", "*.mge", "-w", "x86-1", "-r", "2", dry_run=True)
+    assert "6 tasks; nothing was created." in output
+    assert output.count("net.mge") == 2
     assert not Task.objects.exists()
 
 
@@ -103,7 +98,7 @@ def test_invalid_batch_reports_all_errors_and_creates_no_task(alice, folder):
         "[[tasks]]\nseed = -1\n[tasks.options]\niter = [1, 2]\n[tasks.inputs]\n"
         'x = {shape = "1,x"}\n'
     )
-    error = refused("batch.toml")
+    error = rejection("batch.toml")
     assert error.returncode == 2
     places = [line.split(": ")[0] for line in str(error).splitlines()]
     assert places == [
@@ -116,64 +111,64 @@ def test_invalid_batch_reports_all_errors_and_creates_no_task(alice, folder):
 @pytest.mark.parametrize("offline", [True, False])
 def test_private_device_has_the_error_of_an_unknown_device(alice, folder, offline):
     make_worker("secret", is_public=False)
-    error = refused("-m", "net.mge", "-w", "secret" if offline else "none")
+    error = rejection("-m", "net.mge", "-w", "secret" if offline else "none")
     assert "there is no device" in str(error)
 
 
 def test_two_files_for_one_input_are_rejected(alice, folder):
     (folder / "values.json").write_text('{"x": {"shape": [1], "type": "float32", "raw": [1]}}')
-    error = refused("-m", "net.mge", "-w", "x86-1", "-d", "values.json", "-i", "x=1")
+    error = rejection("-m", "net.mge", "-w", "x86-1", "-d", "values.json", "-i", "x=1")
     assert str(error).startswith("data: ")
 
 
 def test_unknown_or_inactive_owner_is_rejected(alice, folder):
     User.objects.filter(pk=alice.pk).update(is_active=False)
-    assert refused("-m", "net.mge", "-w", "x86-1").returncode == 2
+    assert rejection("-m", "net.mge", "-w", "x86-1").returncode == 2
     User.objects.filter(pk=alice.pk).delete()
-    assert "There is no user" in str(refused("-m", "net.mge", "-w", "x86-1"))
+    assert "There is no user" in str(rejection("-m", "net.mge", "-w", "x86-1"))
 
 
 def test_unreachable_storage_stops_the_command_after_one_failed_task(alice, folder, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
-    with pytest.raises(CommandError) as excinfo:
-        submit("-m", "net.mge", "-w", "x86-1", "-r", "3")
-    assert excinfo.value.returncode == 1
+    with pytest.raises(CommandError) as caught:
+        run_submit("-m", "net.mge", "-w", "x86-1", "-r", "3")
+    assert caught.value.returncode == 1
     (task,) = Task.objects.all()
     assert task.status == Status.FAILED
 
 
 @pytest.fixture
-def device(monkeypatch):
-    """What the device does while the command sleeps: it ends one task with each outcome."""
+def outcomes(monkeypatch):
+    """A list of outcomes: while the command sleeps, a task ends with the next one."""
     outcomes: list[str] = []
 
     def end_one(seconds: float) -> None:
         task = Task.objects.exclude(state=TaskState.FINISHED).order_by("pk").first()
         transition_if(task, TaskState.FINISHED, set(TaskState), outcome=outcomes.pop(0))
 
-    monkeypatch.setattr(submitting.time, "sleep", end_one)
+    monkeypatch.setattr(submit_command.time, "sleep", end_one)
     return outcomes
 
 
 @pytest.mark.parametrize(("last", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
-def test_exit_code_reports_whether_all_tasks_succeeded(alice, folder, device, last, code):
-    device += ["succeeded", last]
+def test_exit_code_reports_whether_all_tasks_succeeded(alice, folder, outcomes, last, code):
+    outcomes += ["succeeded", last]
     out = io.StringIO()
     arguments = ("-m", "net.mge", "-w", "x86-1", "-r", "2", "--json", "--as", "ALICE@example.com")
     try:
         call_command("submit", *arguments, stdout=out)
-        ended = 0
+        exit_code = 0
     except CommandError as error:
-        ended = error.returncode
-    assert ended == code
+        exit_code = error.returncode
+    assert exit_code == code
     assert [row["status"] for row in json.loads(out.getvalue())] == ["succeeded", last]
 
 
 def test_timeout_has_its_own_exit_code(alice, folder):
     arguments = ("-m", "net.mge", "-w", "x86-1", "--as", alice.email, "--timeout", "0.01")
-    with pytest.raises(CommandError) as excinfo:
+    with pytest.raises(CommandError) as caught:
         call_command("submit", *arguments)
-    assert excinfo.value.returncode == 4
+    assert caught.value.returncode == 4
     assert Task.objects.get().is_live
 
 
@@ -181,38 +176,38 @@ def test_interrupt_while_waiting_lists_live_tasks(alice, folder, monkeypatch, ca
     def stop(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(submitting.time, "sleep", stop)
+    monkeypatch.setattr(submit_command.time, "sleep", stop)
     arguments = ("-m", "net.mge", "-w", "x86-1", "-r", "2", "--as", alice.email)
-    with pytest.raises(CommandError) as excinfo:
+    with pytest.raises(CommandError) as caught:
         call_command("submit", *arguments)
-    assert excinfo.value.returncode == 130
+    assert caught.value.returncode == 130
     first, second = Task.objects.order_by("pk")
     assert (first.is_live, second.is_live) == (True, True)
-    shown = capsys.readouterr().err
-    assert f"2 of 2 were submitted; 2 go on: {first.pk} {second.pk}" in shown
+    message = f"2 of 2 were submitted; 2 go on: {first.pk} {second.pk}"
+    assert message in capsys.readouterr().err
 
 
 def test_interrupt_during_an_upload_fails_the_incomplete_task(alice, folder, monkeypatch, capsys):
-    really, sent = object_store.write_from, []
+    write_from, keys = object_store.write_from, []
 
     def stop(key, file) -> None:
-        if sent:
+        if keys:
             raise KeyboardInterrupt
-        sent.append(key)
-        really(key, file)
+        keys.append(key)
+        write_from(key, file)
 
     monkeypatch.setattr(ObjectStorage, "write_from", staticmethod(stop))
-    with pytest.raises(CommandError) as excinfo:
-        submit("-m", "net.mge", "-m", "other.mge", "-w", "x86-1")
-    assert excinfo.value.returncode == 130
-    first, half = Task.objects.order_by("pk")
-    assert (first.is_live, half.status) == (True, Status.FAILED)
+    with pytest.raises(CommandError) as caught:
+        run_submit("-m", "net.mge", "-m", "other.mge", "-w", "x86-1")
+    assert caught.value.returncode == 130
+    first, incomplete = Task.objects.order_by("pk")
+    assert (first.is_live, incomplete.status) == (True, Status.FAILED)
     assert f"1 of 2 were submitted; 1 go on: {first.pk}" in capsys.readouterr().err
 
 
-def test_command_waits_when_the_task_limit_is_reached(alice, folder, device):
+def test_command_waits_when_the_task_limit_is_reached(alice, folder, outcomes):
     User.objects.filter(pk=alice.pk).update(task_limit=1)
-    device += ["succeeded"] * 3
+    outcomes += ["succeeded"] * 3
     call_command("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--as", alice.email)
     assert Task.objects.filter(outcome="succeeded").count() == 3
 
@@ -220,5 +215,5 @@ def test_command_waits_when_the_task_limit_is_reached(alice, folder, device):
 def test_no_wait_rejects_tasks_beyond_the_limit(alice, folder):
     User.objects.filter(pk=alice.pk).update(task_limit=1)
     with pytest.raises(CommandError, match="1 of 2 tasks"):
-        submit("-m", "net.mge", "-w", "x86-1", "-r", "2")
+        run_submit("-m", "net.mge", "-w", "x86-1", "-r", "2")
     assert Task.objects.count() == 1

@@ -1,14 +1,13 @@
-"""Tests of `manage.py submit` with scripts and batch files that name scripts."""
+"""Tests of `manage.py submit` with scripts."""
 
 import argparse
-import io
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from tasks.models import Task
-from tasks.tests.make import make_user, make_waiting_task, make_worker
-from tasks.tests.scripts import PROGRAM, make_script_task, make_script_worker, zip_of
+from tasks.tests.make import make_user, make_worker, run_submit
+from tasks.tests.scripts import PROGRAM, make_script_worker, zip_of
 from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_from_arguments
 from webprofile.client.batchfile.mistakes import BatchError
 
@@ -32,14 +31,6 @@ def alice():
     return make_user("alice")
 
 
-def submit(*arguments: str, **options) -> str:
-    out = io.StringIO()
-    call_command(
-        "submit", *arguments, "--as", "alice@example.com", stdout=out, wait=False, **options
-    )
-    return out.getvalue()
-
-
 def test_batch_file_submits_scripts_with_data(alice, folder):
     (folder / "batch.toml").write_text(
         'scripts = "train.py"\nworkers = "lab"\narguments = "--name \'two words\'"\n'
@@ -47,7 +38,7 @@ def test_batch_file_submits_scripts_with_data(alice, folder):
         'time_limit_s = 90\ndata = ["table.csv"]\nrepeats = 2\ntitle = "night {model}"\n'
         '[[tasks]]\n[[tasks]]\nscripts = "all.zip"\nentry = "train/main.py"\nrepeats = 1\n'
     )
-    submit("batch.toml")
+    run_submit("batch.toml")
     first, second, third = Task.objects.order_by("pk")
     assert first.script == second.script
     assert first.script == {
@@ -64,7 +55,7 @@ def test_batch_file_submits_scripts_with_data(alice, folder):
 
 
 def test_command_line_submits_a_script(alice, folder):
-    submit("-s", "train.py", "--arguments", "--steps 3", "--format", "memory", "-w", "lab",
+    run_submit("-s", "train.py", "--arguments", "--steps 3", "--format", "memory", "-w", "lab",
         "-d", "table.csv", "--time-limit", "30")  # fmt: skip
     task = Task.objects.get()
     assert task.timeout_s == 30
@@ -88,9 +79,9 @@ def test_command_line_submits_a_script(alice, folder):
     ],
 )
 def test_invalid_command_line_names_the_key_and_creates_no_task(alice, folder, arguments, message):
-    with pytest.raises(CommandError) as excinfo:
-        submit(*arguments)
-    assert message in str(excinfo.value)
+    with pytest.raises(CommandError) as caught:
+        run_submit(*arguments)
+    assert message in str(caught.value)
     assert not Task.objects.exists()
 
 
@@ -107,9 +98,9 @@ def test_invalid_batch_file_names_the_key(folder, text, place, message):
     (folder / "batch.toml").write_text(f'{text}\nworkers = "lab"\n')
     parser = argparse.ArgumentParser()
     add_batch_arguments(parser)
-    with pytest.raises(BatchError) as excinfo:
+    with pytest.raises(BatchError) as caught:
         blocks_from_arguments(parser.parse_args(["batch.toml"]))
-    assert message in dict(excinfo.value.mistakes)[place]
+    assert message in dict(caught.value.mistakes)[place]
 
 
 @pytest.mark.parametrize(
@@ -126,16 +117,7 @@ def test_invalid_batch_file_names_the_key(folder, text, place, message):
 )
 def test_invalid_value_in_a_batch_file_names_the_key(alice, folder, text, message):
     (folder / "batch.toml").write_text(f'scripts = "train.py"\nworkers = "lab"\n{text}\n')
-    with pytest.raises(CommandError) as excinfo:
-        submit("batch.toml")
-    assert str(excinfo.value).startswith(message)
+    with pytest.raises(CommandError) as caught:
+        run_submit("batch.toml")
+    assert str(caught.value).startswith(message)
     assert not Task.objects.exists()
-
-
-def test_tasks_list_filters_by_kind(alice):
-    model, script = make_waiting_task(alice, make_worker()), make_script_task(alice)
-    out = io.StringIO()
-    call_command("tasks", "list", "--kind", "script", "--json", stdout=out)
-    assert f'"task": {script.pk},' in out.getvalue()
-    assert '"kind": "script"' in out.getvalue()
-    assert f'"task": {model.pk},' not in out.getvalue()

@@ -32,15 +32,16 @@ def alice(client):
     return user
 
 
-def shown(client, query="", **params):
-    """The numbers of the tasks on a page, from the top."""
-    page = client.get(f"/tasks/?{query}{urlencode(params, doseq=True)}").content.decode()
+def task_ids(client, query="", **params):
+    """Return the ids of the tasks on a page, from top to bottom."""
+    page = client.get(f"/tasks/?{query}{urlencode(params, doseq=True)}").text
     return [int(number) for number in re.findall(r'<tr data-task="(\d+)"', page)]
 
 
-def address_of(client, element, address="/tasks/"):
-    page = client.get(address).content.decode()
-    match = re.search(rf'id="{element}" href="([^"]+)"', page)
+def page_query(client, element, query=""):
+    """Return the query of the link to another page, or None if there is no link."""
+    page = client.get(f"/tasks/?{query}").text
+    match = re.search(rf'id="{element}" href="/tasks/\?([^"]+)"', page)
     return match and match[1].replace("&amp;", "&")
 
 
@@ -53,13 +54,13 @@ def test_filters_are_combined(client, alice):
     on_desk = make_waiting_task(alice, desk)
     on_phone = make_waiting_task(alice, phone, runtime_version="1.12.0")
     done = make_tasks(alice, 1, worker=desk, **DONE)[0]
-    assert shown(client) == [done, on_phone.pk, on_desk.pk]
-    assert shown(client, device="desk") == [done, on_desk.pk]
-    assert shown(client, device="desk", status="waiting") == [on_desk.pk]
-    assert shown(client, status=["succeeded", "waiting"]) == [done, on_phone.pk, on_desk.pk]
-    assert shown(client, version="1.12.0") == [on_phone.pk]
-    assert shown(client, device="desk", version="1.12.0") == []
-    assert shown(client, device="nowhere") == []
+    assert task_ids(client) == [done, on_phone.pk, on_desk.pk]
+    assert task_ids(client, device="desk") == [done, on_desk.pk]
+    assert task_ids(client, device="desk", status="waiting") == [on_desk.pk]
+    assert task_ids(client, status=["succeeded", "waiting"]) == [done, on_phone.pk, on_desk.pk]
+    assert task_ids(client, version="1.12.0") == [on_phone.pk]
+    assert task_ids(client, device="desk", version="1.12.0") == []
+    assert task_ids(client, device="nowhere") == []
 
 
 @pytest.mark.parametrize("status", list(pagination.STRANDS))
@@ -74,18 +75,18 @@ def test_status_filter_matches_tasks_with_that_status(client, alice, status):
         make_tasks(alice, 1, worker=worker, state=state, outcome=outcome)
     expected = [task.pk for task in Task.objects.order_by("-pk") if task.status == status]
     assert expected
-    assert shown(client, status=status) == expected
+    assert task_ids(client, status=status) == expected
 
 
 def test_search_matches_model_names_and_titles(client, alice):
     one = make_task(alice, files=[model_file(name="ResNet18.mge"), data_file()])
     two = make_task(alice, title="the resnet of yesterday")
     make_task(alice)
-    assert shown(client, q="resnet") == [two.pk, one.pk]
-    assert shown(client, q="100%") == []
-    assert shown(client, q=f"#{one.pk}") == shown(client, q=f" #{one.pk} ") == [one.pk]
-    assert shown(client, q="resnet ") == [two.pk]
-    assert shown(client, q="data.npy") == []
+    assert task_ids(client, q="resnet") == [two.pk, one.pk]
+    assert task_ids(client, q="100%") == []
+    assert task_ids(client, q=f"#{one.pk}") == task_ids(client, q=f" #{one.pk} ") == [one.pk]
+    assert task_ids(client, q="resnet ") == [two.pk]
+    assert task_ids(client, q="data.npy") == []
 
 
 def test_date_filters_use_the_users_time_zone_and_include_the_last_day(client, alice):
@@ -93,11 +94,10 @@ def test_date_filters_use_the_users_time_zone_and_include_the_last_day(client, a
     alice.save()
     task = make_task(alice)
     # 7 November in Shanghai, 6 November in UTC
-    at = dt.datetime(2026, 11, 6, 23, 30, tzinfo=dt.UTC)
-    Task.objects.update(created_at=at)
-    assert shown(client, since="2026-11-07", until="2026-11-07") == [task.pk]
-    assert shown(client, until="2026-11-06") == []
-    assert shown(client, since="2026-11-08") == []
+    Task.objects.update(created_at=dt.datetime(2026, 11, 6, 23, 30, tzinfo=dt.UTC))
+    assert task_ids(client, since="2026-11-07", until="2026-11-07") == [task.pk]
+    assert task_ids(client, until="2026-11-06") == []
+    assert task_ids(client, since="2026-11-08") == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_date_filters_use_the_users_time_zone_and_include_the_last_day(client, a
 )  # fmt: skip
 def test_invalid_filters_show_a_message_and_no_tasks(client, alice, query):
     make_task(alice)
-    page = client.get(f"/tasks/?{query}").content.decode()
+    page = client.get(f"/tasks/?{query}").text
     assert "These filters cannot be used" in page
     assert "data-task=" not in page
 
@@ -125,43 +125,40 @@ def test_unexpected_parameters_are_ignored(client, alice, query):
 
 
 def test_no_filter_finds_tasks_of_other_users(client, alice):
-    theirs = make_task(make_user("bob"), title="secret")
-    for params in ({"q": "secret"}, {"q": f"#{theirs.pk}"}, {"device": theirs.worker.name}):
-        assert shown(client, **params) == []
-    assert shown(client, owner="bob@example.com") == []
+    foreign = make_task(make_user("bob"), title="secret")
+    for params in ({"q": "secret"}, {"q": f"#{foreign.pk}"}, {"device": foreign.worker.name}):
+        assert task_ids(client, **params) == []
+    assert task_ids(client, owner="bob@example.com") == []
 
 
 def test_administrator_filters_by_owner(client):
     task = make_task(make_user("bob"))
     make_task(make_user("carol"))
     client.force_login(make_user("root", is_staff=True))
-    assert shown(client, owner="BOB@example.com") == [task.pk]
-    assert shown(client, owner="nobody@example.com") == []
+    assert task_ids(client, owner="BOB@example.com") == [task.pk]
+    assert task_ids(client, owner="nobody@example.com") == []
 
 
 def test_pages_show_each_task_once_in_both_directions(client, alice):
-    numbers = make_tasks(alice, 2 * pagination.PAGE_SIZE + 3, **FAILED)[::-1]
-    seen, address = [], "/tasks/?status=failed"
-    while address:
-        seen += shown(client, address.partition("?")[2])
-        last, address = address, address_of(client, "page-next", address)
-    assert seen == numbers
-    back = address_of(client, "page-previous", last)
-    assert (
-        shown(client, back.partition("?")[2])
-        == numbers[pagination.PAGE_SIZE : 2 * pagination.PAGE_SIZE]
-    )
-    newest = address_of(client, "page-previous", back)
-    assert shown(client, newest.partition("?")[2]) == numbers[: pagination.PAGE_SIZE]
-    assert address_of(client, "page-previous", newest) is None
+    ids = make_tasks(alice, 2 * pagination.PAGE_SIZE + 3, **FAILED)[::-1]
+    shown, query = [], "status=failed"
+    while query:
+        shown += task_ids(client, query)
+        last, query = query, page_query(client, "page-next", query)
+    assert shown == ids
+    middle = page_query(client, "page-previous", last)
+    assert task_ids(client, middle) == ids[pagination.PAGE_SIZE : 2 * pagination.PAGE_SIZE]
+    newest = page_query(client, "page-previous", middle)
+    assert task_ids(client, newest) == ids[: pagination.PAGE_SIZE]
+    assert page_query(client, "page-previous", newest) is None
 
 
 def test_new_task_does_not_shift_older_pages(client, alice):
     make_tasks(alice, pagination.PAGE_SIZE + 5)
-    older = address_of(client, "page-next").partition("?")[2]
-    before = shown(client, older)
+    older = page_query(client, "page-next")
+    before = task_ids(client, older)
     make_task(alice)
-    assert shown(client, older) == before
+    assert task_ids(client, older) == before
 
 
 def test_several_statuses_are_merged_in_order(client, alice):
@@ -170,9 +167,9 @@ def test_several_statuses_are_merged_in_order(client, alice):
         make_tasks(alice, 1, worker=worker, **(FAILED if number % 3 else DONE))
     expected = list(Task.objects.order_by("-pk").values_list("pk", flat=True))
     query = "status=failed&status=succeeded"
-    assert shown(client, query) == expected[: pagination.PAGE_SIZE]
-    older = address_of(client, "page-next", f"/tasks/?{query}")
-    assert shown(client, older.partition("?")[2]) == expected[pagination.PAGE_SIZE :]
+    assert task_ids(client, query) == expected[: pagination.PAGE_SIZE]
+    older = page_query(client, "page-next", query)
+    assert task_ids(client, older) == expected[pagination.PAGE_SIZE :]
 
 
 def test_search_offers_to_look_further_back(client, alice, monkeypatch):
@@ -181,41 +178,39 @@ def test_search_offers_to_look_further_back(client, alice, monkeypatch):
     first = make_task(alice, worker, title="needle")
     make_tasks(alice, 25, worker=worker, **DONE)
     make_tasks(alice, 1, worker=worker, **FAILED)
-    address = "/tasks/?q=needle&status=succeeded&status=initiated"
-    seen, steps = [], 0
-    while address:
-        steps += 1
-        seen += shown(client, address.partition("?")[2])
-        page = client.get(address).content.decode()
-        assert ("Look further back" in page) is (
-            address_of(client, "page-next", address) is not None
-        )
-        address = address_of(client, "page-next", address)
-    assert seen == [first.pk]
-    assert steps == 3
+    query = "q=needle&status=succeeded&status=initiated"
+    shown, pages = [], 0
+    while query:
+        pages += 1
+        shown += task_ids(client, query)
+        page = client.get(f"/tasks/?{query}").text
+        query = page_query(client, "page-next", query)
+        assert ("Look further back" in page) is (query is not None)
+    assert shown == [first.pk]
+    assert pages == 3
 
 
 @pytest.mark.parametrize(("tasks", "text"), [(3, "Tasks: 3"), (1001, "Tasks: 1,000+")])
 def test_count_is_exact_up_to_1000(client, alice, tasks, text):
     make_tasks(alice, tasks, **DONE)
-    assert text in client.get("/tasks/?status=succeeded").content.decode()
+    assert text in client.get("/tasks/?status=succeeded").text
 
 
 @pytest.mark.parametrize("query", ["", "status=failed", "q=nothing", "since=yesterday"])
 def test_bulk_actions_are_hidden_without_tasks(client, alice, query):
-    def bulk():
-        page = client.get(f"/tasks/?{query}").content.decode()
-        return re.search(r'<form class="bulk"[^>]*>', page)[0]
+    def is_hidden():
+        page = client.get(f"/tasks/?{query}").text
+        return re.search(r'<form class="bulk"[^>]*>', page)[0].endswith(" hidden>")
 
-    assert bulk().endswith(" hidden>")
+    assert is_hidden()
     make_waiting_task(alice)
-    assert bulk().endswith(" hidden>") is bool(query)
+    assert is_hidden() is bool(query)
 
 
 def test_empty_list_and_empty_result_have_different_messages(client, alice):
-    assert "No tasks yet" in client.get("/tasks/").content.decode()
+    assert "No tasks yet" in client.get("/tasks/").text
     make_task(alice)
-    page = client.get("/tasks/?status=failed").content.decode()
+    page = client.get("/tasks/?status=failed").text
     assert "No task fits" in page
     assert "No tasks yet" not in page
 
@@ -228,41 +223,39 @@ def test_number_of_queries_does_not_depend_on_tasks(client, alice, query, count)
         make_task(alice, worker, title="net")
     Task.objects.update(state="finished", outcome="failed")
     client.get("/tasks/")
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        assert len(shown(client, query)) == min(count, pagination.PAGE_SIZE)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(task_ids(client, query)) == min(count, pagination.PAGE_SIZE)
     strands = 6 if "status" in query else 0
     assert len(queries) <= MOST_QUERIES + 2 * strands
 
 
-# saved views
+# -- saved views ----------------------------------------------------------------------------------
 
 
-def save(client, name="mine", query="status=failed"):
+def save_view(client, name="mine", query="status=failed"):
     return client.post("/tasks/views/", {"name": name, "query": query})
 
 
 def test_saved_view_restores_its_filters_and_can_be_deleted(client, alice):
-    answer = save(client, "only failures", "status=failed&q=net&page=7&evil=1")
+    answer = save_view(client, "only failures", "status=failed&q=net&page=7&evil=1")
     assert answer.url == "/tasks/?q=net&status=failed"
     view = SavedView.objects.get()
-    page = client.get(answer.url).content.decode()
+    page = client.get(answer.url).text
     assert re.search(r'aria-current="page">only failures<', page)
     client.post(f"/tasks/views/{view.pk}/delete/")
-    assert "only failures" not in client.get("/tasks/").content.decode()
+    assert "only failures" not in client.get("/tasks/").text
 
 
 def test_saved_view_with_the_same_name_is_replaced(client, alice):
-    save(client, query="status=failed")
-    save(client, "  mine ", query="status=running")
+    save_view(client, query="status=failed")
+    save_view(client, "  mine ", query="status=running")
     assert [(v.name, v.query) for v in SavedView.objects.all()] == [("mine", "status=running")]
 
 
 def test_message_says_whether_a_saved_view_was_replaced(client, alice):
     def message_after(query):
         page = client.post("/tasks/views/", {"name": "mine", "query": query}, follow=True)
-        return re.search(r'notice--success" role="status">([^<]+)<', page.content.decode())[1]
+        return re.search(r'notice--success" role="status">([^<]+)<', page.text)[1]
 
     assert message_after("status=failed") == "The filters were saved as “mine”."
     assert message_after("q=net") == "The saved view “mine” was replaced: it has these filters now."
@@ -275,31 +268,30 @@ def test_message_says_whether_a_saved_view_was_replaced(client, alice):
      ("none", ""), ("bad", "status=happy"), ("long", "q=" + "x" * 300)],
 )  # fmt: skip
 def test_invalid_view_is_not_saved(client, alice, name, query):
-    assert save(client, name, query).status_code == 422
+    assert save_view(client, name, query).status_code == 422
     assert not SavedView.objects.exists()
 
 
 def test_views_of_other_users_are_not_found(client, alice):
-    theirs = SavedView.objects.create(owner=make_user("bob"), name="bobs", query="status=failed")
-    assert "bobs" not in client.get("/tasks/").content.decode()
-    assert client.post(f"/tasks/views/{theirs.pk}/delete/").status_code == 404
+    foreign = SavedView.objects.create(owner=make_user("bob"), name="bobs", query="status=failed")
+    assert "bobs" not in client.get("/tasks/").text
+    assert client.post(f"/tasks/views/{foreign.pk}/delete/").status_code == 404
     assert SavedView.objects.exists()
 
 
 def test_number_of_saved_views_is_limited(client, alice):
     for number in range(40):
-        save(client, f"view {number}")
-    assert save(client, "one more").status_code == 422
-    assert save(client, "view 7", "status=running").status_code == 302
+        save_view(client, f"view {number}")
+    assert save_view(client, "one more").status_code == 422
+    assert save_view(client, "view 7", "status=running").status_code == 302
 
 
 def test_column_order_of_administrators_starts_with_the_model(client):
     make_task(make_user("bob"))
     client.force_login(make_user("root", is_staff=True))
-    page = client.get("/tasks/").content.decode()
-    heads = [
-        re.sub(r"<[^>]*>", "", head).strip() for head in re.findall(r"<th scope=\"col\".*", page)
-    ]
-    assert heads[1:4] == ["Task", "Model or script", "Owner"]
+    page = client.get("/tasks/").text
+    cells = re.findall(r"<th scope=\"col\".*", page)
+    headers = [re.sub(r"<[^>]*>", "", cell).strip() for cell in cells]
+    assert headers[1:4] == ["Task", "Model or script", "Owner"]
     row = page.partition("<tr data-task=")[2]
     assert row.index("net.mge") < row.index("bob@example.com") < row.index("data.npy")

@@ -1,18 +1,15 @@
-"""Tests of the requests of a browser: create, upload, confirm, view and cancel a task."""
+"""Tests of the pages of tasks and of uploads from a browser."""
 
 import datetime
-import json
 from urllib.parse import quote
 
 import httpx2
 import pytest
 from django.utils import timezone
 
-from agent.protocol import AttemptStarted
 from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, Task
-from tasks.submission import submit
 from tasks.tests.make import (
     FILES,
     data_file,
@@ -22,7 +19,7 @@ from tasks.tests.make import (
     make_waiting_task,
     model_file,
     receive_report,
-    stored_objects,
+    started_report,
     task_request,
 )
 from webprofile.storage import storage as object_store
@@ -38,17 +35,16 @@ def alice(client):
 
 
 def post(client, url, data=None):
-    text = data if isinstance(data, str) else json.dumps(data or {})
-    return client.post(url, text, content_type="application/json")
+    return client.post(url, data or {}, content_type="application/json")
 
 
-def put(target, content):
+def put_file(target, content):
     return httpx2.put(target["url"], content=content, headers=target["headers"])
 
 
 def test_presigned_upload_is_limited_to_its_size_and_key(client, alice, storage):
     first, second = post(client, "/api/v1/tasks/", task_request()).json()["uploads"]
-    assert put(first, b"a longer model").status_code == 403
+    assert put_file(first, b"a longer model").status_code == 403
     other = first["url"].replace(f"/{first['file']}?", f"/{second['file']}?")
     assert httpx2.put(other, content=b"a model", headers=first["headers"]).status_code == 403
 
@@ -58,7 +54,7 @@ def test_download_keeps_the_uploaded_file_name(client, alice, storage):
     files[0]["name"] = '模型 "quo" 😀.mge'
     made = post(client, "/api/v1/tasks/", task_request(files=files)).json()
     for target, content in zip(made["uploads"], FILES.values(), strict=True):
-        put(target, content)
+        put_file(target, content)
     post(client, f"/api/v1/tasks/{made['id']}/submit/")
     link = client.get(f"/tasks/{made['id']}/files/{made['uploads'][0]['file']}/")
     answer = httpx2.get(link["Location"])
@@ -75,7 +71,7 @@ def test_cancelled_upload_cannot_be_submitted(client, alice, storage):
 
 def test_sweep_deletes_the_files_of_a_cancelled_upload(client, alice, storage):
     made = post(client, "/api/v1/tasks/", task_request()).json()
-    put(made["uploads"][0], FILES["net.mge"])
+    put_file(made["uploads"][0], FILES["net.mge"])
     key = Task.objects.get(pk=made["id"]).files.first().object_key
     assert object_store.head(key)
     post(client, f"/api/v1/tasks/{made['id']}/cancel/")
@@ -97,31 +93,22 @@ def test_rejected_request_names_field_and_cause(client, alice):
     problem = answer.json()
     assert (problem["code"], problem["field"]) == ("option_too_small", "iter")
     assert problem["detail"] == "iter must be at least 1."
-    assert (
-        post(client, "/api/v1/tasks/", task_request(worker=10**6)).json()["code"]
-        == "worker_unknown"
-    )
+    unknown = post(client, "/api/v1/tasks/", task_request(worker=10**6)).json()
+    assert unknown["code"] == "worker_unknown"
 
 
 def test_list_shows_model_data_device_version_and_status(client, alice):
     task = make_waiting_task(alice)
-    page = client.get("/tasks/").content.decode()
-    for text in (
-        f"/tasks/{task.pk}/",
-        "net.mge",
-        "data.npy",
-        task.worker.name,
-        "1.13.0",
-        "waiting",
-    ):
+    page = client.get("/tasks/").text
+    address = f"/tasks/{task.pk}/"
+    for text in (address, "net.mge", "data.npy", task.worker.name, "1.13.0", "waiting"):
         assert text in page
 
 
 def test_page_of_a_failed_task_shows_reason_and_fix(client, alice):
-    task = make_task(alice)
-    submit.submit_task(task, stored_objects(task))
+    task = make_waiting_task(alice)
     fail_task(task, reason="worker_went_offline")
-    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    page = client.get(f"/tasks/{task.pk}/").text
     assert "went offline" in page
     assert "Choose another device" in page
 
@@ -152,24 +139,24 @@ def test_chinese_sentences_have_no_space_between_them(client, alice):
     assert "文件尚未全部上传。全部上传后" in client.get(f"/tasks/{task.pk}/").text
 
 
-def test_page_of_a_running_task_shows_pass_and_elapsed_time(client, alice):
+def test_page_of_a_running_task_shows_pass_and_elapsed_time(client, alice, monkeypatch):
     attempt = make_attempt(make_waiting_task(alice))
-    begun = AttemptStarted(attempt=attempt.pk, at=0.0, passes=7)
-    receive_report(attempt, begun)
-    receive_report(attempt, begun.model_copy(update={"passes_done": 2}))
-    Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(seconds=192))
-    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+    receive_report(attempt, started_report(attempt, passes=7))
+    receive_report(attempt, started_report(attempt, passes=7, passes_done=2))
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    Attempt.objects.update(started_at=now - datetime.timedelta(seconds=192))
+    page = client.get(f"/tasks/{attempt.task_id}/").text
     assert ">Pass 3 of 7<" in page
     assert ">3 min 12 s<" in page
-    answer = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()
-    (attempt_json,) = answer["attempts"]
+    (attempt_json,) = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()["attempts"]
     assert (attempt_json["passes"], attempt_json["passes_done"]) == (7, 2)
 
 
 def test_page_shows_no_pass_number_if_the_agent_counts_none(client, alice):
     attempt = make_attempt(make_waiting_task(alice))
-    receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0))
-    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+    receive_report(attempt, started_report(attempt))
+    page = client.get(f"/tasks/{attempt.task_id}/").text
     assert "load_and_run is working" in page
     assert "Pass " not in page
 
@@ -177,7 +164,7 @@ def test_page_shows_no_pass_number_if_the_agent_counts_none(client, alice):
 def test_file_and_input_names_are_escaped(client, alice):
     make_task(alice, files=[model_file(name="<script>alert(1)<.mge"), data_file(input="<b>x")])
     for path in ("/tasks/", "/tasks/1/"):
-        page = client.get(path).content.decode()
+        page = client.get(path).text
         assert "<script>alert" not in page
         assert "<b>x" not in page
 
@@ -189,7 +176,7 @@ def test_file_and_input_names_are_escaped(client, alice):
 def test_pages_have_no_inline_script_or_style_and_a_strict_csp(client, alice, path, language):
     client.cookies["django_language"] = language
     answer = client.get(path)
-    page = answer.content.decode()
+    page = answer.text
     assert answer.status_code == 200
     assert "default-src 'none'" in answer["Content-Security-Policy"]
     assert "unsafe" not in answer["Content-Security-Policy"]

@@ -24,11 +24,11 @@ from workers.models import Grant, Worker
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-def refusal(**changes) -> DomainError:
+def rejection(**changes) -> DomainError:
     with pytest.raises(DomainError) as caught:
         make_task(**changes)
     assert not Task.objects.exists()
-    assert caught.value.code not in word(caught.value)  # there are words for it
+    assert caught.value.code not in word(caught.value)  # the message is not the code
     return caught.value
 
 
@@ -63,7 +63,7 @@ def refusal(**changes) -> DomainError:
     ],
 )
 def test_invalid_files_are_rejected(files, code):
-    assert refusal(files=files).code == code
+    assert rejection(files=files).code == code
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_unusual_file_names_are_kept_but_not_used_on_device_and_storage(name):
     ],
 )
 def test_invalid_options_are_rejected(options, code):
-    assert refusal(options=options).code == code
+    assert rejection(options=options).code == code
 
 
 def test_options_at_their_defaults_are_not_stored():
@@ -116,14 +116,14 @@ def test_unavailable_device_is_rejected_with_the_reason(prepare, code):
     user, worker = make_user(), make_worker()
     prepare(worker)
     worker.refresh_from_db()
-    assert refusal(owner=user, worker=worker).code == code
+    assert rejection(owner=user, worker=worker).code == code
 
 
 def test_private_device_accepts_granted_users_and_administrators():
     worker = make_worker(is_public=False)
     bob, carol = make_user("bob"), make_user("carol")
     Grant.objects.create(worker=worker, user=bob)
-    assert refusal(owner=carol, worker=worker).code == "worker_unknown"
+    assert rejection(owner=carol, worker=worker).code == "worker_unknown"
     assert make_task(owner=bob, worker=worker)
     assert make_task(owner=make_user("root", is_staff=True), worker=worker)
     assert User.objects.count() == 3
@@ -161,7 +161,7 @@ def test_agent_without_plans_rejects_requests_that_need_them(changes):
     hello = Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES)
     gateway.on_hello(worker, hello)
     worker.refresh_from_db()
-    error = refusal(worker=worker, **changes)
+    error = rejection(worker=worker, **changes)
     assert error.code == "agent_old"
     assert "update the agent" in word(error)
     gateway.on_hello(worker, hello.model_copy(update={"features": frozenset({FEATURE_PLANS})}))

@@ -1,4 +1,4 @@
-"""Options that load_and_run would refuse, ignore, crash or hang on are refused in the request."""
+"""Tests of rejecting options that load_and_run rejects, ignores or crashes or hangs on."""
 
 import pytest
 
@@ -19,13 +19,13 @@ GPU_WHEEL = {"kind": "wheel", "builds": ["cuda"]}
 CUDA = {"kind": "binary", "builds": ["cuda", "tensorrt"]}
 
 
-def on(runtime: dict, cpu: str = "") -> Worker:
+def worker_with(runtime: dict, cpu: str = "") -> Worker:
     worker = make_worker(facts={"cpu_model": cpu, "cores": 8})
     Runtime.objects.filter(worker=worker).update(**runtime)
     return worker
 
 
-def refusal(**changes) -> DomainError:
+def rejection(**changes) -> DomainError:
     with pytest.raises(DomainError) as caught:
         make_task(**changes)
     assert not Task.objects.exists()
@@ -40,7 +40,7 @@ def refusal(**changes) -> DomainError:
 )
 @pytest.mark.parametrize("name", [n for n, o in OPTIONS.items() if o.type == "string"])
 def test_option_rejects_shell_and_path_characters(name, value):
-    error = refusal(worker=on(BINARY | {"libraries": ["mine"]}), options={name: value})
+    error = rejection(worker=worker_with(BINARY | {"libraries": ["mine"]}), options={name: value})
     assert error.field == name
     assert error.code in {"option_never", "option_not_bool", "option_bad_text", "option_bad_choice"}
 
@@ -113,7 +113,7 @@ def test_option_rejects_shell_and_path_characters(name, value):
     ids=str,
 )  # fmt: skip
 def test_invalid_options_are_rejected_with_code_and_field(options, code, field):
-    error = refusal(worker=on(BINARY), options=options)
+    error = rejection(worker=worker_with(BINARY), options=options)
     assert (error.code, error.field) == (f"option_{code}", field)
 
 
@@ -135,7 +135,7 @@ def test_invalid_options_are_rejected_with_code_and_field(options, code, field):
     ids=str,
 )
 def test_option_that_the_runtime_lacks_is_rejected(runtime, cpu, options, code):
-    assert refusal(worker=on(runtime, cpu), options=options).code == f"option_{code}"
+    assert rejection(worker=worker_with(runtime, cpu), options=options).code == f"option_{code}"
 
 
 def test_plan_without_a_profile_accepts_exclusive_options():
@@ -146,22 +146,22 @@ def test_plan_without_a_profile_accepts_exclusive_options():
 
 def test_wheel_on_amd_accepts_layout_transform():
     options = {"layout_transform": "cpu"}
-    assert make_task(worker=on(WHEEL, "AMD EPYC"), options=options).options == options
+    assert make_task(worker=worker_with(WHEEL, "AMD EPYC"), options=options).options == options
 
 
 def test_old_binary_accepts_options_that_the_agent_implements():
-    worker = on(BINARY | {"flags": ["iter", "no_sanity_check", "profile"]})
+    worker = worker_with(BINARY | {"flags": ["iter", "no_sanity_check", "profile"]})
     options = {"batch_size": 2, "profile_host": True}
     assert make_task(worker=worker, options=options).options == options
 
 
 def test_device_with_cuda_accepts_cuda_options():
     options = {"cuda": True, "enable_nchw4": True, "tensorrt": True, "tensorrt_cache": True}
-    assert make_task(worker=on(CUDA), options=options).options == options
+    assert make_task(worker=worker_with(CUDA), options=options).options == options
 
 
 def test_listed_library_is_accepted():
-    worker = on(BINARY | {"libraries": ["mine"]})
+    worker = worker_with(BINARY | {"libraries": ["mine"]})
     assert make_task(worker=worker, options={"c_opr_lib": "mine"}).options == {"c_opr_lib": "mine"}
 
 
@@ -194,4 +194,4 @@ def test_cache_file_sets_its_option():
     ],
 )
 def test_invalid_option_files_are_rejected(files, code):
-    assert refusal(worker=on(BINARY), files=[model_file(), *files]).code == code
+    assert rejection(worker=worker_with(BINARY), files=[model_file(), *files]).code == code
