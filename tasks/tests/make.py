@@ -171,33 +171,34 @@ RUNTIMES = (RuntimeInfo(version="1.13.0", kind="wheel", python="3.10.13"),)
 
 
 @contextlib.contextmanager
-def just_before_writing(table: str, act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` just before the first UPDATE of a table, to provoke a race."""
-    done: list[str] = []
+def just_before_writing(table: str, function: Callable[[], object]) -> Iterator[None]:
+    """Call a function just before the first UPDATE of a table, to provoke a race."""
+    is_called = False
 
-    def watch(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
-        if not done and sql.startswith(f'UPDATE "{table}"'):
-            done.append(sql)
-            act()
+    def intercept(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        nonlocal is_called
+        if not is_called and sql.startswith(f'UPDATE "{table}"'):
+            is_called = True
+            function()
         return execute(sql, *args)
 
-    with connection.execute_wrapper(watch):
+    with connection.execute_wrapper(intercept):
         yield
-    assert done
+    assert is_called
 
 
 def receive_report(attempt: Attempt, report: Report) -> bool:
     """Apply a report of the device to an attempt; return whether it ended the attempt."""
     with transaction.atomic():
-        held = held_attempt(Attempt.objects.filter(pk=attempt.pk))
-        assert held is not None
-        ended = apply_report(held, report)
+        locked = held_attempt(Attempt.objects.filter(pk=attempt.pk))
+        assert locked is not None
+        is_ended = apply_report(locked, report)
     attempt.refresh_from_db(from_queryset=Attempt.objects.select_related("task"))
-    return ended
+    return is_ended
 
 
 def store_log_chunk(attempt: Attempt, chunk: AttemptLog) -> None:
-    """Store a chunk of the log of an attempt, as its device sends it."""
+    """Store a chunk of the log of an attempt."""
     store_log(Attempt.objects.filter(pk=attempt.pk), chunk)
 
 
@@ -226,11 +227,12 @@ def task_request(**changes):
     } | changes
 
 
-def upload_files(made):
-    for target in made["uploads"]:
+def upload_files(task):
+    """Upload the files of a task; `task` is the response of the API that created it."""
+    for target in task["uploads"]:
         content = FILES[target["name"]]
-        sent = httpx2.put(target["url"], content=content, headers=target["headers"])
-        assert sent.status_code == 200
+        answer = httpx2.put(target["url"], content=content, headers=target["headers"])
+        assert answer.status_code == 200
 
 
 def finished_report(
@@ -246,6 +248,7 @@ def started_report(attempt: Attempt, **fields) -> AttemptStarted:
 
 
 def make_tasks(owner, count, *, worker=None, **columns):
+    """Create tasks with these columns; return their ids."""
     worker = worker or make_worker()
     rows = [
         Task(owner=owner, worker=worker, runtime_version="1.13.0", timeout_s=9, **columns)

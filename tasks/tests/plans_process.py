@@ -32,17 +32,15 @@ def main() -> None:
     django.setup()
     call_command("migrate", verbosity=0)
     fill()
-    for name, (act, tables) in operations().items():
-        print(json.dumps([name, *breaks(act, tables)]), flush=True)
+    for name, (operation, tables) in operations().items():
+        print(json.dumps([name, *problems_of(operation, tables)]), flush=True)
 
 
-def breaks(act: Callable[[], Any], tables: set[str]) -> Iterator[str]:
+def problems_of(operation: Callable[[], Any], tables: set[str]) -> Iterator[str]:
     """Yield a description of each sequential scan and of each node with too many rows."""
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
-        act()
-    for query in captured:
+    with CaptureQueriesContext(connection) as queries:
+        operation()
+    for query in queries:
         sql = query["sql"]
         if not sql.lstrip("( ").startswith(("SELECT", "UPDATE", "DELETE")):
             continue
@@ -88,17 +86,17 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
     live = Attempt.objects.filter(ended_at=None).first()
     assert waiting is not None
     assert live is not None
-    some = list(Worker.objects.order_by("pk").values_list("pk", flat=True)[:400])
+    worker_ids = list(Worker.objects.order_by("pk").values_list("pk", flat=True)[:400])
     digests = [f"{number:064x}" for number in range(400)]
-    held = dict.fromkeys(some, frozenset[uuid.UUID]())
+    attempts_by_worker = dict.fromkeys(worker_ids, frozenset[uuid.UUID]())
     # the first call counts the whole history, later ones only what is new
     count_outcomes()
 
     def page(client: Client, address: str) -> Callable[[], Any]:
-        def ask() -> None:
+        def get() -> None:
             assert client.get(address).status_code == 200, address
 
-        return ask
+        return get
 
     return {
         # the filter lists the versions of all devices, and the page of a task other devices
@@ -113,7 +111,7 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         "the sweep": (sweep, HISTORY),
         "the sweep's files": (lambda: (sweep_removed_files(), purge_abandoned_uploads()), HISTORY),
         "heartbeats": (
-            lambda: (valid_tokens(digests), gateway.on_heartbeats(held)),
+            lambda: (valid_tokens(digests), gateway.on_heartbeats(attempts_by_worker)),
             HISTORY | FLEET,
         ),
         "what a device should do": (
@@ -195,7 +193,7 @@ def _state(number: int, ends: list[tuple[str, str]]) -> dict[str, str]:
 def _attempt(task: Any, now: datetime.datetime) -> Any:
     from tasks.models import Attempt
 
-    is_over = task.state == "finished"
+    is_finished = task.state == "finished"
     return Attempt(
         task=task,
         worker_id=task.worker_id,
@@ -203,8 +201,8 @@ def _attempt(task: Any, now: datetime.datetime) -> Any:
         slot=0,
         lease_expires_at=now + datetime.timedelta(minutes=5),
         started_at=task.submitted_at,
-        accepted_at=task.submitted_at if is_over else None,
-        ended_at=task.submitted_at if is_over else None,
+        accepted_at=task.submitted_at if is_finished else None,
+        ended_at=task.submitted_at if is_finished else None,
     )
 
 

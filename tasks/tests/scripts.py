@@ -41,11 +41,11 @@ def make_script_task(
 
 def zip_of(**files: str) -> bytes:
     """Return a zip of Python files: `zip_of(pkg__main="1")` contains pkg/main.py."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in files.items():
             archive.writestr(name.replace("__", "/") + ".py", text)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def file_entry(content: bytes, name: str, kind: str = "model") -> dict[str, Any]:

@@ -28,13 +28,17 @@ def client():
     return caller(make_user("alice"))
 
 
+def create_and_upload(client) -> dict:
+    task = client.post(TASKS, task_request()).json()
+    upload_files(task)
+    return task
+
+
 def test_bulk_submit_continues_after_a_task_without_uploads(client, storage):
-    made = [client.post(TASKS, task_request()).json() for _ in range(3)]
-    first, empty, last = (task["id"] for task in made)
-    for task in (made[0], made[2]):
-        upload_files(task)
-    theirs = make_task(make_user("bob")).pk
-    body = {"tasks": [last, empty, theirs, first, last, 2**40]}
+    first, last = (create_and_upload(client)["id"] for _ in range(2))
+    empty = client.post(TASKS, task_request()).json()["id"]
+    foreign = make_task(make_user("bob")).pk
+    body = {"tasks": [last, empty, foreign, first, last, 2**40]}
     answer = client.post(f"{TASKS}submit/", body).json()
     outcomes = [(row["id"], row["status"], row["refusal"]) for row in answer["tasks"]]
     refusal = outcomes[1][2]
@@ -45,9 +49,9 @@ def test_bulk_submit_continues_after_a_task_without_uploads(client, storage):
     ]
     assert refusal["code"] == "upload_missing"
     assert "net.mge, data.npy" in refusal["detail"]
-    assert answer["unknown"] == [theirs, 2**40]
+    assert answer["unknown"] == [foreign, 2**40]
     states = dict(Task.objects.values_list("pk", "state"))
-    assert [states[pk] for pk in (empty, theirs)] == ["initiated"] * 2
+    assert [states[pk] for pk in (empty, foreign)] == ["initiated"] * 2
     again = client.post(f"{TASKS}submit/", {"tasks": [first, last]}).json()
     assert [row["refusal"] for row in again["tasks"]] == [None, None]
     files = client.get(f"{TASKS}{first}/").json()["files"]
@@ -55,101 +59,88 @@ def test_bulk_submit_continues_after_a_task_without_uploads(client, storage):
 
 
 def test_bulk_submit_fails_a_task_with_an_unreadable_input(client, storage):
-    good = client.post(TASKS, task_request()).json()
-    upload_files(good)
+    good = create_and_upload(client)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FILES, "data.npy", b"x" * len(FILES["data.npy"]))
-        bad = client.post(TASKS, task_request()).json()
-        upload_files(bad)
+        bad = create_and_upload(client)
     answer = client.post(f"{TASKS}submit/", {"tasks": [bad["id"], good["id"]]}).json()
-    outcomes = [
-        (row["status"], row["refusal"] and row["refusal"]["code"]) for row in answer["tasks"]
-    ]
-    assert outcomes[1] == ("waiting", None)
-    assert outcomes[0][1].startswith("input_")
-    ended = Task.objects.get(pk=bad["id"])
-    assert (ended.state, ended.outcome, ended.reason) == ("finished", "failed", "input_unreadable")
-    assert outcomes[0][0] == "failed"
+    failed, waiting = answer["tasks"]
+    assert (waiting["status"], waiting["refusal"]) == ("waiting", None)
+    assert failed["status"] == "failed"
+    assert failed["refusal"]["code"].startswith("input_")
+    task = Task.objects.get(pk=bad["id"])
+    assert (task.state, task.outcome, task.reason) == ("finished", "failed", "input_unreadable")
 
 
 def test_bulk_submit_spreads_tasks_for_any_device_over_devices(client, storage):
     devices = {make_worker().pk for _ in range(3)}
-    made = [
-        client.post(TASKS, task_request(worker=None, runtime_version="", target={}))
-        for _ in devices
-    ]
-    for response in made:
-        assert response.status_code == 201, response.json()
-        upload_files(response.json())
-    client.post(f"{TASKS}submit/", {"tasks": [response.json()["id"] for response in made]})
+    request = task_request(worker=None, runtime_version="", target={})
+    answers = [client.post(TASKS, request) for _ in devices]
+    for answer in answers:
+        assert answer.status_code == 201, answer.json()
+        upload_files(answer.json())
+    client.post(f"{TASKS}submit/", {"tasks": [answer.json()["id"] for answer in answers]})
     assert set(Task.objects.values_list("worker", flat=True)) == devices
 
 
 def test_bulk_submit_continues_after_a_concurrent_deletion(client, storage, monkeypatch):
-    made = [client.post(TASKS, task_request()).json() for _ in range(2)]
-    for task in made:
-        upload_files(task)
-    gone = Task.objects.get(pk=made[0]["id"])
+    ids = [create_and_upload(client)["id"] for _ in range(2)]
     submit = uploads.submit_task
 
-    def deleted_first(*arrived):
-        Task.objects.filter(pk=gone.pk).delete()
-        return submit(*arrived)
+    def delete_and_submit(*args):
+        Task.objects.filter(pk=ids[0]).delete()
+        return submit(*args)
 
-    monkeypatch.setattr(uploads, "submit_task", deleted_first)
-    answer = client.post(f"{TASKS}submit/", {"tasks": [task["id"] for task in made]})
+    monkeypatch.setattr(uploads, "submit_task", delete_and_submit)
+    answer = client.post(f"{TASKS}submit/", {"tasks": ids})
     assert answer.status_code == 200
     assert answer.json()["tasks"][1]["status"] == "waiting"
 
 
-@pytest.mark.parametrize("numbers", [[], list(range(1, 102)), "all"])
-def test_bulk_submit_rejects_none_and_too_many_tasks(client, numbers):
-    refused(client.post(f"{TASKS}submit/", {"tasks": numbers}), 422, "invalid")
+@pytest.mark.parametrize("ids", [[], list(range(1, 102)), "all"])
+def test_bulk_submit_rejects_none_and_too_many_tasks(client, ids):
+    refused(client.post(f"{TASKS}submit/", {"tasks": ids}), 422, "invalid")
 
 
 def test_submit_returns_the_attempt_that_a_concurrent_request_started(client, storage, monkeypatch):
-    """Two requests submit the same task; the device takes it before the slower one is answered."""
-    make_worker("board")
-    made = client.post(TASKS, task_request(worker="board")).json()
-    upload_files(made)
+    """Two requests submit a task, which is assigned before the second one returns."""
+    task_id = create_and_upload(client)["id"]
     confirm = rest_views.confirm_task
 
-    def slowly(task):
+    def confirm_twice(task):
         confirm(Task.objects.get(pk=task.pk))
         (attempt,) = assign_waiting()
         confirm(task)
         return attempt
 
-    monkeypatch.setattr(rest_views, "confirm_task", slowly)
-    answer = client.post(f"{TASKS}{made['id']}/submit/").json()
+    monkeypatch.setattr(rest_views, "confirm_task", confirm_twice)
+    answer = client.post(f"{TASKS}{task_id}/submit/").json()
     assert (answer["state"], len(answer["attempts"])) == ("assigned", 1)
 
 
 def test_submit_of_an_initiated_task_does_not_query_attempts(
     client, storage, django_assert_max_num_queries
 ):
-    make_worker("board")
-    made = client.post(TASKS, task_request(worker="board")).json()
-    upload_files(made)
+    task_id = create_and_upload(client)["id"]
     with django_assert_max_num_queries(20) as captured:
-        answer = client.post(f"{TASKS}{made['id']}/submit/").json()
+        answer = client.post(f"{TASKS}{task_id}/submit/").json()
     assert (answer["state"], answer["attempts"]) == ("waiting", [])
     assert not [query for query in captured if 'FROM "tasks_attempt"' in query["sql"]]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_submits_of_a_task_submit_it_once():
-    task, files = at_once(lambda: (made := make_task(), stored_objects(made)))[0]
+    (task,) = at_once(make_task)
+    (objects,) = at_once(lambda: stored_objects(task))
 
     def submit():
-        submit_task(Task.objects.get(pk=task.pk), files)
+        submit_task(Task.objects.get(pk=task.pk), objects)
 
     at_once(submit, submit)
 
-    def state_now():
-        moves = list(TaskEvent.objects.values_list("task", "kind"))
-        return moves, Task.objects.get().state, Task.objects.get().files.filter(stored_at=None)
+    def check():
+        assert list(TaskEvent.objects.values_list("task", "kind")) == [(task.pk, "task.waiting")]
+        assert Task.objects.get().state == "waiting"
+        assert not Task.objects.get().files.filter(stored_at=None).exists()
 
-    ((moves, state, missing),) = at_once(state_now)
-    assert moves == [(task.pk, "task.waiting")]
-    assert (state, list(missing)) == ("waiting", [])
+    at_once(check)

@@ -5,7 +5,7 @@ from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
 from django.db import OperationalError
 
-from agent.protocol import AttemptLog, AttemptStarted
+from agent.protocol import AttemptLog
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.wakeups import owner_group
 from tasks.models import Task
@@ -17,6 +17,7 @@ from tasks.tests.make import (
     make_waiting_task,
     receive_report,
     set_last_heartbeat,
+    started_report,
     store_log_chunk,
     stored_objects,
 )
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def test_socket_sends_each_state_change():
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
-    await in_thread(set_last_heartbeat)(None)  # nobody takes the task
+    await in_thread(set_last_heartbeat)(None)  # no device takes the task
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0})
     await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
@@ -52,13 +53,13 @@ async def test_reconnected_page_receives_each_message_exactly_once():
     assert [e["seq"] for e in await receive_messages(socket, 2)] == [1, 2]
     await socket.disconnect()
 
-    def while_away():
+    def log_and_cancel():
         for seq, text in ((1, "one\n"), (2, "two\n")):
             chunk = AttemptLog(attempt=attempt.pk, seq=seq, offset=4 * seq - 4, size=4, text=text)
             store_log_chunk(attempt, chunk)
         cancel_task(Task.objects.get(pk=attempt.task_id))
 
-    await in_thread(while_away)()
+    await in_thread(log_and_cancel)()
     socket = await open_socket(path, alice)
     await socket.send_json_to({"after": 2, "log_after": 0})
     first, second, event = await receive_messages(socket, 3)
@@ -73,7 +74,7 @@ async def test_socket_sends_progress_when_a_pass_ends():
     attempt = await in_thread(lambda: make_attempt(make_waiting_task(alice)))()
 
     def report_passes(**passes) -> None:
-        receive_report(attempt, AttemptStarted(attempt=attempt.pk, at=0.0, **passes))
+        receive_report(attempt, started_report(attempt, **passes))
 
     await in_thread(report_passes)(passes=7)
     path = f"/ws/tasks/{attempt.task_id}/"
@@ -128,30 +129,28 @@ async def test_socket_rejects_a_foreign_origin():
     assert alice.pk
 
 
-@pytest.mark.parametrize(
-    "nonsense", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}]
-)
-async def test_malformed_message_starts_at_the_first_event(nonsense):
+@pytest.mark.parametrize("message", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}])
+async def test_malformed_message_starts_at_the_first_event(message):
     alice = await in_thread(make_user)()
     task = await in_thread(make_waiting_task)(alice)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
-    await socket.send_json_to(nonsense)
-    if isinstance(nonsense, dict):
+    await socket.send_json_to(message)
+    if isinstance(message, dict):
         assert (await receive_messages(socket, 1))[0]["seq"] == 1
     else:
         assert await socket.receive_nothing(0.2)
     await socket.disconnect()
 
 
-async def cut_off(scope, receive, send):
-    """The site behind a server whose connection breaks as it speaks, as uvicorn tells it."""
+async def application_with_broken_connection(scope, receive, send):
+    """The site behind a server that cannot send messages, with the error of uvicorn."""
 
-    async def send_in_vain(message):
+    async def fail_to_send(message):
         if message["type"] == "websocket.send":
             raise OSError("the client is gone")
         await send(message)
 
-    await application(scope, receive, send_in_vain)
+    await application(scope, receive, fail_to_send)
 
 
 @pytest.mark.exhaustive
@@ -159,13 +158,13 @@ async def test_broken_connection_releases_its_place(settings):
     settings.SOCKETS_PER_USER = 1
     alice = await in_thread(make_user)()
     for _ in range(2):
-        socket = await open_socket("/ws/tasks/", alice, app=cut_off)
+        socket = await open_socket("/ws/tasks/", alice, app=application_with_broken_connection)
         with pytest.raises(OSError, match="is gone"):
             await socket.wait(5)
     assert owner_group(alice.pk) not in get_channel_layer().groups
     socket = await open_socket("/ws/tasks/", alice)
     assert await receive_messages(socket, 1) == [{"type": "changed"}]
-    # and one that closes in order gives back no more than its own
+    # a rejected socket releases no place
     too_many = await open_socket("/ws/tasks/", alice)
     assert await close_code(too_many) == 4429
     await too_many.disconnect()
@@ -182,11 +181,11 @@ async def test_socket_that_ends_with_an_error_releases_its_place(settings, monke
     alice = await in_thread(make_user)()
     task = await in_thread(make_task)(alice)
 
-    def hiccup(_):
-        raise OperationalError("the database is away")
+    def fail(_):
+        raise OperationalError("the database is unreachable")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tasks.consumers.visible_tasks", hiccup)
+        patched.setattr("tasks.consumers.visible_tasks", fail)
         socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
         with pytest.raises(OperationalError):
             await socket.wait(5)
@@ -201,10 +200,10 @@ async def test_error_in_the_response_closes_the_socket(monkeypatch):
     task = await in_thread(make_waiting_task)(alice)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
 
-    def unreadable(*_):
+    def fail(*_):
         raise ValueError("an event that cannot be read")
 
-    monkeypatch.setattr("tasks.consumers.events_after", unreadable)
+    monkeypatch.setattr("tasks.consumers.events_after", fail)
     await socket.send_json_to({"after": 0})
     with pytest.raises(ValueError, match="cannot be read"):
         await socket.wait(5)

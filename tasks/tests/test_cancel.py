@@ -40,13 +40,13 @@ def test_cancel_tasks_reports_cancelled_ended_and_unknown_ids(alice):
     worker = make_worker(slots=2)
     waiting = make_waiting_task(alice, worker)
     running = make_attempt(make_waiting_task(alice, worker)).task
-    done = make_waiting_task(alice, worker)
-    fail_task(done, reason="queue_timed_out")
+    failed = make_waiting_task(alice, worker)
+    fail_task(failed, reason="queue_timed_out")
     foreign = make_waiting_task(make_user("bob"), worker)
-    ids = [waiting.pk, running.pk, done.pk, foreign.pk, 10**15, waiting.pk]
+    ids = [waiting.pk, running.pk, failed.pk, foreign.pk, 10**15, waiting.pk]
     report = cancel_tasks(ids, by=alice)
     assert report.cancelled == (waiting.pk, running.pk)
-    assert (report.ended, report.unknown) == ((done.pk,), (foreign.pk, 10**15))
+    assert (report.ended, report.unknown) == ((failed.pk,), (foreign.pk, 10**15))
     assert state_of(waiting) == ("finished", "cancelled")
     assert state_of(running)[0] == "cancelling"
     assert state_of(foreign) == ("waiting", "")

@@ -166,15 +166,15 @@ def test_cache_of_an_earlier_task_is_copied_without_an_upload(client, alice, sto
     source = make_task_with_artifact(alice)
     page = client.get("/tasks/new/").text
     assert f'<option value="{source.pk}">' in page
-    made = post(client, TASKS, request_with_cache(source.pk))
-    assert made.status_code == 201, made.content
-    assert [target["name"] for target in made.json()["uploads"]] == ["net.mge"]
-    task = Task.objects.get(pk=made.json()["id"])
+    answer = post(client, TASKS, request_with_cache(source.pk))
+    assert answer.status_code == 201, answer.content
+    assert [target["name"] for target in answer.json()["uploads"]] == ["net.mge"]
+    task = Task.objects.get(pk=answer.json()["id"])
     cache = task.files.get(kind="option")
     assert (cache.option, cache.device_name) == ("fast_run_algo_policy", "algo_cache.bin")
     assert object_store.read(cache.object_key, limit_bytes=100) == CACHE
     assert task.options == {"fast_run_algo_policy": True}
-    again = post(client, f"/api/v1/tasks/{made.json()['id']}/uploads/", {}).json()
+    again = post(client, f"/api/v1/tasks/{answer.json()['id']}/uploads/", {}).json()
     assert [target["name"] for target in again["uploads"]] == ["net.mge"]
 
 

@@ -61,12 +61,12 @@ def test_progress_never_decreases_and_adds_no_event():
     accept_attempt(attempt)
     receive_report(attempt, started_report(attempt, passes=3))
     assert (attempt.passes, attempt.passes_done) == (3, 0)
-    events, begun = attempt.task.events.count(), attempt.started_at
+    events, started_at = attempt.task.events.count(), attempt.started_at
     receive_report(attempt, started_report(attempt, passes=3, passes_done=2, command="another"))
     receive_report(attempt, started_report(attempt, passes=3, passes_done=1))
     receive_report(attempt, started_report(attempt))  # an older agent reports no numbers
     assert (attempt.passes, attempt.passes_done) == (3, 2)
-    assert (attempt.started_at, attempt.command) == (begun, "load_and_run model.mge")
+    assert (attempt.started_at, attempt.command) == (started_at, "load_and_run model.mge")
     assert attempt.task.events.count() == events
     receive_report(attempt, finished_report(attempt, EndReason.TIMED_OUT))
     receive_report(attempt, started_report(attempt, passes=3, passes_done=3))

@@ -1,4 +1,4 @@
-"""Frequent operations use indexes on PostgreSQL, however long the history of a site is."""
+"""Tests that frequent operations use indexes on PostgreSQL."""
 
 import json
 import os
@@ -19,15 +19,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def problems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
-    """The problems of the query plans, by operation."""
+    """Problems of the query plans by operation."""
     folder = tmp_path_factory.mktemp("plans")
     with pytest.MonkeyPatch.context() as patch:
         # the server's package writes into the runtime folder of the user's session
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        yield _run(folder)
+        yield explain_operations(folder)
 
 
-def _run(folder: Path) -> dict[str, list[str]]:
+def explain_operations(folder: Path) -> dict[str, list[str]]:
     with postgres(folder / "postgres") as address:
         environment = os.environ | {
             "DATABASE_URL": as_url(address),
@@ -35,16 +35,16 @@ def _run(folder: Path) -> dict[str, list[str]]:
             "MGW_HOME": str(folder),
             "LOG_LEVEL": "ERROR",
         }
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "tasks.tests.plans_process"],
             cwd=ROOT,
             env=environment,
             capture_output=True,
             text=True,
         )
-    assert done.returncode == 0, done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return {name: breaks for name, *breaks in lines}
+    assert process.returncode == 0, process.stderr[-4000:]
+    lines = [json.loads(line) for line in process.stdout.splitlines()]
+    return {name: problems for name, *problems in lines}
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def frozen_time(monkeypatch) -> None:
 
 def start(task: Task, *, ago_s: float = 0.0) -> Attempt:
     attempt = assign_attempt(task, slot=0)
-    begun = timezone.now() - datetime.timedelta(seconds=ago_s)
-    Attempt.objects.filter(pk=attempt.pk).update(created_at=begun)
+    started_at = timezone.now() - datetime.timedelta(seconds=ago_s)
+    Attempt.objects.filter(pk=attempt.pk).update(created_at=started_at)
     return attempt
 
 
@@ -45,8 +45,8 @@ def make_history(worker: Worker, owner, *durations_s: float) -> None:
     ended = timezone.now() - datetime.timedelta(hours=5)
     for duration_s in durations_s:
         attempt = start(make_waiting_task(owner, worker))
-        begun = ended - datetime.timedelta(seconds=duration_s)
-        Attempt.objects.filter(pk=attempt.pk).update(created_at=begun, ended_at=ended)
+        started_at = ended - datetime.timedelta(seconds=duration_s)
+        Attempt.objects.filter(pk=attempt.pk).update(created_at=started_at, ended_at=ended)
         Task.objects.filter(pk=attempt.task_id).update(state="processing")
 
 

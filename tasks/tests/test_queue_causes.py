@@ -45,17 +45,18 @@ def test_each_cause_has_a_message(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
     assert causes(task) == ["next"]
-    seen = timezone.now() - datetime.timedelta(minutes=9)
-    change(worker, last_seen_at=seen)
-    # yesterday has a date
-    moment = f"{seen:%H:%M}" if seen.date() == timezone.now().date() else f"{seen:%Y-%m-%d %H:%M}"
+    since = timezone.now() - datetime.timedelta(minutes=9)
+    change(worker, last_seen_at=since)
+    # another day has a date
+    is_today = since.date() == timezone.now().date()
+    moment = f"{since:%H:%M}" if is_today else f"{since:%Y-%m-%d %H:%M}"
     assert cause_texts(task, alice) == [f"desk is offline since {moment} UTC."]
     assert facts_of(task, reader=alice).wait is None
     change(worker, last_seen_at=None)
     assert cause_texts(task, alice) == ["desk has never been online."]
     change(worker, last_seen_at=timezone.now(), is_enabled=False)
     assert causes(task) == ["drained"]
-    change(worker, is_enabled=True, held_at=seen, held_reason="it crashed")
+    change(worker, is_enabled=True, held_at=since, held_reason="it crashed")
     assert causes(task) == ["held"]
     assert "it crashed" in cause_texts(task, alice)[0]
     change(worker, held_at=None, is_public=False)

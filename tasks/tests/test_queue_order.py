@@ -151,15 +151,15 @@ groups = st.lists(
 
 @hypothesis_settings(max_examples=150, deadline=None)
 @given(groups, st.lists(st.sampled_from([0.0, 3.0, 10.0, 25.5]), min_size=4, max_size=4))
-def test_count_before_equals_the_place_in_next_turns(rows, held):
+def test_count_before_equals_the_place_in_next_turns(rows, device_time_s):
     queues = [
         UserQueue(tier, owner, number, DAY + datetime.timedelta(hours=hour))
         for tier, owner, number, hour in rows
     ]
-    used = {owner: held[owner - 1] for owner in range(1, 5)}
+    used_s = {owner: device_time_s[owner - 1] for owner in range(1, 5)}
     counts: Counter[Turn] = Counter()
-    for place, turn in enumerate(next_turns(queues, used, 10.0)):
-        assert count_before(queues, used, 10.0, turn=turn, own=counts[turn]) == place
+    for place, turn in enumerate(next_turns(queues, used_s, 10.0)):
+        assert count_before(queues, used_s, 10.0, turn=turn, own=counts[turn]) == place
         counts[turn] += 1
 
 

@@ -157,13 +157,13 @@ def test_task_without_another_match_stays(alice):
 
 
 def test_orphans_are_spread_over_remaining_devices(alice):
-    gone = make_worker("gone")
-    occupy(gone, alice)
+    offline = make_worker("gone")
+    occupy(offline, alice)
     tasks = [make_task_for_any_device(alice) for _ in range(4)]
     left = [make_worker("left-1"), make_worker("left-2")]
     for worker in left:
         occupy(worker, alice)
-    go_offline(gone)
+    go_offline(offline)
     assert rebind_orphans() == 4
     places = sorted(Task.objects.get(pk=task.pk).worker.name for task in tasks)
     assert places == ["left-1", "left-1", "left-2", "left-2"]
@@ -171,14 +171,14 @@ def test_orphans_are_spread_over_remaining_devices(alice):
 
 def test_sweep_moves_all_orphans_in_one_round(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 3)
-    gone = make_worker("gone")
-    occupy(gone, alice)
+    offline = make_worker("gone")
+    occupy(offline, alice)
     tasks = [make_task_for_any_device(alice) for _ in range(8)]
     left = make_worker("left")
     occupy(left, alice)
     Task.objects.filter(pk__in=[task.pk for task in tasks]).update(submitted_at=LONG_AGO)
     # tasks that do not move fail in the same round
-    gone.runtimes.update(problem="broken")
+    offline.runtimes.update(problem="broken")
     sweep()
     moved = Task.objects.filter(pk__in=[task.pk for task in tasks], worker=left, state="waiting")
     assert moved.count() == 8
@@ -187,14 +187,14 @@ def test_sweep_moves_all_orphans_in_one_round(alice, monkeypatch):
 def test_old_orphans_without_a_match_do_not_block_younger_ones(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
     monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)
-    gone = make_worker("gone", labels={"chip": "rare"})
-    occupy(gone, alice)
+    offline = make_worker("gone", labels={"chip": "rare"})
+    occupy(offline, alice)
     for _ in range(6):
         make_task_for_any_device(alice, {"chip": "rare"})
     task = make_task_for_any_device(alice)
     left = make_worker("left")
     occupy(left, alice)
-    go_offline(gone)
+    go_offline(offline)
     assert rebind_orphans() == 1
     task.refresh_from_db()
     assert task.worker == left
@@ -203,14 +203,14 @@ def test_old_orphans_without_a_match_do_not_block_younger_ones(alice, monkeypatc
 def test_orphans_with_unsupported_options_delay_others_by_some_rounds_only(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
     monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)
-    gone = make_worker("gone")
-    gone.runtimes.update(kind="binary", builds=["cuda"])
-    occupy(gone, alice)
+    offline = make_worker("gone")
+    offline.runtimes.update(kind="binary", builds=["cuda"])
+    occupy(offline, alice)
     for _ in range(6):
         make_task_for_any_device(alice, options={"cuda": True})
     task = make_task_for_any_device(alice)
     occupy(make_worker("left"), alice)
-    go_offline(gone)
+    go_offline(offline)
     # a round reads a random two of seven; the probability that all miss the task is 10^-14
     assert sum(rebind_orphans() for _ in range(100)) == 1
     task.refresh_from_db()

@@ -16,7 +16,7 @@ import dramatiq
 import pytest
 from django.db import connection
 
-# a broker knows the actors that were imported
+# actors are registered by their import
 import profiles.actors  # noqa: F401
 import tasks.actors  # noqa: F401
 from accounts.models import AccessToken
@@ -41,30 +41,30 @@ from workers import tokens
 LIMIT = 35
 
 
-class Statements:
-    """What each step sends to the database."""
+class StatementRecorder:
+    """Records the SQL statements of each step."""
 
     def __init__(self) -> None:
-        self.sent: dict[str, list[str]] = {}
+        self.by_step: dict[str, list[str]] = {}
 
     @contextmanager
-    def of(self, step: str) -> Iterator[None]:
-        sent = self.sent.setdefault(step, [])
+    def record(self, step: str) -> Iterator[None]:
+        statements = self.by_step.setdefault(step, [])
 
         def watch(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
             if not sql.startswith(("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")):
-                sent.append(sql)
+                statements.append(sql)
             return execute(sql, *args)
 
         with connection.execute_wrapper(watch):
             yield
 
-    def counted(self) -> Counter[str]:
-        return Counter({step: len(sent) for step, sent in self.sent.items()})
+    def counts(self) -> Counter[str]:
+        return Counter({step: len(statements) for step, statements in self.by_step.items()})
 
 
-def worked_off(queue: str) -> None:
-    """Do what was sent to the actors of a queue."""
+def process_queue(queue: str) -> None:
+    """Run the actors for all messages of a queue."""
     broker = dramatiq.get_broker()
     waiting = broker.queues[queue]
     while not waiting.empty():
@@ -81,25 +81,25 @@ def test_task_takes_few_statements_from_submission_to_result(storage, testdata):
     _, secret = issue_token(make_user(), name="script", scopes=scopes, days=1)
     client = DocumentedClient(headers={"Authorization": f"Bearer {secret}"})
     body = task_request(worker=worker.pk)
-    made = client.post(TASKS, body | {"files": body["files"][:1]}, format="json").json()
-    upload_files(made)
+    task = client.post(TASKS, body | {"files": body["files"][:1]}, format="json").json()
+    upload_files(task)
     content = (testdata / "profiles" / "tiny.json").read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     offer = FileOffer(name="profile.json", size_bytes=len(content), md5=digest)
-    statements = Statements()
-    # what earlier tests left there
+    statements = StatementRecorder()
+    # messages of earlier tests
     dramatiq.get_broker().flush_all()
 
     def receive(message: Any) -> None:
-        with statements.of(message.type):
+        with statements.record(message.type):
             gateway.handle(worker, message, token)
 
-    with statements.of("submit"):
-        answer = client.post(f"{TASKS}{made['id']}/submit/")
+    with statements.record("submit"):
+        answer = client.post(f"{TASKS}{task['id']}/submit/")
     assert answer.status_code == 200, answer.json()
-    with statements.of("dispatch"):
-        worked_off("dispatch")
-    with statements.of("order"):
+    with statements.record("dispatch"):
+        process_queue("dispatch")
+    with statements.record("order"):
         (start,) = gateway.desired_state(worker.pk)
     receive(AttemptAccepted(attempt=start.attempt))
     receive(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run"))
@@ -108,10 +108,10 @@ def test_task_takes_few_statements_from_submission_to_result(storage, testdata):
     object_storage.write(artifact_key(str(start.attempt), offer.name), content)
     facts = {"reason": EndReason.EXITED, "exit_code": 0, "files": (offer,)}
     receive(AttemptFinished(attempt=start.attempt, at=0, **facts))
-    with statements.of("dispatch, nothing waits"):
-        worked_off("dispatch")
-    with statements.of("result"):
-        worked_off("profiles")
-    assert Task.objects.get(pk=made["id"]).outcome == "succeeded"
-    counted = statements.counted()
-    assert counted.total() <= LIMIT, counted
+    with statements.record("dispatch, nothing waits"):
+        process_queue("dispatch")
+    with statements.record("result"):
+        process_queue("profiles")
+    assert Task.objects.get(pk=task["id"]).outcome == "succeeded"
+    counts = statements.counts()
+    assert counts.total() <= LIMIT, counts

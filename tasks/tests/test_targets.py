@@ -96,7 +96,7 @@ def test_message_for_unavailable_matches_names_their_status(alice):
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("target", "code"),
     [
         ({"versions": "1.13"}, "target_versions_bad"),
         ({"versions": ">=1.0;rm"}, "target_versions_bad"),
@@ -111,9 +111,9 @@ def test_message_for_unavailable_matches_names_their_status(alice):
         ({"name": "x"}, "target_bad"),
     ],
 )
-def test_invalid_target_is_rejected(given, code):
+def test_invalid_target_is_rejected(target, code):
     with pytest.raises(DomainError) as caught:
-        read_target(given)
+        read_target(target)
     assert caught.value.code == code
 
 

@@ -53,11 +53,11 @@ def test_filters_are_combined(client, alice):
     desk, phone = make_worker("desk"), make_worker("phone", version="1.12.0")
     on_desk = make_waiting_task(alice, desk)
     on_phone = make_waiting_task(alice, phone, runtime_version="1.12.0")
-    done = make_tasks(alice, 1, worker=desk, **DONE)[0]
-    assert task_ids(client) == [done, on_phone.pk, on_desk.pk]
-    assert task_ids(client, device="desk") == [done, on_desk.pk]
+    succeeded = make_tasks(alice, 1, worker=desk, **DONE)[0]
+    assert task_ids(client) == [succeeded, on_phone.pk, on_desk.pk]
+    assert task_ids(client, device="desk") == [succeeded, on_desk.pk]
     assert task_ids(client, device="desk", status="waiting") == [on_desk.pk]
-    assert task_ids(client, status=["succeeded", "waiting"]) == [done, on_phone.pk, on_desk.pk]
+    assert task_ids(client, status=["succeeded", "waiting"]) == [succeeded, on_phone.pk, on_desk.pk]
     assert task_ids(client, version="1.12.0") == [on_phone.pk]
     assert task_ids(client, device="desk", version="1.12.0") == []
     assert task_ids(client, device="nowhere") == []

@@ -132,9 +132,9 @@ def test_retry_copies_task_and_files_for_the_owner(tasks, storage):
         object_store.write(file.object_key, data)
     transition_if(first, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
     first.attempts.update(ended_at=first.created_at)
-    gone = tasks[2]
+    incomplete = tasks[2]
     with pytest.raises(CommandError, match="1 of 2"):
-        run_tasks("retry", first.pk, gone.pk, "--yes")  # the second has no uploaded files
+        run_tasks("retry", first.pk, incomplete.pk, "--yes")  # the second has no uploaded files
     copy = Task.objects.order_by("-pk").first()
     assert (copy.copied_from, copy.owner, copy.title) == (first, first.owner, "nightly 1")
     assert copy.is_live
@@ -143,16 +143,16 @@ def test_retry_copies_task_and_files_for_the_owner(tasks, storage):
 
 
 def test_retry_without_files_reports_reasons_and_creates_no_task(tasks, storage, capsys):
-    first, gone = tasks[0], tasks[2]
+    first, incomplete = tasks[0], tasks[2]
     transition_if(first, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
     count = Task.objects.count()
     with pytest.raises(CommandError, match="2 of 2"):
-        run_tasks("retry", first.pk, gone.pk, "--yes")
+        run_tasks("retry", first.pk, incomplete.pk, "--yes")
     errors = capsys.readouterr().err
     assert (
         f"#{first.pk} “net.mge” is not in storage any more" in errors
     )  # although its row says that it is stored
-    assert f"#{gone.pk} “net.mge” was never uploaded whole" in errors
+    assert f"#{incomplete.pk} “net.mge” was never uploaded whole" in errors
     assert "choose the file again" in errors
     assert Task.objects.count() == count
 
