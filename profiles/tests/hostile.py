@@ -46,7 +46,7 @@ SECTIONS = (
 )
 
 
-def damaged(*changes: Change, base: str = "two_inputs") -> bytes:
+def damage(*changes: Change, base: str = "two_inputs") -> bytes:
     """Return a real profile with these changes."""
     profile = json.loads(good_profile(base))
     for change in changes:
@@ -54,18 +54,20 @@ def damaged(*changes: Change, base: str = "two_inputs") -> bytes:
     return json.dumps(profile).encode()
 
 
-def without(part: str, section: str) -> Change:
+def remove_section(part: str, section: str) -> Change:
     return lambda profile: profile[part].pop(section)
 
 
-def with_section(part: str, section: str, value: Any) -> Change:
+def set_section(part: str, section: str, value: Any) -> Change:
     def change(profile: Profile) -> None:
         profile[part][section] = value
 
     return change
 
 
-def times(*, sides: tuple[str, ...] = ("device", "host"), every: int = 1, **values: Any) -> Change:
+def set_times(
+    *, sides: tuple[str, ...] = ("device", "host"), every: int = 1, **values: Any
+) -> Change:
     """Replace times of each `every`-th operator by a value or by a function of the old value."""
 
     def change(profile: Profile) -> None:
@@ -78,14 +80,14 @@ def times(*, sides: tuple[str, ...] = ("device", "host"), every: int = 1, **valu
     return change
 
 
-def reversed_times(profile: Profile) -> None:
+def reverse_times(profile: Profile) -> None:
     for side in ("device", "host"):
         for lanes in profile["profiler"][side].values():
             for lane in lanes.values():
                 lane["start"], lane["end"] = lane["end"], lane["start"]
 
 
-def every(part: str, section: str, **values: Any) -> Change:
+def set_entries(part: str, section: str, **values: Any) -> Change:
     """Replace fields in each entry of a section; a function gets the number of the entry."""
 
     def change(profile: Profile) -> None:
@@ -96,23 +98,23 @@ def every(part: str, section: str, **values: Any) -> Change:
     return change
 
 
-def operators(**values: Any) -> Change:
-    return every("graph_exec", "operator", **values)
+def set_operators(**values: Any) -> Change:
+    return set_entries("graph_exec", "operator", **values)
 
 
-def variables(**values: Any) -> Change:
-    return every("graph_exec", "var", **values)
+def set_variables(**values: Any) -> Change:
+    return set_entries("graph_exec", "var", **values)
 
 
-def footprints(**values: Any) -> Change:
-    return every("profiler", "opr_footprint", **values)
+def set_footprints(**values: Any) -> Change:
+    return set_entries("profiler", "opr_footprint", **values)
 
 
-def chunks(**values: Any) -> Change:
-    return every("graph_exec", "mem_chunk", **values)
+def set_chunks(**values: Any) -> Change:
+    return set_entries("graph_exec", "mem_chunk", **values)
 
 
-def plans(**values: Any) -> Change:
+def set_plans(**values: Any) -> Change:
     def change(profile: Profile) -> None:
         for variable in profile["graph_exec"]["var"].values():
             if variable["mem_plan"]:
@@ -121,32 +123,32 @@ def plans(**values: Any) -> Change:
     return change
 
 
-def name_of(place: int) -> str:
+def hostile_name(place: int) -> str:
     return NAMES[place % len(NAMES)]
 
 
-def hostile_names(profile: Profile) -> None:
+def set_hostile_names(profile: Profile) -> None:
     """Replace every text that a page could show, except dtypes and ids."""
     graph, profiler = profile["graph_exec"], profile["profiler"]
     for place, operator in enumerate(graph["operator"].values()):
-        operator["name"], operator["type"] = name_of(place), name_of(place + 1)
+        operator["name"], operator["type"] = hostile_name(place), hostile_name(place + 1)
     for place, variable in enumerate(graph["var"].values()):
-        variable["name"] = name_of(place)
-        variable["comp_node"] = name_of(place % 3)
-        variable["flag"] = [name_of(place)]
+        variable["name"] = hostile_name(place)
+        variable["comp_node"] = hostile_name(place % 3)
+        variable["flag"] = [hostile_name(place)]
         if variable["mem_plan"]:
-            variable["mem_plan"]["layout"]["dtype"] = name_of(place)
+            variable["mem_plan"]["layout"]["dtype"] = hostile_name(place)
     for place, footprint in enumerate(profiler["opr_footprint"].values()):
         footprint["param"] = {
-            name_of(place): name_of(place + 2),
-            "mode": {"deep": [name_of(place)]},
+            hostile_name(place): hostile_name(place + 2),
+            "mode": {"deep": [hostile_name(place)]},
         }
     for side in ("device", "host"):
         for place, (key, lanes) in enumerate(profiler[side].items()):
-            profiler[side][key] = {name_of(place % 5): lane for lane in lanes.values()}
+            profiler[side][key] = {hostile_name(place % 5): lane for lane in lanes.values()}
 
 
-def nodes_disagree(profile: Profile) -> None:
+def set_different_nodes(profile: Profile) -> None:
     """Let each operator run on a comp node of its own that no variable has."""
     for place, (key, lanes) in enumerate(profile["profiler"]["device"].items()):
         lane = next(iter(lanes.values()))
@@ -155,46 +157,46 @@ def nodes_disagree(profile: Profile) -> None:
         }
 
 
-def many_nodes(profile: Profile) -> None:
+def add_many_nodes(profile: Profile) -> None:
     for lanes in profile["profiler"]["device"].values():
         lane = next(iter(lanes.values()))
         lanes |= {f"node {n}": lane for n in range(200)}
 
 
-def cycle(profile: Profile) -> None:
+def add_cycle(profile: Profile) -> None:
     """Let each operator read the output of the next one, and the last that of the first."""
     entries = list(profile["graph_exec"]["operator"].values())
     for place, entry in enumerate(entries):
         entry["input"] = entries[(place + 1) % len(entries)]["output"]
 
 
-def self_loops(profile: Profile) -> None:
+def add_self_loops(profile: Profile) -> None:
     for operator in profile["graph_exec"]["operator"].values():
         operator["input"] = operator["output"] * 3
 
 
-def one_for_all(profile: Profile) -> None:
+def share_one_variable(profile: Profile) -> None:
     """Let every operator write and read the same variable."""
     first = next(iter(profile["graph_exec"]["var"]))
     for operator in profile["graph_exec"]["operator"].values():
         operator["input"] = operator["output"] = [first] * 50
 
 
-def unknown_variables(profile: Profile) -> None:
+def read_unknown_variables(profile: Profile) -> None:
     for operator in profile["graph_exec"]["operator"].values():
         operator["input"] = ["no such variable"]
 
 
-def strange_sequence(profile: Profile) -> None:
+def set_invalid_sequence(profile: Profile) -> None:
     profile["graph_exec"]["comp_seq"] = ["?", *reversed(profile["graph_exec"]["comp_seq"])] * 4
 
 
-def without_params(profile: Profile) -> None:
+def remove_params(profile: Profile) -> None:
     for footprint in profile["profiler"]["opr_footprint"].values():
         del footprint["param"]
 
 
-def only(*sections: str) -> Change:
+def keep_only(*sections: str) -> Change:
     """Empty all sections of the profiler except these."""
 
     def change(profile: Profile) -> None:
@@ -205,10 +207,10 @@ def only(*sections: str) -> Change:
     return change
 
 
-def strange_keys(profile: Profile) -> None:
+def set_hostile_keys(profile: Profile) -> None:
     """Replace the ids by which sections refer to each other by hostile names."""
     graph = profile["graph_exec"]
-    keys = {key: f"{name_of(place)} {place}" for place, key in enumerate(graph["operator"])}
+    keys = {key: f"{hostile_name(place)} {place}" for place, key in enumerate(graph["operator"])}
     graph["operator"] = {keys[key]: operator for key, operator in graph["operator"].items()}
     graph["comp_seq"] = [keys[key] for key in graph["comp_seq"]]
     for section in ("device", "host", "opr_footprint"):
@@ -216,12 +218,12 @@ def strange_keys(profile: Profile) -> None:
         profile["profiler"][section] = {keys[key]: entry for key, entry in entries.items()}
 
 
-def no_operators(profile: Profile) -> None:
+def remove_operators(profile: Profile) -> None:
     for part, section in SECTIONS:
         profile[part][section].clear()
 
 
-def chain(length: int) -> bytes:
+def chain_profile(length: int) -> bytes:
     """Return a profile of operators, each of which reads the output of the one before."""
     entries: dict[str, dict[str, Any]] = {"operator": {}, "var": {"v0": {"name": "v0"}}}
     device = {}

@@ -7,14 +7,14 @@ from profiles.tests import hostile
 from profiles.tests.flows import to_flow
 from profiles.tests.hostile import (
     SECTIONS,
-    chunks,
-    damaged,
-    footprints,
-    only,
-    operators,
-    plans,
-    times,
-    variables,
+    damage,
+    keep_only,
+    set_chunks,
+    set_footprints,
+    set_operators,
+    set_plans,
+    set_times,
+    set_variables,
 )
 from profiles.tests.static_plans import graph_of, make_chunk, make_plan, plan_of, to_bytes
 from profiles.tests.traces import DEVICE, HOST, enclose, operator, span, to_trace
@@ -84,111 +84,111 @@ def all_cases() -> dict[str, bytes]:
 def _missing() -> Iterator[tuple[str, bytes]]:
     for part, section in SECTIONS:
         place = f"{part}.{section}"
-        yield f"no {place}", damaged(hostile.without(part, section))
+        yield f"no {place}", damage(hostile.remove_section(part, section))
         for value in (None, [], {}, "text", {"72": None}):
-            data = damaged(hostile.with_section(part, section, value))
+            data = damage(hostile.set_section(part, section, value))
             yield f"{place} = {json.dumps(value)}", data
 
 
 def _time_cases() -> dict[str, bytes]:
     return {
-        "start 1e300": damaged(times(start=1e300)),
-        "start -1e300": damaged(times(start=-1e300)),
-        "one start 1e300": damaged(times(start=1e300, every=30)),
-        "ends far apart": damaged(times(end=1e308, every=2), times(start=-1e308, every=3)),
-        "end 1.7e308": damaged(times(end=1.7e308)),
-        "end in the next century": damaged(times(end=4e9, every=5)),
-        "NaN": damaged(times(end=float("nan"))),
-        "some NaN": damaged(times(end=float("nan"), every=3)),
-        "some start NaN": damaged(times(start=float("nan"), every=3)),
-        "Infinity": damaged(times(end=float("inf"))),
-        "some Infinity": damaged(times(end=float("inf"), every=3)),
-        "-Infinity": damaged(times(end=float("-inf"), every=4)),
-        '"nan"': damaged(times(end="nan", every=3), footprints(memory="nan")),
-        '"inf"': damaged(times(end="inf", every=3), footprints(computation="inf")),
-        '"-inf"': damaged(times(end="-inf", every=3), footprints(computation="-inf")),
-        "both infinities": damaged(times(end="inf", every=3), times(end="-inf", every=4)),
-        "1e400": damaged(times(end=12345.0)).replace(b"12345.0", b"1e400"),
-        "negative": damaged(times(start=lambda s: -s, end=lambda s: -s)),
-        "negative starts": damaged(times(start=lambda s: s - 1)),
-        "reversed": damaged(hostile.reversed_times),
-        "some reversed": damaged(times(end=0.0, every=3)),
-        "kern -1": damaged(times(kern=-1)),
-        "kern beyond": damaged(times(kern=9.0)),
-        "kern null": damaged(times(kern=None)),
-        "kern NaN": damaged(times(kern=float("nan"))),
-        "integers": damaged(times(start=0, kern=1, end=2)),
-        "denormal": damaged(times(start=0.0, kern=0.0, end=5e-324)),
-        "total 0": damaged(times(start=0.0, kern=0.0, end=0.0)),
-        "total 0 of opposites": damaged(
-            times(start=0.0, end=1.0), times(end=-1.0, every=2), only("device", "host")
+        "start 1e300": damage(set_times(start=1e300)),
+        "start -1e300": damage(set_times(start=-1e300)),
+        "one start 1e300": damage(set_times(start=1e300, every=30)),
+        "ends far apart": damage(set_times(end=1e308, every=2), set_times(start=-1e308, every=3)),
+        "end 1.7e308": damage(set_times(end=1.7e308)),
+        "end in the next century": damage(set_times(end=4e9, every=5)),
+        "NaN": damage(set_times(end=float("nan"))),
+        "some NaN": damage(set_times(end=float("nan"), every=3)),
+        "some start NaN": damage(set_times(start=float("nan"), every=3)),
+        "Infinity": damage(set_times(end=float("inf"))),
+        "some Infinity": damage(set_times(end=float("inf"), every=3)),
+        "-Infinity": damage(set_times(end=float("-inf"), every=4)),
+        '"nan"': damage(set_times(end="nan", every=3), set_footprints(memory="nan")),
+        '"inf"': damage(set_times(end="inf", every=3), set_footprints(computation="inf")),
+        '"-inf"': damage(set_times(end="-inf", every=3), set_footprints(computation="-inf")),
+        "both infinities": damage(set_times(end="inf", every=3), set_times(end="-inf", every=4)),
+        "1e400": damage(set_times(end=12345.0)).replace(b"12345.0", b"1e400"),
+        "negative": damage(set_times(start=lambda s: -s, end=lambda s: -s)),
+        "negative starts": damage(set_times(start=lambda s: s - 1)),
+        "reversed": damage(hostile.reverse_times),
+        "some reversed": damage(set_times(end=0.0, every=3)),
+        "kern -1": damage(set_times(kern=-1)),
+        "kern beyond": damage(set_times(kern=9.0)),
+        "kern null": damage(set_times(kern=None)),
+        "kern NaN": damage(set_times(kern=float("nan"))),
+        "integers": damage(set_times(start=0, kern=1, end=2)),
+        "denormal": damage(set_times(start=0.0, kern=0.0, end=5e-324)),
+        "total 0": damage(set_times(start=0.0, kern=0.0, end=0.0)),
+        "total 0 of opposites": damage(
+            set_times(start=0.0, end=1.0), set_times(end=-1.0, every=2), keep_only("device", "host")
         ),
-        "host total 0": damaged(times(start=0.0, end=0.0, sides=("host",))),
-        "end null": damaged(times(end=None)),
-        "end text": damaged(times(end="soon")),
-        "end true": damaged(times(end=True)),
-        "end nested": damaged(times(end=[[1]])),
-        "end 10^400": damaged(times(end=10**400)),
+        "host total 0": damage(set_times(start=0.0, end=0.0, sides=("host",))),
+        "end null": damage(set_times(end=None)),
+        "end text": damage(set_times(end="soon")),
+        "end true": damage(set_times(end=True)),
+        "end nested": damage(set_times(end=[[1]])),
+        "end 10^400": damage(set_times(end=10**400)),
     }
 
 
 def _graph_cases() -> dict[str, bytes]:
     return {
-        "nodes that disagree": damaged(hostile.nodes_disagree),
-        "many nodes": damaged(hostile.many_nodes),
-        "no nodes": damaged(
+        "nodes that disagree": damage(hostile.set_different_nodes),
+        "many nodes": damage(hostile.add_many_nodes),
+        "no nodes": damage(
             lambda p: p["profiler"].update(device={k: {} for k in p["profiler"]["device"]})
         ),
-        "cycle": damaged(hostile.cycle),
-        "self loops": damaged(hostile.self_loops),
-        "one variable for all": damaged(hostile.one_for_all),
-        "unknown variables": damaged(hostile.unknown_variables),
-        "strange sequence": damaged(hostile.strange_sequence),
-        "strange keys": damaged(hostile.strange_keys),
-        "no operators": damaged(hostile.no_operators),
-        "only host": damaged(only("host")),
-        "only device": damaged(only("device")),
-        "only footprints": damaged(only("opr_footprint")),
-        "chain": hostile.chain(3_000),
-        "equal names": damaged(operators(name="same", type="Same")),
-        "equal ids": damaged(operators(id="7")),
-        "ids at the edge": damaged(operators(id=lambda n: 2**63 - 1 - n)),
-        "ids beyond": damaged(operators(id=2**63)),
-        "ids negative": damaged(operators(id=lambda n: -n)),
-        "ids text": damaged(operators(id="seven")),
-        "names are numbers": damaged(operators(name=7)),
-        "names too long": damaged(operators(name="n" * 9_000)),
-        "scopes 4,000 deep": damaged(operators(name=lambda n: "a." * 4_000 + f"b{n}")),
-        "scopes of nothing": damaged(operators(name="." * 2_000)),
-        "hostile names": damaged(hostile.hostile_names),
-        "hostile names of a larger model": damaged(hostile.hostile_names, base="resnet18_opt"),
-        "types without end": damaged(operators(type=lambda n: f"Type{n}" * 500)),
-        "variables without anything": damaged(
+        "cycle": damage(hostile.add_cycle),
+        "self loops": damage(hostile.add_self_loops),
+        "one variable for all": damage(hostile.share_one_variable),
+        "unknown variables": damage(hostile.read_unknown_variables),
+        "strange sequence": damage(hostile.set_invalid_sequence),
+        "strange keys": damage(hostile.set_hostile_keys),
+        "no operators": damage(hostile.remove_operators),
+        "only host": damage(keep_only("host")),
+        "only device": damage(keep_only("device")),
+        "only footprints": damage(keep_only("opr_footprint")),
+        "chain": hostile.chain_profile(3_000),
+        "equal names": damage(set_operators(name="same", type="Same")),
+        "equal ids": damage(set_operators(id="7")),
+        "ids at the edge": damage(set_operators(id=lambda n: 2**63 - 1 - n)),
+        "ids beyond": damage(set_operators(id=2**63)),
+        "ids negative": damage(set_operators(id=lambda n: -n)),
+        "ids text": damage(set_operators(id="seven")),
+        "names are numbers": damage(set_operators(name=7)),
+        "names too long": damage(set_operators(name="n" * 9_000)),
+        "scopes 4,000 deep": damage(set_operators(name=lambda n: "a." * 4_000 + f"b{n}")),
+        "scopes of nothing": damage(set_operators(name="." * 2_000)),
+        "hostile names": damage(hostile.set_hostile_names),
+        "hostile names of a larger model": damage(hostile.set_hostile_names, base="resnet18_opt"),
+        "types without end": damage(set_operators(type=lambda n: f"Type{n}" * 500)),
+        "variables without anything": damage(
             lambda p: p["graph_exec"].update(var={k: {} for k in p["graph_exec"]["var"]})
         ),
-        "no mem_plan": damaged(variables(mem_plan=None)),
-        "mem_plan text": damaged(variables(mem_plan="here")),
-        "layout null": damaged(plans(layout=None)),
-        "offset huge": damaged(plans(offset_byte=2**63 - 1)),
-        "offset negative": damaged(plans(offset_byte=-8)),
-        "chunk -1": damaged(chunks(size=-1)),
-        "chunk 2^63": damaged(chunks(size=2**63)),
-        "chunk 2^63 - 1": damaged(chunks(size=2**63 - 1, dev_ptr=2**64 - 1)),
-        "chunk 1e300": damaged(chunks(size=1e300, dev_ptr=-1)),
-        "chunk text": damaged(chunks(size="much", owner_var="nobody")),
-        "chunk null": damaged(chunks(size=None, owner_var=None, dev_ptr=None)),
-        "no param": damaged(hostile.without_params),
-        "param text": damaged(footprints(param="fast")),
-        "param list": damaged(footprints(param=[[], {}])),
-        "param huge": damaged(footprints(param={f"k{n}": "v" * 50 for n in range(500)})),
-        "param NaN": damaged(footprints(param={"x": float("nan"), "y": 10**400})),
-        "computation huge": damaged(footprints(computation=1.7e308, memory=1.7e308)),
-        "computation tiny": damaged(footprints(computation=5e-324, memory=5e-324)),
-        "computation negative": damaged(footprints(computation=-5, memory=-7)),
-        "computation NaN": damaged(footprints(computation=float("nan"), memory=float("inf"))),
-        "computation 10^400": damaged(footprints(computation=10**400)),
-        "computation text": damaged(footprints(computation="12")),
-        "memory null": damaged(footprints(memory=None)),
+        "no mem_plan": damage(set_variables(mem_plan=None)),
+        "mem_plan text": damage(set_variables(mem_plan="here")),
+        "layout null": damage(set_plans(layout=None)),
+        "offset huge": damage(set_plans(offset_byte=2**63 - 1)),
+        "offset negative": damage(set_plans(offset_byte=-8)),
+        "chunk -1": damage(set_chunks(size=-1)),
+        "chunk 2^63": damage(set_chunks(size=2**63)),
+        "chunk 2^63 - 1": damage(set_chunks(size=2**63 - 1, dev_ptr=2**64 - 1)),
+        "chunk 1e300": damage(set_chunks(size=1e300, dev_ptr=-1)),
+        "chunk text": damage(set_chunks(size="much", owner_var="nobody")),
+        "chunk null": damage(set_chunks(size=None, owner_var=None, dev_ptr=None)),
+        "no param": damage(hostile.remove_params),
+        "param text": damage(set_footprints(param="fast")),
+        "param list": damage(set_footprints(param=[[], {}])),
+        "param huge": damage(set_footprints(param={f"k{n}": "v" * 50 for n in range(500)})),
+        "param NaN": damage(set_footprints(param={"x": float("nan"), "y": 10**400})),
+        "computation huge": damage(set_footprints(computation=1.7e308, memory=1.7e308)),
+        "computation tiny": damage(set_footprints(computation=5e-324, memory=5e-324)),
+        "computation negative": damage(set_footprints(computation=-5, memory=-7)),
+        "computation NaN": damage(set_footprints(computation=float("nan"), memory=float("inf"))),
+        "computation 10^400": damage(set_footprints(computation=10**400)),
+        "computation text": damage(set_footprints(computation="12")),
+        "memory null": damage(set_footprints(memory=None)),
     }
 
 
@@ -218,11 +218,11 @@ def _shape_cases() -> dict[str, bytes]:
         tags = {"SHAPE": {"inferred_result": value}}
         layout = {"shape": value, "dtype": "Float32"}
         fields = dict.fromkeys(("in_shapes", "out_shapes", "in_layouts"), value)
-        cases[f"shapes {name}"] = damaged(footprints(**fields), plans(layout=layout))
-        cases[f"inferred {name}"] = damaged(variables(static_infer_tags=tags, mem_plan=None))
+        cases[f"shapes {name}"] = damage(set_footprints(**fields), set_plans(layout=layout))
+        cases[f"inferred {name}"] = damage(set_variables(static_infer_tags=tags, mem_plan=None))
     return cases | {
-        "dtype list": damaged(plans(layout={"shape": [1], "dtype": ["Float32"]})),
-        "dtype null": damaged(plans(layout={"shape": [1], "dtype": None})),
+        "dtype list": damage(set_plans(layout={"shape": [1], "dtype": ["Float32"]})),
+        "dtype null": damage(set_plans(layout={"shape": [1], "dtype": None})),
     }
 
 
@@ -281,8 +281,8 @@ def _whole_cases() -> dict[str, bytes]:
         "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
         "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',
         "another tool's object": b'{"schemaVersion": 1, "deviceProperties": [], "events": []}',
-        "profiler null": damaged(lambda p: p.update(profiler=None)),
-        "graph_exec list": damaged(lambda p: p.update(graph_exec=[])),
+        "profiler null": damage(lambda p: p.update(profiler=None)),
+        "graph_exec list": damage(lambda p: p.update(graph_exec=[])),
         "brackets 100,000 deep": deep,
         "brackets 100,000 deep inside": good.replace(
             b'"comp_seq":', b'"x":' + deep + b',"comp_seq":', 1

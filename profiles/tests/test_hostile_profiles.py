@@ -20,57 +20,55 @@ from webprofile.storage import storage as object_store
 pytestmark = pytest.mark.django_db
 
 CASES = all_cases()
-OPENED = [name for name in CASES if name not in REFUSED]
+ACCEPTED = [name for name in CASES if name not in REFUSED]
 
 
-def in_groups(names, size):
+def split_into_groups(names, size):
     """Divide cases into groups; a test for each would mostly set up its database and bucket."""
     return [names[at : at + size] for at in range(0, len(names), size)]
 
 
 def faults_at(client, address):
-    """Return what is wrong with the response of an address; warnings are errors."""
+    """Return what is faults with the response of an address; warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         response = client.get(address)
     problems = response_faults(response)
-    return (
-        problems if response.status_code == 200 else [f"status {response.status_code}", *problems]
-    )
+    if response.status_code == 200:
+        return problems
+    return [f"status {response.status_code}", *problems]
 
 
-@pytest.mark.parametrize("names", in_groups(list(REFUSED), 35))
-def test_what_is_no_profile_is_refused_with_its_cause_and_what_to_do(client, alice, names):
+@pytest.mark.parametrize("names", split_into_groups(list(REFUSED), 35))
+def test_damaged_files_are_refused_with_the_cause_in_both_languages(client, alice, names):
     uploads = {name: make_import(alice, CASES[name], name=name) for name in names}
-    assert {name: upload.problem for name, upload in uploads.items()} == {
-        n: REFUSED[n] for n in names
-    }
+    problems = {name: upload.problem for name, upload in uploads.items()}
+    assert problems == {name: REFUSED[name] for name in names}
     assert {upload.state for upload in uploads.values()} == {"failed"}
     assert all(upload.problem_detail for upload in uploads.values())
     for upload in {upload.problem: upload for upload in uploads.values()}.values():
-        check_words(client, upload)
+        check_messages(client, upload)
 
 
-def check_words(client, upload):
+def check_messages(client, upload):
     """Check that the page names the problem in both languages."""
-    pages = []
+    messages = []
     for language in ("en", "zh-hans"):
         with translation.override(language):
-            sentence = word(
-                DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069")
-            )
+            error = DomainError(f"opened_{upload.problem}", name=f"\u2068{upload.name}\u2069")
+            sentence = word(error)
         page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
         assert response_faults(page) == []
         assert escape(sentence) in page.content.decode()
-        pages.append(sentence)
-    assert pages[0] != pages[1]
+        messages.append(sentence)
+    assert messages[0] != messages[1]
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("names", in_groups(OPENED, 12))
-def test_what_can_be_opened_has_every_page(client, alice, names):
+@pytest.mark.parametrize("names", split_into_groups(ACCEPTED, 12))
+def test_damaged_profiles_that_are_accepted_have_every_page(client, alice, names):
     good = make_import(alice, good_profile("two_inputs")).profile
-    wrong = {}
+    faults = {}
     for name in names:
         upload = make_import(alice, CASES[name], name=name)
         assert (upload.state, upload.problem) == ("ready", ""), (name, upload.problem_detail)
@@ -78,24 +76,24 @@ def test_what_can_be_opened_has_every_page(client, alice, names):
         for address in profile_urls(profile, f"/profiles/{profile.pk}/", good):
             problems = faults_at(client, address)
             if problems and not (name in EMPTY and "/operators/0/" in address):
-                wrong[name, address] = problems
-    assert wrong == {}
+                faults[name, address] = problems
+    assert faults == {}
 
 
-@pytest.mark.parametrize("names", in_groups(WORST, 3))
-def test_the_worst_have_every_order_filter_and_view(client, alice, names):
+@pytest.mark.parametrize("names", split_into_groups(WORST, 3))
+def test_the_worst_profiles_have_every_order_filter_and_view(client, alice, names):
     other = make_result(good_profile("two_inputs"), owner=alice)
-    wrong = {}
+    faults = {}
     for name in names:
         profile = make_result(CASES[name], owner=alice)
         page = f"/tasks/{profile.attempt.task_id}/result/"
         for address in more_profile_urls(profile, page, other):
             if problems := faults_at(client, address):
-                wrong[name, address] = problems
-    assert wrong == {}
+                faults[name, address] = problems
+    assert faults == {}
 
 
-def test_several_gigabytes_are_refused_before_a_byte_is_read(client, alice):
+def test_an_upload_of_several_gigabytes_is_refused_before_it_is_sent(client, alice):
     announced = {"name": "p.json", "size_bytes": 5 << 30, "md5": "0" * 32, "head": "e30="}
     response = client.post(
         "/api/v1/profiles/opened/", {"files": [announced]}, content_type="application/json"
@@ -104,42 +102,42 @@ def test_several_gigabytes_are_refused_before_a_byte_is_read(client, alice):
     assert "MiB" in response.json()["detail"]
 
 
-def test_what_grew_after_it_was_announced_is_refused_by_its_size(client, alice, settings):
+def test_a_file_larger_than_announced_is_refused(client, alice, settings):
     settings.PROFILE_SIZE_LIMIT_BYTES = 20_000
-    upload = make_upload(alice, hostile.chain(10))
+    upload = make_upload(alice, hostile.chain_profile(10))
     confirm_upload(upload)
-    object_store.write(upload.files.get().object_key, hostile.chain(500))
+    object_store.write(upload.files.get().object_key, hostile.chain_profile(500))
     build_opened(upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.problem) == ("failed", "too_large")
 
 
 @pytest.mark.exhaustive
-def test_a_million_operators_stop_at_the_limits_and_the_site_goes_on(client, alice, settings):
+def test_a_profile_over_the_memory_limit_does_not_affect_the_next_one(client, alice, settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 200 << 20
-    upload = make_import(alice, hostile.chain(60_000))
+    upload = make_import(alice, hostile.chain_profile(60_000))
     assert (upload.state, upload.problem) == ("failed", "too_heavy")
     assert "200 MiB" in upload.problem_detail
     assert make_import(alice, good_profile("two_inputs")).state == "ready"
 
 
-def test_a_hostile_pass_is_left_out_and_named_beside_the_good_ones(client, alice):
-    good = good_profile("two_inputs")
+def test_a_damaged_pass_is_omitted_and_named(client, alice):
+    valid = good_profile("two_inputs")
     other = CASES["nodes that disagree"]
-    profile = make_result(good, CASES["NaN"], CASES["cut in half"], other, owner=alice)
-    page = client.get(f"/tasks/{profile.attempt.task_id}/result/")
-    assert response_faults(page) == []
-    assert "profile-3.json" in page.content.decode()
-    peer = make_result(good, owner=alice)
+    profile = make_result(valid, CASES["NaN"], CASES["cut in half"], other, owner=alice)
     task = f"/tasks/{profile.attempt.task_id}/result/"
-    wrong = {address: faults_at(client, address) for address in profile_urls(profile, task, peer)}
-    assert {address: problems for address, problems in wrong.items() if problems} == {}
+    page = client.get(task)
+    assert response_faults(page) == []
+    assert "profile-3.json" in page.text
+    peer = make_result(valid, owner=alice)
+    faults = {address: faults_at(client, address) for address in profile_urls(profile, task, peer)}
+    assert {address: problems for address, problems in faults.items() if problems} == {}
 
 
-def test_operators_with_thousands_of_tensors_do_not_make_endless_files(client, alice, monkeypatch):
+def test_exports_of_operators_with_thousands_of_tensors_are_limited(client, alice, monkeypatch):
     monkeypatch.setattr("profiles.analysis.text.MOST_LINES", 100_000)
     wide = [[1]] * 10_000
-    data = hostile.damaged(hostile.footprints(in_shapes=wide, out_shapes=wide))
+    data = hostile.damage(hostile.set_footprints(in_shapes=wide, out_shapes=wide))
     root = f"/profiles/{make_import(alice, data).profile.pk}/export"
     response = client.get(f"{root}/text/")
     assert response.status_code == 422

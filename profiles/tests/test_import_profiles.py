@@ -44,7 +44,7 @@ def run(*arguments: object, **options) -> None:
     call_command("import_profiles", *names, "--as", "alice@example.com", **options)
 
 
-def test_each_file_of_a_folder_becomes_a_profile_of_its_own(alice, folder, actor):
+def test_every_file_of_a_folder_becomes_a_profile(alice, folder, actor):
     run(folder)
     uploads = ProfileUpload.objects.order_by("pk")
     assert {upload.owner for upload in uploads} == {alice}
@@ -52,7 +52,7 @@ def test_each_file_of_a_folder_becomes_a_profile_of_its_own(alice, folder, actor
     assert {upload.state for upload in uploads} == {"ready"}
 
 
-def test_the_files_of_one_folder_are_passes_in_the_order_of_their_numbers(alice, folder, actor):
+def test_files_of_a_folder_are_passes_in_the_order_of_their_numbers(alice, folder, actor):
     run(folder, passes=True)
     below, both = ProfileUpload.objects.order_by("files__number", "pk").distinct()[:2]
     assert {upload.files.count() for upload in (below, both)} == {1, 2}
@@ -60,13 +60,13 @@ def test_the_files_of_one_folder_are_passes_in_the_order_of_their_numbers(alice,
     assert [file.name for file in passes.files.all()] == ["profile-2.json", "profile-10.json"]
 
 
-def test_a_subfolder_does_not_divide_the_passes_of_its_folder(alice, folder, actor):
+def test_files_around_a_subfolder_are_passes_of_one_profile(alice, folder, actor):
     (folder / "a-1.json").write_bytes(to_json(make_profile({"1": 5.0})))
     run(folder, passes=True)
     assert sorted(upload.files.count() for upload in ProfileUpload.objects.all()) == [1, 3]
 
 
-def test_a_run_that_is_repeated_opens_nothing_twice(alice, folder, actor, capsys):
+def test_a_repeated_command_imports_nothing_twice(alice, folder, actor, capsys):
     (folder / "twin.json").write_bytes((folder / "profile-2.json").read_bytes())
     run(folder)
     assert ProfileUpload.objects.count() == 3
@@ -80,21 +80,21 @@ def test_a_run_that_is_repeated_opens_nothing_twice(alice, folder, actor, capsys
     assert ProfileUpload.objects.count() == 5
 
 
-def test_what_another_user_opened_is_not_this_ones(alice, folder, actor):
+def test_imports_of_another_user_do_not_count(alice, folder, actor):
     bob = make_user("bob")
     import_profile(bob, [folder / "profile-2.json"])
     run(folder / "profile-2.json")
     assert {upload.owner for upload in ProfileUpload.objects.all()} == {alice, bob}
 
 
-def test_a_name_that_is_no_text_stops_nothing(alice, folder, actor):
+def test_a_filename_that_is_not_utf8_does_not_stop_the_others(alice, folder, actor):
     (folder / os.fsdecode(b"\xff\x1b.json")).write_bytes(to_json(make_profile({"1": 9.0})))
     with pytest.raises(CommandError, match="1 of 4"):
         run(folder)
     assert ProfileUpload.objects.filter(state="ready").count() == 3
 
 
-def test_what_is_no_profile_is_told_and_the_others_are_opened(alice, folder, actor, capsys):
+def test_other_files_are_reported_and_profiles_are_imported(alice, folder, actor, capsys):
     (folder / "model.json").write_bytes(b"\x80\x02pickle")
     (folder / "empty.json").write_bytes(b"")
     (folder / "broken.json").write_bytes(b'{"profiler": 3}')
@@ -107,7 +107,7 @@ def test_what_is_no_profile_is_told_and_the_others_are_opened(alice, folder, act
     assert ProfileUpload.objects.filter(state="ready").count() == 3
 
 
-def test_every_format_opens_and_a_graph_goes_with_its_memory_plan(alice, tmp_path, actor, capsys):
+def test_every_format_is_imported_and_a_graph_joins_its_memory_plan(alice, tmp_path, actor, capsys):
     run_folder, graph_alone = tmp_path / "run", tmp_path / "alone"
     contents = {
         "profile.json": to_json(make_profile({"1": 1.0})),
@@ -138,7 +138,7 @@ def test_every_format_opens_and_a_graph_goes_with_its_memory_plan(alice, tmp_pat
     assert ProfileUpload.objects.order_by("pk").last().files.count() == 5
 
 
-def test_without_waiting_the_site_reads_them_later(alice, folder):
+def test_without_waiting_the_import_stays_in_processing(alice, folder):
     run(folder / "profile-2.json", wait=False)
     assert ProfileUpload.objects.get().state == "processing"
     with pytest.raises(CommandError) as caught:
@@ -146,14 +146,14 @@ def test_without_waiting_the_site_reads_them_later(alice, folder):
     assert caught.value.returncode == 4
 
 
-def test_a_storage_that_is_away_leaves_nothing_behind(alice, folder, settings):
+def test_unreachable_storage_leaves_no_import(alice, folder, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(CommandError):
         run(folder)
     assert [upload.state for upload in ProfileUpload.objects.all()] == ["deleted"]
 
 
-def test_what_is_not_there_is_told(alice, tmp_path):
+def test_missing_files_are_reported(alice, tmp_path):
     with pytest.raises(CommandError, match="There is no file that opens"):
         run(tmp_path)
     with pytest.raises(CommandError, match="1 of 1"):

@@ -48,16 +48,16 @@ def error_of(data: bytes, **limits: int) -> ProfileFormatError:
 
 
 @pytest.mark.parametrize(("name", "code"), BAD.items())
-def test_a_damaged_profile_gives_a_code_and_a_sentence(name: str, code: str) -> None:
+def test_a_damaged_profile_gives_a_code_and_a_message(name: str, code: str) -> None:
     error = error_of(bad_profile(name))
     assert error.code == code
     assert error.detail.endswith(".")
     assert len(error.detail) < 400
 
 
-def test_every_profile_that_the_tool_refuses_is_refused() -> None:
-    crashed = {c["profile"] for c in commands("bad/profiles", "-t 3") if c["status"]}
-    assert crashed == BAD.keys() | LOADED
+def test_the_tool_fails_on_the_profiles_of_these_tests() -> None:
+    refused = {c["profile"] for c in commands("bad/profiles", "-t 3") if c["status"]}
+    assert refused == BAD.keys() | LOADED
 
 
 @pytest.mark.parametrize(
@@ -71,33 +71,33 @@ def test_every_profile_that_the_tool_refuses_is_refused() -> None:
         ("invalid_utf8", ["31539"]),
     ],
 )
-def test_the_sentence_names_the_place(name: str, words: list[str]) -> None:
+def test_the_message_names_the_place_of_the_error(name: str, words: list[str]) -> None:
     detail = error_of(bad_profile(name)).detail
     assert [word for word in words if word not in detail] == []
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\t "])
-def test_an_empty_file_is_named_as_such(data: bytes) -> None:
+def test_an_empty_file_has_its_own_code(data: bytes) -> None:
     assert error_of(data).code == "empty"
 
 
-def test_a_file_over_the_limit_is_not_read() -> None:
+def test_a_file_over_the_size_limit_is_refused() -> None:
     data = to_json(make_profile({"1": 0.5}))
     assert error_of(data, max_bytes=len(data) - 1).code == "too_large"
     assert len(parse(data, max_bytes=len(data))) == 1
 
 
-def test_another_profilers_file_is_not_a_profile() -> None:
+def test_a_trace_is_not_a_profile() -> None:
     assert error_of(b'{"traceEvents": []}').code == "not_a_profile"
 
 
-def test_brackets_without_end_are_no_crash() -> None:
+def test_unclosed_brackets_are_too_deep() -> None:
     deep = b'{"profiler": {"device": {"1": {"n": {"start": ' + b"[" * 200_000
     assert error_of(deep).code == "too_deep"
     assert error_of(b'{"a":' * 100_000).code == "too_deep"
 
 
-def test_a_broken_string_full_of_quotes_costs_linear_time() -> None:
+def test_an_unclosed_string_of_quotes_takes_linear_time() -> None:
     assert error_of(b'{"profiler": NaN, "' + b'\\"' * 2_000_000).code == "not_json"
 
 
@@ -116,7 +116,7 @@ def test_a_broken_string_full_of_quotes_costs_linear_time() -> None:
         ("3", 3.0),
     ],
 )
-def test_numbers_that_json_lacks_are_read(written: str, value: float) -> None:
+def test_nan_and_infinity_are_read(written: str, value: float) -> None:
     profile = make_profile({"1": 0.5, "NaN 1e400": 0.25}, names={"1": "Infinity"})
     profile["graph_exec"]["operator"]["NaN 1e400"]["id"] = "2"
     profile["profiler"]["device"]["1"][NODE]["end"] = "HERE"
@@ -126,14 +126,14 @@ def test_numbers_that_json_lacks_are_read(written: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [True, None, "12", "", [], {}, [[[]]]])
-def test_what_is_no_number_is_refused(value: Any) -> None:
+def test_a_time_that_is_not_a_number_is_refused(value: Any) -> None:
     profile = make_profile({"1": 0.5})
     profile["profiler"]["device"]["1"][NODE]["end"] = value
     assert error_of(to_json(profile)).code == "bad_value"
 
 
 @pytest.mark.parametrize("value", [None, 0, 0.0])
-def test_no_computation_is_not_available_but_no_memory_is_zero(value: float | None) -> None:
+def test_zero_computation_is_missing_but_zero_memory_is_zero(value: float | None) -> None:
     footprint = {"1": {"computation": value, "memory": 0}}
     columns = parse(to_json(make_profile({"1": 0.5, "2": 0.5}, footprint=footprint)))
     assert columns.computation.present.tolist() == [False, False]
@@ -141,20 +141,20 @@ def test_no_computation_is_not_available_but_no_memory_is_zero(value: float | No
     assert columns.memory.values[0] == 0
 
 
-def test_the_last_of_equal_keys_counts_and_the_first_gives_the_order() -> None:
+def test_equal_keys_take_the_last_value_and_the_first_position() -> None:
     data = to_json(make_profile({"1": 0.5, "2": 0.25}))
     data = data.replace(b'"operator": {', b'"operator": {"2": null, ')
     assert parse(data).ids == ("2", "1")
 
 
 @pytest.mark.parametrize("key", ["NaN", "Infinity", "-Infinity", "1e400", "1e4000"])
-def test_a_number_as_a_key_is_no_json(key: str) -> None:
+def test_an_unquoted_number_as_a_key_is_refused(key: str) -> None:
     data = to_json(make_profile({"1": 0.5}))
     assert error_of(data[:-1] + f', {key} : 1, "x": NaN}}'.encode()).code == "not_json"
 
 
 @pytest.mark.parametrize("times", [{"start": 1, "end": 2}, {"start": 1, "end": 2, "kern": None}])
-def test_a_profile_without_kern_times_is_good_for_all_else(times: dict[str, Any]) -> None:
+def test_kern_times_are_optional(times: dict[str, Any]) -> None:
     columns = parse(to_json(make_profile({"1": {NODE: times}})))
     assert columns.device.end_s.tolist() == [1.0]
     assert math.isnan(columns.device.kern_s[0])
@@ -187,26 +187,26 @@ def test_an_id_that_is_no_64_bit_number_is_refused(value: Any) -> None:
     assert error_of(to_json(profile)).code == "bad_value"
 
 
-def test_texts_that_would_choke_a_table_are_refused() -> None:
+def test_names_and_shapes_that_are_too_long_are_refused() -> None:
     long = make_profile({"1": 0.5}, names={"1": "a" * (MAX_NAME_CHARS + 1)})
     assert error_of(to_json(long)).code == "too_large"
     wide = make_profile({"1": 0.5}, footprint={"1": {"in_shapes": [[1] * 1_000]}})
     assert error_of(to_json(wide)).code == "bad_value"
 
 
-def test_dtypes_of_inputs_are_kept_and_null_without_memory() -> None:
+def test_dtypes_of_inputs_without_a_memory_plan_are_null() -> None:
     profile = make_profile({"1": 0.5})
     profile["graph_exec"]["var"]["w"] = {"mem_plan": None}
     profile["graph_exec"]["operator"]["1"]["input"] = ["w", "v"]
     assert parse(to_json(profile)).in_dtypes[0] == '[null,"Float32"]'
 
 
-def test_an_error_survives_pickling() -> None:
+def test_an_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(error_of(b"")))
     assert (error.code, str(error)) == ("empty", error.detail)
 
 
-def test_times_are_exactly_those_of_pythons_json() -> None:
+def test_times_are_exactly_those_of_the_json_module() -> None:
     raw = json.loads(good_profile("resnet18"))["profiler"]
     columns = parse(good_profile("resnet18"))
     for key, end_s, kern_s in zip(
@@ -218,12 +218,12 @@ def test_times_are_exactly_those_of_pythons_json() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_raise_anything_else(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_format_errors(data: bytes) -> None:
     error_of(data)
 
 
 @given(st.data())
-def test_no_single_changed_value_raises_anything_else(data: st.DataObject) -> None:
+def test_a_changed_value_raises_only_format_errors(data: st.DataObject) -> None:
     footprint = {"1": {"computation": 3, "memory": 4, "in_shapes": [[1]], "in_layouts": [None]}}
     profile: Any = make_profile({"1": 0.5}, host={"1": 0.5}, footprint=footprint)
     spot = profile

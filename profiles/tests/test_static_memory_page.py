@@ -250,11 +250,11 @@ def test_reprofile_shows_the_plan_of_an_older_attempt(client, alice, monkeypatch
 def test_hostile_names_stay_names(client, alice):
     plan, graph = json.loads(plan_of("two_inputs")), json.loads(graph_of("two_inputs"))
     for step, key in enumerate(graph["comp_seq"]):
-        name = hostile.name_of(step)
+        name = hostile.hostile_name(step)
         plan["opr"][str(step)]["name"] = graph["operator"][key]["name"] = name
-        graph["operator"][key]["type"] = hostile.name_of(step + 1)
+        graph["operator"][key]["type"] = hostile.hostile_name(step + 1)
     for place, variable in enumerate(graph["var"].values()):
-        variable["name"] = hostile.name_of(place)
+        variable["name"] = hostile.hostile_name(place)
     files = [to_bytes(plan), to_bytes(graph)]
     profile = make_import(alice, good_profile("two_inputs"), *files).profile
     for query in ("", "?chunk=a&peak=1", "?chunk=%3Cscript%3E", "?peak=%00&chunk=%00"):
