@@ -22,7 +22,7 @@ def measurement(agents: int, **changes) -> SizeResult:
         "connected": agents,
         "connect_s": 1.0,
         "idle": CpuUsage({**busy, "web": 1.0}, 10.0),
-        "beats": 100,
+        "heartbeats": 100,
         "memory": {"web": 200 * MIB, "postgres": 100 * MIB, "redis": MIB},
         "burst": CpuUsage({**busy, "web": 1.0}, 1.0),
         "tasks": 50,

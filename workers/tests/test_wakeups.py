@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -13,15 +12,15 @@ from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
 from tasks.scheduling import assignment
 from tasks.tests.make import make_user, make_waiting_task, make_worker
-from webprofile.realtime.layer import tell
+from webprofile.realtime.layer import send_to_groups
 from workers.models import Worker
-from workers.tests.make import connect_agent, enrol_device, submit_task_for
+from workers.tests.make import connect_busy_agent
 from workers.tokens import worker_group
 
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
-def woken(*workers: Worker) -> dict[int, list[str]]:
+def dispatch_to(*workers: Worker) -> dict[int, list[str]]:
     """Assign waiting tasks to the workers; return the types of the orders for each worker."""
     assignment.assign_waiting([worker.pk for worker in workers])
     return {
@@ -29,7 +28,7 @@ def woken(*workers: Worker) -> dict[int, list[str]]:
     }
 
 
-def with_a_task() -> Worker:
+def make_worker_with_task() -> Worker:
     worker = make_worker()
     make_waiting_task(make_user(f"no-{next(_numbers)}"), worker)
     return worker
@@ -40,8 +39,8 @@ _numbers = itertools.count()
 
 @pytest.mark.django_db
 def test_a_waiting_task_is_assigned_and_ordered():
-    worker, idle = with_a_task(), make_worker()
-    assert woken(worker, idle) == {worker.pk: ["start"], idle.pk: []}
+    worker, idle = make_worker_with_task(), make_worker()
+    assert dispatch_to(worker, idle) == {worker.pk: ["start"], idle.pk: []}
     assert Attempt.objects.get().worker == worker
 
 
@@ -49,55 +48,41 @@ def test_a_waiting_task_is_assigned_and_ordered():
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("model", [Task, Worker])
 def test_locked_rows_do_not_block_other_devices(model):
-    ready, *locked = at_once(lambda: [with_a_task() for _ in range(31)])[0]
-    is_held, over = threading.Event(), threading.Event()
+    ready, *locked = at_once(lambda: [make_worker_with_task() for _ in range(31)])[0]
+    is_locked, is_done = threading.Event(), threading.Event()
 
-    def hold():
+    def lock():
         with transaction.atomic():
             keys = [worker.pk for worker in locked]
-            those = {"worker__in": keys} if model is Task else {"pk__in": keys}
-            assert len(model.objects.select_for_update(of=("self",)).filter(**those)) == 30
-            is_held.set()
-            assert over.wait(PATIENCE_S)
+            condition = {"worker__in": keys} if model is Task else {"pk__in": keys}
+            assert len(model.objects.select_for_update(of=("self",)).filter(**condition)) == 30
+            is_locked.set()
+            assert is_done.wait(TIMEOUT_S)
 
-    def wake():
-        assert is_held.wait(PATIENCE_S)
-        begin = time.monotonic()
+    def dispatch():
+        assert is_locked.wait(TIMEOUT_S)
         try:
-            return woken(ready, *locked), time.monotonic() - begin
+            return dispatch_to(ready, *locked)
         finally:
-            over.set()
+            is_done.set()
 
-    _, (orders, lasted_s) = at_once(hold, wake)
+    # the dispatcher does not wait for each lock: `lock` fails after the timeout
+    _, orders = at_once(lock, dispatch)
     assert orders == {ready.pk: ["start"]} | {worker.pk: [] for worker in locked}
-    assert lasted_s < PATIENCE_S / 2  # not a moment for each
-    (orders,) = at_once(lambda: woken(*locked))
+    (orders,) = at_once(lambda: dispatch_to(*locked))
     assert orders == {worker.pk: ["start"] for worker in locked}
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_connected_device_gets_a_new_task_without_the_sweep():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    task = await submit_task_for(worker)
-    start = await agent.receive()
-    attempt = await Attempt.objects.aget(task=task)
-    assert (start.type, start.attempt) == ("start", attempt.pk)
-    await agent.socket.disconnect()
-
-
-@pytest.mark.django_db(transaction=True)
 async def test_a_second_wake_up_does_not_repeat_an_order_before_its_timeout(monkeypatch):
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    order = await agent.receive()
+    agent, order = await connect_busy_agent()
+    worker = await Worker.objects.aget()
     monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 60)
     poke = {worker_group(worker.pk)}, {"type": "worker.poke"}
-    await sync_to_async(tell)(*poke)
+    await sync_to_async(send_to_groups)(*poke)
     assert await agent.socket.receive_nothing(0.5)
-    # a frame may be lost with a process that dies: later it is said again
+    # a frame may be lost with its process, so the order is repeated later
     monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 0)
-    await sync_to_async(tell)(*poke)
+    await sync_to_async(send_to_groups)(*poke)
     assert (await agent.receive()).attempt == order.attempt
     await agent.socket.disconnect()
