@@ -1,4 +1,4 @@
-"""A simulated agent on the WebSocket of the server, and enrolled devices."""
+"""A simulated agent on the WebSocket of the server, enrolled devices, and admin actions."""
 
 import uuid
 
@@ -6,12 +6,7 @@ from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.db.models import F
 
-from agent.protocol import (
-    FEATURE_PLANS,
-    Hello,
-    decode_server,
-    encode,
-)
+from agent.protocol import FEATURE_PLANS, AttemptAccepted, Hello, decode_server, encode
 from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
@@ -21,10 +16,16 @@ from workers.models import Worker
 from workers.tokens import issue_code, redeem_code
 
 
+def run_admin_action(client, worker: Worker, name: str, **data: str):
+    """Run an action on the admin page of a device; return the response after redirects."""
+    return client.post(f"/admin/workers/worker/{worker.pk}/act/{name}/", data, follow=True)
+
+
 class FakeAgent:
     """A client of the agent's WebSocket that uses the routing of the server."""
 
     def __init__(self, token: str) -> None:
+        self.token = token
         headers = [(b"authorization", f"Bearer {token}".encode())]
         self.socket = WebsocketCommunicator(application, "/ws/agent/", headers=headers)
 
@@ -44,6 +45,11 @@ class FakeAgent:
         event = await self.socket.receive_output(timeout=5)
         assert event["type"] == "websocket.close"
         return event["code"]
+
+    async def accept(self, order) -> None:
+        """Accept an order, and receive the acknowledgement."""
+        await self.send(AttemptAccepted(attempt=order.attempt))
+        assert (await self.receive()).of == "attempt.accepted"
 
     async def send_hello(self, **fields) -> object:
         fields = {"features": frozenset({FEATURE_PLANS})} | fields
@@ -66,9 +72,9 @@ def submit_task_for(worker: Worker) -> Task:
     return task
 
 
-async def run_dispatcher(worker: Worker) -> None:
-    """Assign waiting tasks to the worker, as the dispatcher does."""
-    await database_sync_to_async(assign_waiting)([worker.pk])
+async def run_dispatcher() -> None:
+    """Assign waiting tasks to free slots, as the dispatcher does."""
+    await database_sync_to_async(assign_waiting)()
 
 
 @database_sync_to_async
@@ -77,9 +83,19 @@ def expire_orders() -> None:
     Attempt.objects.update(created_at=F("created_at") - gateway.ORDER_PATIENCE)
 
 
-async def connect_agent(worker_token: str, **fields) -> FakeAgent:
+async def connect_agent(token: str, **fields) -> FakeAgent:
     """Return an agent that is connected and has received its welcome."""
-    agent = await FakeAgent(worker_token).connect()
+    agent = await FakeAgent(token).connect()
     welcome = await agent.send_hello(**fields)
     assert welcome.type == "welcome"
     return agent
+
+
+async def connect_busy_agent(name: str = "box"):
+    """Return the agent of a new device, and the order of a task that it has received."""
+    worker, token = await enrol_device(name)
+    agent = await connect_agent(token)
+    await submit_task_for(worker)
+    order = await agent.receive()
+    assert order.type == "start"
+    return agent, order

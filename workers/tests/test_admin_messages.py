@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEntry
-from tasks.tests.make import make_user, make_worker
+from tasks.tests.make import make_worker
 from webprofile.tests.admin_messages import messages_in
 from workers.models import HealthCheck, Worker
 from workers.tokens import issue_code
@@ -15,10 +15,9 @@ LIST = "/admin/workers/worker/"
 
 
 @pytest.fixture
-def root(client):
-    user = make_user("root", is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
+def root(client, root):
+    client.force_login(root)
+    return root
 
 
 def messages_after(client, name: str, *workers: Worker) -> list[str]:
@@ -28,22 +27,9 @@ def messages_after(client, name: str, *workers: Worker) -> list[str]:
     return messages_in(page.content.decode())
 
 
-def in_chinese(root):
-    root.language = "zh-hans"
-    root.save(update_fields=["language"])
-
-
-def test_a_name_at_the_start_of_a_message_is_not_capitalized(client, root):
-    worker = make_worker("x86-2")
-    assert messages_after(client, "drain", worker) == [
-        "x86-2 is drained: it gets no new tasks, and what runs there goes on."
-    ]
-    assert messages_after(client, "drain", worker) == ["x86-2 was drained before."]
-
-
 def test_an_error_names_its_device_once(client, root):
-    away = make_worker("x86-2", online=False)
-    (text,) = messages_after(client, "health_check", away)
+    offline = make_worker("x86-2", online=False)
+    (text,) = messages_after(client, "health_check", offline)
     assert text.startswith("x86-2 cannot be checked now")
     assert text.count("x86-2") == 1
 
@@ -122,7 +108,8 @@ def test_a_message_has_the_new_name_of_a_retired_device(client, root):
 
 
 def test_messages_are_translated_to_chinese(client, root):
-    in_chinese(root)
+    root.language = "zh-hans"
+    root.save(update_fields=["language"])
     drained, served = make_worker("a", is_enabled=False), make_worker("b")
     assert messages_after(client, "drain", drained, served) == [
         "b 已停止派发：不再获得新任务，正在运行的任务继续。",

@@ -36,7 +36,7 @@ def built(tmp_path, settings):
 
 def test_the_script_contains_the_sites_url_and_needs_no_login(built):
     answer = Client().get("/agent/install.py")
-    text = answer.content.decode()
+    text = answer.text
     assert answer.status_code == 200
     assert 'SITE = "https://profile.example.org"' in text
     compile(text, "install.py", "exec")
@@ -58,7 +58,7 @@ async def test_an_unknown_file_is_not_found(built, name):
 
 
 def test_the_page_shows_commands_and_checksums(built):
-    text = Client().get("/agent/").content.decode()
+    text = Client().get("/agent/").text
     assert "curl -fsS https://profile.example.org/agent/install.py | python3 - " in text
     assert f"pipx run --spec https://profile.example.org/agent/{WHEEL}" in text
     assert hashlib.sha256(CONTENT).hexdigest() in text
@@ -70,12 +70,12 @@ def test_the_page_says_that_no_agent_was_built(tmp_path, settings, manifest):
     if manifest is not None:
         settings.AGENT_FOLDER = str(tmp_path)
         (tmp_path / "manifest.json").write_text(manifest)
-    text = Client().get("/agent/").content.decode()
+    text = Client().get("/agent/").text
     assert "make agent-bundle" in text
     assert "pipx" not in text
     answer = Client().get("/agent/manifest.json", headers={"Accept": "application/json"})
     assert answer.status_code == 404
-    assert "make agent-bundle" in answer.content.decode()
+    assert "make agent-bundle" in answer.text
 
 
 def test_only_get_and_head_are_allowed(built):
@@ -107,12 +107,12 @@ def test_without_a_built_agent_there_is_no_pipx_command(tmp_path, settings):
     [
         (VERSION, False),
         ("0.1.0+ffffffff", True),  # another build
-        ("0.2.0+ffffffff", True),  # the site went back: its agents follow
-        ("0.1.0", False),  # a clone is compared by its number
+        ("0.2.0+ffffffff", True),  # agents follow a downgrade of the site
+        ("0.1.0", False),  # the agent of a clone is compared by its version number
         ("0.0.9", True),
         ("0.2.0", False),
         ("", False),  # never seen
     ],
 )
-def test_which_agents_are_behind(built, version, behind):
+def test_agents_of_another_build_or_an_older_version_are_behind(built, version, behind):
     assert is_behind(version) is behind

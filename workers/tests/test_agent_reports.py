@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import uuid
+from contextlib import asynccontextmanager
 
 import pytest
 from channels.db import database_sync_to_async
@@ -24,8 +26,9 @@ from tasks.lifecycle.outcomes import LEASE_EXPIRED
 from tasks.models import Attempt, TaskEvent
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, make_worker
 from webprofile.errors import DomainError
+from workers.models import Worker
 from workers.services import revoke_worker
-from workers.tests.make import FakeAgent, connect_agent, enrol_device, submit_task_for
+from workers.tests.make import connect_busy_agent
 from workers.tokens import issue_code, redeem_code, revoke_tokens
 
 one_thread = pytest.mark.django_db
@@ -35,7 +38,7 @@ MODEL = StoredFile(name="model.mge", sha256="a" * 64)
 PROFILE = FileOffer(name="profile.json", size_bytes=11, md5=MD5)
 
 
-def attempts(number: int) -> list[Attempt]:
+def make_attempts(number: int) -> list[Attempt]:
     """Return live attempts on different devices and of different users."""
     users = (make_user(f"user-{next(_numbers)}") for _ in range(number))
     return [make_attempt(make_waiting_task(user, make_worker())) for user in users]
@@ -44,20 +47,24 @@ def attempts(number: int) -> list[Attempt]:
 _numbers = itertools.count()
 
 
-def start(attempt):
-    return AttemptStarted(attempt=attempt.pk, at=0, download_s=0.5, command=f"run {attempt.pk}")
+def final_report(attempt_id: uuid.UUID, **changes) -> AttemptFinished:
+    facts = {"reason": EndReason.EXITED, "exit_code": 0, "files": (PROFILE,)} | changes
+    return AttemptFinished(attempt=attempt_id, at=0, **facts)
 
 
-def end(attempt, **changes):
-    facts = {"reason": EndReason.EXITED, "exit_code": 0, "run_s": 1.5} | changes
-    return AttemptFinished(attempt=attempt.pk, at=0, **facts)
+def reports_about(attempt: Attempt) -> list:
+    return [
+        AttemptAccepted(attempt=attempt.pk),
+        AttemptStarted(attempt=attempt.pk, at=0),
+        final_report(attempt.pk),
+    ]
 
 
 @one_thread
 def test_a_report_about_an_attempt_of_another_device_is_ignored():
-    mine, other = attempts(2)
-    for report in (AttemptAccepted(attempt=other.pk), start(other), end(other)):
-        answers = gateway.handle(mine.worker, report)
+    own, other = make_attempts(2)
+    for report in reports_about(other):
+        answers = gateway.handle(own.worker, report)
         assert [answer.attempt for answer in answers] in ([], [other.pk])
     other.refresh_from_db()
     assert (other.accepted_at, other.started_at, other.ended_at) == (None, None, None)
@@ -65,101 +72,83 @@ def test_a_report_about_an_attempt_of_another_device_is_ignored():
 
 @one_thread
 def test_a_report_with_a_revoked_token_is_ignored():
-    (attempt,) = attempts(1)
-    for token, code in (("mgw_unknown", "token_unknown"), (void_token(attempt), "token_revoked")):
-        for report in (AttemptAccepted(attempt=attempt.pk), start(attempt), end(attempt)):
-            with pytest.raises(DomainError) as refused:
+    (attempt,) = make_attempts(1)
+    worker, revoked_token = redeem_code(issue_code(attempt.worker))
+    revoke_tokens(worker)
+    for token, code in (("mgw_unknown", "token_unknown"), (revoked_token, "token_revoked")):
+        for report in reports_about(attempt):
+            with pytest.raises(DomainError) as caught:
                 gateway.handle(attempt.worker, report, token)
-            assert refused.value.code == code
+            assert caught.value.code == code
     attempt.refresh_from_db()
     assert (attempt.accepted_at, attempt.started_at, attempt.ended_at) == (None, None, None)
 
 
-def void_token(attempt: Attempt) -> str:
-    worker, token = redeem_code(issue_code(attempt.worker))
-    revoke_tokens(worker)
-    return token
-
-
 @one_thread
 def test_a_repeated_final_report_is_ignored():
-    (attempt,) = attempts(1)
+    (attempt,) = make_attempts(1)
     more = FileOffer(name="log.txt", size_bytes=1, md5=MD5)
-    first = end(attempt, exit_code=1, files=(PROFILE,))
-    for report in (first, end(attempt, exit_code=0, files=(more,))):
+    first = final_report(attempt.pk, exit_code=1)
+    for report in (first, final_report(attempt.pk, files=(more,))):
         gateway.handle(attempt.worker, report)
     attempt.refresh_from_db()
     assert (attempt.exit_code, attempt.task.outcome) == (1, "failed")
     assert [item.name for item in attempt.artifacts.all()] == ["profile.json"]
 
 
-async def busy(name: str) -> tuple[FakeAgent, object]:
-    """Return an agent and the order that it has received."""
-    worker, token = await enrol_device(name)
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    order = await agent.receive()
-    assert order.type == "start"
-    return agent, order
-
-
 @threads
 async def test_concurrent_reports_of_a_device_are_handled_in_order():
-    agent, order = await busy("box")
+    agent, order = await connect_busy_agent()
     await agent.send(AttemptAccepted(attempt=order.attempt))
     await agent.send(AttemptStarted(attempt=order.attempt, at=0))
-    await agent.send(_end_of(order))
+    await agent.send(final_report(order.attempt))
     await agent.send(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
     answers = [await agent.receive() for _ in range(3)]
     assert [item.type for item in answers] == ["ack", "ack", "uploads"]
     (target,) = answers[2].targets
-    assert target.url == ""  # it was over when it asked
+    assert target.url == ""  # the attempt had ended
     states = [event.kind async for event in TaskEvent.objects.order_by("seq")]
     assert states[2:] == ["task.running", "task.processing"]
     await agent.socket.disconnect()
 
 
-def _end_of(order):
-    return AttemptFinished(
-        attempt=order.attempt, at=0, reason=EndReason.EXITED, exit_code=0, files=(PROFILE,)
-    )
-
-
 @threads
 async def test_a_failing_report_does_not_block_others(monkeypatch):
-    (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
-    take = gateway.apply_report
+    bad, bad_order = await connect_busy_agent("bad")
+    good, order = await connect_busy_agent("good")
+    apply_report = gateway.apply_report
 
-    def breaks(attempt, report):
+    def fail_for_bad(attempt, report):
         if attempt.pk == bad_order.attempt:
             raise RuntimeError("a row that cannot be written")
-        return take(attempt, report)
+        return apply_report(attempt, report)
 
-    monkeypatch.setattr(gateway, "apply_report", breaks)
-    for agent, about in ((bad, bad_order), (good, order)):
-        await agent.send(_end_of(about))
+    monkeypatch.setattr(gateway, "apply_report", fail_for_bad)
+    await bad.send(final_report(bad_order.attempt))
+    await good.send(final_report(order.attempt))
     assert (await good.receive()).attempt == order.attempt
-    assert await bad.close_code() == 1011  # it comes back, and says it again
+    assert await bad.close_code() == 1011  # the agent reconnects and repeats its report
     await good.socket.disconnect()
 
 
 @threads
 async def test_a_slow_receiver_does_not_block_others(monkeypatch):
-    (slow, slow_order), (quick, order) = await busy("slow"), await busy("quick")
-    listens, send = asyncio.Event(), AgentConsumer.send
+    slow, slow_order = await connect_busy_agent("slow")
+    quick, order = await connect_busy_agent("quick")
+    is_ready, send = asyncio.Event(), AgentConsumer.send
 
-    async def sends(self, *args, **kwargs):
+    async def wait_and_send(self, *args, **kwargs):
         if self.worker.name == "slow":
-            await listens.wait()
+            await is_ready.wait()
         await send(self, *args, **kwargs)
 
-    monkeypatch.setattr(AgentConsumer, "send", sends)
+    monkeypatch.setattr(AgentConsumer, "send", wait_and_send)
     await slow.send(AttemptAccepted(attempt=slow_order.attempt))
-    await slow.send(_end_of(slow_order))
+    await slow.send(final_report(slow_order.attempt))
     await asyncio.sleep(0.1)
-    await quick.send(_end_of(order))
+    await quick.send(final_report(order.attempt))
     assert (await quick.receive()).attempt == order.attempt
-    listens.set()
+    is_ready.set()
     assert [(await slow.receive()).of for _ in range(2)] == ["attempt.accepted", "attempt.finished"]
     for agent in (slow, quick):
         await agent.socket.disconnect()
@@ -167,47 +156,55 @@ async def test_a_slow_receiver_does_not_block_others(monkeypatch):
 
 @threads
 async def test_reports_of_a_revoked_agent_are_ignored():
-    (bad, bad_order), (good, order) = await busy("bad"), await busy("good")
-    await database_sync_to_async(_revoke_silently)(bad_order.attempt)
-    for agent, about in ((bad, bad_order), (good, order)):
-        await agent.send(_end_of(about))
+    bad, bad_order = await connect_busy_agent("bad")
+    good, order = await connect_busy_agent("good")
+    worker = await Worker.objects.aget(name="bad")
+    await database_sync_to_async(revoke_worker)(worker, by=None)
+    await bad.send(final_report(bad_order.attempt))
+    await good.send(final_report(order.attempt))
     assert await bad.close_code() == 4403
     assert (await good.receive()).attempt == order.attempt
     assert (await Attempt.objects.aget(pk=bad_order.attempt)).exit_code is None
     await good.socket.disconnect()
 
 
-def _revoke_silently(attempt) -> None:
-    worker = Attempt.objects.get(pk=attempt).worker
-    revoke_worker(worker, by=None)
+@asynccontextmanager
+async def locked_attempts(*ids: uuid.UUID, lose: bool = False):
+    """Lock attempts in a transaction of another thread, which can also end them."""
+    locked, released = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def lock() -> None:
+        with transaction.atomic():
+            attempts = list(Attempt.objects.select_for_update().filter(pk__in=ids))
+            assert len(attempts) == len(ids)
+            if lose:
+                for attempt in attempts:
+                    lose_attempt(attempt, reason=LEASE_EXPIRED)
+            loop.call_soon_threadsafe(locked.set)
+            asyncio.run_coroutine_threadsafe(released.wait(), loop).result(30)
+
+    thread = asyncio.create_task(asyncio.to_thread(lock))
+    await locked.wait()
+    yield
+    released.set()
+    await thread
 
 
 @pytest.mark.production
 @threads
 async def test_locked_rows_do_not_block_other_reports(settings):
     # more devices than there are threads
-    stuck = [await busy(f"stuck-{n}") for n in range(settings.AGENT_THREADS + 1)]
-    other, order = await busy("other")
-    keys = [stuck_order.attempt for _, stuck_order in stuck]
-    locked, over = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def hold() -> None:
-        with transaction.atomic():
-            assert len(Attempt.objects.select_for_update().filter(pk__in=keys)) == len(keys)
-            loop.call_soon_threadsafe(locked.set)
-            asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
-
-    holding = asyncio.create_task(asyncio.to_thread(hold))
-    await locked.wait()
-    for agent, stuck_order in stuck:
-        await agent.send(_end_of(stuck_order))
-    await asyncio.sleep(0.2)
-    await other.send(_end_of(order))
-    assert (await other.receive()).attempt == order.attempt
-    assert await stuck[0][0].socket.receive_nothing(0.2)
-    over.set()
-    await holding
+    count = settings.AGENT_THREADS + 1
+    stuck = [await connect_busy_agent(f"stuck-{number}") for number in range(count)]
+    other, order = await connect_busy_agent("other")
+    async with locked_attempts(*(stuck_order.attempt for _, stuck_order in stuck)):
+        for agent, stuck_order in stuck:
+            await agent.send(final_report(stuck_order.attempt))
+        await asyncio.sleep(0.2)
+        await other.send(final_report(order.attempt))
+        assert (await other.receive()).attempt == order.attempt
+        assert await stuck[0][0].socket.receive_nothing(0.2)
     for agent, stuck_order in stuck:
         ack = decode_server(await agent.socket.receive_from(timeout=10))
         assert ack.attempt == stuck_order.attempt
@@ -219,45 +216,20 @@ async def test_locked_rows_do_not_block_other_reports(settings):
 @threads
 async def test_a_report_whose_rows_stay_locked_closes_the_connection(monkeypatch):
     monkeypatch.setattr("tasks.dispatch.consumer.LOCKED_S", 0.3)
-    agent, order = await busy("box")
-    locked, over = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def hold() -> None:
-        with transaction.atomic():
-            Attempt.objects.select_for_update().get(pk=order.attempt)
-            loop.call_soon_threadsafe(locked.set)
-            asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
-
-    holding = asyncio.create_task(asyncio.to_thread(hold))
-    await locked.wait()
-    await agent.send(AttemptAccepted(attempt=order.attempt))
-    # over a new one it says what was not acknowledged once more
-    assert (await agent.socket.receive_output(5))["code"] == 1011
-    over.set()
-    await holding
+    agent, order = await connect_busy_agent()
+    async with locked_attempts(order.attempt):
+        await agent.send(AttemptAccepted(attempt=order.attempt))
+        # over a new connection, the agent repeats unacknowledged reports
+        assert await agent.close_code() == 1011
 
 
 @pytest.mark.production
 @threads
 async def test_an_acceptance_after_the_end_of_the_attempt_is_ignored():
-    agent, order = await busy("box")
-    locked, over = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def ends() -> None:
-        with transaction.atomic():
-            attempt = Attempt.objects.select_for_update().get(pk=order.attempt)
-            lose_attempt(attempt, reason=LEASE_EXPIRED)
-            loop.call_soon_threadsafe(locked.set)
-            asyncio.run_coroutine_threadsafe(over.wait(), loop).result(30)
-
-    ending = asyncio.create_task(asyncio.to_thread(ends))
-    await locked.wait()
-    await agent.send(AttemptAccepted(attempt=order.attempt))
-    await asyncio.sleep(0.2)
-    over.set()
-    await ending
+    agent, order = await connect_busy_agent()
+    async with locked_attempts(order.attempt, lose=True):
+        await agent.send(AttemptAccepted(attempt=order.attempt))
+        await asyncio.sleep(0.2)
     assert (await agent.receive()).attempt == order.attempt
     attempt = await Attempt.objects.aget(pk=order.attempt)
     assert (attempt.end_reason, attempt.accepted_at) == (LEASE_EXPIRED, None)

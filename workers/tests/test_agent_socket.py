@@ -1,6 +1,5 @@
 """A simulated agent on the WebSocket: authentication, orders, and reports."""
 
-import asyncio
 import json
 import uuid
 
@@ -9,7 +8,6 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
 from agent.protocol import (
-    AttemptAccepted,
     AttemptFinished,
     AttemptLog,
     AttemptStarted,
@@ -29,17 +27,23 @@ from workers.services import revoke_worker
 from workers.tests.make import (
     FakeAgent,
     connect_agent,
+    connect_busy_agent,
     enrol_device,
     run_dispatcher,
-    submit_task_for,
 )
 from workers.tokens import issue_code, redeem_code, worker_group
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+PROFILE = FileOffer(name="profile.json", size_bytes=2, md5=MD5)
+
+
+def final_report(attempt_id: uuid.UUID, **fields) -> AttemptFinished:
+    return AttemptFinished(attempt=attempt_id, at=0, reason=EndReason.EXITED, exit_code=0, **fields)
+
 
 @database_sync_to_async
-def enrolled_again(worker: Worker) -> tuple[Worker, str]:
+def enrol_again(worker: Worker) -> tuple[Worker, str]:
     return redeem_code(issue_code(worker))
 
 
@@ -59,8 +63,8 @@ async def test_nul_characters_are_replaced_before_they_reach_the_database():
     """PostgreSQL rejects NUL in text and JSON; an escaped backslash before "u0000" is allowed."""
     worker, token = await enrol_device()
     agent = await FakeAgent(token).connect()
-    odd = FACTS.model_copy(update={"hostname": "a\x00b", "platform": "\\u0000"})
-    await agent.send(Hello(agent_version="1\x00", facts=odd, runtimes=RUNTIMES))
+    facts = FACTS.model_copy(update={"hostname": "a\x00b", "platform": "\\u0000"})
+    await agent.send(Hello(agent_version="1\x00", facts=facts, runtimes=RUNTIMES))
     assert (await agent.receive()).type == "welcome"
     await worker.arefresh_from_db()
     assert worker.facts["hostname"] == "a\ufffdb"
@@ -103,10 +107,10 @@ async def test_a_second_connection_with_the_same_token_replaces_the_first():
 async def test_enrolling_again_closes_only_the_former_connection():
     worker, token = await enrol_device()
     former = await connect_agent(token)
-    _, token = await enrolled_again(worker)
+    _, token = await enrol_again(worker)
     assert await former.close_code() == 4403
     new = await connect_agent(token)
-    # a wake-up that comes late
+    # a late wake-up
     await get_channel_layer().group_send(worker_group(worker.pk), {"type": "worker.revoked"})
     assert await new.socket.receive_nothing(0.3)
     await new.socket.disconnect()
@@ -117,12 +121,12 @@ async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
     worker, token = await enrol_device()
     stale = await FakeAgent(token).connect()
 
-    async def lost(*_):
+    async def lose(*_):
         pass
 
-    with monkeypatch.context() as patched:
-        patched.setattr("channels.layers.InMemoryChannelLayer.group_send", lost)
-        _, token = await enrolled_again(worker)
+    with monkeypatch.context() as patch:
+        patch.setattr("channels.layers.InMemoryChannelLayer.group_send", lose)
+        _, token = await enrol_again(worker)
         good = await connect_agent(token)
     await stale.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
     assert await stale.close_code() == 4403
@@ -157,105 +161,78 @@ async def test_an_agent_with_an_unsupported_protocol_is_closed_with_its_code():
 
 
 async def test_a_task_is_sent_run_and_finished():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    task = await submit_task_for(worker)
-    start = await agent.receive()
-    assert (start.type, start.runtime, start.model.name) == ("start", "1.13.0", "model.mge")
-    assert [(f.name, f.input) for f in start.data] == [("input-0.npy", "data")]
+    agent, order = await connect_busy_agent()
+    assert (order.runtime, order.model.name) == ("1.13.0", "model.mge")
+    assert [(file.name, file.input) for file in order.data] == [("input-0.npy", "data")]
 
-    await agent.send(AttemptAccepted(attempt=start.attempt))
-    assert (await agent.receive()).of == "attempt.accepted"
-    await agent.send(AttemptStarted(attempt=start.attempt, at=0, command="load_and_run model.mge"))
-    await agent.send(AttemptLog(attempt=start.attempt, seq=1, offset=0, size=3, text="hi\n"))
-    files = (FileOffer(name="profile.json", size_bytes=2, md5=MD5),)
-    await agent.send(AttemptUploads(attempt=start.attempt, files=files))
+    await agent.accept(order)
+    await agent.send(AttemptStarted(attempt=order.attempt, at=0, command="load_and_run model.mge"))
+    await agent.send(AttemptLog(attempt=order.attempt, seq=1, offset=0, size=3, text="hi\n"))
+    await agent.send(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
     (target,) = (await agent.receive()).targets
-    assert f"attempts/{start.attempt}/profile.json" in target.url
-    await agent.send(
-        AttemptFinished(
-            attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=0, files=files
-        )
-    )
+    assert f"attempts/{order.attempt}/profile.json" in target.url
+    await agent.send(final_report(order.attempt, files=(PROFILE,)))
     assert (await agent.receive()).of == "attempt.finished"
-    await task.arefresh_from_db()
-    assert task.state == "processing"
-    attempt = await Attempt.objects.aget(pk=start.attempt)
+    attempt = await Attempt.objects.select_related("task").aget(pk=order.attempt)
+    assert attempt.task.state == "processing"
     assert attempt.command == "load_and_run model.mge"
-    assert [c.text async for c in attempt.log.all()] == ["hi\n"]
-    assert [a.name async for a in attempt.artifacts.all()] == ["profile.json"]
+    assert [chunk.text async for chunk in attempt.log.all()] == ["hi\n"]
+    assert [artifact.name async for artifact in attempt.artifacts.all()] == ["profile.json"]
     await agent.socket.disconnect()
 
 
 async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    first = await agent.receive()
-    await agent.socket.disconnect()
-    again = await connect_agent(token)
-    second = await again.receive()
-    assert second.attempt == first.attempt
-    await again.send(AttemptAccepted(attempt=first.attempt))
-    await again.receive()
-    await again.socket.disconnect()
-    third = await connect_agent(token, running=frozenset({first.attempt}))
+    first, order = await connect_busy_agent()
+    await first.socket.disconnect()
+    second = await connect_agent(first.token)
+    assert (await second.receive()).attempt == order.attempt
+    await second.accept(order)
+    await second.socket.disconnect()
+    third = await connect_agent(first.token, running=frozenset({order.attempt}))
     assert await third.socket.receive_nothing(0.2)
     await third.socket.disconnect()
 
 
 async def test_an_agent_that_lost_an_accepted_attempt_gets_the_task_again():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    task = await submit_task_for(worker)
-    first = await agent.receive()
-    await agent.send(AttemptAccepted(attempt=first.attempt))
-    await agent.receive()
+    agent, order = await connect_busy_agent()
+    await agent.accept(order)
     await agent.socket.disconnect()
-    again = await connect_agent(token)
-    await run_dispatcher(worker)
-    second = await again.receive()
-    assert second.attempt != first.attempt
-    attempt = await Attempt.objects.aget(pk=second.attempt)
-    assert (attempt.task_id, attempt.number) == (task.pk, 2)
-    await again.socket.disconnect()
+    agent = await connect_agent(agent.token)
+    await run_dispatcher()
+    second = await Attempt.objects.aget(pk=(await agent.receive()).attempt)
+    assert second.pk != order.attempt
+    assert (second.task_id, second.number) == ((await Task.objects.aget()).pk, 2)
+    await agent.socket.disconnect()
 
 
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])
 async def test_an_agent_must_cancel_attempts_that_the_server_gave_up(how):
     """The lease expired while the connection was down, and the task has another attempt."""
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    start = await agent.receive()
-    await agent.send(AttemptAccepted(attempt=start.attempt))
-    await agent.receive()
-    attempt = await Attempt.objects.select_related("task").aget(pk=start.attempt)
+    agent, order = await connect_busy_agent()
+    await agent.accept(order)
+    attempt = await Attempt.objects.select_related("task").aget(pk=order.attempt)
     await database_sync_to_async(lose_attempt)(attempt, reason="lease_expired")
-    await run_dispatcher(worker)
+    await run_dispatcher()
     assert (await agent.receive()).type == "start"  # the next attempt
-    running = frozenset({start.attempt})
+    running = frozenset({order.attempt})
     if how == "hello":
         await agent.socket.disconnect()
-        agent = await connect_agent(token, running=running)
+        agent = await connect_agent(agent.token, running=running)
     else:
         await agent.send(Heartbeat(sent_at=0, running=running))
-    order = await agent.receive()
-    assert (order.type, order.attempt) == ("cancel", start.attempt)
+    cancel = await agent.receive()
+    assert (cancel.type, cancel.attempt) == ("cancel", order.attempt)
     await agent.socket.disconnect()
 
 
 async def test_a_cancel_reaches_the_agent():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    task = await submit_task_for(worker)
-    start = await agent.receive()
-    await agent.send(AttemptAccepted(attempt=start.attempt))
-    await agent.receive()
-    await database_sync_to_async(cancel_task)(await Task.objects.aget(pk=task.pk))
+    agent, order = await connect_busy_agent()
+    await agent.accept(order)
+    task = await Task.objects.aget()
+    await database_sync_to_async(cancel_task)(task)
     cancel = await agent.receive()
-    assert (cancel.type, cancel.attempt) == ("cancel", start.attempt)
-    await agent.send(AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.CANCELLED))
+    assert (cancel.type, cancel.attempt) == ("cancel", order.attempt)
+    await agent.send(AttemptFinished(attempt=order.attempt, at=0, reason=EndReason.CANCELLED))
     await agent.receive()
     await task.arefresh_from_db()
     assert task.status == "cancelled"
@@ -263,35 +240,26 @@ async def test_a_cancel_reaches_the_agent():
 
 
 async def test_reports_about_an_attempt_of_another_device_are_acknowledged_and_ignored():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    start = await agent.receive()
+    agent, order = await connect_busy_agent()
     _, other_token = await enrol_device("other")
     stranger = await connect_agent(other_token)
-    for attempt in (start.attempt, uuid.uuid4()):
-        report = AttemptFinished(attempt=attempt, at=0, reason=EndReason.EXITED, exit_code=0)
-        await stranger.send(report)
+    for attempt_id in (order.attempt, uuid.uuid4()):
+        await stranger.send(final_report(attempt_id))
         assert (await stranger.receive()).of == "attempt.finished"
-    offered = (FileOffer(name="profile.json", size_bytes=1, md5=MD5),)
-    await stranger.send(AttemptUploads(attempt=start.attempt, files=offered))
+    await stranger.send(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
     assert (await stranger.receive()).targets[0].url == ""
-    attempt = await Attempt.objects.aget(pk=start.attempt)
+    attempt = await Attempt.objects.aget(pk=order.attempt)
     assert attempt.ended_at is None
     await agent.socket.disconnect()
     await stranger.socket.disconnect()
 
 
 async def test_an_agent_can_upload_only_files_of_its_attempt():
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    start = await agent.receive()
+    agent, order = await connect_busy_agent()
     files = (FileOffer(name="other.bin", size_bytes=1, md5=MD5),)
-    await agent.send(AttemptUploads(attempt=start.attempt, files=files))
+    await agent.send(AttemptUploads(attempt=order.attempt, files=files))
     assert (await agent.receive()).targets[0].url == ""
     await agent.socket.disconnect()
-    await asyncio.sleep(0)
 
 
 async def test_welcome_contains_the_served_agent_version(settings, tmp_path):
@@ -308,13 +276,13 @@ async def test_welcome_contains_the_served_agent_version(settings, tmp_path):
 
 async def test_labels_of_administrators_override_those_of_the_agent():
     worker, token = await enrol_device()
-    await Worker.objects.filter(pk=worker.pk).aupdate(labels={"chip": "set here"})
+    await Worker.objects.filter(pk=worker.pk).aupdate(labels={"chip": "of administrators"})
     agent = await FakeAgent(token).connect()
-    labels = {"chip": "said there", "build": "nightly"}
+    labels = {"chip": "of the agent", "build": "nightly"}
     await agent.send(
         Hello(agent_version="1", facts=FACTS.model_copy(update={"labels": labels}), runtimes=())
     )
     assert (await agent.receive()).type == "welcome"
     await worker.arefresh_from_db()
-    assert labels_of(worker) == {"build": "nightly", "chip": "set here"}
-    assert worker.labels == {"chip": "set here"}
+    assert labels_of(worker) == {"build": "nightly", "chip": "of administrators"}
+    assert worker.labels == {"chip": "of administrators"}

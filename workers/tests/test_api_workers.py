@@ -77,7 +77,7 @@ def test_a_device_shows_facts_versions_labels_and_load(alice, root):
 
 
 @pytest.mark.parametrize(
-    ("question", "expected"),
+    ("query", "expected"),
     [
         ("", ["away", "phone", "server"]),
         ("online=true", ["phone", "server"]),
@@ -90,16 +90,16 @@ def test_a_device_shows_facts_versions_labels_and_load(alice, root):
         ("online=false&name=phone", []),
     ],
 )
-def test_the_list_is_filtered(alice, question, expected):
+def test_the_list_is_filtered(alice, query, expected):
     make_worker("server", is_enabled=False)
     phone = make_worker("phone", facts=FACTS)
     make_worker("away", online=False, version="1.12.0")
     Pool.objects.create(name="phones").workers.add(phone)
-    assert sorted(names(caller(alice).get(f"{WORKERS}?{question}"))) == expected
+    assert sorted(names(caller(alice).get(f"{WORKERS}?{query}"))) == expected
 
 
 @pytest.mark.parametrize(
-    ("question", "code"),
+    ("query", "code"),
     [
         ("online=1", "query_invalid"),
         ("online=", "query_invalid"),
@@ -110,8 +110,8 @@ def test_the_list_is_filtered(alice, question, expected):
         ("cursor=x", "cursor_bad"),
     ],
 )
-def test_invalid_query_parameters_are_rejected(alice, question, code):
-    refused(caller(alice).get(f"{WORKERS}?{question}"), 400, code)
+def test_invalid_query_parameters_are_rejected(alice, query, code):
+    refused(caller(alice).get(f"{WORKERS}?{query}"), 400, code)
 
 
 def test_options_show_which_cannot_be_used_with_a_runtime(alice):
@@ -219,7 +219,7 @@ def test_the_api_of_devices_is_read_only(alice, root):
             refused(getattr(client, method)(f"{WORKERS}box/"), 405, "method_not_allowed")
 
 
-def make_busy(user, number):
+def make_busy_devices(user, number):
     """Make devices with all facts that a list shows."""
     for _ in range(number):
         worker = make_worker(facts=FACTS)
@@ -238,12 +238,12 @@ def make_busy(user, number):
 def test_the_number_of_queries_of_a_list_does_not_depend_on_rows(
     alice, path, most, django_assert_max_num_queries
 ):
-    make_busy(alice, 2)
+    make_busy_devices(alice, 2)
     client = caller(alice)
     client.get(path)
     with django_assert_max_num_queries(most) as few:
         client.get(path)
-    make_busy(alice, 10)
+    make_busy_devices(alice, 10)
     with django_assert_max_num_queries(most) as many:
         client.get(path)
     assert len(many) == len(few)
@@ -251,6 +251,6 @@ def test_the_number_of_queries_of_a_list_does_not_depend_on_rows(
 
 def test_a_device_with_an_old_heartbeat_is_offline(alice):
     worker = make_worker("box")
-    set_last_heartbeat(timezone.now() - datetime.timedelta(hours=1), worker.pk)
+    set_last_heartbeat(timezone.now() - datetime.timedelta(seconds=60), worker.pk)
     device = caller(alice).get(f"{WORKERS}box/").json()
     assert (device["is_online"], device["condition"]) == (False, "offline")

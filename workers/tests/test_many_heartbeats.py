@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import itertools
+from collections.abc import Callable
 
 import pytest
 from channels.db import database_sync_to_async
@@ -11,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from structlog.contextvars import get_contextvars
 
-from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Heartbeat, decode_server
+from agent.protocol import AttemptFinished, EndReason, Heartbeat, decode_server
 from tasks.dispatch import gateway
 from tasks.dispatch.consumer import AgentConsumer
 from tasks.lifecycle.attempts import lose_attempt
@@ -22,7 +23,14 @@ from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_l
 from workers import services
 from workers.models import Worker
 from workers.services import revoke_worker
-from workers.tests.make import connect_agent, enrol_device, expire_orders, submit_task_for
+from workers.tests.make import (
+    connect_agent,
+    connect_busy_agent,
+    enrol_device,
+    expire_orders,
+    run_dispatcher,
+    submit_task_for,
+)
 
 LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
 one_thread = pytest.mark.django_db
@@ -36,20 +44,27 @@ def queries_of(held) -> list[str]:
     return [query["sql"] for query in captured]
 
 
-async def assigned(worker: Worker) -> Task:
+async def assign_task_to(worker: Worker) -> Task:
     """Return a task that another process, such as the sweep, assigned to the device."""
     task = await submit_task_for(worker)
-    await database_sync_to_async(assign_waiting)([worker.pk])
+    await run_dispatcher()
     return task
 
 
-def fleet(number: int) -> dict[int, frozenset]:
+async def wait_for(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def make_idle_devices(number: int) -> dict[int, frozenset]:
+    """Return the ids of new devices, each with the attempts of its heartbeat: none."""
     return {make_worker().pk: frozenset() for _ in range(number)}
 
 
 @one_thread
 def test_the_number_of_queries_does_not_depend_on_devices():
-    few, many = fleet(2), fleet(20)
+    few, many = make_idle_devices(2), make_idle_devices(20)
     assert len(queries_of(few)) == len(queries_of(many)) <= 3
 
 
@@ -68,7 +83,7 @@ def test_the_number_of_queries_does_not_depend_on_running_devices():
 
 @one_thread
 def test_a_heartbeat_writes_only_the_row_of_the_last_heartbeat():
-    held = fleet(3)
+    held = make_idle_devices(3)
     set_last_heartbeat(LONG_AGO)
     written = [sql for sql in queries_of(held) if not sql.startswith("SELECT")]
     assert [sql.split('"')[1] for sql in written] == ["workers_pulse"]
@@ -92,12 +107,12 @@ def test_a_lease_is_renewed_only_after_a_quarter_of_it(settings):
 
 @one_thread
 def test_a_heartbeat_renews_no_lease_of_another_device():
-    mine, other = make_worker(), make_worker()
+    own, other = make_worker(), make_worker()
     attempt = make_attempt(make_waiting_task(worker=other))
     Attempt.objects.update(lease_expires_at=LONG_AGO)
-    orders = gateway.on_heartbeats({mine.pk: frozenset({attempt.pk})})
+    orders = gateway.on_heartbeats({own.pk: frozenset({attempt.pk})})
     assert Attempt.objects.get().lease_expires_at == LONG_AGO
-    assert [order.type for order in orders[mine.pk]] == ["cancel"]
+    assert [order.type for order in orders[own.pk]] == ["cancel"]
 
 
 @one_thread
@@ -105,20 +120,20 @@ def test_a_device_that_reconnects_keeps_its_task_despite_a_concurrent_sweep(monk
     attempt = make_attempt()
     set_last_heartbeat(LONG_AGO)
     lose_attempt(attempt, reason="lease_expired")
-    seen = services.mark_seen
+    mark_seen = services.mark_seen
 
-    def seen_and_swept(workers):
-        seen(workers)
+    def mark_seen_and_assign(workers):
+        mark_seen(workers)
         assign_waiting()
 
-    monkeypatch.setattr(services, "mark_seen", seen_and_swept)
+    monkeypatch.setattr(services, "mark_seen", mark_seen_and_assign)
     assert gateway.on_heartbeats({attempt.worker_id: frozenset({attempt.pk})})
     assert [attempt.pk for attempt in Attempt.objects.filter(ended_at=None)] == [attempt.pk]
     assert Attempt.objects.count() == 1
 
 
-def in_need_of_orders(number: int) -> dict[int, frozenset]:
-    """Return devices with attempts that the server has given up, ordered by their ids."""
+def make_devices_with_lost_attempts(number: int) -> dict[int, frozenset]:
+    """Return the ids of devices, in order, each with an attempt that the server has lost."""
     held = {}
     for _ in range(number):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
@@ -127,22 +142,24 @@ def in_need_of_orders(number: int) -> dict[int, frozenset]:
     return held
 
 
-def failing_for(worker: int, act):
-    def fails(worker_id, *args):
-        if worker_id == worker:
-            raise RuntimeError("a row that cannot be read")
-        return act(worker_id, *args)
+def fail_for(failing_id: int, function):
+    """Return the function with an error for one device."""
 
-    return fails
+    def wrapper(worker_id, *args):
+        if worker_id == failing_id:
+            raise RuntimeError("a row that cannot be read")
+        return function(worker_id, *args)
+
+    return wrapper
 
 
 @one_thread
-@pytest.mark.parametrize("what", ["revive_attempts", "desired_state"])
-def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, what):
-    held = in_need_of_orders(3)
+@pytest.mark.parametrize("function", ["revive_attempts", "desired_state"])
+def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, function):
+    held = make_devices_with_lost_attempts(3)
     set_last_heartbeat(LONG_AGO)
     first, second, third = held
-    monkeypatch.setattr(gateway, what, failing_for(second, getattr(gateway, what)))
+    monkeypatch.setattr(gateway, function, fail_for(second, getattr(gateway, function)))
     orders = gateway.on_heartbeats(held)
     assert orders.get(second, []) == []
     for worker in (first, third):
@@ -150,36 +167,27 @@ def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, wh
         assert Worker.objects.get(pk=worker).is_online
 
 
-def noted_answers(monkeypatch) -> list[dict]:
-    """Return a list that records the answers to heartbeats from now on."""
-    answers, answer = [], gateway.on_heartbeats
-
-    def noted(*about):
-        answers.append(answer(*about))
-        return answers[-1]
-
-    monkeypatch.setattr(gateway, "on_heartbeats", noted)
-    return answers
-
-
 @threads
 async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
     worker, token = await enrol_device()
     agent = await connect_agent(token)
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
-    answers = noted_answers(monkeypatch)
-    task = await assigned(worker)
+    answers, on_heartbeats = [], gateway.on_heartbeats
+
+    def record(*args):
+        answers.append(on_heartbeats(*args))
+        return answers[-1]
+
+    monkeypatch.setattr(gateway, "on_heartbeats", record)
+    task = await assign_task_to(worker)
     await agent.send(Heartbeat(sent_at=0))
-    async with asyncio.timeout(10):
-        while not answers:
-            await asyncio.sleep(0.02)
-    assert answers == [{}]  # an order so young is on its way
+    await wait_for(lambda: answers)
+    assert answers == [{}]  # a new order may still arrive
     await expire_orders()
     await agent.send(Heartbeat(sent_at=0))
     start = await agent.receive()
     assert start.type == "start"
-    await agent.send(AttemptAccepted(attempt=start.attempt))
-    await agent.receive()
+    await agent.accept(start)
     await database_sync_to_async(cancel_task)(await Task.objects.aget(pk=task.pk))
     assert await agent.socket.receive_nothing(0.2)
     await agent.send(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
@@ -189,26 +197,23 @@ async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
 
 @threads
 async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypatch):
-    settings.HEARTBEAT_BATCH_S = 0.3
-    calls = []
-    answer = gateway.on_heartbeats
+    settings.HEARTBEAT_BATCH_S = 1.0
+    calls, on_heartbeats = [], gateway.on_heartbeats
 
-    def noted(held, said_at):
-        calls.append((held, timezone.now() - said_at))
-        return answer(held, said_at)
+    def record(held, received_at):
+        calls.append((held, timezone.now() - received_at))
+        return on_heartbeats(held, received_at)
 
-    monkeypatch.setattr(gateway, "on_heartbeats", noted)
+    monkeypatch.setattr(gateway, "on_heartbeats", record)
     enrolments = [await enrol_device(f"box-{number}") for number in range(3)]
     agents = [await connect_agent(token) for _, token in enrolments]
     await database_sync_to_async(set_last_heartbeat)(LONG_AGO)
     for agent in agents:
         await agent.send(Heartbeat(sent_at=0))
-    async with asyncio.timeout(10):
-        while not calls:
-            await asyncio.sleep(0.02)
-    ((held, since),) = calls
+    await wait_for(lambda: calls)
+    ((held, age),) = calls
     assert len(held) == 3
-    assert since.total_seconds() >= 0.25  # since the first was said, not since they are answered
+    assert age.total_seconds() >= 0.9  # since the first heartbeat, not since the end of the batch
     for agent in agents:
         await agent.socket.disconnect()
 
@@ -216,15 +221,15 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
 @threads
 async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, monkeypatch):
     settings.HEARTBEAT_BATCH_S = 0.1
-    named = []
-    monkeypatch.setattr(gateway, "on_heartbeats", lambda *_: named.append(get_contextvars()) or {})
+    contexts = []
+    monkeypatch.setattr(
+        gateway, "on_heartbeats", lambda *_: contexts.append(get_contextvars()) or {}
+    )
     _, token = await enrol_device()
     agent = await connect_agent(token)
     await agent.send(Heartbeat(sent_at=0))
-    async with asyncio.timeout(10):
-        while not named:
-            await asyncio.sleep(0.02)
-    assert named == [{}]
+    await wait_for(lambda: contexts)
+    assert contexts == [{}]
     await agent.socket.disconnect()
 
 
@@ -232,16 +237,18 @@ async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, 
 async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
     settings.HEARTBEAT_BATCH_S = 0.3
     (_, token), (bad, bad_token) = await enrol_device("good"), await enrol_device("bad")
-    staying, going = await connect_agent(token), await connect_agent(bad_token)
+    good_agent, bad_agent = await connect_agent(token), await connect_agent(bad_token)
     await database_sync_to_async(set_last_heartbeat)(LONG_AGO)
     await database_sync_to_async(revoke_worker)(bad, by=None)
-    for agent in (staying, going):
+    for agent in (good_agent, bad_agent):
         await agent.send(Heartbeat(sent_at=0))
-    assert await going.close_code() == 4403
-    assert await staying.socket.receive_nothing(0.5)
-    seen = {worker.name: worker.is_online async for worker in Worker.objects.all()}
-    assert seen == {"good": True, "bad": False}
-    await staying.socket.disconnect()
+    assert await bad_agent.close_code() == 4403
+    async with asyncio.timeout(10):
+        while not (await Worker.objects.aget(name="good")).is_online:
+            await asyncio.sleep(0.02)
+    assert not (await Worker.objects.aget(name="bad")).is_online
+    assert await good_agent.socket.receive_nothing(0.2)
+    await good_agent.socket.disconnect()
 
 
 @threads
@@ -252,16 +259,16 @@ async def test_an_agent_that_disconnects_does_not_block_orders_of_others(setting
     for name in ("first", "second"):
         worker, token = await enrol_device(name)
         agents.append(await connect_agent(token))
-        await assigned(worker)
+        await assign_task_to(worker)
     await expire_orders()
     send_all = AgentConsumer.send_all
 
-    async def send(self, replies):
+    async def fail_for_first(self, replies):
         if self.worker.name == "first":
             raise RuntimeError("the socket is closed")
         await send_all(self, replies)
 
-    monkeypatch.setattr(AgentConsumer, "send_all", send)
+    monkeypatch.setattr(AgentConsumer, "send_all", fail_for_first)
     for agent in agents:
         await agent.send(Heartbeat(sent_at=0))
     order = decode_server(await agents[1].socket.receive_from(timeout=60))
@@ -278,37 +285,33 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
     monkeypatch.setattr("workers.tokens.send_to_groups", lambda *_: None)
     (bad, bad_token), (good, token) = await enrol_device("bad"), await enrol_device("good")
-    going, staying = await connect_agent(bad_token), await connect_agent(token)
-    await assigned(good)
+    bad_agent, good_agent = await connect_agent(bad_token), await connect_agent(token)
+    await assign_task_to(good)
     await expire_orders()
     await database_sync_to_async(revoke_worker)(bad, by=None)
     authenticate = AgentConsumer.authenticate
 
-    async def fails(self):
+    async def fail_for_bad(self):
         if self.worker is not None and self.worker.name == "bad":
             raise RuntimeError("the socket is closed")
         return await authenticate(self)
 
-    monkeypatch.setattr(AgentConsumer, "authenticate", fails)
-    for agent in (going, staying):
+    monkeypatch.setattr(AgentConsumer, "authenticate", fail_for_bad)
+    for agent in (bad_agent, good_agent):
         await agent.send(Heartbeat(sent_at=0))
-    assert decode_server(await staying.socket.receive_from(timeout=60)).type == "start"
-    for agent in (going, staying):
+    assert decode_server(await good_agent.socket.receive_from(timeout=60)).type == "start"
+    for agent in (bad_agent, good_agent):
         await agent.socket.disconnect()
 
 
 @threads
 async def test_an_attempt_that_ends_while_its_heartbeat_waits_is_not_cancelled(settings):
     settings.HEARTBEAT_BATCH_S = 0.3
-    worker, token = await enrol_device()
-    agent = await connect_agent(token)
-    await submit_task_for(worker)
-    start = await agent.receive()
-    await agent.send(AttemptAccepted(attempt=start.attempt))
-    assert (await agent.receive()).type == "ack"
-    await agent.send(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
-    end = AttemptFinished(attempt=start.attempt, at=0, reason=EndReason.EXITED, exit_code=1)
-    await agent.send(end)
+    agent, order = await connect_busy_agent()
+    await agent.accept(order)
+    await agent.send(Heartbeat(sent_at=0, running=frozenset({order.attempt})))
+    report = AttemptFinished(attempt=order.attempt, at=0, reason=EndReason.EXITED, exit_code=1)
+    await agent.send(report)
     assert (await agent.receive()).type == "ack"
     assert await agent.socket.receive_nothing(0.6)
     await agent.socket.disconnect()
@@ -321,18 +324,18 @@ async def test_a_repeated_hello_writes_only_the_last_heartbeat(monkeypatch):
     await first.socket.disconnect()
     written = []
 
-    def watch(execute, sql, *args):
+    def record(execute, sql, *args):
         if not sql.startswith(("SELECT", "BEGIN", "SAVEPOINT", "RELEASE")):
             written.append(sql.split('"')[1])
         return execute(sql, *args)
 
-    hear = gateway.handle
+    handle = gateway.handle
 
-    def watched(*args):
-        with connection.execute_wrapper(watch):
-            return hear(*args)
+    def handle_and_record(*args):
+        with connection.execute_wrapper(record):
+            return handle(*args)
 
-    monkeypatch.setattr(gateway, "handle", watched)
+    monkeypatch.setattr(gateway, "handle", handle_and_record)
     again = await connect_agent(token)
     assert written == ["workers_pulse"]
     await again.socket.disconnect()

@@ -7,53 +7,42 @@ from django.core.management import call_command
 
 from accounts.models import AuditEntry
 from tasks.dispatch import gateway
-from tasks.tests.make import make_user, make_worker
+from tasks.tests.make import make_worker
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_worker
 from workers import services
 from workers.models import Worker
+from workers.tests.make import run_admin_action
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def root(client):
-    user = make_user("root", is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
-def act(client, worker: Worker, name: str, **fields):
-    body = {"action": name, "_selected_action": [worker.pk], **fields}
-    return client.post(f"/admin/workers/worker/{worker.pk}/act/{name}/", body, follow=True)
+def root(client, root):
+    client.force_login(root)
+    return root
 
 
 def test_scripts_are_not_allowed_by_default(root):
     worker = services.register_worker(name="box", by=root)
     gateway.on_hello(worker, SCRIPTS_HELLO)
     worker.refresh_from_db()
-    assert (worker.allows_scripts, worker.offers_scripts, worker.takes_scripts) == (
-        False,
-        True,
-        False,
-    )
+    assert (worker.allows_scripts, worker.offers_scripts) == (False, True)
+    assert not worker.takes_scripts
 
 
 def test_allowing_scripts_needs_confirmation_with_a_warning(client, root):
     worker = make_worker("box")
-    page = act(client, worker, "allow_scripts").content.decode()
+    page = run_admin_action(client, worker, "allow_scripts").text
     assert "Any Python code of those who may use this device will run on it" in page
     assert "The sandbox is no virtual machine" in page
     assert not Worker.objects.get().allows_scripts
-    page = act(client, worker, "allow_scripts", confirm="yes").content.decode()
+    page = run_admin_action(client, worker, "allow_scripts", confirm="yes").text
     assert Worker.objects.get().allows_scripts
     assert "box may run scripts, as soon as its agent&#x27;s configuration allows them" in page
     entry = AuditEntry.objects.get()
-    assert (entry.action, entry.actor, entry.after) == (
-        "worker.allow_scripts",
-        root,
-        {"allows_scripts": True},
-    )
-    log = client.get("/admin/accounts/auditentry/").content.decode()
+    assert (entry.action, entry.actor) == ("worker.allow_scripts", root)
+    assert entry.after == {"allows_scripts": True}
+    log = client.get("/admin/accounts/auditentry/").text
     assert "Scripts allowed" in log
 
 
@@ -66,11 +55,11 @@ def test_the_admin_page_shows_what_is_missing(client, root):
         ({"allows_scripts": True, "offers_scripts": True}, "users may run scripts, in a sandbox"),
     ):
         worker = make_worker(**columns)
-        page = client.get(address.format(worker.pk)).content.decode()
+        page = client.get(address.format(worker.pk)).text
         assert words in page
         offered = "forbid_scripts" if worker.allows_scripts else "allow_scripts"
         assert f"/act/{offered}/" in page
-    assert "may run here, in a sandbox" in client.get(f"/workers/{worker.name}/").content.decode()
+    assert "may run here, in a sandbox" in client.get(f"/workers/{worker.name}/").text
 
 
 @pytest.mark.parametrize(
@@ -83,30 +72,29 @@ def test_the_admin_page_shows_what_is_missing(client, root):
 )
 def test_administrators_see_whose_permission_is_missing(client, root, columns, words, link):
     worker = make_worker("box", **columns)
-    page = client.get(f"/workers/{worker.name}/").content.decode()
+    page = client.get(f"/workers/{worker.name}/").text
     text = page.partition('id="device-scripts"')[2].partition("</dd>")[0]
     assert words in text
     assert link in text
-    form = client.get("/tasks/new/").content.decode()
+    form = client.get("/tasks/new/").text
     notice = form.partition('id="no-scripts"')[2].partition("</div>")[0]
     assert f'<a href="/admin/workers/worker/{worker.pk}/change/">box</a>' in notice
     assert words in notice
 
 
-def test_users_see_whose_permission_is_missing_without_links_to_the_admin_site(client):
+def test_users_see_whose_permission_is_missing_without_links_to_the_admin_site(client, alice):
     worker = make_worker("box", offers_scripts=True)
-    client.force_login(make_user("alice"))
-    page = client.get(f"/workers/{worker.name}/").content.decode()
+    client.force_login(alice)
+    page = client.get(f"/workers/{worker.name}/").text
     assert "but no administrator of this site has" in page
     assert "/admin/" not in page
-    assert "Ask an administrator." in client.get("/tasks/new/").content.decode()
+    assert "Ask an administrator." in client.get("/tasks/new/").text
 
 
-def test_users_cannot_allow_scripts(client):
-    alice = make_user("alice")
+def test_users_cannot_allow_scripts(client, alice):
     worker = make_worker("box")
     client.force_login(alice)
-    assert act(client, worker, "allow_scripts", confirm="yes").status_code == 403
+    assert run_admin_action(client, worker, "allow_scripts", confirm="yes").status_code == 403
     assert not Worker.objects.get().allows_scripts
 
 
