@@ -23,10 +23,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
+def alice(client, alice):
+    client.force_login(alice)
+    return alice
 
 
 def act(client, action, *tasks, **extra):

@@ -14,10 +14,9 @@ CACHE = b"the choice of algorithms"
 
 
 @pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
+def alice(client, alice):
+    client.force_login(alice)
+    return alice
 
 
 def post(client, path, body):

@@ -44,10 +44,9 @@ MODEL = b"\x1c\0\0\0mgv2" + bytes(40)
 
 
 @pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
+def alice(client, alice):
+    client.force_login(alice)
+    return alice
 
 
 def rejection(**changes) -> DomainError:

@@ -26,10 +26,9 @@ MOST_QUERIES = 12
 
 
 @pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
+def alice(client, alice):
+    client.force_login(alice)
+    return alice
 
 
 def task_ids(client, query="", **params):

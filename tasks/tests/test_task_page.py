@@ -15,7 +15,6 @@ from tasks.tests.make import (
     data_file,
     make_attempt,
     make_task,
-    make_user,
     make_waiting_task,
     model_file,
     receive_report,
@@ -28,10 +27,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def alice(client):
-    user = make_user("alice")
-    client.force_login(user)
-    return user
+def alice(client, alice):
+    client.force_login(alice)
+    return alice
 
 
 def post(client, url, data=None):
