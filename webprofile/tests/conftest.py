@@ -13,7 +13,7 @@ from webprofile.operations.devserver.demo import Visitor
 from webprofile.storage import storage as object_store
 from webprofile.tests.balancer import balancer
 from webprofile.tests.cluster import Cluster, write_replayer
-from webprofile.tests.permission_world import World, rolled_back
+from webprofile.tests.permission_site import PermissionSite, rolled_back
 from webprofile.tests.site import EmbeddedSite, running_site
 
 
@@ -56,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
+def permission_site(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
     """Users and agents with their tasks, results and devices, in a bucket of their own."""
     folder = tmp_path_factory.mktemp("agent")
     changed = {
@@ -71,4 +71,4 @@ def world(object_storage, tmp_path_factory, django_db_setup, django_db_blocker):
         rolled_back(),
     ):
         object_store.client.create_bucket(Bucket=changed["S3_BUCKET"])
-        yield World(folder)
+        yield PermissionSite(folder)

@@ -26,7 +26,7 @@ from agent.protocol import (
 )
 from tasks.tests.make import FACTS, MD5, RUNTIMES
 from webprofile.asgi import application
-from webprofile.tests.permission_world import World
+from webprofile.tests.permission_site import PermissionSite
 
 AGENTS = "/ws/agent/"
 SITE = "http://testserver"
@@ -36,14 +36,14 @@ PATIENCE_S = 20
 
 
 def exchange(
-    world: World, person: str, address: str, *, origin: str = SITE, says: Sequence[str] = ()
+    site: PermissionSite, person: str, address: str, *, origin: str = SITE, says: Sequence[str] = ()
 ) -> list[Any]:
     """Open a WebSocket, send frames and return its answers: texts, or the close code at the end.
 
     says: each text is sent after the answer to the previous one; its lines are separate frames
         that get one answer together
     """
-    credentials = world.credentials[person]
+    credentials = site.credentials[person]
     headers = [(b"host", b"testserver")]
     # agents send no Origin header; with one the socket is refused before the token is checked
     if origin and address != AGENTS:

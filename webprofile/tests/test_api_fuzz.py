@@ -24,7 +24,7 @@ from accounts.models import User
 from accounts.tokens.access import issue_token
 from accounts.tokens.refresh import issue_token_pair
 from tasks.tests.make import make_task, make_worker
-from webprofile.tests.permission_world import rolled_back
+from webprofile.tests.permission_site import rolled_back
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.exhaustive]
 
@@ -65,7 +65,7 @@ def _quiet():
 
 
 @pytest.fixture(scope="module")
-def things(world):
+def things(permission_site):
     """Numbers and names of what exists, by the part of an address that they stand for."""
     worker = make_worker("openbox")
     initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)
@@ -74,7 +74,11 @@ def things(world):
         "artifacts": "bin_io_dump.zip",
         "export": "csv",
     }
-    return world.values | {"worker_id": worker.pk, "initiated": initiated.pk, "names": names}
+    return permission_site.values | {
+        "worker_id": worker.pk,
+        "initiated": initiated.pk,
+        "names": names,
+    }
 
 
 def person_of(place):

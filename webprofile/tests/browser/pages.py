@@ -34,8 +34,8 @@ from tasks.tests.make import (
 from tasks.tests.scripts import make_script_task, make_script_worker
 from testdata import good_profile
 from webprofile.tests.browser.error_urls import ERRORS
+from webprofile.tests.permission_site import PermissionSite
 from webprofile.tests.permission_table import web_routes
-from webprofile.tests.permission_world import World
 
 #: title of the task whose result has all parts
 MEASURED = "measured"
@@ -65,31 +65,31 @@ class FormAnswer:
     fields: dict[str, str]
 
 
-def pages_of(world: World) -> list[Page]:
+def pages_of(site: PermissionSite) -> list[Page]:
     """Return the page of each route, with the session of the first of READERS who gets it."""
     pages = dict[str, Page]()
     for person in READERS:
         for route in web_routes():
-            query = world.queries.get(route.name, "")
-            address = f"{route.address(world.values)}?{query}".rstrip("?")
+            query = site.queries.get(route.name, "")
+            address = f"{route.address(site.values)}?{query}".rstrip("?")
             if address in pages or _NOT_OURS.match(address):
                 continue
-            if _is_page(world.ask(person, "GET", address)):
-                pages[address] = Page(address, world.credentials[person].session)
+            if _is_page(site.request(person, "GET", address)):
+                pages[address] = Page(address, site.credentials[person].session)
     return list(pages.values())
 
 
-def states_of(world: World) -> list[Page]:
+def states_of(site: PermissionSite) -> list[Page]:
     """Return pages with objects in other states, and error pages."""
     root = User.objects.get(email="root@example.com")
-    session = world.credentials["administrator"].session
+    session = site.credentials["administrator"].session
     measured = Task.objects.get(title=MEASURED)
     addresses = [f"/tasks/{measured.pk}/", f"/tasks/{measured.pk}/result/"]
     addresses += [f"/tasks/{task.pk}/" for task in _tasks_in_each_state(root)]
     addresses += [f"/profiles/opened/{upload.pk}/" for upload in _uploads_in_each_state(root)]
     addresses += [
         "/tasks/?status=failed", "/tasks/?since=never", "/tasks/?q=nothing+like+this",
-        "/workers/?q=nothing+like+this", f"/tasks/new/?from={world.values['task_id']}",
+        "/workers/?q=nothing+like+this", f"/tasks/new/?from={site.values['task_id']}",
         "/tasks/new/?kind=script", f"/tasks/{make_script_task(root, make_script_worker()).pk}/",
         "/no/such/page/", *ERRORS,
     ]  # fmt: skip
@@ -109,16 +109,16 @@ def states_of(world: World) -> list[Page]:
     return [*pages, *(Page(address) for address in strangers)]
 
 
-def answers_of(world: World) -> list[FormAnswer]:
+def answers_of(site: PermissionSite) -> list[FormAnswer]:
     """Return pages that are responses to forms."""
-    root = world.credentials["administrator"].session
-    device = f"/admin/workers/worker/{world.box.pk}/"
-    user = f"/admin/accounts/user/{world.values['*accounts_user*.pk']}/"
+    root = site.credentials["administrator"].session
+    device = f"/admin/workers/worker/{site.box.pk}/"
+    user = f"/admin/accounts/user/{site.values['*accounts_user*.pk']}/"
     login = Page("/accounts/login/")
     wrong = {"login": "alice@example.com", "password": "no"}
     return [
         FormAnswer(Page("/tasks/", root), "/tasks/act/",
-               {"act": "delete", "task": str(world.values["task_id"])}),
+               {"act": "delete", "task": str(site.values["task_id"])}),
         FormAnswer(Page("/tasks/", root), "/tasks/views/", {"name": "", "query": "status=failed"}),
         FormAnswer(Page("/accounts/tokens/", root), "/accounts/tokens/",
                {"name": "script", "scopes": "read", "days": "30"}),

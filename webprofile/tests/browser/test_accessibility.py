@@ -30,7 +30,7 @@ from webprofile.tests.browser.pages import (
     pages_of,
     states_of,
 )
-from webprofile.tests.permission_world import World
+from webprofile.tests.permission_site import PermissionSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -185,14 +185,14 @@ def send(browser, address, fields) -> None:
 
 
 @pytest.fixture
-def world(storage, settings, tmp_path):
+def permission_site(storage, settings, tmp_path):
     """One of everything, and people of all kinds."""
     settings.AGENT_FOLDER = str(tmp_path)
     settings.ROOT_URLCONF = "webprofile.tests.browser.error_urls"
     # to look at many may take longer than five minutes after the login
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 3600
     make_measured(make_user("mary"))
-    return World(tmp_path)
+    return PermissionSite(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -217,17 +217,17 @@ def rendered():
 
 
 @pytest.fixture
-def pages(world) -> list[Page]:
+def pages(permission_site) -> list[Page]:
     # tasks are asked for while the devices were seen just now
-    return [*states_of(world), *pages_of(world)]
+    return [*states_of(permission_site), *pages_of(permission_site)]
 
 
-def test_every_template_of_a_page_is_among_those_that_are_looked_at(pages, world, rendered):
+def test_each_page_template_is_checked(pages, permission_site, rendered):
     assert {"/tasks/", "/admin/", "/accounts/2fa/", "/api/v1/docs/"} <= {p.address for p in pages}
     rendered.clear()
     for page in pages:
         client_of(page).get(page.address)
-    for answer in answers_of(world):
+    for answer in answers_of(permission_site):
         client_of(answer.form_page).post(answer.address, answer.fields, follow=True)
     assert page_templates() - rendered == set()
 
@@ -251,8 +251,8 @@ def look_at(browser, axe, visit, page: Page) -> list[str]:
 
 
 @pytest.mark.sample
-def test_the_pages_of_every_day_have_no_barrier(browser, axe, visit, world):
-    session = world.credentials["administrator"].session
+def test_the_pages_of_every_day_have_no_barrier(browser, axe, visit, permission_site):
+    session = permission_site.credentials["administrator"].session
     result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/result/"
     pages = [Page(address, session) for address in (result, "/tasks/", "/tasks/new/", "/workers/")]
     pages.append(Page("/accounts/login/"))
@@ -271,9 +271,9 @@ def test_no_page_has_a_barrier(browser, axe, visit, pages, part):
 
 
 @pytest.mark.exhaustive
-def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, world):
+def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, permission_site):
     faults: list[str] = []
-    for answer in answers_of(world):
+    for answer in answers_of(permission_site):
         resize(browser, DESK)
         visit(answer.form_page)
         send(browser, answer.address, answer.fields)

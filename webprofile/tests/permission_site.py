@@ -1,4 +1,4 @@
-"""Data of the permission tests: one object of each kind, and seven people."""
+"""Site of the permission tests: one object of each kind, and seven people."""
 
 import json
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ PEOPLE = (
     "agent",
     "other agent",
 )
-#: part of the names of all things that the owner has
+#: part of the names of all objects of the owner
 SECRET = "alicesecret"
 #: names of the private device that ran the owner's tasks, and of another private device
 DEVICE = "hiddenbox"
@@ -97,8 +97,8 @@ class PersonCredentials:
     token: str = ""
 
 
-class World:
-    """The people with their credentials, and the URL parameters of their things."""
+class PermissionSite:
+    """The people with their credentials, and the URL parameters of their objects."""
 
     def __init__(self, folder: Path) -> None:
         alice, bob, gina = make_user("alice"), make_user("bob"), make_user("gina")
@@ -132,7 +132,7 @@ class World:
         self._clients = {person: Client() for person in self.credentials}
         self._strict = Client(enforce_csrf_checks=True)
         self.values = _values(alice, box, profile, other) | {"agent-file.name": _release(folder)}
-        #: ids of the things of each person, for requests that combine them with another thing
+        #: ids of the objects of each person, for requests that combine them with another object
         self.own = {
             "owner": _own(profile, None, public),
             "other user": _own(bobs, make_waiting_task(bob, public), public),
@@ -153,7 +153,7 @@ class World:
         #: form by route, for routes that need one
         self.forms = {"tasks:bulk-action": f"act=delete&task={profile.attempt.task_id}"}
 
-    def ask(
+    def request(
         self, person: str, method: str, address: str, body: Any = None, *, strict: bool = False
     ) -> HttpResponse:
         """Send a request as a person, roll back its changes and return the response.
