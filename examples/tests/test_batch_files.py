@@ -1,4 +1,4 @@
-"""The example files of tasks are read as their comments say."""
+"""Test of the example batch files."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", ["nightly.toml", "nightly.yaml"])
-def test_an_example_makes_the_tasks_that_it_promises(name, tmp_path):
+def test_example_batch_file_describes_its_tasks(name, tmp_path):
     shutil.copy(EXAMPLES / name, tmp_path)
     for model in ("resnet18.mge", "mobilenet.mge"):
         (tmp_path / model).write_bytes(b"model")

@@ -1,4 +1,4 @@
-"""The example makes a model that runs."""
+"""Test of the example that makes a model."""
 
 import subprocess
 from pathlib import Path
@@ -11,24 +11,24 @@ LOAD_AND_RUN = REPOSITORY / "agent" / "load_and_run"
 
 @pytest.fixture(scope="session")
 def megengine_python() -> str:
-    """As the agent's tests find it (their fixtures are not visible from here)."""
+    """Path of a Python interpreter with MegEngine. Fixtures of agent/ are not visible here."""
     from agent.conftest import find_megengine_python
 
     return find_megengine_python()
 
 
 @pytest.mark.megengine
-def test_the_small_resnet_is_made_and_runs(megengine_python: str, tmp_path: Path) -> None:
+def test_example_model_is_small_and_runs(megengine_python: str, tmp_path: Path) -> None:
     command = [megengine_python, str(REPOSITORY / "examples" / "make_resnet.py"), str(tmp_path)]
     subprocess.run(command, check=True, timeout=60, capture_output=True)
     model, data = tmp_path / "resnet.mge", tmp_path / "data.npy"
     assert 100_000 < model.stat().st_size < 4_000_000
-    done = subprocess.run(
+    result = subprocess.run(
         [megengine_python, str(LOAD_AND_RUN), str(model), f"--input=data:{data}", "--iter=2"],
         timeout=60,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "WARN" not in done.stderr
+    assert result.returncode == 0, result.stderr
+    assert "WARN" not in result.stderr

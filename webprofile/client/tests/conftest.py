@@ -64,7 +64,7 @@ class Client:
 
 @dataclass
 class Proxy:
-    """A proxy in front of the live server. `plan` decides the fate of each request."""
+    """A proxy in front of the live server. `plan` decides what happens to each request."""
 
     address: str
     #: (method, path) -> "" to forward, "lost" to drop the response, or a status such as "503"
@@ -75,6 +75,22 @@ class Proxy:
     #: size of all request bodies
     received_bytes: int = 0
 
+    def count(self, ending: str) -> int:
+        """Return how many requests had a path with this ending."""
+        return sum(path.endswith(ending) for _, path in self.seen)
+
+    def lose_first(self, *methods: str, ending: str = "") -> None:
+        """Drop the response to the first request with one of these methods and this ending."""
+        lost: list[str] = []
+
+        def plan(method: str, path: str) -> str:
+            if method not in methods or not path.endswith(ending) or lost:
+                return ""
+            lost.append(path)
+            return "lost"
+
+        self.plan = plan
+
 
 @pytest.fixture
 def proxy(live_server) -> Iterator[Proxy]:
@@ -83,15 +99,15 @@ def proxy(live_server) -> Iterator[Proxy]:
     class ProxyHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def handle_one(self) -> None:
+        def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             state.seen.append((self.command, self.path))
             state.received_bytes += len(body)
             if (self.command, self.path) == ("POST", "/api/v1/tasks/"):
                 state.posted_tasks.append(json.loads(body))
-            fate = state.plan(self.command, self.path)
-            if fate.isdecimal():
-                self.send_response(int(fate))
+            action = state.plan(self.command, self.path)
+            if action.isdecimal():
+                self.send_response(int(action))
                 self.send_header("Retry-After", "0")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -99,22 +115,22 @@ def proxy(live_server) -> Iterator[Proxy]:
             site = http.client.HTTPConnection(host, port, timeout=SECONDS)
             headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
             site.request(self.command, self.path, body, headers)
-            answer = site.getresponse()
-            content = answer.read()
+            response = site.getresponse()
+            content = response.read()
             site.close()
-            if fate == "lost":
+            if action == "lost":
                 self.close_connection = True
                 self.connection.close()
                 return
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
+            self.send_response(response.status)
+            for name, value in response.getheaders():
                 if name.lower() not in {"transfer-encoding", "connection", "content-length"}:
                     self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = handle_one
+        do_GET = do_POST = do_DELETE = forward
 
         def log_message(self, *args: object) -> None:
             """Do not log requests."""
@@ -155,8 +171,14 @@ def alice(transactional_db, storage) -> User:
 
 
 @pytest.fixture
-def client(live_server, alice: User, stranger: Client) -> Client:
-    """A client of alice as in CI, with site and token in the environment."""
+def client(request: pytest.FixtureRequest, live_server, alice: User, stranger: Client) -> Client:
+    """A client of alice as in CI, with site and token in the environment.
+
+    It connects to the proxy if the test uses one.
+    """
     _, secret = issue_token(alice, name="CI", scopes=["read", "write"], days=1)
-    stranger.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": secret}
+    site = live_server.url
+    if "proxy" in request.fixturenames:
+        site = request.getfixturevalue("proxy").address
+    stranger.environment |= {"WEBPROFILE_SITE": site, "WEBPROFILE_TOKEN": secret}
     return stranger

@@ -10,8 +10,8 @@ from webprofile.storage import storage as object_store
 
 
 @pytest.fixture
-def ended(alice):
-    """Makes an ended task whose model lies in storage."""
+def make_ended(alice):
+    """Function that creates an ended task with its model in storage."""
 
     def make(**more):
         task = make_waiting_task(alice, files=[model_file()], **more)
@@ -23,58 +23,59 @@ def ended(alice):
     return make
 
 
-def lines(done):
-    return done.stdout.splitlines()
+def lines(result):
+    return result.stdout.splitlines()
 
 
-def test_tasks_are_listed_by_filters_under_both_names(client, alice):
+def test_list_and_tasks_filter_the_tasks(client, alice):
     mine = [make_waiting_task(alice, title=title) for title in ("nightly", "other")]
     assert [row["id"] for row in client.json("list", "--title", "night")] == [mine[0].pk]
     assert [row["id"] for row in client.json("tasks", "--title", "night")] == [mine[0].pk]
-    shown = client.run("list", "--limit", "1").stdout
-    assert ("other" in shown, "nightly" in shown) == (True, False)
+    output = client.run("list", "--limit", "1").stdout
+    assert ("other" in output, "nightly" in output) == (True, False)
 
 
-def test_cancel_says_of_each_task_what_became_of_it(client, alice, ended):
-    going, over, theirs = make_waiting_task(alice), ended(), make_waiting_task(make_user("bob"))
-    output = lines(client.run("cancel", going.pk, over.pk, theirs.pk, 99999, code=1))
-    nothing = "left There is no such task that you may see."
+def test_cancel_prints_the_result_for_each_task(client, alice, make_ended):
+    live, finished = make_waiting_task(alice), make_ended()
+    foreign = make_waiting_task(make_user("bob"))
+    output = lines(client.run("cancel", live.pk, finished.pk, foreign.pk, 99999, code=1))
+    unknown = "left There is no such task that you may see."
     assert output == [
-        f"#{going.pk} cancelled",
-        f"#{over.pk} ended The run had ended already.",
-        f"#{theirs.pk} {nothing}",
-        f"#99999 {nothing}",
+        f"#{live.pk} cancelled",
+        f"#{finished.pk} ended The run had ended already.",
+        f"#{foreign.pk} {unknown}",
+        f"#99999 {unknown}",
     ]
-    rows = client.json("cancel", going.pk, over.pk)
+    rows = client.json("cancel", live.pk, finished.pk)
     assert [(row["task"], row["result"]) for row in rows] == [
-        (going.pk, "cancelled"), (over.pk, "ended"),
+        (live.pk, "cancelled"), (finished.pk, "ended"),
     ]  # fmt: skip
 
 
-def test_a_title_is_taken_as_written_before_tasks_are_ended_by_it(client, alice, ended):
+def test_filter_by_title_keeps_spaces(client, alice, make_ended):
     first, other = (make_waiting_task(alice, title=title) for title in ("abc d", "abcd"))
     assert lines(client.run("cancel", "--title", "c ", "--yes")) == [f"#{first.pk} cancelled"]
     assert Task.objects.get(pk=other.pk).is_live
-    first, other = ended(title="abc d"), ended(title="abcd")
+    first, other = make_ended(title="abc d"), make_ended(title="abcd")
     client.run("delete", "--title", "c ", "--status", "failed", "--yes")
     assert [*Task.objects.filter(pk__in=[first.pk, other.pk])] == [other]
 
 
-def test_cancel_takes_filters_or_all_of_ones_own_but_never_nothing(client, alice):
-    one, two = make_waiting_task(alice, title="nightly"), make_waiting_task(alice)
-    theirs = make_waiting_task(make_user("bob"))
+def test_cancel_requires_ids_filters_or_all_mine(client, alice):
+    nightly, other = make_waiting_task(alice, title="nightly"), make_waiting_task(alice)
+    foreign = make_waiting_task(make_user("bob"))
     client.run("cancel", code=2)
-    client.run("cancel", one.pk, "--all-mine", code=2)
+    client.run("cancel", nightly.pk, "--all-mine", code=2)
     assert "--yes" in client.run("cancel", "--title", "night", code=2).stderr
-    assert lines(client.run("cancel", "--title", "night", "--yes")) == [f"#{one.pk} cancelled"]
+    assert lines(client.run("cancel", "--title", "night", "--yes")) == [f"#{nightly.pk} cancelled"]
     assert client.run("cancel", "--title", "no such", "--yes").stdout.startswith("No task fits")
-    assert f"#{two.pk} cancelled" in lines(client.run("cancel", "--all-mine"))
-    going = Task.objects.exclude(state__in=[TaskState.CANCELLING, TaskState.FINISHED])
-    assert list(going) == [theirs]
+    assert f"#{other.pk} cancelled" in lines(client.run("cancel", "--all-mine"))
+    live = Task.objects.exclude(state__in=[TaskState.CANCELLING, TaskState.FINISHED])
+    assert list(live) == [foreign]
 
 
-def test_retry_names_the_new_tasks_and_why_others_were_left_out(client, alice, ended):
-    good, gone, live = ended(), ended(), make_waiting_task(alice)
+def test_retry_prints_new_tasks_and_why_others_were_skipped(client, alice, make_ended):
+    good, gone, live = make_ended(), make_ended(), make_waiting_task(alice)
     object_store.delete(gone.files.get().object_key)
     rows = client.json("retry", good.pk, gone.pk, live.pk, 99999, code=1)
     copy = Task.objects.get(copied_from=good)
@@ -89,14 +90,14 @@ def test_retry_names_the_new_tasks_and_why_others_were_left_out(client, alice, e
     assert Task.objects.count() == 4
 
 
-def test_retry_by_filters_repeats_what_has_ended(client, alice, ended):
-    task, _ = ended(title="nightly 1"), make_waiting_task(alice, title="nightly 2")
+def test_retry_by_filters_repeats_ended_tasks(client, alice, make_ended):
+    task, _ = make_ended(title="nightly 1"), make_waiting_task(alice, title="nightly 2")
     output = lines(client.run("retry", "--title", "nightly", "--yes"))
     assert output == [f"#{task.pk} repeated as #{Task.objects.get(copied_from=task).pk}"]
 
 
-def test_delete_asks_first_and_says_what_was_left(client, alice, ended):
-    gone, live = ended(), make_waiting_task(alice)
+def test_delete_requires_yes_and_prints_skipped_tasks(client, alice, make_ended):
+    gone, live = make_ended(), make_waiting_task(alice)
     assert f"Delete #{gone.pk} with files" in client.run("delete", gone.pk, code=2).stderr
     assert Task.objects.filter(pk=gone.pk).exists()
     output = lines(client.run("delete", gone.pk, live.pk, "--yes", code=1))
@@ -108,29 +109,20 @@ def test_delete_asks_first_and_says_what_was_left(client, alice, ended):
     assert client.run("delete", "--status", "waiting", "--yes", code=1).stdout.count("left") == 1
 
 
-def test_what_was_done_before_the_site_went_away_is_told(client, alice, ended, proxy):
-    first, second = ended(), ended()
+def test_results_before_a_failure_are_printed(client, alice, make_ended, proxy):
+    first, second = make_ended(), make_ended()
     proxy.plan = lambda method, path: "401" if f"/{second.pk}/" in path else ""
-    client.environment["WEBPROFILE_SITE"] = proxy.address
-    done = client.run("retry", first.pk, second.pk, "--json", code=1)
-    assert f'"task": {first.pk}' in done.stdout
-    assert "answered 401" in done.stderr
+    result = client.run("retry", first.pk, second.pk, "--json", code=1)
+    assert f'"task": {first.pk}' in result.stdout
+    assert "answered 401" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["retry", "delete"])
-def test_an_answer_that_was_lost_does_it_once_and_is_told_as_done(
-    client, alice, ended, proxy, verb
+def test_action_is_repeated_after_a_lost_response_without_effect(
+    client, alice, make_ended, proxy, verb
 ):
-    task, lost = ended(), []
-
-    def plan(method, path):
-        if method in ("POST", "DELETE") and not lost:
-            lost.append(path)
-            return "lost"
-        return ""
-
-    proxy.plan = plan
-    client.environment["WEBPROFILE_SITE"] = proxy.address
+    task = make_ended()
+    proxy.lose_first("POST", "DELETE")
     (row,) = client.json(verb, task.pk, "--yes")
     assert row["result"] == {"retry": "repeated", "delete": "deleted"}[verb]
     assert Task.objects.exclude(pk=task.pk).count() == (1 if verb == "retry" else 0)

@@ -20,11 +20,11 @@ from webprofile.client.api import accept_language
         ({"LANG": "zh_CN\r\nX-Evil: 1"}, "en"),
     ],
 )
-def test_the_language_of_the_terminal_is_asked_for(environment, language):
+def test_accept_language_follows_the_environment(environment, language):
     assert accept_language(environment) == language
 
 
-def test_what_the_site_says_comes_in_that_language(client, alice):
+def test_messages_of_the_site_are_in_the_language_of_the_terminal(client, alice):
     client.environment["LANG"] = "zh_CN.UTF-8"
     stderr = client.run("list", "--created-after", "yesterday", code=2).stderr
     assert "地址中的部分值有误" in stderr

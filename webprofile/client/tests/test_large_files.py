@@ -32,7 +32,7 @@ def content(home):
 
 @pytest.fixture
 def cuts(settings, client):
-    """Between the client and storage."""
+    """A proxy between the client and storage that breaks connections."""
     place = urlsplit(settings.S3_ENDPOINT_URL)
     with cutting_proxy((place.hostname, place.port)) as proxy:
         settings.S3_PUBLIC_ENDPOINT_URL = proxy.address
@@ -50,15 +50,14 @@ def check_stored(content, *, files=1):
     assert not PartedUpload.objects.exists()
 
 
-def test_a_large_model_goes_past_the_site_in_parts_and_only_once(client, proxy, content):
-    client.environment["WEBPROFILE_SITE"] = proxy.address
+def test_large_model_is_uploaded_once_in_parts_direct_to_storage(client, proxy, content):
     client.run(*SUBMIT, "-r", "2")
     check_stored(content, files=2)
     assert proxy.received_bytes < 20_000
-    assert sum(path.endswith("/join/") for _, path in proxy.seen) == 1
+    assert proxy.count("/join/") == 1
 
 
-def test_where_storage_takes_no_parts_a_large_model_goes_in_one_piece(client, content, settings):
+def test_large_model_is_uploaded_whole_if_storage_takes_no_parts(client, content, settings):
     settings.S3_TAKES_PARTS = False
     client.run(*SUBMIT)
     file = TaskFile.objects.get()
@@ -66,7 +65,7 @@ def test_where_storage_takes_no_parts_a_large_model_goes_in_one_piece(client, co
 
 
 @pytest.mark.exhaustive
-def test_parts_that_broke_are_sent_again_and_no_others(client, cuts, content):
+def test_only_interrupted_parts_are_sent_again(client, cuts, content):
     cuts.up = [3 * MIB, 20 * MIB, 9 * MIB]
     client.run(*SUBMIT)
     check_stored(content)
@@ -74,12 +73,12 @@ def test_parts_that_broke_are_sent_again_and_no_others(client, cuts, content):
 
 
 def break_off(client, cuts):
-    """Begin to submit, and end the client when parts have arrived: their sizes."""
-    # room for one part a connection: then the storage does not answer
+    """Submit, kill the client once storage has parts, and return the sizes of these parts."""
+    # each connection carries one part, then storage does not answer
     cuts.up = [40 * MIB, 1, 1, 1, *[1] * 400]
     process = client.start(*SUBMIT, "--key", "night")
     until = time.monotonic() + 30
-    while time.monotonic() < until and not _arrived():
+    while time.monotonic() < until and not _stored_sizes():
         time.sleep(0.1)
     process.kill()
     process.communicate()
@@ -87,15 +86,15 @@ def break_off(client, cuts):
     cuts.up = []
     # storage may still be storing a part that it has received completely
     until = time.monotonic() + 10
-    while time.monotonic() < until and len(_arrived()) < sum(cuts.sent) // PART_BYTES:
+    while time.monotonic() < until and len(_stored_sizes()) < sum(cuts.sent) // PART_BYTES:
         time.sleep(0.1)
-    arrived = _arrived()
+    arrived = _stored_sizes()
     assert arrived
     return arrived
 
 
 @pytest.mark.exhaustive
-def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, content):
+def test_submit_after_a_kill_sends_only_missing_parts(client, cuts, content):
     arrived, before = break_off(client, cuts), sum(cuts.sent)
     client.run(*SUBMIT, "--key", "night")
     check_stored(content)
@@ -104,20 +103,20 @@ def test_a_run_that_was_ended_goes_on_with_the_missing_parts(client, cuts, conte
 
 
 @pytest.mark.exhaustive
-def test_another_file_does_not_go_on_with_parts_that_are_stored(client, cuts, home, content):
+def test_submit_refuses_another_file_than_the_interrupted_one(client, cuts, home, content):
     arrived, before = break_off(client, cuts), sum(cuts.sent)
     (home / "big.mge").write_bytes(content[::-1])
-    ended = client.start(*SUBMIT, "--key", "night")
-    assert "is not what was sent before" in "".join(ended.communicate())
-    assert ended.returncode
-    assert (_arrived(), sum(cuts.sent)) == (arrived, before)
+    process = client.start(*SUBMIT, "--key", "night")
+    assert "is not what was sent before" in "".join(process.communicate())
+    assert process.returncode
+    assert (_stored_sizes(), sum(cuts.sent)) == (arrived, before)
     (home / "big.mge").write_bytes(content)
     client.run(*SUBMIT, "--key", "night")
     check_stored(content)
 
 
 class FakeStorage:
-    """Takes parts, and `then` happens; the site beside it joins whatever it is told."""
+    """Storage that calls `then` for each part, and a site that accepts any checksums."""
 
     def __init__(self, etag, then=lambda: None):
         self.etag, self.then = etag, then
@@ -153,9 +152,7 @@ def send(path, storage, known=()):
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_a_part_is_called_what_storage_calls_it_and_summed_where_that_is_no_md5(
-    home, content, own, monkeypatch
-):
+def test_part_checksum_is_the_etag_or_computed_if_that_is_no_md5(home, content, own, monkeypatch):
     summed = []
     real = parts._md5
     monkeypatch.setattr(parts, "_md5", lambda data: summed.append(1) or real(data))
@@ -167,7 +164,7 @@ def test_a_part_is_called_what_storage_calls_it_and_summed_where_that_is_no_md5(
 
 
 @pytest.mark.parametrize("known", [(), (1,), (1, 2, 3, 4)])
-def test_addresses_that_came_with_the_parts_are_not_asked_for_again(home, content, known):
+def test_known_part_addresses_are_not_requested_again(home, content, known):
     storage = FakeStorage(lambda data: f'"{parts._md5(data)}"')
     assert send(home / "big.mge", storage, known) == "whole"
     sums = [parts._md5(content[at : at + PART_BYTES]) for at in range(0, SIZE, PART_BYTES)]
@@ -175,43 +172,43 @@ def test_addresses_that_came_with_the_parts_are_not_asked_for_again(home, conten
     assert storage.requested_numbers == [n for n in range(1, len(sums) + 1) if n not in known]
 
 
-def _touched(path):
+def _touch(path):
     os.utime(path, ns=(0, 0))
 
 
-def _replaced(path):
-    # at once: other parts are read meanwhile, and must not find that there is no file
+def _replace(path):
+    # atomically, because other parts are read at the same time
     times, other = path.stat(), path.with_suffix(".new")
     other.write_bytes(bytes(SIZE))
     os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
     other.replace(path)
 
 
-@pytest.mark.parametrize("change", [_touched, _replaced])
-def test_a_file_that_changes_while_it_is_sent_is_not_joined(home, content, change):
+@pytest.mark.parametrize("change", [_touch, _replace])
+def test_file_that_changes_during_the_upload_is_refused(home, content, change):
     path = home / "big.mge"
-    left = iter([lambda: change(path)])
-    storage = FakeStorage(lambda data: "", lambda: next(left, lambda: None)())
+    changes = iter([lambda: change(path)])
+    storage = FakeStorage(lambda data: "", lambda: next(changes, lambda: None)())
     with pytest.raises(ClientError, match="changed while it was sent"):
         send(path, storage)
     assert storage.joined is None
 
 
-def _arrived():
+def _stored_sizes():
     """Sizes of the parts that storage has."""
     row = PartedUpload.objects.first()
     stored_parts = object_store.stored_parts(row.object_key, row.upload_id) if row else None
     return [size for size, _ in (stored_parts or {}).values()]
 
 
-def test_a_file_that_became_shorter_is_not_sent(home, content):
+def test_file_that_became_shorter_is_refused(home, content):
     file = LocalFile(home / "big.mge", SIZE + 1, "")
     with pytest.raises(ClientError, match="changed while it was sent"):
         md5_in_parts(file, PART_BYTES)
 
 
 @pytest.mark.parametrize("part_mib", [8, 16])
-def test_a_file_is_known_by_its_sum_whatever_size_its_parts_had(home, content, part_mib):
+def test_has_sum_accepts_any_part_size(home, content, part_mib):
     file = LocalFile(home / "big.mge", SIZE, "")
     known = md5_in_parts(file, part_mib * MIB)
     assert has_sum(file, known)

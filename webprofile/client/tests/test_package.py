@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_package_of_the_client_is_installed_and_nothing_of_the_server():
+def test_package_contains_the_client_and_nothing_of_the_server():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = {
         ".".join(path.parent.relative_to(ROOT).parts)
@@ -17,7 +17,7 @@ def test_every_package_of_the_client_is_installed_and_nothing_of_the_server():
     assert set(project["tool"]["setuptools"]["packages"]) == packages
 
 
-def test_the_server_has_all_that_the_client_needs():
+def test_server_requirements_contain_those_of_the_client():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     locked = (ROOT / "requirements" / "embedded.txt").read_text(encoding="utf-8").lower()
     for name in project["project"]["dependencies"]:

@@ -27,7 +27,7 @@ from tasks.tests.make import make_task, make_user, make_waiting_task
 
 @pytest.fixture
 def result(alice):
-    """Makes a task with a result: a latency, and an operator of this many seconds."""
+    """Function that creates a task with a latency and an operator that takes `seconds`."""
 
     def make(seconds: float, *, latency_ms: float = 10.0, iterations: int = 3, owner=None) -> int:
         plan = Plan(preset="custom", clean=True, profiled=1)
@@ -43,14 +43,14 @@ def result(alice):
     return make
 
 
-def test_a_result_is_shown_with_latency_operators_and_its_address(client, result, live_server):
+def test_show_prints_latency_operators_and_address(client, result, live_server):
     task = result(0.25)
-    shown = client.run("show", task).stdout
-    assert f"{live_server.url}/tasks/{task}/result/" in shown
-    assert "median 10 ms" in shown
-    assert "total on the device: 750 ms" in shown
-    assert "2 operators" in shown
-    first, second = (line for line in shown.splitlines() if "Elemwise" in line)
+    output = client.run("show", task).stdout
+    assert f"{live_server.url}/tasks/{task}/result/" in output
+    assert "median 10 ms" in output
+    assert "total on the device: 750 ms" in output
+    assert "2 operators" in output
+    first, second = (line for line in output.splitlines() if "Elemwise" in line)
     assert ("500 ms" in first, "66.7 %" in first, "250 ms" in second) == (True, True, True)
     assert "conv" in second
     assert "Elemwise" in client.run("show", task, "--by-type").stdout
@@ -58,7 +58,7 @@ def test_a_result_is_shown_with_latency_operators_and_its_address(client, result
     assert [row["device"]["time_s"] for row in summary["operators"]["operators"]] == [0.5]
 
 
-def test_the_exit_code_of_show_is_that_of_its_task(client, alice):
+def test_exit_code_of_show_depends_on_the_task(client, alice):
     failed = finished_attempt(b"{", owner=alice)
     build_attempt_profile(failed)
     assert "failed" in client.run("show", failed.task_id, code=1).stdout
@@ -69,12 +69,12 @@ def test_the_exit_code_of_show_is_that_of_its_task(client, alice):
 
 @pytest.fixture
 def steady(alice):
-    """Makes a task with five passes of so many seconds on the device, each off by up to 0.2 %.
+    """Function that creates a task with five passes that differ by up to 0.2 %.
 
-    The device has five equal runs of the first one, which differ by 1 %.
+    The device has five equal runs of the first task, which differ by 1 %.
     """
     plan = Plan(preset="standard", clean=True, profiled=5)
-    made = []
+    attempts = []
 
     def make(seconds: float, *, disturbed: bool = False) -> int:
         profiles = {
@@ -87,23 +87,24 @@ def steady(alice):
             "measurement.json": measurement_json(*passes, plan=plan, contaminations=causes)
         }
         attempt = ended_attempt(files, alice, plan=plan)
-        # each duration is another model
+        # each duration belongs to another model
         attempt.task.files.filter(kind="model").update(md5=f"{seconds:032.4f}")
         build_attempt_profile(attempt)
-        if not made:
+        if not attempts:
             runs = [[seconds * (1 + number / 400)] * 5 for number in range(5)]
             make_equal_runs(Profile.objects.get(attempt=attempt), *runs)
-        made.append(attempt)
+        attempts.append(attempt)
         return attempt.task_id
 
     return make
 
 
-def gate_of(shown):
-    return shown.stdout.partition("\n\n--fail-above ")[2].splitlines()
+def gate_of(result):
+    """Return the lines about the gate."""
+    return result.stdout.partition("\n\n--fail-above ")[2].splitlines()
 
 
-def test_a_slower_task_fails_a_ci_and_the_gate_says_what_it_judged(client, steady):
+def test_gate_fails_for_a_slower_task(client, steady):
     before, after = steady(0.25), steady(0.30)
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=1))
     number = "sum of the operators' times on the device"
@@ -125,20 +126,20 @@ def test_a_slower_task_fails_a_ci_and_the_gate_says_what_it_judged(client, stead
     assert "gate" not in client.json("compare", before, after)
 
 
-def test_a_difference_that_equal_runs_show_too_does_not_fail_a_ci(client, steady):
+def test_gate_passes_within_the_spread_of_equal_runs(client, steady):
     before, after = steady(0.25), steady(0.2535)
-    shown = client.run("compare", before, after, "--fail-above", "5").stdout
-    assert "passed; no clear difference; estimated change +1.4 %" in shown
+    output = client.run("compare", before, after, "--fail-above", "5").stdout
+    assert "passed; no clear difference; estimated change +1.4 %" in output
     undecided = client.run("compare", before, after, "--fail-above", "1", code=5).stdout
     assert "not enough evidence; no clear difference, since equal runs or passes" in undecided
     assert "hardly ever between two runs of the same files and settings" in undecided
 
 
-def test_quick_results_of_one_sample_are_not_enough_evidence(client, result):
+def test_gate_needs_more_than_one_sample(client, result):
     before, after = result(0.25), result(0.60, latency_ms=20.0)
-    shown = client.run("compare", before, after).stdout
-    assert "one sample" in shown
-    assert "conv" in shown
+    output = client.run("compare", before, after).stdout
+    assert "one sample" in output
+    assert "conv" in output
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=5))
     assert (
         "not enough evidence; one sample of a result; run it with the plan “standard”"
@@ -150,31 +151,31 @@ def test_quick_results_of_one_sample_are_not_enough_evidence(client, result):
     assert len(client.json("compare", before, after)["profiles"]) == 2
 
 
-def test_a_disturbed_task_is_not_enough_evidence_and_a_failed_one_outweighs_it(client, steady):
+def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, steady):
     before, disturbed, after = steady(0.25), steady(0.50, disturbed=True), steady(0.30)
-    shown = client.run("compare", before, disturbed, "--fail-above", "5", code=5).stdout
+    output = client.run("compare", before, disturbed, "--fail-above", "5", code=5).stdout
     assert (
-        "not enough evidence; a run was disturbed; run it again while the device is idle" in shown
+        "not enough evidence; a run was disturbed; run it again while the device is idle" in output
     )
     client.run("compare", before, disturbed, after, "--fail-above", "5", code=1)
     client.run("compare", before, after, disturbed, "--fail-above", "30", code=5)
 
 
-def test_without_equal_runs_there_is_not_enough_evidence(client, steady):
+def test_gate_needs_equal_runs_of_the_device(client, steady):
     before, after = steady(0.25), steady(0.30)
     AttemptMeasurement.objects.exclude(attempt__profile__isnull=False).delete()
-    shown = client.run("compare", before, after, "--fail-above", "5", code=5).stdout
-    assert "it is not known how far equal runs differ on the device" in shown
+    output = client.run("compare", before, after, "--fail-above", "5", code=5).stdout
+    assert "it is not known how far equal runs differ on the device" in output
 
 
-def test_what_cannot_be_compared_is_told(client, result, alice):
+def test_compare_reports_tasks_that_it_cannot_compare(client, result, alice):
     task = result(0.25)
     client.run("compare", task, code=2)
     assert "no result" in client.run("compare", task, make_task(alice).pk, code=1).stderr
     client.run("compare", task, result(0.5, owner=make_user("bob")), code=2)
 
 
-def test_one_result_is_exported_in_every_format(client, result, home):
+def test_export_writes_each_format(client, result, home):
     task = result(0.25)
     rows = list(csv.DictReader(io.StringIO(client.run("export", task).stdout)))
     assert list(rows[0]) == [field.heading for field in (*FIELDS, *SOURCE_FIELDS)]
@@ -184,7 +185,7 @@ def test_one_result_is_exported_in_every_format(client, result, home):
     assert b"<html" in (home / "all" / f"task-{task}.html").read_bytes()
 
 
-def test_the_ending_of_a_file_says_its_format(client, result, home):
+def test_export_derives_the_format_from_the_file_name(client, result, home):
     task = result(0.25)
     client.run("export", task, "-o", "a.json")
     assert json.loads((home / "a.json").read_text())["operators"]
@@ -194,7 +195,7 @@ def test_the_ending_of_a_file_says_its_format(client, result, home):
     assert not (home / "a.parquet").exists()
 
 
-def test_several_results_become_one_table_or_a_folder_of_files(client, result, home, alice):
+def test_export_writes_several_results_as_a_table_or_a_folder(client, result, home, alice):
     tasks = [result(0.25), result(0.75)]
     client.run("export", *tasks, "-o", "all.csv")
     rows = list(csv.DictReader(io.StringIO((home / "all.csv").read_bytes().decode(), newline="")))
@@ -202,7 +203,7 @@ def test_several_results_become_one_table_or_a_folder_of_files(client, result, h
     assert client.run("export", *tasks, "--format", "json", code=2).stderr.count("folder") == 1
     client.run("export", "--status", "succeeded", "--format", "json", "-o", "files")
     assert {path.name for path in (home / "files").iterdir()} == {f"task-{t}.json" for t in tasks}
-    # one without a result keeps the others from nothing
+    # a task without a result does not prevent the export of the others
     process = client.run("export", tasks[0], make_task(alice).pk, "-o", "some.csv", code=1)
     assert "no result" in process.stderr
     assert len((home / "some.csv").read_text().splitlines()) == 3
@@ -210,7 +211,7 @@ def test_several_results_become_one_table_or_a_folder_of_files(client, result, h
     client.run("export", code=2)
 
 
-def test_a_full_disk_is_told_and_leaves_what_was_there(client, result, home):
+def test_export_reports_a_full_disk(client, result, home):
     task = result(0.25)
     (home / "full.csv").symlink_to("/dev/full")
     stderr = client.run("export", task, "-o", "full.csv", code=1).stderr
@@ -222,25 +223,25 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(client, result, home):
     assert ("Traceback" in err, "Exception" in err) == (False, False)
 
 
-def test_a_matrix_is_exported_as_one_table(client, result, home, alice):
-    done, waiting = result(0.25), make_task(alice, title="nightly")
+def test_export_table_has_a_row_for_each_task(client, result, home, alice):
+    finished, waiting = result(0.25), make_task(alice, title="nightly")
     failed = finished_attempt(b"{", owner=alice)
     build_attempt_profile(failed)
-    client.run("export", "--table", done, waiting.pk, failed.task_id, "-o", "matrix.csv")
+    client.run("export", "--table", finished, waiting.pk, failed.task_id, "-o", "matrix.csv")
     text = (home / "matrix.csv").read_bytes().decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     assert [row["status"] for row in rows] == ["succeeded", "initiated", "failed"]
     first = rows[0]
     assert (first["model"], first["options"], first["worker"]) == (
-        "net.mge", "{}", Task.objects.get(pk=done).worker.name
+        "net.mge", "{}", Task.objects.get(pk=finished).worker.name
     )  # fmt: skip
     assert (float(first["median_ms"]), float(first["device_total_s"])) == (10.0, 0.75)
     assert rows[2]["reason"]
     client.run("export", "--table", "--title", "nightly", "-o", "matrix.json")
     (row,) = json.loads((home / "matrix.json").read_text())
     assert (row["task"], row["title"], row["median_ms"]) == (waiting.pk, "nightly", None)
-    theirs = make_task(make_user("bob")).pk
-    process = client.run("export", "--table", done, theirs, code=1)
-    assert f"no task {theirs}" in process.stderr
+    foreign = make_task(make_user("bob")).pk
+    process = client.run("export", "--table", finished, foreign, code=1)
+    assert f"no task {foreign}" in process.stderr
     assert len(process.stdout.splitlines()) == 2
-    client.run("export", "--table", done, "-o", "a.txt", code=2)
+    client.run("export", "--table", finished, "-o", "a.txt", code=2)

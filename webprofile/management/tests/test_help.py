@@ -12,7 +12,7 @@ COMMANDS = {
 
 
 def parsers(name: str) -> dict[str, argparse.ArgumentParser]:
-    """Those of a command and of its verbs."""
+    """Return the parsers of a command and its subcommands, by their words."""
     parser = load_command_class(COMMANDS[name], name).create_parser("manage.py", name)
     verbs = [action.choices for action in parser._actions if action.dest == "verb"]
     return {name: parser} | {
@@ -21,7 +21,7 @@ def parsers(name: str) -> dict[str, argparse.ArgumentParser]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_and_verb_shows_an_example_of_itself_and_explains_each_argument(name):
+def test_help_of_each_command_has_an_example_and_explains_each_argument(name):
     for words, parser in parsers(name).items():
         _, _, examples = parser.format_help().partition("\nexample")
         assert f"  manage.py {words}" in examples, words
@@ -30,6 +30,6 @@ def test_each_command_and_verb_shows_an_example_of_itself_and_explains_each_argu
         assert hidden <= {"verb", "email", "workers", "names"}, words
 
 
-def test_a_commands_own_arguments_stand_before_those_of_django():
-    shown = parsers("submit")["submit"].format_help()
-    assert 0 < shown.index("  --dry-run") < shown.index("  --settings")
+def test_help_lists_own_arguments_before_those_of_django():
+    text = parsers("submit")["submit"].format_help()
+    assert 0 < text.index("  --dry-run") < text.index("  --settings")

@@ -9,7 +9,7 @@ def names(folder) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path):
+def test_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "a.csv"
     with whole_file(path) as stream:
         stream.write(b"x")
@@ -20,7 +20,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     assert path.stat().st_mode == plain.stat().st_mode
 
 
-def test_what_was_there_stays_when_writing_fails(tmp_path):
+def test_failed_write_keeps_the_previous_file(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"before")
     with pytest.raises(KeyboardInterrupt), whole_file(path) as stream:
@@ -29,7 +29,7 @@ def test_what_was_there_stays_when_writing_fails(tmp_path):
     assert (path.read_bytes(), names(tmp_path)) == (b"before", ["a.csv"])
 
 
-def test_a_link_goes_on_to_lead_to_its_file_and_a_device_stays_one(tmp_path):
+def test_symbolic_links_and_devices_are_kept(tmp_path):
     (tmp_path / "real").write_bytes(b"before")
     (tmp_path / "link").symlink_to("real")
     with whole_file(tmp_path / "link") as stream:
@@ -42,7 +42,7 @@ def test_a_link_goes_on_to_lead_to_its_file_and_a_device_stays_one(tmp_path):
     assert (tmp_path / "null").is_char_device()
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
+def test_failed_write_leaves_no_temporary_file(tmp_path):
     (tmp_path / "full").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"), whole_file(tmp_path / "full") as stream:
         stream.write(b"x")

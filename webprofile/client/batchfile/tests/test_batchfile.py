@@ -63,15 +63,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def cells(folder: Path, text: str, name: str = "batch.toml"):
+def read_cells(folder: Path, text: str, name: str = "batch.toml"):
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return cells_of(read_batch(path), DEVICES)
 
 
-def mistakes(folder: Path, text: str, name: str = "batch.toml") -> dict[str, str]:
+def read_mistakes(folder: Path, text: str, name: str = "batch.toml") -> dict[str, str]:
     with pytest.raises(BatchError) as excinfo:
-        cells(folder, text, name)
+        read_cells(folder, text, name)
     return dict(excinfo.value.mistakes)
 
 
@@ -81,50 +81,52 @@ def parsed_blocks(*arguments: str):
     return blocks_from_arguments(parser.parse_args(arguments))
 
 
-def test_a_file_makes_every_combination_in_its_own_order(folder):
-    made = cells(folder, TOML)
+def test_batch_file_expands_to_all_combinations_in_file_order(folder):
+    cells = read_cells(folder, TOML)
     # 2 models x 2 devices x 2 sets x 2 repeats, and 1 model x 2 versions x 2 sets
-    assert len(made) == 16 + 4
-    assert [cell.name for cell in made[:3]] == [
+    assert len(cells) == 16 + 4
+    assert [cell.name for cell in cells[:3]] == [
         "net-a.mge x86-1 1.13.0 plain 1/2",
         "net-a.mge x86-1 1.13.0 plain 2/2",
         "net-a.mge x86-1 1.13.0 fast 1/2",
     ]
-    assert [cell.number for cell in made] == list(range(1, 21))
-    assert made[2].options == {"iter": 100, "fast_run": True}
-    assert made[2].title == "nightly net-a fast 1"
-    assert [cell.version for cell in made[16:]] == ["1.13.0", "1.13.0", "1.12.4", "1.12.4"]
-    assert [file.path.name for file in made[0].files] == ["net-a.mge", "cat.npy"]
-    assert len(made[16].files) == 1  # data of another block
+    assert [cell.number for cell in cells] == list(range(1, 21))
+    assert cells[2].options == {"iter": 100, "fast_run": True}
+    assert cells[2].title == "nightly net-a fast 1"
+    assert [cell.version for cell in cells[16:]] == ["1.13.0", "1.13.0", "1.12.4", "1.12.4"]
+    assert [file.path.name for file in cells[0].files] == ["net-a.mge", "cat.npy"]
+    assert len(cells[16].files) == 1  # data of another block
 
 
-def test_yaml_and_toml_say_the_same(folder):
-    assert [c.name for c in cells(folder, YAML, "b.yaml")] == [c.name for c in cells(folder, TOML)]
+def test_yaml_and_toml_describe_the_same_tasks(folder):
+    assert [c.name for c in read_cells(folder, YAML, "b.yaml")] == [
+        c.name for c in read_cells(folder, TOML)
+    ]
 
 
-def test_without_versions_each_device_takes_its_newest(folder):
-    (cell,) = cells(folder, 'models = "net-a.mge"\nworkers = "x86-1"')
+def test_device_uses_its_newest_version_by_default(folder):
+    (cell,) = read_cells(folder, 'models = "net-a.mge"\nworkers = "x86-1"')
     assert cell.version == "1.13.0"
     assert newest_first(["1.9.1", "1.13.0", "1.13.0.dev1", "nightly"])[0] == "1.13.0"
 
 
-def test_a_table_stands_for_any_device_that_matches(folder):
+def test_worker_table_selects_any_matching_device(folder):
     text = (
         'models = "net-a.mge"\nversions = ["1.13.0", "1.12.4"]\n'
         'workers = [{labels = {chip = "kirin"}, pool = "phones"}]'
     )
-    made = cells(folder, text)
-    assert [cell.target["versions"] for cell in made] == ["==1.13.0", "==1.12.4"]
-    assert made[0].worker == "any (chip=kirin, phones)"
+    cells = read_cells(folder, text)
+    assert [cell.target["versions"] for cell in cells] == ["==1.13.0", "==1.12.4"]
+    assert cells[0].worker == "any (chip=kirin, phones)"
     text = 'models = "net-a.mge"\nworkers = [{versions = ">1.9"}]\nversions = ["1.13.0"]'
-    assert "workers[0]" in mistakes(folder, text)
+    assert "workers[0]" in read_mistakes(folder, text)
     text = 'models = "net-a.mge"\nworkers = [{chip = "kirin"}, 5, {labels = {a = 1}}]'
-    assert set(mistakes(folder, text)) == {
+    assert set(read_mistakes(folder, text)) == {
         "workers[0].chip", "workers[1]", "workers[2].labels"
     }  # fmt: skip
 
 
-def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
+def test_all_mistakes_are_reported_at_once_with_their_places(folder):
     text = """
     workers = ["x86-1", 7]
     repeats = 0
@@ -139,7 +141,7 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
     [tasks.inputs]
     x = true
     """
-    assert set(mistakes(folder, text)) == {
+    assert set(read_mistakes(folder, text)) == {
         "workers[1]", "repeats", "plam", "options.iter", "tasks[0].models[0]",
         "tasks[0].models[1]", "tasks[0].models[2]", "tasks[0].seed", "tasks[0].data.data",
         "tasks[0].inputs.x",
@@ -178,9 +180,9 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(folder):
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(folder, text, place, message):
-    by_place = mistakes(folder, text)
-    assert message in by_place[place], by_place
+def test_mistake_is_reported_with_its_place(folder, text, place, message):
+    mistakes = read_mistakes(folder, text)
+    assert message in mistakes[place], mistakes
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_a_mistake_is_told_with_its_place(folder, text, place, message):
         ("b.ini", b"", ".toml"),
     ],
 )
-def test_what_is_no_toml_or_yaml_is_told_with_line_and_column(folder, name, data, message):
+def test_syntax_error_is_reported_with_its_position(folder, name, data, message):
     path = folder / name
     path.write_bytes(data)
     with pytest.raises(BatchError) as error:
@@ -212,12 +214,12 @@ def test_what_is_no_toml_or_yaml_is_told_with_line_and_column(folder, name, data
     assert message in text
 
 
-def test_what_the_site_judges_goes_into_the_request_as_it_was_written(folder):
+def test_values_that_the_site_validates_are_sent_unchanged(folder):
     text = (
         'models = "net-a.mge"\nworkers = "pi-4"\nseed = -1\ntime_limit_s = "soon"\n'
         '[inputs]\nx = {shape = "1, 3"}\ny = {shape = [2]}'
     )
-    (cell,) = cells(folder, text)
+    (cell,) = read_cells(folder, text)
     body = cell.body([], "pi-4")
     assert body["inputs"] == [{"name": "x", "shape": "1, 3"}, {"name": "y", "shape": [2]}]
     assert (body["seed"], body["time_limit_s"]) == (-1, "soon")
@@ -228,41 +230,41 @@ def test_what_the_site_judges_goes_into_the_request_as_it_was_written(folder):
     assert {field: cell.place_of(field) for field in places} == places
 
 
-def test_a_file_that_is_not_there_is_told(folder):
+def test_missing_batch_file_is_reported(folder):
     with pytest.raises(BatchError, match="No such file"):
         read_batch(folder / "none.toml")
 
 
-def test_a_version_that_yaml_reads_as_a_number_wants_quotes(folder):
-    by_place = mistakes(folder, "models: net-a.mge\nworkers: x86-1\nversions: [1.10]", "b.yml")
-    assert "quotes" in by_place["versions[0]"]
+def test_version_that_yaml_reads_as_a_number_needs_quotes(folder):
+    mistakes = read_mistakes(folder, "models: net-a.mge\nworkers: x86-1\nversions: [1.10]", "b.yml")
+    assert "quotes" in mistakes["versions[0]"]
 
 
 @pytest.mark.parametrize("blocks", [11, 1001])
-def test_a_slip_of_the_pen_does_not_make_a_million_tasks(folder, blocks):
+def test_number_of_tasks_is_limited(folder, blocks):
     text = 'models = "net-a.mge"\nworkers = "pi-4"\n' + "[[tasks]]\nrepeats = 1000\n" * blocks
-    message = mistakes(folder, text)["tasks[0]"]
+    message = read_mistakes(folder, text)["tasks[0]"]
     assert f"{blocks * 1000:,} tasks in all; at most 10,000" in message
 
 
-def test_factors_that_make_a_million_are_named_and_no_time_is_lost(folder):
+def test_block_with_a_million_tasks_is_refused_with_its_factors(folder):
     sets = "".join(f"[option_sets.s{number}]\n" for number in range(500))
     text = 'models = "net-*.mge"\nworkers = "pi-4"\nrepeats = 1000\n' + sets
-    message = mistakes(folder, text)["the file"]
+    message = read_mistakes(folder, text)["the file"]
     assert "1,000,000 tasks" in message
     assert "2 models x 1 devices and versions x 500 option sets x 1000 repeats" in message
 
 
-def test_what_is_no_file_or_has_no_name_that_can_be_sent_is_told(folder):
+def test_model_must_be_a_regular_file_with_a_utf8_name(folder):
     os.mkfifo(folder / "pipe.mge")
     (folder / os.fsdecode(b"\xff.mge")).write_bytes(b"x")
     base = 'workers = "pi-4"\nmodels = '
-    assert "not a file" in mistakes(folder, base + '"pipe.mge"')["models"]
-    assert "not a file" in mistakes(folder, base + '"/dev/zero"')["models"]
-    assert "no UTF-8" in mistakes(folder, base + '"*.mge"')["models"]
+    assert "not a file" in read_mistakes(folder, base + '"pipe.mge"')["models"]
+    assert "not a file" in read_mistakes(folder, base + '"/dev/zero"')["models"]
+    assert "no UTF-8" in read_mistakes(folder, base + '"*.mge"')["models"]
 
 
-def test_arguments_alone_are_enough(folder, monkeypatch):
+def test_arguments_describe_tasks_without_a_file(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (block,) = parsed_blocks(
         "-m", "net-*.mge", "-w", "pi-4", "-o", "fast_run=true", "-o", "iter=7", "-d",
@@ -274,19 +276,19 @@ def test_arguments_alone_are_enough(folder, monkeypatch):
     assert len(cells_of([block], DEVICES)) == 6
 
 
-def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_factory):
+def test_arguments_override_the_file(folder, monkeypatch, tmp_path_factory):
     (folder / "batch.toml").write_text(TOML)
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     Path("here.npy").write_bytes(b"x")
     blocks = parsed_blocks(
         str(folder / "batch.toml"), "-w", "pi-4", "-r", "1", "-d", "data=here.npy"
     )
-    made = cells_of(blocks[:1], DEVICES)
-    assert {cell.worker for cell in made} == {"pi-4"}
-    assert len(made) == 2 * 2
-    # paths of arguments count from here, those of the file from there
-    assert made[0].files[1].path == Path("here.npy")
-    assert made[0].model == folder / "net-a.mge"
+    cells = cells_of(blocks[:1], DEVICES)
+    assert {cell.worker for cell in cells} == {"pi-4"}
+    assert len(cells) == 2 * 2
+    # arguments are relative to the current folder, the file's paths to its folder
+    assert cells[0].files[1].path == Path("here.npy")
+    assert cells[0].model == folder / "net-a.mge"
 
 
 @pytest.mark.parametrize(
@@ -298,12 +300,12 @@ def test_arguments_replace_what_the_file_says(folder, monkeypatch, tmp_path_fact
         (("-m", "x.mge", "-d", "a=1.npy", "-d", "b.json"), "“b.json” is not"),
     ],
 )
-def test_arguments_that_say_nothing_are_told(arguments, message):
+def test_invalid_arguments_are_reported(arguments, message):
     with pytest.raises(BatchError, match=message):
         parsed_blocks(*arguments)
 
 
-def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monkeypatch):
+def test_arguments_set_a_custom_plan_and_a_time_limit(folder, monkeypatch):
     monkeypatch.chdir(folder)
     arguments = "-m net-a.mge -w x86-1 -p clean=true,clean_min_s=2.5,profiled=0 --time-limit 30"
     (block,) = parsed_blocks(*arguments.split())
@@ -311,17 +313,17 @@ def test_a_plan_of_ones_own_and_a_time_limit_are_said_by_arguments(folder, monke
     assert (block.values, block.script) == ({"time_limit_s": 30}, None)
 
 
-def test_the_help_tells_the_numbers_of_a_plan_as_the_site_takes_them():
+def test_help_shows_the_limits_of_plan_values_of_the_site():
     assert set(PLAN_KEYS) == set(Plan.model_fields) - {"preset"}
     for name in set(PLAN_KEYS) - {"clean"}:
         low, high = limits_of(name)
         assert f"{low:g} to {high:g}" in PLAN_KEYS[name]
 
 
-def test_a_pattern_that_is_too_long_for_any_name_matches_nothing(tmp_path):
-    """Found by fuzzing: asking whether such a file exists is an error of the system."""
+def test_pattern_longer_than_any_file_name_matches_nothing(tmp_path):
+    """The operating system raises an error for such names (found by fuzzing)."""
     path = tmp_path / "batch.yaml"
     path.write_text(f"models: ['*{'x' * 5000}.mge', '{'y' * 5000}.mge']\nworkers: [x86-1]\n")
-    with pytest.raises(BatchError) as caught:
+    with pytest.raises(BatchError) as raised:
         read_batch(path)
-    assert [place for place, _ in caught.value.mistakes] == ["models[0]", "models[1]"]
+    assert [place for place, _ in raised.value.mistakes] == ["models[0]", "models[1]"]
