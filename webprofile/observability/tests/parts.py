@@ -1,4 +1,4 @@
-"""Test helpers: a Redis server, parsed metrics, captured log lines."""
+"""Test helpers: a Redis server, values of metrics, captured log lines."""
 
 import contextlib
 import json
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from webprofile.observability.logging import configure_logging
 from webprofile.operations.devserver.parts import redis_program
+from webprofile.settings.connections import patient
 
 
 @contextlib.contextmanager
@@ -35,6 +37,13 @@ def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         server.wait(10)
 
 
+def redis_layers(url: str) -> dict[str, Any]:
+    """Return the setting CHANNEL_LAYERS of a site with this Redis."""
+    hosts = [{"address": patient(url)}]
+    backend = "webprofile.realtime.layer.PatientLayer"
+    return {"default": {"BACKEND": backend, "CONFIG": {"hosts": hosts}}}
+
+
 def samples(text: str) -> dict[str, float]:
     """Parse metrics in text format into values by name and labels: `mgw_workers{beat="lost"}`."""
     values = {}
@@ -45,37 +54,43 @@ def samples(text: str) -> dict[str, float]:
     return values
 
 
-class Lines(logging.Handler):
-    """Handler that captures log lines in the format of the root handler."""
+def metric_value(name: str, **labels: str) -> float:
+    """Return the value of a metric of this process, 0 if it has none yet."""
+    return REGISTRY.get_sample_value(name, labels) or 0
 
-    def __init__(self, written: logging.Handler) -> None:
+
+class CapturedLines(logging.Handler):
+    """Handler that captures log lines in the format of another handler."""
+
+    def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
-        self.setFormatter(written.formatter)
+        self.setFormatter(handler.formatter)
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(self.format(record))
 
     @property
-    def facts(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         return [json.loads(text) for text in self.texts]
 
     def of(self, event: str) -> list[dict[str, Any]]:
-        return [line for line in self.facts if line["event"] == event]
+        """Return the lines with this event."""
+        return [line for line in self.records if line["event"] == event]
 
 
 @contextlib.contextmanager
-def json_lines(level: str = "INFO") -> Iterator[Lines]:
+def json_lines(level: str = "INFO") -> Iterator[CapturedLines]:
     """Log in JSON format and capture all lines."""
     root = logging.getLogger()
-    before, was = list(root.handlers), root.level
+    handlers, root_level = list(root.handlers), root.level
     configure_logging(level, "json")
-    (written,) = root.handlers
-    captured = Lines(written)
+    (handler,) = root.handlers
+    captured = CapturedLines(handler)
     root.handlers = [captured]
     try:
         yield captured
     finally:
         structlog.contextvars.clear_contextvars()
-        configure_logging(logging.getLevelName(was))
-        root.handlers = before
+        configure_logging(logging.getLevelName(root_level))
+        root.handlers = handlers

@@ -16,8 +16,8 @@ from webprofile.operations.metrics import rows, rows_registry
 FOLDER = settings.BASE_DIR / "docs" / "grafana"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
 RULES = yaml.safe_load((FOLDER / "alerts.yaml").read_text(encoding="utf-8"))
-#: from Prometheus itself
-OF_PROMETHEUS = {"job", "instance", "le"}
+#: labels that Prometheus adds
+PROMETHEUS_LABELS = {"job", "instance", "le"}
 FUNCTIONS = {
     "sum", "max", "min", "count", "by", "rate", "increase", "histogram_quantile", "time", "and",
     "offset", "min_over_time",
@@ -42,8 +42,8 @@ def expressions():
 
 
 @pytest.fixture
-def shown(db, settings, tmp_path):
-    """Labels by the names of all metrics, each with the endings of its kind."""
+def metric_labels(db, settings, tmp_path):
+    """Labels of all metrics by the names of their series."""
     settings.HOME = tmp_path
     Mark.objects.create(name="attempts_counted", at=timezone.now())
     rows.forget()
@@ -57,13 +57,13 @@ def shown(db, settings, tmp_path):
             ending = {"counter": "_total", "info": "_info"}.get(family.type, "")
             labels_by_metric[family.name + ending] = labels
     labels_by_metric["mgw_attempts_ended_total"] = {"outcome", "reason"}
-    labels_by_metric["mgw_database_pool"] = {"state"}  # PostgreSQL alone has one
+    labels_by_metric["mgw_database_pool"] = {"state"}  # only on PostgreSQL
     rows.forget()
     return labels_by_metric
 
 
 def words_of(expression):
-    """(metrics with the labels that are asked of them, all other words)."""
+    """Return the selectors of an expression as (metric, labels), and all its words."""
     bare = _DURATION.sub("", expression)
     selected = [
         (name, set(re.findall(r"([a-z_]+)\s*[=!]", inside)))
@@ -74,34 +74,34 @@ def words_of(expression):
 
 
 @pytest.mark.parametrize(("title", "expression"), list(expressions()))
-def test_an_expression_names_what_the_site_shows(shown, title, expression):
+def test_expression_uses_only_existing_metrics_and_labels(metric_labels, title, expression):
     selected, words = words_of(expression)
-    metrics = {word for word in words if word in shown}
+    metrics = {word for word in words if word in metric_labels}
     assert metrics, expression
-    labels = set().union(*(shown[name] for name in metrics)) | OF_PROMETHEUS
+    labels = set().union(*(metric_labels[name] for name in metrics)) | PROMETHEUS_LABELS
     assert set(words) - metrics - FUNCTIONS - labels == set()
     for name, label_names in selected:
-        assert label_names <= shown[name] | OF_PROMETHEUS
+        assert label_names <= metric_labels[name] | PROMETHEUS_LABELS
 
 
-def test_every_metric_of_ours_is_on_the_dashboard(shown):
+def test_dashboard_and_alerts_use_each_metric(metric_labels):
     text = " ".join(expression for _, expression in expressions())
-    ours = {name for name in shown if name.startswith("mgw_")}
+    own_metrics = {name for name in metric_labels if name.startswith("mgw_")}
     endings = r"_(bucket|sum|count|total|created)$"
     seen = set(re.findall(r"mgw_\w+", text))
     bases = {re.sub(endings, "", name) for name in seen}
-    assert {re.sub(endings, "", name) for name in ours} - bases == set()
+    assert {re.sub(endings, "", name) for name in own_metrics} - bases == set()
 
 
-def test_values_that_every_process_shows_are_not_added_up(shown):
-    """Each web process reads the same rows: their sum would count them several times."""
+def test_values_read_from_the_database_are_not_summed(metric_labels):
+    """Each web process reads the same rows, so their sum would count rows several times."""
     of_rows = {family.name for family in rows_registry.collect() if "_pool" not in family.name}
     for _, expression in expressions():
         for name in re.findall(r"sum[^(]*\((?:by \([^)]*\) )?\(?(mgw_\w+)", expression):
             assert name not in of_rows, expression
 
 
-def test_panels_have_a_title_a_unit_and_a_place_of_their_own():
+def test_each_panel_has_a_title_a_unit_and_its_own_place():
     places = [tuple(panel["gridPos"].values()) for panel in DASHBOARD["panels"]]
     assert len(set(places)) == len(places)
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
@@ -109,26 +109,28 @@ def test_panels_have_a_title_a_unit_and_a_place_of_their_own():
         assert panel["title"] and panel["fieldConfig"]["defaults"]["unit"]
 
 
-def test_an_alert_says_what_is_wrong_and_what_to_do():
+def test_each_alert_has_a_severity_a_summary_and_an_action():
     for group in RULES["groups"]:
         for rule in group["rules"]:
             assert rule["labels"]["severity"] in {"page", "ticket"}
             assert {"summary", "action"} == rule["annotations"].keys()
 
 
-def test_the_reference_has_every_metric_and_its_labels(shown):
+def test_reference_lists_each_metric_with_its_labels(metric_labels):
     text = (settings.BASE_DIR / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(mgw_\w+)` \| \w+ \| ([^|]*) \|", text, re.MULTILINE)
     documented = {name: set(labels.split(", ")) - {""} for name, labels in rows}
-    assert {name: shown[name] for name in documented} == documented
-    ours = {
+    assert {name: metric_labels[name] for name in documented} == documented
+    own_metrics = {
         name
-        for name in shown
+        for name in metric_labels
         if name.startswith("mgw_") and not re.search(r"_(bucket|sum|count|created)$", name)
     }
-    assert {name for name in ours if not {name, f"{name}_total"} & documented.keys()} == set()
+    assert {
+        name for name in own_metrics if not {name, f"{name}_total"} & documented.keys()
+    } == set()
 
 
-def test_the_page_about_monitoring_names_metrics_that_exist(shown):
+def test_monitoring_page_names_only_existing_metrics(metric_labels):
     text = (settings.BASE_DIR / "docs" / "monitoring.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"mgw_\w+", text)) <= shown.keys()
+    assert set(re.findall(r"mgw_\w+", text)) <= metric_labels.keys()

@@ -30,11 +30,11 @@ from webprofile.observability.logging import configure_logging
 from webprofile.observability.tests.parts import json_lines
 
 pytestmark = pytest.mark.django_db
-FOR_PROGRAMS = {"timestamp", "level", "event"}
+STANDARD_FIELDS = {"timestamp", "level", "event"}
 
 
-def walk(task):
-    """As an agent does it, over the gateway, until its files are to be read; the attempt."""
+def run_task(task):
+    """Submit, assign and run a task until its profile is to be built; return its attempt."""
     submit.submit_task(task, stored_objects(task))
     assign_waiting()
     attempt = Attempt.objects.get(task=task)
@@ -45,69 +45,64 @@ def walk(task):
     return attempt
 
 
-def test_every_line_about_a_task_has_its_fields():
+def test_log_lines_about_a_task_have_its_fields():
     task = make_task(make_user("alice"), make_worker("box"))
     with json_lines() as lines:
-        attempt = walk(task)
+        attempt = run_task(task)
         build_profile.fn(str(attempt.pk))
-    task_lines = [line for line in lines.facts if line.get("task") == task.pk]
-    assert all(line.keys() >= FOR_PROGRAMS for line in task_lines)
+    task_lines = [line for line in lines.records if line.get("task") == task.pk]
+    assert all(line.keys() >= STANDARD_FIELDS for line in task_lines)
     moves = [line for line in task_lines if line["event"] == "task_moved"]
-    assert [m["state"] for m in moves] == [
+    assert [move["state"] for move in moves] == [
         "waiting", "assigned", "running", "processing", "finished",
     ]  # fmt: skip
-    # from the moment that there is an attempt, each line names it and its device
+    # all lines but the first one, which is logged before there is an attempt
     for line in task_lines[1:]:
         assert (line["attempt"], line["worker"]) == (str(attempt.pk), "box")
-    # nothing is said of it without its number
+    # every line about the attempt has the id of the task
     assert [
-        line for line in lines.facts if str(attempt.pk) in str(line) and "task" not in line
+        line for line in lines.records if str(attempt.pk) in str(line) and "task" not in line
     ] == []
 
 
-def test_a_lost_attempt_is_told_with_all_its_fields():
+def test_lost_attempt_is_logged_with_its_fields():
     attempt = make_attempt(make_waiting_task(worker=make_worker("box")))
     Attempt.objects.filter(pk=attempt.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
     with json_lines() as lines:
         sweep()
     (lost,) = lines.of("attempt_lost")
-    about = (attempt.task_id, str(attempt.pk), "box")
-    assert (lost["task"], lost["attempt"], lost["worker"], lost["level"]) == (*about, "warning")
+    ids = (attempt.task_id, str(attempt.pk), "box")
+    assert (lost["task"], lost["attempt"], lost["worker"], lost["level"]) == (*ids, "warning")
     first, *_ = lines.of("task_moved")
-    assert (first["task"], first["attempt"], first["worker"]) == about
+    assert (first["task"], first["attempt"], first["worker"]) == ids
 
 
-def test_what_is_bound_for_one_task_is_not_said_of_the_next():
+def test_fields_of_one_task_are_not_logged_for_the_next():
     with json_lines() as lines:
         for name in ("a", "b"):
-            walk(make_task(make_user(name), make_worker(name)))
+            run_task(make_task(make_user(name), make_worker(name)))
     for line in lines.of("task_moved"):
         if "attempt" in line:
             assert Attempt.objects.get(pk=line["attempt"]).task_id == line["task"]
             assert Task.objects.get(pk=line["task"]).worker.name == line["worker"]
 
 
-def test_an_actor_goes_on_under_the_id_of_the_request_that_asked():
+def test_actor_logs_the_id_of_the_request_that_sent_it():
     broker = dramatiq.get_broker()
     request_id = uuid.uuid4().hex
     with structlog.contextvars.bound_contextvars(request_id=request_id):
         message = build_profile.send(str(uuid.uuid4()))
     assert message.options["request_id"] == request_id
-    heard = []
-
-    def hear(*args):
-        heard.append(dict(structlog.contextvars.get_contextvars()))
-
-    watching = next(m for m in broker.middleware if type(m).__name__ == "ActorMiddleware")
-    watching.before_process_message(broker, message)
-    hear()
-    watching.after_process_message(broker, message)
-    hear()
-    assert heard == [{"request_id": request_id, "actor": "build_profile"}, {}]
+    middleware = next(m for m in broker.middleware if type(m).__name__ == "ActorMiddleware")
+    middleware.before_process_message(broker, message)
+    context = structlog.contextvars.get_contextvars()
+    assert context == {"request_id": request_id, "actor": "build_profile"}
+    middleware.after_process_message(broker, message)
+    assert structlog.contextvars.get_contextvars() == {}
 
 
 @pytest.mark.parametrize("form", ["json", "logfmt"])
-def test_an_error_is_one_line_with_its_cause(form):
+def test_exception_is_logged_on_one_line(form):
     out = io.StringIO()
     with json_lines():
         configure_logging("INFO", form)
@@ -130,6 +125,6 @@ def test_an_error_is_one_line_with_its_cause(form):
         }
 
 
-def test_another_form_of_lines_is_refused():
+def test_unknown_log_format_is_refused():
     with pytest.raises(ValueError, match="LOG_FORMAT"):
         configure_logging("INFO", "xml")

@@ -5,7 +5,6 @@ import datetime
 import pytest
 from django.db.models import F
 from django.utils import timezone
-from prometheus_client import REGISTRY
 
 from profiles.retention.policy import POLICIES, purge
 from tasks.lifecycle import attempts
@@ -26,7 +25,7 @@ from tasks.tests.make import (
 )
 from webprofile.errors import DomainError
 from webprofile.observability.exposition import FORMER_NAMES, registry, text_of
-from webprofile.observability.tests.parts import samples
+from webprofile.observability.tests.parts import metric_value, samples
 from webprofile.operations.metrics import rows
 from webprofile.storage import storage as object_store
 
@@ -46,23 +45,23 @@ def token(settings):
 def read(client):
     def read():
         rows.forget()
-        answer = client.get("/metrics", headers=TOKEN)
-        assert answer.status_code == 200
-        return samples(answer.text)
+        response = client.get("/metrics", headers=TOKEN)
+        assert response.status_code == 200
+        return samples(response.text)
 
     return read
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong", "Basic read-me", "Bearer read-m"])
-def test_metrics_do_not_exist_for_who_brings_no_token(client, header):
-    answer = client.get("/metrics", headers={"Authorization": header})
-    assert answer.status_code == 404
-    assert b"mgw_" not in answer.content
+def test_metrics_without_a_valid_token_return_404(client, header):
+    response = client.get("/metrics", headers={"Authorization": header})
+    assert response.status_code == 404
+    assert b"mgw_" not in response.content
 
 
-@pytest.mark.parametrize("known", ["older", "read-me"])
-def test_while_a_token_is_changed_both_are_good(client, known):
-    headers = {"Authorization": f"Bearer {known}"}
+@pytest.mark.parametrize("secret", ["older", "read-me"])
+def test_old_and_new_token_are_accepted(client, secret):
+    headers = {"Authorization": f"Bearer {secret}"}
     assert client.get("/metrics", headers=headers).status_code == 200
 
 
@@ -72,25 +71,25 @@ def test_while_a_token_is_changed_both_are_good(client, known):
         ("10.1.2.3", {}, 200),
         ("10.2.2.3", {}, 404),
         ("::1", {}, 200),
-        # a proxy in the network asks for anybody
+        # a proxy in the network forwards requests of others
         ("10.1.2.3", {"X-Forwarded-For": "10.1.2.3"}, 404),
         ("10.1.2.3", {"Forwarded": "for=10.1.2.3"}, 404),
         ("", {}, 404),
     ],
 )
-def test_a_network_may_read_only_what_it_asks_for_directly(
+def test_allowed_network_reads_metrics_only_without_a_proxy(
     client, settings, address, headers, status
 ):
     settings.METRICS_NETWORKS = ["10.1.0.0/16", "::1/128"]
     assert client.get("/metrics", headers=headers, REMOTE_ADDR=address).status_code == status
 
 
-def test_an_administrators_session_reads_no_metrics(client):
+def test_session_of_an_administrator_does_not_read_metrics(client):
     client.force_login(make_user("admin", is_staff=True))
     assert client.get("/metrics").status_code == 404
 
 
-def test_the_queue_is_told_by_tier_with_the_age_of_its_oldest(read):
+def test_queue_metrics_have_tier_and_age_of_the_oldest_task(read):
     make_task()
     assert read()['mgw_queue_tasks{tier="usual"}'] == 0
     make_waiting_task()
@@ -120,7 +119,7 @@ def test_renamed_metrics_keep_their_former_names_for_a_release(read):
     assert "# TYPE mgw_ingest_seconds histogram" in text
 
 
-def test_devices_are_told_by_their_last_heartbeat(read):
+def test_workers_are_counted_by_their_last_heartbeat(read):
     make_worker("a")
     go_offline(make_worker("b"))
     make_worker("c", online=False)
@@ -133,18 +132,18 @@ def test_devices_are_told_by_their_last_heartbeat(read):
     assert metrics['mgw_workers_unavailable{why="drained"}'] == 1
 
 
-def end_some(settle=True):
-    """One attempt that succeeded, one that failed, one that was lost."""
-    well, badly, silent = (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(3))
-    receive_report(well, finished_report(well))
-    receive_report(badly, finished_report(badly, exit_code=134))
+def end_attempts(settle=True):
+    """End three attempts: succeeded, failed and lost. `settle`: 20 s ago."""
+    good, bad, silent = (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(3))
+    receive_report(good, finished_report(good))
+    receive_report(bad, finished_report(bad, exit_code=134))
     attempts.lose_attempt(silent, reason="lease_expired")
     if settle:
         Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(seconds=20))
 
 
-def test_ends_of_attempts_are_counted_once_and_outlive_their_rows(read):
-    end_some()
+def test_outcomes_are_counted_once_and_outlive_their_rows(read):
+    end_attempts()
     assert count_outcomes() == 3
     assert count_outcomes() == 0
     Task.objects.all().delete()
@@ -155,25 +154,24 @@ def test_ends_of_attempts_are_counted_once_and_outlive_their_rows(read):
     assert metrics[f'{name}{{outcome="lost",reason="lease_expired"}}'] == 1
 
 
-def test_an_end_that_may_not_be_committed_yet_is_counted_later():
-    end_some(settle=False)
+def test_recent_outcome_is_counted_later():
+    end_attempts(settle=False)
     assert count_outcomes() == 0
-    # some seconds pass
-    passed = datetime.timedelta(seconds=20)
-    Mark.objects.update(at=F("at") - passed)
-    Attempt.objects.update(ended_at=F("ended_at") - passed)
+    elapsed = datetime.timedelta(seconds=20)
+    Mark.objects.update(at=F("at") - elapsed)
+    Attempt.objects.update(ended_at=F("ended_at") - elapsed)
     assert count_outcomes() == 3
 
 
-def test_what_is_purged_before_it_was_counted_does_not_disturb(read):
-    end_some()
+def test_purge_does_not_change_counted_outcomes(read):
+    end_attempts()
     sweep()
     purge(POLICIES["tasks"], 0)
     sweep()
     assert sum(EndTally.objects.values_list("number", flat=True)) == 3
 
 
-def test_a_sweep_that_stopped_is_seen_by_its_age(read):
+def test_sweep_age_grows_when_no_sweep_runs(read):
     assert "mgw_sweep_age_seconds" not in read()
     sweep()
     assert read()["mgw_sweep_age_seconds"] < 5
@@ -181,78 +179,68 @@ def test_a_sweep_that_stopped_is_seen_by_its_age(read):
     assert 80 < read()["mgw_sweep_age_seconds"] < 90
 
 
-def grown(name, before, **labels):
-    return (REGISTRY.get_sample_value(name, labels) or 0) - before.get((name, *labels.values()), 0)
-
-
-def test_the_way_of_a_task_is_counted_and_timed():
-    names = [
+def test_task_transitions_are_counted_and_timed():
+    metrics = [
         ("mgw_dispatch_seconds_count", {"stage": "assigned"}),
         ("mgw_dispatch_seconds_count", {"stage": "started"}),
         ("mgw_task_moves_total", {"to": "running", "outcome": "", "reason": ""}),
         ("mgw_task_moves_total", {"to": "finished", "outcome": "failed", "reason": "crashed"}),
     ]
-    before = {(n, *at.values()): REGISTRY.get_sample_value(n, at) or 0 for n, at in names}
+    before = [metric_value(name, **labels) for name, labels in metrics]
     attempt = make_attempt()
     receive_report(attempt, started_report(attempt))
     receive_report(attempt, finished_report(attempt, exit_code=134))
-    assert [grown(name, before, **labels) for name, labels in names] == [1, 1, 1, 1]
+    after = [metric_value(name, **labels) for name, labels in metrics]
+    assert after == [value + 1 for value in before]
 
 
-def test_storage_is_timed_and_its_errors_counted(storage, settings):
-    def of(name, **labels):
-        return REGISTRY.get_sample_value(name, labels) or 0
+def test_storage_calls_are_timed_and_errors_counted(storage, settings):
+    def counts():
+        return (
+            metric_value("mgw_storage_seconds_count", operation="HeadObject"),
+            metric_value("mgw_storage_errors_total", operation="HeadObject", kind="unreachable"),
+        )
 
-    heads, errors = (
-        of("mgw_storage_seconds_count", operation="HeadObject"),
-        of("mgw_storage_errors_total", operation="HeadObject", kind="unreachable"),
-    )
+    calls, errors = counts()
     assert object_store.head("nothing") is None
-    assert of("mgw_storage_seconds_count", operation="HeadObject") == heads + 1
-    assert of("mgw_storage_errors_total", operation="HeadObject", kind="unreachable") == errors
+    assert counts() == (calls + 1, errors)
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(DomainError):
         object_store.head("nothing")
-    assert of("mgw_storage_errors_total", operation="HeadObject", kind="unreachable") == errors + 1
+    assert counts()[1] == errors + 1
 
 
-def test_a_lost_hint_is_counted_and_the_task_goes_on(
-    settings, django_capture_on_commit_callbacks, monkeypatch, caplog
+def test_lost_message_is_counted_and_the_task_continues(
+    settings, django_capture_on_commit_callbacks
 ):
-    def of():
-        return REGISTRY.get_sample_value("mgw_messages_lost_total", {"hint": "task.changed"}) or 0
-
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "no.such.layer"}}
-    before = of()
+    before = metric_value("mgw_messages_lost_total", hint="task.changed")
     with django_capture_on_commit_callbacks(execute=True):
         task = make_task()
-    assert of() == before + 1
+    assert metric_value("mgw_messages_lost_total", hint="task.changed") == before + 1
     cancel_task(task)
     assert task.status == "cancelled"
 
 
-def test_the_sweep_says_what_it_moved(read):
-    def of(what):
-        return REGISTRY.get_sample_value("mgw_sweep_moved_total", {"what": what}) or 0
-
-    before = of("devices_hinted")
+def test_sweep_counts_what_it_changed(read):
+    before = metric_value("mgw_sweep_moved_total", what="devices_hinted")
     make_waiting_task()
     sweep()
-    assert of("devices_hinted") == before + 1
+    assert metric_value("mgw_sweep_moved_total", what="devices_hinted") == before + 1
 
 
-def test_a_scrape_makes_few_queries_however_many_rows_there_are(client, django_assert_num_queries):
+def test_scrape_has_a_fixed_number_of_queries(client, django_assert_num_queries):
     for _ in range(3):
         make_waiting_task()
     client.get("/metrics", headers=TOKEN)
     rows.forget()
     with django_assert_num_queries(9):
         client.get("/metrics", headers=TOKEN)
-    with django_assert_num_queries(0):  # for some seconds nobody is asked again
+    with django_assert_num_queries(0):  # the values are cached for some seconds
         client.get("/metrics", headers=TOKEN)
 
 
-def test_a_metric_has_a_unit_or_counts_something(read):
+def test_each_metric_name_has_a_unit_or_is_a_count(read):
     units = ("seconds", "bytes", "total", "info", "bucket", "count", "sum", "created")
     counted = {
         "mgw_queue_tasks", "mgw_tasks_live", "mgw_results_overdue", "mgw_workers",

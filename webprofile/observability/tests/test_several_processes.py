@@ -31,13 +31,13 @@ from webprofile.observability import counters
 from webprofile.observability import exposition
 counters.LOG_PIECES.labels("kept").inc(5)
 exposition.serve()
-exposition.serve()  # the port is taken: a line in the log, and the work goes on
+exposition.serve()  # the port is taken: logged, and the process continues
 print("up", flush=True)
 input()
 """
 
 
-def run(code, **environment):
+def start(code, **environment):
     variables = os.environ | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test", **environment}
     return subprocess.Popen(
         [sys.executable, "-c", code],
@@ -50,33 +50,33 @@ def run(code, **environment):
     )
 
 
-def ended(process):
+def finish(process):
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     return out, errors
 
 
-def test_processes_that_share_a_folder_are_shown_together(tmp_path):
+def test_metrics_of_processes_with_a_shared_folder_are_added(tmp_path):
     shared = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     for _ in range(2):
-        ended(run(COUNT, **shared))
-    text, _ = ended(run(READ, **shared))
+        finish(start(COUNT, **shared))
+    text, _ = finish(start(READ, **shared))
     values = samples(text)
     assert values['mgw_log_pieces_total{fate="kept"}'] == 6
     assert values['mgw_dispatch_seconds_count{stage="started"}'] == 2
     assert values["mgw_sweep_last_round_timestamp_seconds"] == 1000
-    # both have ended, and their sockets with them
+    # gauges of ended processes do not count
     assert values.get('mgw_sockets_open{kind="agent"}', 0) == 0
     assert any(name.startswith("mgw_build_info") for name in values)
 
 
-def test_a_process_without_pages_shows_its_metrics_at_a_port_of_its_own():
+def test_process_without_pages_serves_metrics_on_its_own_port():
     (port,) = free_ports(1)
-    process = run(SERVE, METRICS_PORT=str(port))
+    process = start(SERVE, METRICS_PORT=str(port))
     try:
         assert process.stdout.readline() == "up\n"
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            values = samples(answer.read().decode())
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+            values = samples(response.read().decode())
     finally:
         _, errors = process.communicate("\n", timeout=60)
     assert values['mgw_log_pieces_total{fate="kept"}'] == 5

@@ -31,13 +31,22 @@ from tasks.tests.make import (
 from webprofile.observability import request_traces, trace_context, tracing
 from webprofile.observability.tests.collector import collector
 
+pytestmark = pytest.mark.django_db
+
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
 
 
 @pytest.fixture
+def client(client):
+    """A client that is logged in as alice."""
+    client.force_login(make_user("alice"))
+    return client
+
+
+@pytest.fixture
 def collected(settings, monkeypatch):
-    """Traces are on; call it for the spans that arrived."""
+    """Function that returns the collected spans. Tracing is on."""
     with collector() as server:
         settings.TRACING = True
         settings.MIDDLEWARE = list(settings.MIDDLEWARE)
@@ -55,8 +64,14 @@ def collected(settings, monkeypatch):
     tracing.provider.cache_clear()
 
 
-def run_as_an_agent(attempt, **report):
-    """What an agent says, and what it stores."""
+def create_task(client):
+    """Create a task as a page does that has started a trace."""
+    body = json.dumps(task_request())
+    return client.post(TASKS, body, content_type="application/json", headers=PARENT).json()
+
+
+def run_attempt(attempt, **report):
+    """Report and upload a finished attempt as its agent."""
     worker, content = attempt.worker, to_json(make_profile({"1": 0.25}))
     gateway.handle(worker, started_report(attempt))
     offer = FileOffer(
@@ -74,21 +89,17 @@ def run_as_an_agent(attempt, **report):
     gateway.handle(worker, finished_report(attempt, files=(offer,), phases=phases, **report))
 
 
-@pytest.mark.django_db
-def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected):
-    client.force_login(make_user("alice"))
+def test_trace_spans_browser_server_and_agent(client, storage, collected):
     now_ms = int(time.time() * 1000)
-    made = client.post(
-        TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT
-    ).json()
-    upload_files(made)
+    created = create_task(client)
+    upload_files(created)
     phases = f"hash;{now_ms - 5000};{now_ms - 4000},upload;{now_ms - 4000};{now_ms}"
-    client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT | {"x-trace-phases": phases})
+    client.post(f"{TASKS}{created['id']}/submit/", headers=PARENT | {"x-trace-phases": phases})
     assign_waiting()
-    attempt = Attempt.objects.get(task=made["id"])
+    attempt = Attempt.objects.get(task=created["id"])
     start = next(m for m in gateway.desired_state(attempt.worker_id) if m.type == "start")
-    assert (start.traceparent, start.task) == (PARENT["traceparent"], made["id"])
-    run_as_an_agent(attempt)
+    assert (start.traceparent, start.task) == (PARENT["traceparent"], created["id"])
+    run_attempt(attempt)
     build_profile.fn(str(attempt.pk))
     assert Task.objects.get().outcome == "succeeded"
 
@@ -117,25 +128,19 @@ def test_one_trace_goes_from_the_browser_to_the_agent(client, storage, collected
     assert of_attempt.attributes["mgw.attempt"] == str(attempt.pk)
 
 
-@pytest.mark.django_db
-def test_a_script_that_names_no_trace_begins_one_with_its_request(client, storage, collected):
-    client.force_login(make_user("alice"))
-    made = client.post(TASKS, task_request(), content_type="application/json").json()
+def test_request_without_a_trace_starts_one(client, storage, collected):
+    created = client.post(TASKS, task_request(), content_type="application/json").json()
     spans = collected()
     (root,) = spans
     assert (root.name, root.parent) == ("POST /api/v1/tasks/", "")
-    task = Task.objects.get(pk=made["id"])
+    task = Task.objects.get(pk=created["id"])
     assert task.traceparent == f"00-{root.trace}-{root.span}-01"
 
 
-@pytest.mark.django_db
-def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
-    client.force_login(make_user("alice"))
-    made = client.post(
-        TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT
-    ).json()
-    upload_files(made)
-    client.post(f"{TASKS}{made['id']}/submit/", headers=PARENT)
+def test_failed_attempt_is_a_failed_span(client, storage, collected):
+    created = create_task(client)
+    upload_files(created)
+    client.post(f"{TASKS}{created['id']}/submit/", headers=PARENT)
     assign_waiting()
     attempt = Attempt.objects.get()
     gateway.handle(attempt.worker, finished_report(attempt, exit_code=134))
@@ -143,7 +148,6 @@ def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
     assert span.failed
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "phases",
     [
@@ -156,14 +160,13 @@ def test_a_failed_attempt_is_a_failed_span(client, storage, collected):
         "a;1;2," * 999,
     ],
 )
-def test_times_that_cannot_be_are_left_out(client, collected, phases):
-    client.force_login(make_user("alice"))
+def test_invalid_phases_are_dropped(client, collected, phases):
     client.post("/tasks/cancel-all/", headers=PARENT | {"x-trace-phases": phases})
     assert [span.service for span in collected()] == ["mgw-server"]
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_request_that_a_server_of_asgi_takes_is_a_span_too(async_client, collected, caplog):
+async def test_asgi_request_is_a_span(async_client, collected, caplog):
     await async_client.post("/tasks/cancel-all/?key=of-somebody", headers=PARENT)
     (span,) = collected()
     assert (span.trace, span.parent, span.name) == (TRACE, SPAN, "POST /tasks/cancel-all/")
@@ -171,52 +174,40 @@ async def test_a_request_that_a_server_of_asgi_takes_is_a_span_too(async_client,
     assert [r for r in caplog.records if r.name.startswith("opentelemetry")] == []
 
 
-@pytest.mark.django_db
-def test_a_caller_that_keeps_no_trace_has_none_here(client, collected):
-    client.force_login(make_user("alice"))
+def test_unsampled_trace_is_not_recorded(client, collected):
     client.post("/tasks/cancel-all/", headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
     assert collected() == []
 
 
-@pytest.mark.django_db
-def test_an_address_with_a_key_is_told_as_its_pattern(client, collected):
+def test_span_has_the_route_pattern_instead_of_the_path(client, collected):
     client.post("/accounts/confirm-email/a-secret-key/?also=secret")
     (span,) = collected()
     assert "secret" not in str((span.name, span.attributes))
     assert not span.failed  # the answer is 404
 
 
-@pytest.mark.django_db
-def test_a_request_that_breaks_the_site_is_a_failed_span_without_its_exception(
-    client, collected, monkeypatch
-):
+def test_server_error_is_a_failed_span_without_its_exception(client, collected, monkeypatch):
     monkeypatch.setattr("tasks.views.pages.cancel_task", lambda *_, **__: 1 / 0)
     client.raise_request_exception = False
-    task = make_task()
+    task = make_task(make_user("bob"))
     client.force_login(task.owner)
     assert client.post(f"/tasks/{task.pk}/cancel/").status_code == 500
     (span,) = collected()
-    # the text of an exception may hold names of a user's files
+    # the text of an exception may contain names of files of the user
     assert (span.failed, span.events) == (True, 0)
 
 
-@pytest.mark.django_db
-def test_reading_a_page_is_no_trace_of_its_own(client, collected):
-    client.force_login(make_user("alice"))
+def test_get_request_starts_no_trace(client, collected):
     client.get("/tasks/")
     assert collected() == []
 
 
-@pytest.mark.django_db
-def test_without_traces_what_a_page_says_of_them_is_not_kept(client, storage):
-    client.force_login(make_user("alice"))
-    client.post(TASKS, json.dumps(task_request()), content_type="application/json", headers=PARENT)
+def test_traceparent_is_not_stored_without_tracing(client, storage):
+    create_task(client)
     assert Task.objects.get().traceparent == ""
 
 
-@pytest.mark.django_db
-def test_the_form_makes_a_trace_only_where_traces_are_kept(client, settings):
-    client.force_login(make_user("alice"))
+def test_form_starts_a_trace_only_with_tracing(client, settings):
     make_worker()
     assert b"data-traced" not in client.get("/tasks/new/").content
     settings.TRACING = True
@@ -224,11 +215,11 @@ def test_the_form_makes_a_trace_only_where_traces_are_kept(client, settings):
 
 
 @pytest.mark.parametrize("text", ["", "00-1-1-01", f"00-{'0' * 32}-{SPAN}-01", f"ff-{TRACE}-x-01"])
-def test_a_parent_that_is_none_is_none(text):
+def test_invalid_traceparent_is_ignored(text):
     assert tracing.place_of(text) is None
 
 
-def test_processes_agree_on_the_span_of_a_thing():
+def test_span_id_is_derived_from_its_subject():
     place = tracing.place_of(PARENT["traceparent"])
     assert (f"{place.trace_id:032x}", f"{place.span_id:016x}") == (TRACE, SPAN)
     a, again, b = (tracing.place_within(place, thing).span_id for thing in "aab")
@@ -239,33 +230,33 @@ def modules_with(**environment):
     code = (
         "import django, sys; django.setup(); import webprofile.asgi, profiles.actors;"
         "from django.conf import settings;"
-        # others import OpenTelemetry's interface where it is installed
+        # other packages import the interface of OpenTelemetry
         "ours = ('opentelemetry.exporter', 'opentelemetry.instrumentation');"
         "print(settings.TRACING, any(m.startswith(ours) for m in sys.modules))"
     )
     variables = {k: v for k, v in os.environ.items() if not k.startswith("OTEL_")}
     variables |= {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test", **environment}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=django_settings.BASE_DIR, env=variables, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
 
 
 @pytest.mark.exhaustive
-def test_nothing_that_sends_traces_is_loaded_unless_it_is_asked_for():
+def test_trace_exporter_is_loaded_only_with_an_endpoint():
     assert modules_with() == ["False", "False"]
     on = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
     assert modules_with(**on, OTEL_SDK_DISABLED="true") == ["False", "False"]
     assert modules_with(**on) == ["True", "True"]
 
 
-def test_traces_that_nothing_can_send_are_explained(settings, monkeypatch):
+def test_check_warns_of_tracing_without_its_packages(settings, monkeypatch):
     settings.TRACING = True
     monkeypatch.setattr(trace_context, "is_installed", lambda: False)
     (warning,) = (check for check in run_checks() if check.id == "webprofile.W006")
     assert "requirements/tracing.txt" in warning.hint
     trace_context._is_usable.cache_clear()
-    assert trace_context.current() == ""  # is no error
+    assert trace_context.current() == ""  # no error
     trace_context._is_usable.cache_clear()
