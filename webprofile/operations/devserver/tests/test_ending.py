@@ -1,6 +1,5 @@
 """No child process outlives a supervisor, however it ends."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 
 from webprofile.operations.devserver.guard import family_of, is_alive
 from webprofile.operations.devserver.layout import REPOSITORY
+from webprofile.operations.devserver.tests.processes import command_lines_of
 
 COMMAND = [sys.executable, "-m", "webprofile.operations.devserver.tests.fake_site"]
 Running = subprocess.Popen[str]
@@ -44,37 +44,27 @@ def site(tmp_path: Path) -> Iterator[Running]:
 
 
 def parts_of(running: Running) -> set[int]:
-    """The pids below a supervisor, without the guard, which is meant to stay a little."""
-    everyone = {pid for pid, _ in family_of(running.pid)} - {running.pid}
-    return {pid for pid in everyone if b"devserver.guard" not in command_of(pid)}
+    """Return the pids below a supervisor, without the guard, which exits a little later."""
+    descendants = {pid for pid, _ in family_of(running.pid)} - {running.pid}
+    return {pid for pid in descendants if b"devserver.guard" not in command_of(pid)}
 
 
 def command_of(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:  # the shell's short sleeps come and go
+    except FileNotFoundError:  # the shell starts short sleeps
         return b""
-
-
-def carriers_of(home: Path) -> list[str]:
-    """The processes that still have this home in their environment."""
-    command_lines = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if f"MGW_HOME={home}".encode() in file.read_bytes().split(b"\0"):
-                command_lines.append((file.parent / "cmdline").read_text())
-    return command_lines
 
 
 def wait_until_gone(pids: set[int], seconds: float) -> set[int]:
     deadline = time.monotonic() + seconds
-    while (left := {pid for pid in pids if is_alive(pid)}) and time.monotonic() < deadline:
+    while (living := {pid for pid in pids if is_alive(pid)}) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return left
+    return living
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_everything_with_exit_code_0(
+def test_signal_stops_all_processes_with_exit_code_0(
     site: Running, tmp_path: Path, number: signal.Signals
 ) -> None:
     family = parts_of(site)
@@ -83,12 +73,12 @@ def test_a_signal_stops_everything_with_exit_code_0(
     output, errors = site.communicate(timeout=30)
     assert site.returncode == 0, errors
     assert "Stopping." in output
-    # gone when the supervisor is gone, without any waiting
+    # they end before the supervisor
     assert {pid for pid in family if is_alive(pid)} == set()
     assert not (tmp_path / "socket-folder").exists()
 
 
-def test_a_second_signal_ends_all_patience(site: Running) -> None:
+def test_second_signal_stops_all_processes_at_once(site: Running) -> None:
     family = parts_of(site)
     site.send_signal(signal.SIGINT)
     time.sleep(0.2)
@@ -97,7 +87,7 @@ def test_a_second_signal_ends_all_patience(site: Running) -> None:
     assert {pid for pid in family if is_alive(pid)} == set()
 
 
-def test_a_killed_supervisor_leaves_nothing(site: Running, tmp_path: Path) -> None:
+def test_killed_supervisor_leaves_no_process(site: Running, tmp_path: Path) -> None:
     family = parts_of(site)
     assert len(family) >= 6
     site.kill()
@@ -109,18 +99,16 @@ def test_a_killed_supervisor_leaves_nothing(site: Running, tmp_path: Path) -> No
 
 
 @pytest.mark.exhaustive
-def test_a_killed_guard_does_not_keep_the_supervisor_from_stopping_all(
-    site: Running, tmp_path: Path
-) -> None:
+def test_supervisor_stops_all_processes_without_its_guard(site: Running, tmp_path: Path) -> None:
     guard = next(pid for pid, _ in family_of(site.pid) if b"devserver.guard" in command_of(pid))
     os.kill(guard, signal.SIGKILL)
     site.send_signal(signal.SIGINT)
     site.communicate(timeout=30)
     assert site.returncode == 0
-    assert carriers_of(tmp_path) == []
+    assert command_lines_of(tmp_path) == []
 
 
-def test_a_second_start_says_who_serves_where(site: Running, tmp_path: Path) -> None:
+def test_second_start_names_the_running_process(site: Running, tmp_path: Path) -> None:
     second = start(tmp_path)
     output, _ = second.communicate(timeout=30)
     assert second.returncode == 3
@@ -128,7 +116,7 @@ def test_a_second_start_says_who_serves_where(site: Running, tmp_path: Path) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_start_after_a_kill_waits_until_all_is_clean(site: Running, tmp_path: Path) -> None:
+def test_start_after_a_kill_waits_for_old_processes(site: Running, tmp_path: Path) -> None:
     family = parts_of(site)
     site.kill()
     second = start(tmp_path)

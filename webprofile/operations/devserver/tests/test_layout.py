@@ -30,18 +30,18 @@ from webprofile.operations.devserver.parts import (
 from webprofile.operations.devserver.site import manage, remember
 
 
-def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
+def test_secrets_are_created_once_for_the_owner_only(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "home")
     keys = load_keys(layout)
     assert load_keys(layout) == keys
     assert load_keys(open_home(tmp_path / "other")) != keys
     assert stat.S_IMODE((layout.home / "secrets.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(layout.home.stat().st_mode) == 0o700
-    # rclone refuses shorter ones
+    # rclone refuses shorter keys
     assert len(keys.s3_access_key_id) >= 16
 
 
-def test_a_home_too_deep_for_a_socket_gets_a_short_private_folder(tmp_path: Path) -> None:
+def test_socket_folder_of_a_deep_home_is_short_and_private(tmp_path: Path) -> None:
     folder, is_temporary = socket_folder(open_home(tmp_path / ("deep" * 30)))
     try:
         assert is_temporary
@@ -51,7 +51,7 @@ def test_a_home_too_deep_for_a_socket_gets_a_short_private_folder(tmp_path: Path
         folder.rmdir()
 
 
-def test_a_log_keeps_one_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_keeps_one_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = open_home(tmp_path / "home")
     layout.make_folders()
     log = layout.log("web")
@@ -75,14 +75,14 @@ def test_free_ports_differ_and_are_free() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "first"),
+    ("limits", "first"),
     [("25000 60999", 25_000), ("1024 65535", 32_768), (None, 32_768)],
     ids=["narrowed", "widened", "not Linux"],
 )
-def test_free_ports_are_not_those_of_connections(tmp_path, monkeypatch, given, first) -> None:
+def test_free_ports_are_outside_the_ephemeral_range(tmp_path, monkeypatch, limits, first) -> None:
     file = tmp_path / "ip_local_port_range"
-    if given:
-        file.write_text(given)
+    if limits:
+        file.write_text(limits)
     monkeypatch.setattr(layouts, "_PORTS_OF_CONNECTIONS", file)
     assert [port for port in free_ports(50) if not 12_000 <= port < first] == []
 
@@ -97,18 +97,18 @@ def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
     assert part.environment["RCLONE_AUTH_KEY"] == f'"{pair}"'
 
 
-def test_the_callers_rclone_settings_do_not_reach_our_storage(tmp_path: Path) -> None:
+def test_rclone_settings_of_the_caller_are_removed(tmp_path: Path) -> None:
     layout = open_home(tmp_path / "a home, 100%")
     site = SiteConfig(layout, load_keys(layout), tmp_path / "s o", port=1, storage_port=2)
-    made = environment(site, {"RCLONE_READ_ONLY": "1", "HOME": "/home/alice"})
-    assert "RCLONE_READ_ONLY" not in made
-    assert made["HOME"] == "/home/alice"
-    assert made["DATABASE_URL"].startswith("sqlite:////")
-    assert made["DATABASE_URL"].endswith("/a%20home%2C%20100%25/db.sqlite3")
-    assert made["REDIS_URL"] == f"unix://{tmp_path}/s%20o?db=0"
+    variables = environment(site, {"RCLONE_READ_ONLY": "1", "HOME": "/home/alice"})
+    assert "RCLONE_READ_ONLY" not in variables
+    assert variables["HOME"] == "/home/alice"
+    assert variables["DATABASE_URL"].startswith("sqlite:////")
+    assert variables["DATABASE_URL"].endswith("/a%20home%2C%20100%25/db.sqlite3")
+    assert variables["REDIS_URL"] == f"unix://{tmp_path}/s%20o?db=0"
 
 
-def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
+def test_update_config_sets_address_and_runtime(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "agent.toml"
@@ -130,7 +130,7 @@ def test_the_agents_configuration_gets_address_and_runtime_and_keeps_the_rest(
     assert runtime == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
 
 
-def test_every_actor_of_ours_has_its_queue_consumed() -> None:
+def test_each_actor_queue_is_consumed() -> None:
     for module in REPOSITORY.glob("*/actors.py"):
         importlib.import_module(f"{module.parent.name}.actors")
     actors = dramatiq.get_broker().actors.values()
@@ -140,12 +140,12 @@ def test_every_actor_of_ours_has_its_queue_consumed() -> None:
 
 def test_manage_works_with_the_settings_of_the_last_start(tmp_path):
     layout = open_home(tmp_path)
-    assert manage(layout, ["check"]) == 1  # nothing was started here yet
+    assert manage(layout, ["check"]) == 1  # before the first start
     remember(SiteConfig(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
     assert manage(layout, ["compare_binary_iodump", "--help"]) == 0
 
 
-def test_what_the_owner_set_in_tables_survives_a_start(tmp_path):
+def test_update_config_keeps_tables(tmp_path):
     file = tmp_path / "agent" / "agent.toml"
     file.parent.mkdir()
     file.write_text(

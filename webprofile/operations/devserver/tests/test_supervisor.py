@@ -39,13 +39,13 @@ async def lines_until(capsys: pytest.CaptureFixture[str], expected: str) -> str:
         if expected in printed:
             return printed
         await asyncio.sleep(0.02)
-    raise AssertionError(f"{expected!r} was not said: {printed}")
+    raise AssertionError(f"{expected!r} was not printed: {printed}")
 
 
-async def test_a_dying_part_is_named_with_its_reason_and_started_again(
+async def test_dead_part_is_reported_and_restarted(
     supervisor: Supervisor, layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # dies the first time only, a while after it came up
+    # exits only the first time, a while after it was ready
     mark = tmp_path / "mark"
     script = f"echo cannot go on; test -e {mark} && exec sleep 99; touch {mark}; sleep 1; exit 7"
     await supervisor.start(Part("weak", ["sh", "-c", script]))
@@ -56,28 +56,28 @@ async def test_a_dying_part_is_named_with_its_reason_and_started_again(
     assert not supervisor.failure.done()
 
 
-async def test_a_killed_part_is_named_with_its_signal(
+async def test_killed_part_is_reported_with_its_signal(
     supervisor: Supervisor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await supervisor.start(Part("shot", ["sh", "-c", "sleep 1; kill -9 $$"]))
     assert "shot was killed by SIGKILL." in await lines_until(capsys, "shot starts again.")
 
 
-async def test_too_many_deaths_are_a_failure_that_names_the_part(supervisor: Supervisor) -> None:
+async def test_too_many_restarts_fail(supervisor: Supervisor) -> None:
     starting = asyncio.create_task(supervisor.start(Part("hopeless", ["sh", "-c", "exit 3"])))
     with pytest.raises(PartError, match=r"hopeless died 3 times, last: it exited with code 3"):
         await asyncio.wait_for(supervisor.failure, 20)
     starting.cancel()
 
 
-async def test_a_command_that_does_not_exist_says_so(supervisor: Supervisor) -> None:
+async def test_missing_program_is_reported(supervisor: Supervisor) -> None:
     starting = asyncio.create_task(supervisor.start(Part("missing", ["/no/such/program"])))
     with pytest.raises(PartError, match=r"/no/such/program: No such file"):
         await asyncio.wait_for(supervisor.failure, 20)
     starting.cancel()
 
 
-async def test_a_part_that_never_answers_counts_as_dead(
+async def test_unresponsive_part_is_restarted(
     supervisor: Supervisor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = Part("mute", ["sleep", "99"], ready=lambda: False, ready_within_s=0.2)
@@ -86,7 +86,7 @@ async def test_a_part_that_never_answers_counts_as_dead(
     starting.cancel()
 
 
-async def test_a_part_may_leave_for_good_without_ending_the_rest(
+async def test_part_with_a_final_exit_code_is_not_restarted(
     supervisor: Supervisor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = Part("refused", ["sh", "-c", "sleep 1; exit 2"], gone_for_good=frozenset({2}))
@@ -95,13 +95,15 @@ async def test_a_part_may_leave_for_good_without_ending_the_rest(
     assert not supervisor.failure.done()
 
 
-async def test_a_part_that_leaves_for_good_at_once_holds_nobody_up(supervisor: Supervisor) -> None:
+async def test_part_with_an_immediate_final_exit_does_not_block_start(
+    supervisor: Supervisor,
+) -> None:
     part = Part("refused", ["sh", "-c", "exit 2"], gone_for_good=frozenset({2}))
     await asyncio.wait_for(supervisor.start(part), 10)
     assert not supervisor.failure.done()
 
 
-async def test_children_of_a_dead_part_are_ended_before_it_starts_again(
+async def test_children_of_a_dead_part_are_ended_before_its_restart(
     supervisor: Supervisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     orphan = tmp_path / "orphan"
@@ -111,7 +113,7 @@ async def test_children_of_a_dead_part_are_ended_before_it_starts_again(
     assert not is_alive(int(orphan.read_text()))
 
 
-async def test_a_command_gives_its_output_or_the_end_of_its_log(supervisor: Supervisor) -> None:
+async def test_run_returns_output_or_raises_with_the_end_of_the_log(supervisor: Supervisor) -> None:
     assert await supervisor.run("good", ["echo", "yes"]) == "yes\n"
     with pytest.raises(PartError, match=r"(?s)bad exited with code 4.*    no disk"):
         await supervisor.run("bad", ["sh", "-c", "echo no disk >&2; exit 4"])

@@ -4,17 +4,18 @@ import os
 import socket
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from agent.tests.http_sites import Answering, serving
 from webprofile.operations.devserver.layout import REPOSITORY
 from webprofile.operations.devserver.parts import http_answers
+from webprofile.operations.devserver.tests.processes import command_lines_of
 
 
-def embedded(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_devserver(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "webprofile.operations.devserver", *arguments],
         cwd=REPOSITORY,
@@ -26,59 +27,42 @@ def embedded(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def left_of(home: Path) -> list[str]:
-    """The command lines that still name this home."""
-    command_lines = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"MGW_HOME={home}".encode() in file.read_bytes().split(b"\0"):
-                command_lines.append((file.parent / "cmdline").read_text())
-        except OSError:
-            continue
-    return command_lines
-
-
-def test_a_stranger_at_our_port_is_not_taken_for_our_server() -> None:
-    class Stranger(BaseHTTPRequestHandler):
+def test_another_server_on_the_port_is_recognised() -> None:
+    class OtherHandler(Answering):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
+            self.answer(200, b"")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
-        threading.Thread(target=server.serve_forever).start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), OtherHandler)
+    with serving(server):
         assert http_answers(server.server_port)()
         assert not http_answers(server.server_port, "/healthz", ("x-start", "1"))()
-        server.shutdown()
 
 
 @pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.megengine
-def test_the_demo_profiles_a_model_and_leaves_nothing(tmp_path: Path) -> None:
+def test_demo_profiles_a_model_and_leaves_no_process(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    first = embedded(home, "demo", "--once")
+    first = run_devserver(home, "demo", "--once")
     assert first.returncode == 0, first.stdout + first.stderr
     assert "succeeded" in first.stdout
     assert "total device time" in first.stdout
     assert "device self time" in first.stdout
     assert "Administrator: admin@example.com, password" in first.stdout
-    assert left_of(home) == []
-    # the second time the passwords are not shown again, the device is not enrolled again
-    second = embedded(home, "demo", "--once")
+    assert command_lines_of(home) == []
+    # the second start neither prints passwords nor enrols the device again
+    second = run_devserver(home, "demo", "--once")
     assert second.returncode == 0, second.stdout + second.stderr
     assert "password" not in second.stdout
     assert "Task 2" in second.stdout
-    assert left_of(home) == []
+    assert command_lines_of(home) == []
 
 
-def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_on_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        ended = embedded(tmp_path / "home", "run", "--port", str(port))
-    assert ended.returncode == 1
-    assert ended.stderr == f"Port {port} is in use: choose another one (make run PORT=...).\n"
+        result = run_devserver(tmp_path / "home", "run", "--port", str(port))
+    assert result.returncode == 1
+    assert result.stderr == f"Port {port} is in use: choose another one (make run PORT=...).\n"

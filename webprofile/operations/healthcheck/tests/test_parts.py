@@ -1,4 +1,4 @@
-"""Tests of the health checks with broken parts: each message names cause and remedy."""
+"""Tests of the health checks with broken parts: each message names the cause and a fix."""
 
 import datetime
 import socket
@@ -15,23 +15,22 @@ from django.db import connections
 from dramatiq import Worker
 
 from agent.tests.http_sites import serving
-from webprofile.observability.tests.parts import redis_server
+from webprofile.observability.tests.parts import redis_layers, redis_server
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.operations.healthcheck import clock, messages, objects, rows, site
 from webprofile.operations.healthcheck.examining import Part, examine
 from webprofile.operations.healthcheck.finding import good, without_secrets
-from webprofile.settings.connections import patient
 
 
 @pytest.fixture
 def closed():
-    """The address of a port that nobody listens at."""
+    """Address of a port on which nothing listens."""
     return f"127.0.0.1:{free_ports(1)[0]}"
 
 
 @pytest.fixture
 def http():
-    """A server that answers every request with what `answer` holds."""
+    """HTTP server that responds to each request with `answers.answer` (status, headers)."""
 
     class AnswerHandler(BaseHTTPRequestHandler):
         answer: tuple[int, dict[str, str]] = (200, {})
@@ -63,7 +62,7 @@ def as_text(finding):
 # -- all of them --------------------------------------------------------------------------------
 
 
-def test_a_part_that_hangs_is_left_behind_and_the_others_are_told():
+def test_hanging_part_does_not_block_the_others():
     forever = threading.Event()
 
     def hang():
@@ -77,7 +76,7 @@ def test_a_part_that_hangs_is_left_behind_and_the_others_are_told():
     assert as_text(findings["quick"]) == "ok here "
 
 
-def test_whatever_a_library_raises_is_a_finding_with_a_next_step():
+def test_exception_is_a_finding_with_a_next_step():
     def fail():
         raise ValueError("what it says\nand goes on about")
 
@@ -86,7 +85,7 @@ def test_whatever_a_library_raises_is_a_finding_with_a_next_step():
     )
 
 
-def test_passwords_in_what_libraries_say_are_struck_out(settings):
+def test_secrets_in_messages_are_masked(settings):
     settings.DRAMATIQ_BROKER = {"OPTIONS": {"url": "amqp://site:p%40ssword@rabbit:5672/"}}
     settings.EMAIL_HOST_PASSWORD = "letters-and-numbers"
     text = "amqp://site:p%40ssword@rabbit, p@ssword, letters-and-numbers, only-for-tests"
@@ -97,7 +96,7 @@ def test_passwords_in_what_libraries_say_are_struck_out(settings):
 
 
 @pytest.mark.exhaustive
-def test_a_database_that_cannot_be_opened_is_named(db, monkeypatch, tmp_path):
+def test_unopenable_database_is_reported(db, monkeypatch, tmp_path):
     settings_dict = connections["default"].settings_dict
     key = "NAME" if "sqlite" in settings_dict["ENGINE"] else "HOST"
     elsewhere = SimpleNamespace(
@@ -109,7 +108,7 @@ def test_a_database_that_cannot_be_opened_is_named(db, monkeypatch, tmp_path):
     assert "DATABASE_URL" in finding.next_step or "right to write" in finding.next_step
 
 
-def test_a_migration_that_was_not_applied_is_named(transactional_db):
+def test_unapplied_migration_is_reported(transactional_db):
     call_command("migrate", "token_blacklist", "zero", verbosity=0)
     try:
         finding = rows.migrations()
@@ -123,19 +122,14 @@ def test_a_migration_that_was_not_applied_is_named(transactional_db):
 # -- messages -----------------------------------------------------------------------------------
 
 
-def test_a_cache_and_a_layer_that_work_are_told():
+def test_working_cache_and_channel_layer_are_ok():
     assert messages.cache_server().state == "ok"
     assert messages.channel_layer().state == "ok"
 
 
-def test_a_layer_of_production_works_and_one_whose_redis_ends_is_named(settings, tmp_path):
-    with redis_server(tmp_path) as (address, server):
-        settings.CHANNEL_LAYERS = {
-            "default": {
-                "BACKEND": "webprofile.realtime.layer.PatientLayer",
-                "CONFIG": {"hosts": [{"address": patient(address)}]},
-            }
-        }
+def test_channel_layer_reports_a_dead_redis(settings, tmp_path):
+    with redis_server(tmp_path) as (redis_url, server):
+        settings.CHANNEL_LAYERS = redis_layers(redis_url)
         assert messages.channel_layer().state == "ok"
         server.kill()
         server.wait(10)
@@ -144,7 +138,7 @@ def test_a_layer_of_production_works_and_one_whose_redis_ends_is_named(settings,
     assert finding.next_step.startswith("Start Redis")
 
 
-def test_actors_that_listen_answer_and_none_is_noticed(db):
+def test_missing_actors_are_reported(db):
     parts = [Part("actors", messages.actors, "")]
     finding = dict(examine(parts, time_limit_s=1))["actors"]
     assert "none runs, or all are busy" in finding.text
@@ -163,19 +157,14 @@ def test_actors_that_listen_answer_and_none_is_noticed(db):
 # -- objects ------------------------------------------------------------------------------------
 
 
-def test_storage_that_works_is_told_three_ways(storage):
+def test_working_storage_is_ok_and_left_empty(storage):
     assert objects.objects().text.startswith("PUT, GET, HEAD and DELETE work at http://127.0.0.1:")
     assert objects.presigned().text.startswith("Presigned PUT and GET work at http://127.0.0.1:")
     assert objects.cross_origin().state == "ok"
-
-
-def test_nothing_of_the_doctor_stays_in_storage(storage):
-    objects.objects()
-    objects.presigned()
     assert [list(page) for page in objects.storage.pages()] in ([], [[]])
 
 
-def test_a_missing_bucket_is_named(storage, settings):
+def test_missing_bucket_is_reported(storage, settings):
     settings.S3_BUCKET = "nobody-made-it"
     assert as_text(objects.objects()) == (
         f"broken PUT at {settings.S3_ENDPOINT_URL} was refused: NoSuchBucket. "
@@ -183,7 +172,7 @@ def test_a_missing_bucket_is_named(storage, settings):
     )
 
 
-def test_a_wrong_secret_is_named(storage, settings):
+def test_wrong_secret_is_reported(storage, settings):
     settings.S3_SECRET_ACCESS_KEY = "not-the-one"
     finding = objects.objects()
     sent = objects.presigned()
@@ -192,14 +181,14 @@ def test_a_wrong_secret_is_named(storage, settings):
     assert finding.next_step.startswith("Correct S3_SECRET_ACCESS_KEY")
 
 
-def test_storage_that_is_away_is_named(settings, closed):
+def test_unreachable_storage_is_reported(settings, closed):
     settings.S3_ENDPOINT_URL = f"http://{closed}"
     finding = objects.objects()
     assert f"PUT at http://{closed}" in finding.text
     assert finding.next_step == "Start the storage, or correct S3_ENDPOINT_URL."
 
 
-def test_a_public_address_that_only_others_reach_is_odd_and_no_fault(storage, settings, closed):
+def test_public_address_that_is_unreachable_from_here_is_odd(storage, settings, closed):
     settings.S3_PUBLIC_ENDPOINT_URL = f"http://{closed}"
     parts = [Part("public", objects.presigned, "", objects.unreachable)]
     finding = dict(examine(parts))["public"]
@@ -211,7 +200,7 @@ def test_a_public_address_that_only_others_reach_is_odd_and_no_fault(storage, se
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "text"),
     [
         ((403, {}), "Browsers may not upload from"),
         (
@@ -224,15 +213,15 @@ def test_a_public_address_that_only_others_reach_is_odd_and_no_fault(storage, se
         ),
     ],
 )
-def test_rules_that_keep_browsers_from_uploading_are_named(settings, http, answer, words):
+def test_cors_rules_that_block_uploads_are_reported(settings, http, answer, text):
     settings.S3_PUBLIC_ENDPOINT_URL = http.url
     http.answers.answer = answer
     finding = objects.cross_origin()
-    assert words in finding.text
+    assert text in finding.text
     assert "CORS rules" in finding.next_step
 
 
-def test_a_header_that_browsers_must_send_and_may_not_is_named(settings, http):
+def test_cors_rules_that_block_a_header_are_reported(settings, http):
     settings.S3_PUBLIC_ENDPOINT_URL = http.url
     settings.S3_ENCRYPTION = "aws:kms"
     http.answers.answer = (
@@ -250,24 +239,24 @@ def test_a_header_that_browsers_must_send_and_may_not_is_named(settings, http):
 # -- mail ---------------------------------------------------------------------------------------
 
 
-class Letters(socketserver.StreamRequestHandler):
-    """As much of SMTP as a letter needs; refuses `stranger@`."""
+class SmtpHandler(socketserver.StreamRequestHandler):
+    """Minimal SMTP server that refuses the sender `stranger@` and every login."""
 
     answers = {b"EHLO": b"250-here\r\n250 AUTH PLAIN", b"AUTH": b"535 no", b"QUIT": b"221 bye"}
 
     def handle(self):
         self.wfile.write(b"220 here\r\n")
         for line in self.rfile:
-            word = line.split(b" ")[0].strip().upper()
-            answer = self.answers.get(word, b"250 fine")
+            command = line.split(b" ")[0].strip().upper()
+            answer = self.answers.get(command, b"250 fine")
             self.wfile.write((b"550 not yours" if b"stranger@" in line else answer) + b"\r\n")
-            if word == b"QUIT":
+            if command == b"QUIT":
                 return
 
 
 @pytest.fixture
-def letters(settings):
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Letters)
+def smtp_server(settings):
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), SmtpHandler)
     settings.HAS_MAIL_SERVER = True
     settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
     settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
@@ -276,12 +265,12 @@ def letters(settings):
         yield
 
 
-def test_mail_that_would_be_taken_is_told(letters, settings):
+def test_accepted_sender_is_ok(smtp_server, settings):
     settings.DEFAULT_FROM_EMAIL = "site@example.org"
     assert messages.mail().text.endswith("takes letters from site@example.org.")
 
 
-def test_a_refused_sender_and_a_refused_login_are_named(letters, settings):
+def test_refused_sender_and_login_are_reported(smtp_server, settings):
     settings.DEFAULT_FROM_EMAIL = "stranger@example.org"
     assert as_text(messages.mail()) == (
         "broken The server takes no letters from stranger@example.org (550). not yours "
@@ -293,7 +282,7 @@ def test_a_refused_sender_and_a_refused_login_are_named(letters, settings):
     )
 
 
-def test_mail_that_goes_nowhere_is_odd():
+def test_missing_mail_server_is_odd():
     finding = messages.mail()
     assert (finding.state, "EMAIL_URL" in finding.next_step) == ("odd", True)
 
@@ -302,7 +291,7 @@ def test_mail_that_goes_nowhere_is_odd():
 
 
 @pytest.mark.parametrize(
-    ("ahead_s", "state", "words"),
+    ("ahead_s", "state", "text"),
     [
         (0, "ok", "It agrees with storage"),
         (-20, "odd", "ahead of storage."),
@@ -311,20 +300,22 @@ def test_mail_that_goes_nowhere_is_odd():
         (3600, "broken", "behind storage: storage refuses every signature"),
     ],
 )
-def test_a_clock_that_is_off_says_what_breaks(settings, http, monkeypatch, ahead_s, state, words):
+def test_clock_offset_is_reported_with_its_effect(
+    settings, http, monkeypatch, ahead_s, state, text
+):
     monkeypatch.setattr(clock, "database_clock", lambda: None)
     settings.S3_ENDPOINT_URL = http.url
     server_time = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_s)
     http.answers.answer = (200, {"Date": format_datetime(server_time, usegmt=True)})
     finding = clock.clock()
     assert finding.state == state
-    assert words in finding.text
+    assert text in finding.text
 
 
 # -- the site -----------------------------------------------------------------------------------
 
 
-def test_an_address_that_leads_elsewhere_is_named(settings, http, closed):
+def test_wrong_site_address_is_reported(settings, http, closed):
     settings.SITE_URL = http.url
     http.answers.answer = (301, {"Location": f"{http.url}/healthz"})
     assert site.address().next_step == "The proxy must set X-Forwarded-Proto: https."
@@ -343,7 +334,7 @@ def test_an_address_that_leads_elsewhere_is_named(settings, http, closed):
     )
 
 
-def test_a_proxy_that_passes_no_sockets_is_named(settings, http):
+def test_proxy_without_websockets_is_reported(settings, http):
     settings.SITE_URL = http.url
     http.answers.answer = (404, {})
     finding = site.sockets()
@@ -351,13 +342,13 @@ def test_a_proxy_that_passes_no_sockets_is_named(settings, http):
     assert "Upgrade" in finding.next_step
 
 
-def test_the_site_knows_itself_by_its_mark(live_server, settings):
+def test_site_recognises_itself(live_server, settings):
     settings.SITE_URL = live_server.url
     finding = dict(examine([Part("address", site.address, "")], time_limit_s=60))["address"]
     assert as_text(finding) == f"ok {live_server.url} leads to this site. "
 
 
-def test_static_files_that_were_not_collected_are_named(settings, tmp_path):
+def test_missing_static_files_are_reported(settings, tmp_path):
     assert site.static_files().text == "Files are served from where they lie."
     settings.STATIC_ROOT = str(tmp_path)
     settings.STORAGES = settings.STORAGES | {
@@ -368,7 +359,7 @@ def test_static_files_that_were_not_collected_are_named(settings, tmp_path):
     assert "collectstatic" in finding.next_step
 
 
-def test_an_agent_that_was_not_built_or_is_damaged_is_named(settings, tmp_path):
+def test_missing_or_damaged_agent_is_reported(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
     finding = site.agent_files()
     assert "There is no agent" in finding.text
@@ -381,16 +372,16 @@ def test_an_agent_that_was_not_built_or_is_damaged_is_named(settings, tmp_path):
     assert site.agent_files().text == "Devices can install version 1+a, for 1 kind of device."
 
 
-def test_an_agent_that_the_site_may_not_read_is_not_called_missing(settings, tmp_path):
+def test_unreadable_agent_is_not_reported_as_missing(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
-    # as little readable as another user's file, also for root, as whom tests may run
+    # unreadable for root, too, which may run the tests
     (tmp_path / "manifest.json").mkdir()
     finding = site.agent_files()
     assert finding.text == f"{tmp_path}/manifest.json: Is a directory."
     assert "Let the user that serves the site read it" in finding.next_step
 
 
-def test_a_server_that_takes_connections_and_says_nothing_is_not_waited_for(settings):
+def test_silent_server_is_not_waited_for(settings):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings.SITE_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"
         parts = [Part("address", site.address, site.ADDRESS_STEP)]
