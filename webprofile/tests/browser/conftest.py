@@ -36,7 +36,7 @@ DESK, PHONE = (1440, 1000), (400, 800)
 #: host name of this machine that is no secure context for browsers, unlike localhost
 NAMED = "profile.example.org"
 #: exceptions when an element is replaced while it is read
-_GONE = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
+_REPLACED = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
 
 
 class Window(webdriver.Chrome):
@@ -75,7 +75,7 @@ class Chromium:
         self.driver.quit()
 
     @property
-    def answers(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the browser still runs; a test may have crashed it."""
         try:
             self.driver.switch_to.window(self._first)
@@ -87,8 +87,8 @@ class Chromium:
     def window(self) -> Iterator[Window]:
         """Yield the driver in a new window; close it and all windows that the test opens."""
         address = self.driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-        with urllib.request.urlopen(f"http://{address}/json/version", timeout=60) as answer:
-            endpoint = json.load(answer)["webSocketDebuggerUrl"]
+        with urllib.request.urlopen(f"http://{address}/json/version", timeout=60) as response:
+            endpoint = json.load(response)["webSocketDebuggerUrl"]
         with connect(endpoint, proxy=None, max_size=None) as browser:
             context = _call(browser, "Target.createBrowserContext")["browserContextId"]
             self.driver.context_id = context
@@ -110,9 +110,9 @@ def _call(browser: ClientConnection, method: str, **parameters: Any) -> dict[str
     """Send a DevTools command and return its result. Commands of a connection are sequential."""
     browser.send(json.dumps({"id": 1, "method": method, "params": parameters}))
     while True:
-        answer = json.loads(browser.recv(60))
-        if answer.get("id") == 1:
-            return answer["result"]
+        response = json.loads(browser.recv(60))
+        if response.get("id") == 1:
+            return response["result"]
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +121,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
     running: list[Chromium] = []
 
     def get() -> Chromium:
-        if not running or not running[-1].answers:
+        if not running or not running[-1].is_alive:
             running.append(Chromium(tmp_path_factory.mktemp("chromium")))
         return running[-1]
 
@@ -169,7 +169,7 @@ def resize(browser: Window, size: tuple[int, int], *, mobile: bool = False) -> N
 class PageObject:
     """Base of the page objects: actions on the page in the window, and what it shows."""
 
-    #: levels of console messages that `complaints` returns
+    #: levels of console messages that `console_errors` returns
     levels: tuple[str, ...] = ("SEVERE",)
 
     def __init__(self, browser: Window, address: str) -> None:
@@ -196,24 +196,24 @@ class PageObject:
         Elements that are replaced while they are read count as false. Raises AssertionError.
         """
 
-        def look(_: object) -> Any:
+        def evaluate(_: object) -> Any:
             try:
                 return condition()
             except WebDriverException as error:
-                # chromedriver has no exception of its own for an element that is replaced meanwhile
+                # chromedriver has no specific exception for an element that was replaced
                 if "does not belong to the document" in str(error):
                     return False
                 raise
 
-        wait = WebDriverWait(self.browser, within_s, 0.05, ignored_exceptions=_GONE)
+        wait = WebDriverWait(self.browser, within_s, 0.05, ignored_exceptions=_REPLACED)
         try:
-            return wait.until(look)
+            return wait.until(evaluate)
         except TimeoutException as error:
-            shown = [alert.text for alert in self.all("[role=alert]") if alert.text]
-            raise AssertionError(f"never saw {what}; the page says {shown}") from error
+            alerts = [alert.text for alert in self.all("[role=alert]") if alert.text]
+            raise AssertionError(f"never saw {what}; the page says {alerts}") from error
 
-    def look(self) -> None:
-        """Let a live page fetch its state at once, because the live server has no WebSockets."""
+    def fetch_state(self) -> None:
+        """Make a live page fetch its state, because the live server has no WebSockets."""
         self.js("document.dispatchEvent(new Event('visibilitychange'))")
 
     @property
@@ -228,7 +228,7 @@ class PageObject:
         page = "document.documentElement"
         return bool(self.js(f"return {page}.scrollWidth > {page}.clientWidth"))
 
-    def complaints(self) -> list[str]:
-        """Return the errors of the console: violated policy, script errors, missing files."""
+    def console_errors(self) -> list[str]:
+        """Return messages of the console: policy violations, script errors, missing files."""
         log = self.browser.get_log("browser")
         return [entry["message"] for entry in log if entry["level"] in self.levels]

@@ -42,9 +42,9 @@ class Form(PageObject):
     def error(self, name: str) -> str:
         return self.text(f"#{name}-error")
 
-    def seen(self) -> set[str]:
-        shown = (box for box in self.all("[data-option]") if box.is_displayed())
-        return {box.get_attribute("data-option") for box in shown}
+    def visible_options(self) -> set[str]:
+        boxes = (box for box in self.all("[data-option]") if box.is_displayed())
+        return {box.get_attribute("data-option") for box in boxes}
 
     @property
     def focused(self) -> str:

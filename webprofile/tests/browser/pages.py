@@ -41,10 +41,10 @@ from webprofile.tests.permission_table import web_routes
 MEASURED = "measured"
 #: password of the users that `make_user` creates
 PASSWORD = "correct horse battery"
-#: sorted by how much they see; the later ones only see pages that redirect the earlier ones
-READERS = ("administrator", "owner", "other user", "anonymous")
-#: pages of the viewers and of login at an identity provider
-_NOT_OURS = re.compile(r"^/(netron|perfetto|accounts/oidc)/")
+#: sorted by how much they may see; the later ones only get pages that redirect the earlier ones
+VIEWERS = ("administrator", "owner", "other user", "anonymous")
+#: pages of third-party viewers and of the login at an identity provider
+_THIRD_PARTY = re.compile(r"^/(netron|perfetto|accounts/oidc)/")
 _EXTENDS = re.compile(r"\{% extends ")
 
 
@@ -57,7 +57,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class FormAnswer:
+class FormResponse:
     """A page that is the response to a form of another page."""
 
     form_page: Page
@@ -66,13 +66,13 @@ class FormAnswer:
 
 
 def pages_of(site: PermissionSite) -> list[Page]:
-    """Return the page of each route, with the session of the first of READERS who gets it."""
+    """Return the page of each route, with the session of the first of VIEWERS who gets it."""
     pages = dict[str, Page]()
-    for person in READERS:
+    for person in VIEWERS:
         for route in web_routes():
             query = site.queries.get(route.name, "")
             address = f"{route.address(site.values)}?{query}".rstrip("?")
-            if address in pages or _NOT_OURS.match(address):
+            if address in pages or _THIRD_PARTY.match(address):
                 continue
             if _is_page(site.request(person, "GET", address)):
                 pages[address] = Page(address, site.credentials[person].session)
@@ -109,31 +109,33 @@ def states_of(site: PermissionSite) -> list[Page]:
     return [*pages, *(Page(address) for address in strangers)]
 
 
-def answers_of(site: PermissionSite) -> list[FormAnswer]:
+def form_responses_of(site: PermissionSite) -> list[FormResponse]:
     """Return pages that are responses to forms."""
     root = site.credentials["administrator"].session
     device = f"/admin/workers/worker/{site.box.pk}/"
     user = f"/admin/accounts/user/{site.values['*accounts_user*.pk']}/"
     login = Page("/accounts/login/")
     wrong = {"login": "alice@example.com", "password": "no"}
+    forms = [
+        ("/tasks/", "/tasks/act/", {"act": "delete", "task": str(site.values["task_id"])}),
+        ("/tasks/", "/tasks/views/", {"name": "", "query": "status=failed"}),
+        ("/accounts/tokens/", "/accounts/tokens/",
+         {"name": "script", "scopes": "read", "days": "30"}),
+        ("/accounts/tokens/", "/accounts/tokens/", {"name": ""}),
+        ("/accounts/webhooks/", "/accounts/webhooks/", {"url": "http://x/"}),
+        ("/accounts/webhooks/", "/accounts/webhooks/",
+         {"url": "https://hooks.example.org/", "events": "task.finished"}),
+        (f"{device}change/", f"{device}act/revoke/", {}),
+        (f"{device}change/", f"{device}act/allow_scripts/", {}),
+        (f"{device}change/", f"{device}act/enrol/", {}),
+        (f"{user}change/", f"{user}act/grant_workers/", {}),
+    ]  # fmt: skip
     return [
-        FormAnswer(Page("/tasks/", root), "/tasks/act/",
-               {"act": "delete", "task": str(site.values["task_id"])}),
-        FormAnswer(Page("/tasks/", root), "/tasks/views/", {"name": "", "query": "status=failed"}),
-        FormAnswer(Page("/accounts/tokens/", root), "/accounts/tokens/",
-               {"name": "script", "scopes": "read", "days": "30"}),
-        FormAnswer(Page("/accounts/tokens/", root), "/accounts/tokens/", {"name": ""}),
-        FormAnswer(Page("/accounts/webhooks/", root), "/accounts/webhooks/", {"url": "http://x/"}),
-        FormAnswer(Page("/accounts/webhooks/", root), "/accounts/webhooks/",
-               {"url": "https://hooks.example.org/", "events": "task.finished"}),
-        FormAnswer(Page(f"{device}change/", root), f"{device}act/revoke/", {}),
-        FormAnswer(Page(f"{device}change/", root), f"{device}act/allow_scripts/", {}),
-        FormAnswer(Page(f"{device}change/", root), f"{device}act/enrol/", {}),
-        FormAnswer(Page(f"{user}change/", root), f"{user}act/grant_workers/", {}),
-        FormAnswer(login, login.address, wrong),
-        FormAnswer(login, login.address, wrong | {"password": PASSWORD}),
-        FormAnswer(Page("/accounts/signup/"), "/accounts/signup/",
-               {"email": "x", "password1": "x"}),
+        *(FormResponse(Page(page, root), address, fields) for page, address, fields in forms),
+        FormResponse(login, login.address, wrong),
+        FormResponse(login, login.address, wrong | {"password": PASSWORD}),
+        FormResponse(Page("/accounts/signup/"), "/accounts/signup/",
+                     {"email": "x", "password1": "x"}),
     ]  # fmt: skip
 
 
@@ -164,15 +166,15 @@ def page_templates() -> set[str]:
     return {str(path.relative_to(folder)) for path in pages}
 
 
-def _is_page(answer: Any) -> bool:
-    is_html = answer.headers.get("Content-Type", "").startswith("text/html")
-    is_whole = answer.status_code == 200 and not answer.streaming
-    return is_html and is_whole and b"</html>" in answer.content
+def _is_page(response: Any) -> bool:
+    is_html = response.headers.get("Content-Type", "").startswith("text/html")
+    is_whole = response.status_code == 200 and not response.streaming
+    return is_html and is_whole and b"</html>" in response.content
 
 
 def _tasks_in_each_state(owner: User) -> Iterator[Task]:
     yield make_task(owner)
-    yield make_waiting_task(owner, title="one that waits")
+    yield make_waiting_task(owner, title="waiting")
     running = make_attempt(make_waiting_task(owner, make_worker("busy")))
     Attempt.objects.filter(pk=running.pk).update(started_at=running.created_at)
     Task.objects.filter(pk=running.task_id).update(state="running")
@@ -202,15 +204,15 @@ def _session_of(user: User) -> str:
 
 
 #: lists the requests of a frame in another process, whose log Selenium cannot read
-ASKED_FOR = """
+LIST_REQUESTS = """
     const done = arguments[0];
-    const stopped = [];
-    const note = (reports) => stopped.push(...reports);
-    const observer = new ReportingObserver(note, { buffered: true });
+    const blocked = [];
+    const record = (reports) => blocked.push(...reports);
+    const observer = new ReportingObserver(record, { buffered: true });
     observer.observe();
     setTimeout(() => done([
         ...performance.getEntriesByType("resource").map((entry) => entry.name),
-        ...stopped.map(({ body }) => `stopped: ${body.effectiveDirective} ${body.blockedURL}`),
+        ...blocked.map(({ body }) => `blocked: ${body.effectiveDirective} ${body.blockedURL}`),
     ]), 200);
 """
 

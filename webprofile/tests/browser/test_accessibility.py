@@ -24,7 +24,7 @@ from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.pages import (
     MEASURED,
     Page,
-    answers_of,
+    form_responses_of,
     make_measured,
     page_templates,
     pages_of,
@@ -37,9 +37,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AXE = Path(settings.BASE_DIR) / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 WIDE = (2560, 1300)
-#: the pages are divided among so many tests
+#: number of tests among which the pages are divided
 PARTS = 3
-_ALL_IS_THERE = """
+_IS_LOADED = """
     const busy = [...document.querySelectorAll("[aria-busy=true]")];
     const missing = busy.find((part) => part.checkVisibility());
     missing?.scrollIntoView();
@@ -60,11 +60,11 @@ _SEND = """
     document.body.append(form);
     form.submit();
 """
-#: what the page does when it hears of a change; this server has no socket to tell it
+#: update the rows as the page does after a message; the live server has no WebSockets
 _NEW_ROWS = """
     const [done] = arguments;
     const rows = document.getElementById("task-rows");
-    fetch(rows.dataset.url).then((answer) => answer.text()).then((text) => {
+    fetch(rows.dataset.url).then((response) => response.text()).then((text) => {
         rows.innerHTML = text;
         rows.dispatchEvent(new Event("change"));
         done();
@@ -73,27 +73,27 @@ _NEW_ROWS = """
 _RUN = """
     const [tags, rules, done] = arguments;
     const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: tags };
-    const told = (id, { target, html, any }) =>
+    const describe = (id, { target, html, any }) =>
         `${id}: ${target.join(" ")}: ${html.slice(0, 120)} ${any[0]?.message ?? ""}`;
-    // a page that asks again fades what it shows until the answer is there
+    // a page fades parts that it loads again
     const where = { include: [document], exclude: ["[aria-busy=true]"] };
     axe.run(where, { runOnly, resultTypes: ["violations"], iframes: false }).then(
         ({ violations }) =>
-            done(violations.flatMap(({ id, nodes }) => nodes.map((node) => told(id, node)))),
+            done(violations.flatMap(({ id, nodes }) => nodes.map((node) => describe(id, node)))),
         (error) => done([String(error)]));
 """
 
 
 @pytest.fixture
 def root(storage):
-    """An administrator, with a row of nearly everything that a page can show."""
+    """An administrator with a row of nearly everything that a page can show."""
     user = make_user("root", is_staff=True, is_superuser=True)
     make_worker("desk", facts={"cpu_model": "Xeon", "cores": 8, "memory_bytes": 1 << 34})
     make_worker("phone", online=False, is_public=False)
     for _ in range(2):
         make_measured(user)
     make_task(user)
-    make_waiting_task(user, title="one that waits")
+    make_waiting_task(user, title="waiting")
     fail_task(make_waiting_task(user), reason="worker_went_offline")
     cancel_task(make_waiting_task(user))
     make_import(user, good_profile("lstm"), name="opened here")
@@ -109,7 +109,7 @@ def page_of(user, address: str) -> Page:
 
 @pytest.fixture
 def visit(browser, live_server):
-    """Opens a page in a language."""
+    """Function that opens a page in a language and waits until it is loaded."""
 
     def go(page: Page, *, language: str = "en"):
         if not browser.current_url.startswith(live_server.url):
@@ -118,67 +118,67 @@ def visit(browser, live_server):
         if page.session:
             browser.add_cookie({"name": "sessionid", "value": page.session})
         browser.add_cookie({"name": "django_language", "value": language})
-        colours(browser, dark=False)
+        set_colour_scheme(browser, dark=False)
         browser.get(live_server.url + page.address)
-        # what is being fetched is faded, and read by nobody yet; some of it waits to be scrolled to
-        WebDriverWait(browser, 30).until(is_settled, f"{page.address} is still being fetched")
+        WebDriverWait(browser, 30).until(is_loaded, f"{page.address} is still being loaded")
 
     return go
 
 
-def is_settled(browser) -> bool:
-    """Looks twice: one answer may lead to the next question."""
-    if not browser.execute_script(_ALL_IS_THERE):
+def is_loaded(browser) -> bool:
+    """Check twice, because a response may lead to another request."""
+    if not browser.execute_script(_IS_LOADED):
         return False
     time.sleep(0.1)
-    return browser.execute_script(_ALL_IS_THERE)
+    return browser.execute_script(_IS_LOADED)
 
 
-def colours(browser, *, dark: bool) -> None:
+def set_colour_scheme(browser, *, dark: bool) -> None:
     feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     still = {"name": "prefers-reduced-motion", "value": "reduce"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature, still]})
 
 
-def barriers(browser, axe, *, rules: list[str] | None = None) -> list[str]:
+def violations(browser, axe, *, rules: list[str] | None = None) -> list[str]:
     if not browser.execute_script("return 'axe' in window"):
         browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
     return browser.execute_async_script(_RUN, RULES, rules)
 
 
-def cut_off(browser) -> int:
-    """Pixels that lie beside the window."""
+def overflow_px(browser) -> int:
+    """Return by how many pixels the page is wider than the window."""
     page = "document.documentElement"
     return browser.execute_script(f"return {page}.scrollWidth - {page}.clientWidth")
 
 
-def inspect(browser, axe, title, faults) -> None:
-    """Add what is wrong with the page that is open: in both colours, and in all widths."""
+def check_open_page(browser, axe, title, faults) -> None:
+    """Add the faults of the open page in both colour schemes and all widths."""
     resize(browser, DESK)
-    faults += [f"{title}: {barrier}" for barrier in barriers(browser, axe)]
-    colours(browser, dark=True)
+    faults += [f"{title}: {violation}" for violation in violations(browser, axe)]
+    set_colour_scheme(browser, dark=True)
     faults += [
-        f"{title} dark: {barrier}" for barrier in barriers(browser, axe, rules=["color-contrast"])
+        f"{title} dark: {violation}"
+        for violation in violations(browser, axe, rules=["color-contrast"])
     ]
-    colours(browser, dark=False)
+    set_colour_scheme(browser, dark=False)
     measure_width(browser, WIDE, title, faults)
     measure_width(browser, PHONE, title, faults)
-    on_phone = barriers(browser, axe, rules=["target-size", "scrollable-region-focusable"])
-    faults += [f"{title} phone: {barrier}" for barrier in on_phone]
+    on_phone = violations(browser, axe, rules=["target-size", "scrollable-region-focusable"])
+    faults += [f"{title} phone: {violation}" for violation in on_phone]
 
 
 def measure_width(browser, size, title, faults) -> None:
-    """Pictures follow the window's size a moment later."""
+    """Add a fault if the page is too wide. Charts follow the size of the window a moment later."""
     resize(browser, size)
     for _ in range(20):
-        if (pixels := cut_off(browser)) <= 0:
+        if (pixels := overflow_px(browser)) <= 0:
             return
         time.sleep(0.1)
     faults.append(f"{title}: {pixels} px beside {size[0]} px")
 
 
 def send(browser, address, fields) -> None:
-    """As by a form on the page that is open."""
+    """Send a form of the open page."""
     page = browser.find_element(By.TAG_NAME, "html")
     browser.execute_script(_SEND, address, fields)
     WebDriverWait(browser, 20).until(staleness_of(page))
@@ -186,10 +186,10 @@ def send(browser, address, fields) -> None:
 
 @pytest.fixture
 def permission_site(storage, settings, tmp_path):
-    """One of everything, and people of all kinds."""
+    """One object of each kind, and people with all kinds of permissions."""
     settings.AGENT_FOLDER = str(tmp_path)
     settings.ROOT_URLCONF = "webprofile.tests.browser.error_urls"
-    # to look at many may take longer than five minutes after the login
+    # checking many pages may take longer than five minutes after the login
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 3600
     make_measured(make_user("mary"))
     return PermissionSite(tmp_path)
@@ -197,39 +197,39 @@ def permission_site(storage, settings, tmp_path):
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The script; fetched where only the site's own scripts were."""
+    """Source of the script axe, which is downloaded if it is not installed."""
     if not AXE.exists():
         assert assets.fetch(for_tests=True) == 0
     return AXE.read_text("utf-8")
 
 
 @pytest.fixture
-def rendered():
-    """Names of the templates that pages were made of."""
+def rendered_templates():
+    """Names of the rendered templates."""
     names: set[str] = set()
 
-    def note(template, **_more):
+    def record(template, **_kwargs):
         names.add(template.name)
 
-    template_rendered.connect(note)
+    template_rendered.connect(record)
     yield names
-    template_rendered.disconnect(note)
+    template_rendered.disconnect(record)
 
 
 @pytest.fixture
 def pages(permission_site) -> list[Page]:
-    # tasks are asked for while the devices were seen just now
+    # first, because tasks can only be created while the devices are online
     return [*states_of(permission_site), *pages_of(permission_site)]
 
 
-def test_each_page_template_is_checked(pages, permission_site, rendered):
+def test_each_page_template_is_checked(pages, permission_site, rendered_templates):
     assert {"/tasks/", "/admin/", "/accounts/2fa/", "/api/v1/docs/"} <= {p.address for p in pages}
-    rendered.clear()
+    rendered_templates.clear()
     for page in pages:
         client_of(page).get(page.address)
-    for answer in answers_of(permission_site):
-        client_of(answer.form_page).post(answer.address, answer.fields, follow=True)
-    assert page_templates() - rendered == set()
+    for response in form_responses_of(permission_site):
+        client_of(response.form_page).post(response.address, response.fields, follow=True)
+    assert page_templates() - rendered_templates == set()
 
 
 def client_of(page: Page) -> Client:
@@ -239,50 +239,50 @@ def client_of(page: Page) -> Client:
     return client
 
 
-def look_at(browser, axe, visit, page: Page) -> list[str]:
-    """What is wrong with a page, in all colours, widths and languages."""
+def check_page(browser, axe, visit, page: Page) -> list[str]:
+    """Return the faults of a page in all colour schemes, widths and languages."""
     faults: list[str] = []
     resize(browser, DESK)
     visit(page)
-    inspect(browser, axe, page.address, faults)
+    check_open_page(browser, axe, page.address, faults)
     visit(page, language="zh-hans")
     measure_width(browser, PHONE, f"{page.address} zh", faults)
     return faults
 
 
 @pytest.mark.sample
-def test_the_pages_of_every_day_have_no_barrier(browser, axe, visit, permission_site):
+def test_daily_pages_are_accessible(browser, axe, visit, permission_site):
     session = permission_site.credentials["administrator"].session
     result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/result/"
     pages = [Page(address, session) for address in (result, "/tasks/", "/tasks/new/", "/workers/")]
     pages.append(Page("/accounts/login/"))
-    faults = [fault for page in pages for fault in look_at(browser, axe, visit, page)]
+    faults = [fault for page in pages for fault in check_page(browser, axe, visit, page)]
     assert faults == [], "\n".join(faults)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_page_has_a_barrier(browser, axe, visit, pages, part):
-    """Each of the parts makes what the pages show once more, so that they run side by side."""
+def test_all_pages_are_accessible(browser, axe, visit, pages, part):
+    """Each part creates all objects, so that parts can run in parallel."""
     faults: list[str] = []
     for page in pages[part::PARTS]:
-        faults += look_at(browser, axe, visit, page)
+        faults += check_page(browser, axe, visit, page)
     assert faults == [], "\n".join(sorted(set(faults)))
 
 
 @pytest.mark.exhaustive
-def test_no_answer_to_a_form_has_a_barrier(browser, axe, visit, permission_site):
+def test_form_responses_are_accessible(browser, axe, visit, permission_site):
     faults: list[str] = []
-    for answer in answers_of(permission_site):
+    for response in form_responses_of(permission_site):
         resize(browser, DESK)
-        visit(answer.form_page)
-        send(browser, answer.address, answer.fields)
-        inspect(browser, axe, f"POST {answer.address}", faults)
+        visit(response.form_page)
+        send(browser, response.address, response.fields)
+        check_open_page(browser, axe, f"POST {response.address}", faults)
     assert faults == [], "\n".join(sorted(set(faults)))
 
 
 @pytest.mark.exhaustive
-def test_the_apis_page_has_the_readers_colours_also_with_operations_open(browser, axe, visit):
+def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
     visit(page_of(make_user(), "/api/v1/docs/"))
     WebDriverWait(browser, 20).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, ".opblock-tag")
@@ -294,28 +294,28 @@ def test_the_apis_page_has_the_readers_colours_also_with_operations_open(browser
         WebDriverWait(browser, 20).until(
             lambda driver, selector=selector: driver.find_elements(By.CSS_SELECTOR, selector)
         )[0].click()
-    wrong = []
+    faults = []
     choose = "document.documentElement.toggleAttribute('data-theme', arguments[0] !== '');"
     choose += "if (arguments[0]) document.documentElement.dataset.theme = arguments[0];"
-    # the page looks again when the system's colours change
+    # the page follows changes of the system's scheme
     for theme, system in (("", "light"), ("", "dark"), ("dark", "light"), ("light", "dark")):
         browser.execute_script(choose, theme)
-        colours(browser, dark=system == "dark")
+        set_colour_scheme(browser, dark=system == "dark")
         background = "#fff" if (theme or system) == "light" else "#1c2022"
         WebDriverWait(browser, 10).until(
-            lambda driver, background=background: ground_of(driver) == background
+            lambda driver, background=background: background_of(driver) == background
         )
-        wrong += barriers(browser, axe, rules=["color-contrast"])
-    assert wrong == [], "\n" + "\n".join(sorted(set(wrong)))
+        faults += violations(browser, axe, rules=["color-contrast"])
+    assert faults == [], "\n".join(sorted(set(faults)))
 
 
-def ground_of(browser) -> str:
-    """The colour of the sheet on which the API is described."""
+def background_of(browser) -> str:
+    """Return the background colour of the description of the API."""
     sheet = browser.find_element(By.ID, "api-docs").value_of_css_property("background-color")
     return {"rgba(255, 255, 255, 1)": "#fff", "rgba(28, 32, 34, 1)": "#1c2022"}.get(sheet, sheet)
 
 
-def test_the_keyboard_skips_to_the_content_and_shows_where_it_is(browser, visit, root):
+def test_keyboard_reaches_the_content_with_visible_focus(browser, visit, root):
     visit(page_of(root, "/tasks/"))
     reached = []
     for _ in range(14):
@@ -329,7 +329,7 @@ def test_the_keyboard_skips_to_the_content_and_shows_where_it_is(browser, visit,
         place = focused.rect
         assert place["x"] >= 0, reached
         assert place["y"] >= 0, reached
-    # as they stand on the page: skip link, brand, main menu, language, own menu
+    # in the order of the page: skip link, brand, main menu, language, user menu
     assert reached[:3] == ["skip-link", "header__brand", "header__link"]
     assert reached.index("language__button") < reached.index("menu__title")
     visit(page_of(root, "/tasks/"))
@@ -342,7 +342,7 @@ def test_the_keyboard_skips_to_the_content_and_shows_where_it_is(browser, visit,
     assert inside
 
 
-def test_the_readers_menu_opens_by_the_keyboard_and_gives_the_focus_back(browser, visit, root):
+def test_user_menu_opens_by_keyboard_and_returns_the_focus(browser, visit, root):
     visit(page_of(root, "/tasks/"))
     title = browser.find_element(By.CSS_SELECTOR, ".menu__title")
     title.send_keys(Keys.ENTER)
@@ -356,7 +356,7 @@ def test_the_readers_menu_opens_by_the_keyboard_and_gives_the_focus_back(browser
 
 
 @pytest.mark.exhaustive
-def test_ticks_outlive_new_rows_and_the_menu_of_acts_follows_them(browser, visit, root):
+def test_selected_tasks_stay_selected_when_rows_are_updated(browser, visit, root):
     visit(page_of(root, "/tasks/"))
     number = Task.objects.filter(outcome="succeeded").last().pk
     delete = browser.find_element(By.CSS_SELECTOR, "[name=act][value=delete]")
@@ -364,15 +364,13 @@ def test_ticks_outlive_new_rows_and_the_menu_of_acts_follows_them(browser, visit
     browser.find_element(By.ID, f"tick-{number}").click()
     assert browser.find_element(By.ID, "bulk-count").text == "1 selected"
     make_task(root)
-    # as when the socket tells of a change
+    # the page fetches the rows again
     browser.execute_script("window.dispatchEvent(new Event('online'))")
     delete.click()
     WebDriverWait(browser, 10).until(lambda driver: "Delete 1 task?" in driver.page_source)
 
 
-def test_buttons_for_several_tasks_come_with_the_first_task_and_go_with_the_last(
-    browser, visit, storage
-):
+def test_bulk_actions_are_shown_only_with_tasks(browser, visit, storage):
     user = make_user("newcomer")
     visit(page_of(user, "/tasks/"))
     bulk = browser.find_element(By.ID, "bulk")
@@ -384,9 +382,7 @@ def test_buttons_for_several_tasks_come_with_the_first_task_and_go_with_the_last
 
 
 @pytest.mark.exhaustive
-def test_a_result_prints_with_its_words_tables_and_pictures_but_without_controls(
-    browser, visit, root
-):
+def test_printed_result_has_texts_and_tables_but_no_controls(browser, visit, root):
     task = Task.objects.filter(outcome="succeeded").first()
     visit(page_of(root, f"/tasks/{task.pk}/result/"))
     WebDriverWait(browser, 20).until(

@@ -14,7 +14,7 @@ GOOD = "correct horse battery"
 
 
 class Account(PageObject):
-    """Somebody at pages about oneself."""
+    """A page of the user's account."""
 
     def open(self, path):
         self.browser.get(f"{self.address}/accounts/{path}/")
@@ -38,9 +38,9 @@ class Account(PageObject):
         self.type(login="alice@example.com", password=GOOD)
         self.send()
 
-    def complaints(self):
-        # this server speaks HTTP alone
-        return [complaint for complaint in super().complaints() if "/ws/" not in complaint]
+    def console_errors(self):
+        # the live server has no WebSockets
+        return [message for message in super().console_errors() if "/ws/" not in message]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def _fresh_limits():
     cache.clear()
 
 
-def test_a_password_is_judged_while_it_is_typed_as_by_the_server(account):
+def test_password_is_checked_while_it_is_typed(account):
     account.open("signup")
     account.type(email="new@example.com", password1="short", password2="shor")
     assert "at least 10 characters" in account.see(".password-check__problem").text
@@ -65,10 +65,10 @@ def test_a_password_is_judged_while_it_is_typed_as_by_the_server(account):
     assert "good" in account.see(".password-check__good").text
     account.send()
     assert account.path == "/tasks/"
-    assert account.complaints() == []
+    assert account.console_errors() == []
 
 
-def test_a_security_key_is_added_and_asked_for(account, browser):
+def test_security_key_is_added_and_required_at_login(account, browser):
     make_user()
     options = VirtualAuthenticatorOptions(has_user_verification=True, is_user_verified=True)
     browser.add_virtual_authenticator(options)
@@ -84,10 +84,10 @@ def test_a_security_key_is_added_and_asked_for(account, browser):
     account.log_in()
     account.see("#mfa_webauthn_authenticate").click()
     account.until(lambda: account.path == "/tasks/", "the list")
-    assert account.complaints() == []
+    assert account.console_errors() == []
 
 
-def test_a_key_that_does_not_answer_is_told(account, browser):
+def test_unresponsive_security_key_is_reported(account, browser):
     make_user()
     browser.add_virtual_authenticator(VirtualAuthenticatorOptions(is_user_consenting=False))
     account.log_in()
@@ -102,7 +102,7 @@ def test_a_key_that_does_not_answer_is_told(account, browser):
 
 
 @pytest.mark.parametrize("system", ["light", "dark"])
-def test_chosen_colours_win_over_the_systems(account, browser, log_in, system):
+def test_chosen_theme_overrides_the_system(account, browser, log_in, system):
     user = make_user()
     feature = {"name": "prefers-color-scheme", "value": system}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
@@ -116,12 +116,12 @@ def test_chosen_colours_win_over_the_systems(account, browser, log_in, system):
     assert seen[""] == seen[system]
 
 
-def test_a_browser_tells_its_zone_and_a_chosen_one_wins(account, browser, log_in):
+def test_chosen_time_zone_overrides_that_of_the_browser(account, browser, log_in):
     user = make_user()
     type(user).objects.update(date_joined="2026-11-20T22:30:00Z")
     browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Shanghai"})
     log_in(user)
-    account.open("tokens")  # a first page tells the server
+    account.open("tokens")  # a first page sends the zone to the server
     account.open("profile")
     assert account.find(".facts time").text == "2026-11-21"
     assert browser.get_cookie("tz")["value"] == "Asia%2FShanghai"
@@ -130,7 +130,7 @@ def test_a_browser_tells_its_zone_and_a_chosen_one_wins(account, browser, log_in
     assert account.find(".facts time").text == "2026-11-20"
 
 
-def test_a_new_token_is_copied_by_a_button(account, browser, log_in):
+def test_button_copies_a_new_token(account, browser, log_in):
     log_in(make_user())
     grant = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     grant["browserContextId"] = browser.context_id
@@ -143,4 +143,4 @@ def test_a_new_token_is_copied_by_a_button(account, browser, log_in):
     button.click()
     account.until(lambda: button.text == "Copied", "that it was copied")
     assert account.js("return navigator.clipboard.readText()") == secret
-    assert account.complaints() == []
+    assert account.console_errors() == []

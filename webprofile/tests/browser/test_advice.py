@@ -10,7 +10,7 @@ from testdata import good_profile
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_an_operator_of_the_advice_is_selected_everywhere_without_a_reload(
+def test_operator_of_a_recommendation_is_selected_without_a_reload(
     browser, live_server, storage, log_in
 ):
     profile = make_result(good_profile("resnet18"))
@@ -21,7 +21,7 @@ def test_an_operator_of_the_advice_is_selected_everywhere_without_a_reload(
     link = browser.find_element(By.CSS_SELECTOR, "#advice-unfused_batch_norm [data-row='90']")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
     wait = WebDriverWait(browser, 10, 0.02)
-    # the module may still load: until then it is a plain link to the same selection
+    # until its module is loaded, it is a plain link to the same selection
     wait.until(lambda _: browser.execute_script("return document.readyState") == "complete")
     link.click()
 

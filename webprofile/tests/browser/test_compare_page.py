@@ -21,12 +21,12 @@ class ComparePage(PageObject):
 
     def statuses(self) -> set[str]:
         cells = "document.querySelectorAll('#rows td[data-status]')"
-        return set(self.js(f"return [...{cells}].map((each) => each.dataset.status)"))
+        return set(self.js(f"return [...{cells}].map((cell) => cell.dataset.status)"))
 
 
 @pytest.fixture
 def page(browser, storage, live_server, log_in) -> ComparePage:
-    """A comparison that the browser's user may see."""
+    """A comparison of two results of the user, who is logged in."""
     alice = make_user()
     profiles = [make_result(good_profile(n), owner=alice) for n in ("resnet18", "resnet18_opt")]
     log_in(alice)
@@ -34,7 +34,7 @@ def page(browser, storage, live_server, log_in) -> ComparePage:
     return ComparePage(browser, f"{live_server.url}/profiles/compare/{query}")
 
 
-def test_filter_selection_and_back_work_without_a_reload(page):
+def test_filter_selection_and_back_button_work_without_a_reload(page):
     page.open()
     page.js("window.unchanged = true")
     assert page.statuses() > {"fused"}
@@ -54,25 +54,25 @@ def test_filter_selection_and_back_work_without_a_reload(page):
     page.wait("document.querySelector('#selected') === null")
     assert page.statuses() == {"fused"}
     assert page.js("return window.unchanged") is True
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_the_waterfall_is_drawn_when_it_comes_into_view_and_keeps_its_table(page):
+def test_waterfall_is_drawn_when_visible_and_keeps_its_table(page):
     page.open()
     page.js("document.querySelector('#waterfall-chart').scrollIntoView()")
     page.wait("document.querySelector('#waterfall-chart canvas') !== null")
     assert page.js("return document.querySelectorAll('#waterfall tbody tr').length") == 15
-    # a row for the text of each
+    # high enough for a row of text for each
     assert (
         page.js("return document.querySelector('#waterfall-chart canvas').clientHeight") > 15 * 20
     )
     page.click("#waterfall-choices a:last-child")
     page.wait("new URLSearchParams(location.search).get('by') === 'scope'")
     page.wait("document.querySelector('#waterfall-chart canvas') !== null")
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_an_operator_of_the_table_is_selected_in_the_graph(page):
+def test_operator_of_the_table_is_selected_in_the_graph(page):
     page.open("&view=graph")
     page.wait("document.querySelector('#graph').dataset.state === 'drawn'")
     legend = page.js("return document.querySelector('#graph [data-graph=legend]').children.length")
@@ -80,4 +80,4 @@ def test_an_operator_of_the_table_is_selected_in_the_graph(page):
     page.click("#rows tbody tr:nth-child(1) .operator__name")
     page.wait("new URLSearchParams(location.search).has('op')")
     assert page.js("return document.querySelector('#graph').dataset.state") == "drawn"
-    assert page.complaints() == []
+    assert page.console_errors() == []

@@ -13,7 +13,6 @@ from tasks.submission.request import InputRequest
 from tasks.tests.make import (
     data_file,
     make_task,
-    make_user,
     make_worker,
     model_file,
     npy_bytes,
@@ -29,7 +28,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def devices(settings) -> None:
-    # a device stays online however slow the machine of the tests is
+    # devices stay online even on a slow machine
     settings.HEARTBEAT_S = 600
     make_worker("wheel", facts={"cpu_model": "AMD EPYC"})
     binary = make_worker("binary")
@@ -38,17 +37,12 @@ def devices(settings) -> None:
 
 
 @pytest.fixture
-def alice():
-    return make_user("alice")
-
-
-@pytest.fixture
 def form(browser, live_server, devices, alice, log_in) -> Form:
     log_in(alice)
     return Form(browser, live_server.url)
 
 
-def test_what_a_runtime_cannot_do_is_disabled_with_the_reason_without_a_reload(form):
+def test_unsupported_options_are_disabled_with_the_reason(form):
     form.open()
     form.choose("#worker", "wheel")
     form.expand()
@@ -65,7 +59,7 @@ def test_what_a_runtime_cannot_do_is_disabled_with_the_reason_without_a_reload(f
     form.until(lambda: "--c_opr_lib=mine" in form.lines[0], "the library in the command")
 
 
-def test_the_command_line_follows_and_problems_stand_at_their_options(form):
+def test_command_line_is_updated_and_problems_are_shown_at_their_options(form):
     form.open()
     form.find("#option-iter").send_keys("7")
     form.until(lambda: "--iter=7" in form.lines[-1], "the option in the command")
@@ -80,7 +74,7 @@ def test_the_command_line_follows_and_problems_stand_at_their_options(form):
     assert form.error("fast_run") == ""
 
 
-def test_a_switch_that_is_on_by_default_can_be_turned_off(form):
+def test_switch_that_is_on_by_default_can_be_turned_off(form):
     form.open()
     form.expand()
     assert "--no_sanity_check" in form.lines[0]
@@ -90,17 +84,17 @@ def test_a_switch_that_is_on_by_default_can_be_turned_off(form):
 
 
 @pytest.mark.exhaustive
-def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
+def test_option_search_finds_names_and_words_of_both_languages(form):
     form.open()
-    at_first = form.seen()
+    at_first = form.visible_options()
     assert 3 <= len(at_first) <= 7
     search = form.find("#option-search")
     for words, expected in (("nchw88", "enable_nchw88"), ("Winograd", "weight_preprocess"),
                             ("残差", "enable_fuse_conv_bias_with_z")):  # fmt: skip
         search.clear()
         search.send_keys(words)
-        form.until(lambda expected=expected: expected in form.seen(), expected)
-        assert len(form.seen()) < 6
+        form.until(lambda expected=expected: expected in form.visible_options(), expected)
+        assert len(form.visible_options()) < 6
         assert f"of {sum(o.kind != 'agent' for o in OPTIONS.values())}" in form.text(
             "#option-count"
         )
@@ -109,11 +103,11 @@ def test_an_option_is_found_by_name_or_by_a_word_of_either_language(form):
     form.until(lambda: form.find("#option-none").is_displayed(), "that nothing was found")
     search.clear()
     search.send_keys(" ")
-    form.until(lambda: form.seen() == at_first, "the groups closed again")
+    form.until(lambda: form.visible_options() == at_first, "the groups closed again")
 
 
 @pytest.mark.exhaustive
-def test_the_numbers_of_a_plan_are_shown_for_ones_own_only(form):
+def test_plan_values_are_shown_only_for_a_custom_plan(form):
     form.open()
     fields = form.find("#custom-plan")
     assert not fields.is_displayed()
@@ -129,7 +123,7 @@ def test_the_numbers_of_a_plan_are_shown_for_ones_own_only(form):
     )
 
 
-def test_a_ragged_input_is_marked_at_its_row(form):
+def test_ragged_input_is_reported_at_its_row(form):
     form.open()
     form.click("#add-data")
     Select(form.find("[name=data-mode]")).select_by_value("numbers")
@@ -143,7 +137,7 @@ def test_a_ragged_input_is_marked_at_its_row(form):
     assert not form.find(row_error).is_displayed()
 
 
-def test_a_json_file_needs_no_variable(form, tmp_path):
+def test_json_file_needs_no_variable(form, tmp_path):
     form.open()
     (tmp_path / "inputs.json").write_text("{}")
     form.click("#add-data")
@@ -152,7 +146,7 @@ def test_a_json_file_needs_no_variable(form, tmp_path):
     form.until(lambda: "input-0.json" in form.lines[0], "the file in the command")
 
 
-def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
+def test_set_option_is_kept_when_the_device_does_not_support_it(form):
     form.open()
     form.choose("#worker", "binary")
     form.expand()
@@ -168,12 +162,12 @@ def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
     assert form.lines == []
     assert "2 (" in summary.text
     assert {"check_dispatch", "enable_nchw4"} <= set(re.findall(r"\w+", summary.text))
-    # a wrong value elsewhere, and a search for something else, do not hide them
+    # neither another invalid value nor a search hides them
     form.find("#option-iter").send_keys("x")
     form.until(lambda: "whole number" in form.error("iter"), "the other problem")
     assert "compiled load_and_run" in form.error("check_dispatch")
     form.find("#option-search").send_keys("nchw88")
-    form.until(lambda: "enable_nchw88" in form.seen(), "the search")
+    form.until(lambda: "enable_nchw88" in form.visible_options(), "the search")
     assert form.find("#option-check_dispatch").is_displayed()
     form.find("#option-search").clear()
     form.find("#option-search").send_keys(" ")
@@ -188,7 +182,7 @@ def test_an_option_that_is_set_is_not_lost_when_the_device_cannot_do_it(form):
 
 
 @pytest.mark.exhaustive
-def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, model):
+def test_form_is_not_sent_without_the_chosen_library(form, model):
     Runtime.objects.filter(worker__name="wheel").update(libraries=["other"])
     form.open()
     form.choose("#worker", "binary")
@@ -209,7 +203,7 @@ def test_nothing_is_sent_while_a_device_lacks_the_library_that_is_set(form, mode
     assert form.error("c_opr_lib") == ""
 
 
-def test_a_task_that_is_changed_for_another_runtime_shows_what_that_cannot_do(form, alice):
+def test_copied_task_shows_unsupported_options(form, alice):
     binary = Worker.objects.get(name="binary")
     old = make_task(alice, binary, options={"check_dispatch": True, "c_opr_lib": "mine"})
     set_last_heartbeat(None, binary.pk)
@@ -221,7 +215,7 @@ def test_a_task_that_is_changed_for_another_runtime_shows_what_that_cannot_do(fo
     assert "2 (" in form.text("#form-impossible")
 
 
-def test_a_number_that_json_cannot_carry_is_a_problem_at_its_field(form, model):
+def test_number_beyond_json_is_reported_at_its_field(form, model):
     form.open()
     form.find("#option-iter").send_keys("1e999")
     form.until(lambda: "whole number" in form.error("iter"), "the problem")
@@ -233,7 +227,7 @@ def test_a_number_that_json_cannot_carry_is_a_problem_at_its_field(form, model):
     assert not Task.objects.exists()
 
 
-def test_the_digits_of_a_great_number_all_arrive(form, model, storage):
+def test_large_number_keeps_all_digits(form, model, storage):
     form.open()
     form.choose("#worker", "wheel")
     form.expand()
@@ -245,7 +239,7 @@ def test_the_digits_of_a_great_number_all_arrive(form, model, storage):
     assert Task.objects.get().options == {"workspace_limit": 2**63 - 1}
 
 
-def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, alice, storage):
+def test_copied_task_is_submitted_without_an_upload(form, alice, storage):
     contents = {"net.mge": b"hello world", "data.npy": npy_bytes()}
     data = data_file(
         size_bytes=len(contents["data.npy"]), md5=hashlib.md5(contents["data.npy"]).hexdigest()
@@ -269,20 +263,20 @@ def test_a_task_is_asked_for_once_more_with_changes_and_without_an_upload(form, 
     form.click("#submit")
     form.until(lambda: Task.objects.count() == 2, "the new task")
     old.refresh_from_db()
-    made = Task.objects.exclude(pk=old.pk).get()
-    assert made.options == {"iter": 7, "warmup_iter": 2, "no_sanity_check": False}
-    assert (made.plan, made.inputs, made.seed) == (old.plan, old.inputs, old.seed)
-    assert made.time_limit_s == 90
-    assert made.copied_from == old
-    assert [f.name for f in made.files.all()] == ["net.mge", "data.npy"]
+    copy = Task.objects.exclude(pk=old.pk).get()
+    assert copy.options == {"iter": 7, "warmup_iter": 2, "no_sanity_check": False}
+    assert (copy.plan, copy.inputs, copy.seed) == (old.plan, old.inputs, old.seed)
+    assert copy.time_limit_s == 90
+    assert copy.copied_from == old
+    assert [f.name for f in copy.files.all()] == ["net.mge", "data.npy"]
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_no_option_makes_the_form_wider_than_a_phone(form, language):
+def test_form_with_all_options_fits_a_phone(form, language):
     resize(form.browser, PHONE)
     form.browser.add_cookie({"name": "django_language", "value": language})
     form.open()
     form.expand()
     form.click("#add-data")
     assert not form.is_too_wide()
-    assert form.complaints() == []
+    assert form.console_errors() == []

@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 
 @pytest.fixture
 def form(browser, live_server, settings, log_in) -> Form:
-    # a device stays online however slow the machine of the tests is
+    # the device stays online even on a slow machine
     settings.HEARTBEAT_S = 600
     make_worker("wheel")
     log_in(make_user())
     return Form(browser, live_server.url)
 
 
-def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
+def test_unchecked_form_is_not_sent(form, model):
     form.open()
     form.find("#model").send_keys(str(model))
     form.browser.execute_cdp_cmd("Network.enable", {})
@@ -41,7 +41,7 @@ def test_a_request_that_cannot_be_checked_is_not_taken_for_right(form, model):
     assert not Task.objects.exists()
 
 
-def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
+def test_refusal_without_a_field_is_shown(form, model, monkeypatch):
     form.open()
     form.find("#model").send_keys(str(model))
 
@@ -58,7 +58,7 @@ def test_a_request_that_is_refused_as_a_whole_says_so(form, model, monkeypatch):
 
 
 @pytest.mark.parametrize(("later_s", "questions"), [(0, 1), (90, 2)])
-def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, later_s, questions):
+def test_valid_form_is_not_validated_again_at_once(form, monkeypatch, later_s, questions):
     form.open()
     bodies = []
 
@@ -76,7 +76,7 @@ def test_what_was_just_found_right_is_not_asked_about_again(form, monkeypatch, l
     assert len(bodies) == questions
 
 
-def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch):
+def test_late_response_does_not_remove_an_error(form, model, monkeypatch):
     form.open()
     bodies, held = [], threading.Event()
 
@@ -88,14 +88,14 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
     form.find("#model").send_keys(str(model))
     form.click("#add-data")
     monkeypatch.setattr("tasks.api.views.draft_of", slow)
-    # without a file: the request itself stays what the server found right
+    # a data row without a file does not change the validated request
     form.find("[name=data-input]").send_keys("data")
     form.until(lambda: bodies, "the question")
     form.click("#submit")
     form.until(lambda: form.text(".data-row__error"), "what is missing")
     answers = (
-        "return performance.getEntriesByType('resource').filter((each) =>"
-        " each.name.endsWith('/judge/')).length"
+        "return performance.getEntriesByType('resource').filter((entry) =>"
+        " entry.name.endsWith('/judge/')).length"
     )
     before = form.browser.execute_script(answers)
     held.set()
@@ -104,7 +104,7 @@ def test_an_answer_that_comes_late_takes_no_error_away(form, model, monkeypatch)
     assert form.text(".data-row__error")
 
 
-def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monkeypatch):
+def test_refused_form_can_be_sent_again(form, model, monkeypatch):
     form.open()
     form.find("#model").send_keys(str(model))
 
@@ -119,7 +119,7 @@ def test_a_form_that_is_refused_for_no_field_can_be_sent_again(form, model, monk
     assert form.find("#model").is_enabled()
 
 
-def test_a_chosen_model_takes_away_that_none_was_chosen(form, model):
+def test_chosen_model_removes_the_error_about_a_missing_one(form, model):
     form.open()
     form.click("#submit")
     form.until(lambda: form.text("#model-error"), "that there is no model")

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 
 @pytest.fixture
 def form(browser, live_server, settings, log_in) -> Form:
-    # a device stays online however slow the machine of the tests is
+    # the device stays online even on a slow machine
     settings.HEARTBEAT_S = 600
     make_worker("wheel")
     Runtime.objects.filter(worker=make_worker("binary")).update(kind="binary")
@@ -29,7 +29,7 @@ def form(browser, live_server, settings, log_in) -> Form:
 
 @pytest.fixture
 def uploads(storage, settings) -> None:
-    """Pages may send files to the storage of the test."""
+    """Allow pages to send files to the storage of the test."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
 
@@ -38,11 +38,11 @@ def save(folder: Path, name: str, array: np.ndarray) -> Path:
     return folder / name
 
 
-def about(form: Form) -> str:
+def row_status(form: Form) -> str:
     return form.find(".data-row .data-row__status").text
 
 
-def test_a_file_that_is_no_model_is_refused_when_it_is_chosen(form, tmp_path, model):
+def test_invalid_model_file_is_refused_when_it_is_chosen(form, tmp_path, model):
     form.open()
     picture = tmp_path / "photo.mge"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
@@ -59,34 +59,38 @@ def test_a_file_that_is_no_model_is_refused_when_it_is_chosen(form, tmp_path, mo
     assert not Task.objects.exists()
 
 
-def test_what_an_array_holds_stands_in_its_row_and_object_arrays_are_refused(form, tmp_path):
+def test_row_shows_type_and_shape_and_refuses_object_arrays(form, tmp_path):
     form.open()
     choose = form.find("#data-files").send_keys
     choose(str(save(tmp_path, "data.npy", np.zeros((1, 3, 8, 8), "f4"))))
-    form.until(lambda: about(form) == "float32 {1,3,8,8}", "type and shape")
+    form.until(lambda: row_status(form) == "float32 {1,3,8,8}", "type and shape")
     assert form.find("[name=data-input]").get_attribute("value") == "data"
     columns = np.asfortranarray(np.zeros((2, 3), "f4"))
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "columns.npy", columns)))
-    form.until(lambda: "float32 {2,3} in Fortran order" in about(form), "the order of axes")
+    form.until(lambda: "float32 {2,3} in Fortran order" in row_status(form), "the order of axes")
     objects = np.array([{}], dtype=object)
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "objects.npy", objects)))
-    form.until(lambda: "Python objects" in about(form), "that it is refused")
+    form.until(lambda: "Python objects" in row_status(form), "that it is refused")
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "wide.npy", np.zeros(2))))
-    form.until(lambda: "float64" in about(form) and "float32" in about(form), "the type to take")
+    form.until(
+        lambda: "float64" in row_status(form) and "float32" in row_status(form), "the type to take"
+    )
 
 
-def test_a_type_is_judged_by_the_runtime_that_is_chosen(form, tmp_path):
+def test_data_type_is_checked_for_the_chosen_runtime(form, tmp_path):
     form.open()
     form.choose("#worker", "wheel")
     form.find("#data-files").send_keys(str(save(tmp_path, "ids.npy", np.zeros((2, 3), "i8"))))
-    form.until(lambda: about(form) == "int64 {2,3}", "type and shape")
+    form.until(lambda: row_status(form) == "int64 {2,3}", "type and shape")
     form.choose("#worker", "binary")
-    form.until(lambda: "compiled load_and_run cannot read" in about(form), "that it is refused")
+    form.until(
+        lambda: "compiled load_and_run cannot read" in row_status(form), "that it is refused"
+    )
     form.choose("#worker", "wheel")
-    form.until(lambda: about(form) == "int64 {2,3}", "that it is taken again")
+    form.until(lambda: row_status(form) == "int64 {2,3}", "that it is taken again")
 
 
-def test_several_data_files_are_chosen_in_one_dialog(form, tmp_path, model):
+def test_several_data_files_are_chosen_at_once(form, tmp_path, model):
     form.open()
     paths = [save(tmp_path, f"{name}.npy", np.zeros((1, 2), "f4")) for name in "abc"]
     form.click("#add-data")
@@ -97,13 +101,13 @@ def test_several_data_files_are_chosen_in_one_dialog(form, tmp_path, model):
     form.until(lambda: form.lines and "c:input" in form.lines[0], "all in the command")
 
 
-def test_a_refusal_after_the_upload_leaves_no_task_and_can_be_corrected(
+def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
     form, model, tmp_path, uploads
 ):
     form.open()
     form.find("#model").send_keys(str(model))
     data = tmp_path / "x.json"
-    # what only the server sees: a key that stands twice
+    # only the server detects a duplicate key
     entry = '{"shape": [1], "type": "int8", "raw": [1]}'
     data.write_text(f'{{"a": {entry}, "a": {entry}}}')
     form.find("#data-files").send_keys(str(data))
@@ -126,9 +130,7 @@ def test_a_refusal_after_the_upload_leaves_no_task_and_can_be_corrected(
 
 
 @pytest.mark.parametrize("is_cached", [True, False], ids=["from-cache", "loaded-anew"])
-def test_back_after_a_submission_gives_a_form_that_can_be_sent(
-    form, model, tmp_path, uploads, is_cached
-):
+def test_form_can_be_sent_again_after_going_back(form, model, tmp_path, uploads, is_cached):
     form.open()
     if not is_cached:
         form.browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
@@ -142,7 +144,7 @@ def test_back_after_a_submission_gives_a_form_that_can_be_sent(
     form.until(lambda: form.find("#task-status"), "the task's page")
     form.browser.back()
     form.until(lambda: form.find("#submit").is_enabled(), "the form")
-    # whether it is the page that was left, or a new one
+    # the old page from the cache, or a new one
     assert form.browser.execute_script("return window.kept ?? false") is is_cached
     assert form.find("#option-iter").get_attribute("value") == "7"
     assert form.find("[name=data-input]").get_attribute("value") == "x"
@@ -157,14 +159,14 @@ def test_back_after_a_submission_gives_a_form_that_can_be_sent(
     assert Task.objects.count() == 2
 
 
-def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, tmp_path):
+def test_form_is_restored_after_a_new_login(form, model, tmp_path):
     form.open()
     form.find("#model").send_keys(str(model))
     form.find("#data-files").send_keys(str(save(tmp_path, "x.npy", np.zeros((1, 2), "f4"))))
     form.find("#title").send_keys("what I tried")
     form.choose("#worker", "binary")
     form.find("#option-iter").send_keys("7")
-    # a check under way would open the dialog before the next letter is typed
+    # a pending validation would open the dialog before the next letter is typed
     form.until(lambda: form.lines and "--iter=7" in form.lines[-1], "the command line")
     Session.objects.all().delete()
     form.find("#option-iter").send_keys("0")
@@ -183,14 +185,14 @@ def test_a_lost_session_asks_to_log_in_and_comes_back_to_the_form(form, model, t
     assert chosen.get_attribute("data-name") == "binary"
     form.until(lambda: "Choose “net.mge” again" in form.text("#model-status"), "what is wanted")
     form.find("#data-files").send_keys(str(tmp_path / "x.npy"))
-    form.until(lambda: about(form) == "float32 {1,2}", "the file in its row")
+    form.until(lambda: row_status(form) == "float32 {1,2}", "the file in its row")
     assert len(form.all(".data-row")) == 1
     form.click("#discard-form")
     form.until(lambda: form.find("#title").get_attribute("value") == "", "an empty form")
     assert not form.find("#restored-form").is_displayed()
 
 
-def test_a_change_of_the_language_keeps_the_form(form):
+def test_language_change_keeps_the_form(form):
     form.open()
     form.find("#title").send_keys("what I tried")
     form.click("form.language button")
@@ -199,7 +201,7 @@ def test_a_change_of_the_language_keeps_the_form(form):
     assert form.find("#title").get_attribute("value") == "what I tried"
 
 
-def test_a_form_that_a_link_opens_is_empty(form):
+def test_form_opened_by_a_link_is_empty(form):
     form.open()
     form.find("#title").send_keys("an earlier one")
     form.browser.get(f"{form.address}/tasks/")
@@ -208,7 +210,7 @@ def test_a_form_that_a_link_opens_is_empty(form):
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_the_button_and_the_state_of_the_form_are_always_in_sight(form, size):
+def test_submit_button_and_state_are_always_visible(form, size):
     resize(form.browser, size)
     form.open()
     for place in (0, 0.5, 1):
@@ -221,7 +223,7 @@ def test_the_button_and_the_state_of_the_form_are_always_in_sight(form, size):
             assert 0 < top < size[1] - box["height"], (css, place)
 
 
-def test_a_script_that_no_device_takes_has_no_form(form):
+def test_script_form_is_hidden_without_a_device_for_scripts(form):
     form.open_without_command("?kind=script")
     form.until(lambda: "runs scripts" in form.text("#submit-state"), "why not")
     assert not form.find("#submit").is_enabled()
@@ -232,7 +234,7 @@ def test_a_script_that_no_device_takes_has_no_form(form):
     assert form.find("#worker").is_displayed()
 
 
-def test_a_site_whose_devices_are_all_away_says_so_beside_the_button(form):
+def test_form_says_that_no_device_is_available(form):
     Worker.objects.update(is_enabled=False)
     form.open_without_command("")
     form.until(lambda: "No device can take" in form.text("#submit-state"), "why not")

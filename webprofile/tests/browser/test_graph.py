@@ -15,13 +15,13 @@ from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import PageObject, resize
-from webprofile.tests.browser.pages import ASKED_FOR, allow
+from webprofile.tests.browser.pages import LIST_REQUESTS, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 class GraphPage(PageObject):
-    """A page with the graph, and what a reader does with it."""
+    """A page with the graph of executed operators."""
 
     def __init__(self, browser, address: str, profile) -> None:
         super().__init__(browser, address)
@@ -46,7 +46,7 @@ class GraphPage(PageObject):
         self.browser.switch_to.default_content()
 
     def title_of(self, node: str):
-        """The coloured title of a node; only inside the frame."""
+        """Return the coloured title of a node. Only inside the frame."""
         script = "return document.getElementById(arguments[0])"
         box = self.until(lambda: self.js(script, f"node-name-{node}"), "the node")
         self.js("arguments[0].scrollIntoView({block: 'center'})", box)
@@ -68,16 +68,16 @@ class GraphPage(PageObject):
         return self.find("[data-graph=status]").text
 
     def requests(self) -> list[str]:
-        """What the page in the frame fetched, and what its policy stopped; only inside."""
-        return self.browser.execute_async_script(ASKED_FOR)
+        """Return what the frame requested and what its policy blocked. Only inside the frame."""
+        return self.browser.execute_async_script(LIST_REQUESTS)
 
 
 @pytest.fixture
 def show(browser, storage, live_server, settings, log_in):
-    """Make a result of a profile, log its owner in and return its graph."""
+    """Function that makes a result of a profile and logs in its owner."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
-    def shown(profile: bytes, model: str = "") -> GraphPage:
+    def make_page(profile: bytes, model: str = "") -> GraphPage:
         owner = make_user("alice")
         result = make_result(profile, owner=owner)
         if model:
@@ -88,10 +88,10 @@ def show(browser, storage, live_server, settings, log_in):
         log_in(owner)
         return GraphPage(browser, live_server.url, result)
 
-    return shown
+    return make_page
 
 
-def test_a_click_in_the_graph_selects_and_shows_the_operators_figures(show):
+def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(show):
     graph = show(good_profile("resnet18"))
     graph.open(f"/tasks/{graph.profile.attempt.task_id}/result/?view=graph")
     graph.inside()
@@ -107,7 +107,7 @@ def test_a_click_in_the_graph_selects_and_shows_the_operators_figures(show):
     graph.until(lambda: graph.selected == "98", "nothing selected")
     row = "tr[data-row='98'][aria-selected=true]"
     graph.until(lambda: graph.all(row), "no row marked")
-    # a row selected above the graph does not pull the page down to it
+    # selecting a row above the graph does not scroll down to the graph
     graph.js("scrollTo(0, 0)")
     graph.all("tr[data-row]")[1].click()
     graph.inside()
@@ -115,10 +115,10 @@ def test_a_click_in_the_graph_selects_and_shows_the_operators_figures(show):
     graph.until(lambda: graph.all(marked), "not marked")
     graph.outside()
     assert graph.js("return scrollY") < graph.find("#graph").location["y"] / 2
-    assert graph.complaints() == []
+    assert graph.console_errors() == []
 
 
-def test_on_a_phone_the_panel_lies_below_the_graph_and_can_be_closed(show):
+def test_panel_is_below_the_graph_on_a_phone_and_closes(show):
     graph = show(good_profile("resnet18"))
     resize(graph.browser, (400, 900), mobile=True)
     graph.open_alone("?op=98")
@@ -134,17 +134,7 @@ def test_on_a_phone_the_panel_lies_below_the_graph_and_can_be_closed(show):
     assert graph.find("#target").rect["height"] > 1.9 * room["height"]
 
 
-def test_a_selection_elsewhere_is_marked_in_the_graph(show):
-    graph = show(good_profile("resnet18"))
-    graph.open_alone("?op=98")
-    graph.inside()
-    node = "[493] conv(data,conv1.weight)[493]"
-    marked = f"[id='node-name-{node}'].select"
-    graph.until(lambda: graph.all(marked), "not marked")
-    assert "1.948 ms" in graph.panel()
-
-
-def test_a_deep_graph_opens_as_blocks_that_lead_in_and_out(show):
+def test_blocks_of_a_deep_graph_open_and_close(show):
     graph = show(good_profile("deep_loop"))
     graph.open_alone()
     assert "5316 operators in 72 nodes" in graph.status
@@ -158,7 +148,7 @@ def test_a_deep_graph_opens_as_blocks_that_lead_in_and_out(show):
     graph.wait_for("drawn")
     graph.find(".graph__crumb a").click()
     graph.until(lambda: graph.scope == "", "not back")
-    # without a mouse: the same blocks stand in a list
+    # without a mouse, the same blocks are in a list
     Select(graph.find("[data-graph=blocks]")).select_by_value(":148-221")
     graph.inside()
     marked = "[id='node-name-block :148-221'].select"
@@ -170,7 +160,7 @@ def test_a_deep_graph_opens_as_blocks_that_lead_in_and_out(show):
     graph.until(lambda: graph.scope != "", "the block of the selected operator was not opened")
 
 
-def test_hostile_names_are_text(show):
+def test_hostile_names_in_the_graph_are_text(show):
     profile = json.loads(good_profile("hostile_names"))
     odd = "<img src=x onerror=alert(1)>\n\u202efdp.\u202c🦊 עברית"
     operator = profile["graph_exec"]["operator"]["18"]
@@ -185,35 +175,35 @@ def test_hostile_names_are_text(show):
     title.click()
     graph.until(lambda: "</script><b>" in graph.panel(), "no panel")
     assert graph.all("img, b b, i") == []
-    assert graph.complaints() == []
+    assert graph.console_errors() == []
 
 
-def test_the_uploaded_model_opens_and_nothing_is_called_but_this_site(show, megengine_python):
+def test_uploaded_model_opens_without_external_requests(show, megengine_python):
     graph = show(good_profile("resnet18"), model="resnet18")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
     graph.until(lambda: "as it was uploaded" in graph.status, "the model was not drawn")
     graph.inside()
-    # each operator once, whatever it puts out: a BatchNorm has four outputs
+    # each operator once, even a BatchNorm with its four outputs
     titles = graph.all(".graph-node .node-item-type")
     kinds = [title.get_attribute("textContent") for title in titles]
     assert sum("BatchNorm" in kind for kind in kinds) == 20
     assert len(titles) == 77
-    # an origin of its own: neither this site's cookies nor its storage
+    # an opaque origin, without cookies and storage of this site
     assert graph.js("return self.origin") == "null"
     urls = graph.requests()
     assert any("python.js" in url for url in urls)
     assert [url for url in urls if not url.startswith((graph.address, "blob:null/"))] == []
     assert not any("onnx" in url for url in urls)
     graph.js("new Image().src = 'http://127.0.0.1:1/out.png'")
-    assert "stopped: img-src http://127.0.0.1:1/out.png" in graph.requests()
+    assert "blocked: img-src http://127.0.0.1:1/out.png" in graph.requests()
     graph.outside()
     graph.find("[name=graph-source][value=executed]").click()
     graph.until(lambda: "79 operators" in graph.status, "not back")
-    assert graph.complaints() == []
+    assert graph.console_errors() == []
 
 
-def test_a_model_that_cannot_be_read_is_explained_and_the_graph_stays(show):
+def test_unreadable_model_is_explained_and_the_graph_stays(show):
     graph = show(good_profile("resnet18"), model="tiny_fbs1")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
@@ -223,7 +213,7 @@ def test_a_model_that_cannot_be_read_is_explained_and_the_graph_stays(show):
     assert len(graph.all(".graph-node")) == 79
 
 
-def test_the_keyboard_gets_into_the_frame_and_out_again(show):
+def test_keyboard_enters_and_leaves_the_frame(show):
     graph = show(good_profile("tiny"))
     graph.open_alone()
     graph.js("document.querySelector('.graph__frame').focus()")
@@ -234,7 +224,7 @@ def test_the_keyboard_gets_into_the_frame_and_out_again(show):
     graph.until(lambda: graph.js(focused) == "graph-source", "Escape did not lead out")
 
 
-def test_the_graph_is_drawn_on_a_second_origin(show, settings, live_server):
+def test_graph_is_drawn_on_a_second_origin(show, settings, live_server):
     settings.SITE_URL = live_server.url
     settings.NETRON_ORIGIN = live_server.url.replace("localhost", "127.0.0.1")
     allow(settings, "frame-src", settings.NETRON_ORIGIN)
@@ -243,10 +233,11 @@ def test_the_graph_is_drawn_on_a_second_origin(show, settings, live_server):
     assert graph.find(".graph__frame").get_attribute("src").startswith(settings.NETRON_ORIGIN)
     graph.inside()
     graph.until(lambda: "1.948 ms" in graph.panel(), "not selected over there")
-    assert graph.complaints() == []
+    assert graph.all("[id='node-name-[493] conv(data,conv1.weight)[493]'].select")
+    assert graph.console_errors() == []
 
 
-def test_a_graph_that_does_not_come_says_so_and_can_be_asked_for_again(show):
+def test_graph_that_fails_to_load_can_be_retried(show):
     graph = show(good_profile("tiny"))
     graph.browser.execute_cdp_cmd("Network.enable", {})
     graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/graph/netron/*"]})

@@ -18,7 +18,7 @@ PASSWORD = "a long enough passphrase"
 
 
 class Person(PageObject):
-    """Somebody who looks at pages."""
+    """A user of the site in a browser."""
 
     def __init__(self, browser, site: EmbeddedSite) -> None:
         super().__init__(browser, site.address)
@@ -49,13 +49,13 @@ class Person(PageObject):
 
     @property
     def path(self) -> str:
-        """Of the page that is here as a whole; none while one is on its way."""
+        """Path of the page, empty while a page is loading."""
         if self.browser.execute_script("return document.readyState") != "complete":
             return ""
         return super().path
 
     def status(self, css: str = "#task-status") -> str:
-        """What a badge says; asked in the page, which may swap it at any moment."""
+        """Return the status of a badge, by a script, since the page may replace the badge."""
         script = "return document.querySelector(arguments[0])?.dataset.status ?? ''"
         return str(self.browser.execute_script(script, css))
 
@@ -66,7 +66,7 @@ class Person(PageObject):
         self.until(lambda: self.path == "/tasks/", "the list after registering")
 
     def choose_files(self, model: Path, data: dict[str, Path]) -> None:
-        """Fill in the files; the quick plan keeps the run short."""
+        """Choose the plan "quick", a model and its data."""
         self.click("[name=preset][value=quick]")
         self.see("#model").send_keys(str(model))
         for number, (name, file) in enumerate(data.items()):
@@ -90,7 +90,7 @@ def resnet(testdata) -> tuple[Path, dict[str, Path]]:
     return testdata / "models" / "resnet18.mge", data
 
 
-def test_register_log_in_upload_watch_and_open_the_result(person, resnet):
+def test_new_user_registers_submits_a_task_and_opens_its_result(person, resnet):
     person.register("newcomer@example.com")
     assert "newcomer@example.com" in person.browser.page_source
     person.browser.delete_all_cookies()
@@ -108,13 +108,13 @@ def test_register_log_in_upload_watch_and_open_the_result(person, resnet):
         lambda: "/tasks/" in person.path and person.path != "/tasks/new/", "the task's page"
     )
 
-    # the page goes on by itself, since nobody scrolls or types
+    # without scrolling or typing, the page opens the result
     person.until(lambda: person.path.endswith("/result/"), "the result")
     person.until(lambda: "ConvolutionForward" in person.text, "its table")
-    assert person.complaints() == []
+    assert person.console_errors() == []
 
 
-def test_the_list_follows_without_a_reload(person, resnet, site):
+def test_task_list_is_updated_without_a_reload(person, resnet, site):
     person.register("lister@example.com")
     person.open("/tasks/new/")
     person.choose_files(*resnet)
@@ -130,7 +130,7 @@ def test_the_list_follows_without_a_reload(person, resnet, site):
     assert person.js("return window.unchanged") is True
 
 
-def test_the_language_can_be_changed_on_every_page(person):
+def test_language_change_applies_to_all_pages(person):
     person.open("/accounts/login/")
     person.see("[name=language][value=zh-hans]").click()
     person.until(
@@ -142,7 +142,7 @@ def test_the_language_can_be_changed_on_every_page(person):
     assert "注册" in person.text
 
 
-def test_the_administration_runs_under_the_same_strict_policy(person):
+def test_admin_site_obeys_the_content_security_policy(person):
     person.open("/accounts/login/")
     person.fill(login="admin@example.com", password=person.site.admin_password)
     person.send()
@@ -154,14 +154,14 @@ def test_the_administration_runs_under_the_same_strict_policy(person):
         "/admin/workers/worker/1/change/",
     ):
         person.open(path)
-        assert person.complaints() == [], path
+        assert person.console_errors() == [], path
     person.open("/admin/workers/worker/add/")
     person.fill(name="jetson")
     person.see("[name=_save]").click()
     lines = person.see(".panel").text
     assert "| python3 - --code mge_" in lines
     assert "python -m agent enrol --server" in lines
-    assert person.complaints() == []
+    assert person.console_errors() == []
 
 
 def submit_without_storage(person, resnet):
@@ -175,7 +175,7 @@ def submit_without_storage(person, resnet):
 
 
 @pytest.mark.exhaustive
-def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
+def test_interrupted_upload_can_be_retried(person, resnet):
     person.register("patient@example.com")
     submit_without_storage(person, resnet)
     assert "storage" in person.see("#transfer-cause", within_s=60).text
@@ -185,7 +185,7 @@ def test_an_upload_that_breaks_off_can_be_retried(person, resnet):
 
 
 @pytest.mark.exhaustive
-def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
+def test_interrupted_upload_can_be_abandoned(person, resnet):
     person.register("impatient@example.com")
     submit_without_storage(person, resnet)
     person.see("#transfer-abandon", within_s=60).click()
@@ -200,15 +200,15 @@ def test_an_upload_that_breaks_off_can_be_abandoned(person, resnet):
 
 
 @pytest.mark.exhaustive
-def test_a_page_that_lost_its_socket_catches_up(person, testdata):
-    """The site's web process is restarted under the page: the socket is gone for a while."""
+def test_page_catches_up_after_losing_its_socket(person, testdata):
+    """The web process of the site is killed and restarted."""
     person.register("offline@example.com")
     person.open("/tasks/new/")
     (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")
     person.choose_files(testdata / "models" / "deep_loop.mge", {data.stem: data})
     person.see("#submit").click()
     person.see("#task-status")
-    # a mark that a reload would lose; a page that is read does not go on to the result
+    # a reload would lose the mark; a scrolled page does not open the result
     person.js("window.unchanged = true; window.scrollBy(0, 300)")
     subprocess.run(
         ["pkill", "-KILL", "-f", f"uvicorn.*--port {person.site.address.rsplit(':', 1)[1]}"],

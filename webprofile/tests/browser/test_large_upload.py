@@ -26,7 +26,7 @@ CONTENT = b"{" + os.urandom(SIZE // 2 - 1).hex().encode() + b"}"
 
 @pytest.fixture
 def cuts(storage, settings):
-    """Between the browser and storage."""
+    """A proxy between the browser and storage that breaks connections."""
     place = urlsplit(settings.S3_ENDPOINT_URL)
     with cutting_proxy((place.hostname, place.port)) as proxy:
         settings.S3_PUBLIC_ENDPOINT_URL = proxy.address
@@ -38,7 +38,7 @@ def cuts(storage, settings):
 def page(browser, live_server, cuts, log_in):
     log_in(make_user())
     yield UploadPage(browser, live_server.url)
-    browser.get("about:blank")  # what is on its way must not outlive the storage
+    browser.get("about:blank")  # ends its requests before the storage
 
 
 @pytest.fixture
@@ -49,15 +49,15 @@ def file(tmp_path: Path) -> Path:
 
 
 class UploadPage(PageObject):
-    """The page that opens a profile, or goes on with an upload."""
+    """The page that imports a profile or continues its upload."""
 
     def open_profile(self, file: Path) -> None:
         self.browser.get(f"{self.address}/profiles/")
         self.find("#open-files").send_keys(str(file))
         self.find("#open-submit").click()
 
-    def come_back(self) -> None:
-        """To the page of the upload that broke off, as after a reload."""
+    def reopen(self) -> None:
+        """Open the page of the interrupted upload, as after a reload."""
         self.browser.get("about:blank")
         self.browser.get(f"{self.address}/profiles/opened/{ProfileUpload.objects.get().pk}/")
 
@@ -81,22 +81,22 @@ class UploadPage(PageObject):
         assert object_store.head(file.object_key)[0] == SIZE
         assert not PartedUpload.objects.exists()
 
-    def answered(self) -> int:
-        """Of how many parts storage's answer came: it may have one whose answer was cut off."""
+    def confirmed_parts(self) -> int:
+        """Return how many responses of storage arrived; it may have stored more parts."""
         return self.js(
-            "return performance.getEntriesByType('resource').filter((each) =>"
-            " each.name.includes('partNumber=') && each.responseStatus === 200).length"
+            "return performance.getEntriesByType('resource').filter((entry) =>"
+            " entry.name.includes('partNumber=') && entry.responseStatus === 200).length"
         )
 
     def check_width(self) -> None:
-        """No wider than a phone's window."""
+        """Assert that the page fits a phone."""
         resize(self.browser, PHONE)
         assert not self.is_too_wide()
         resize(self.browser, DESK)
 
 
 def upload_under_way() -> PartedUpload | None:
-    """The site writes to the same memory at the same time: a table may be locked for a moment."""
+    """Return the upload. SQLite may lock the table while the site writes."""
     while True:
         try:
             return PartedUpload.objects.first()
@@ -104,36 +104,36 @@ def upload_under_way() -> PartedUpload | None:
             time.sleep(0.02)
 
 
-def arrived() -> list[int]:
-    """Sizes of the parts that storage has."""
+def stored_sizes() -> list[int]:
+    """Return the sizes of the parts that storage has."""
     row = upload_under_way()
     parts = object_store.stored_parts(row.object_key, row.upload_id) if row else None
     return [size for size, _ in (parts or {}).values()]
 
 
-def test_a_network_that_breaks_costs_only_the_parts_on_their_way(page, cuts, file):
+def test_interrupted_network_loses_only_unfinished_parts(page, cuts, file):
     cuts.slow_s = 0.005
     page.open_profile(file)
     page.until(lambda: "MiB/s" in page.text(".transfer__detail"), "the speed")
     assert "left" in page.text(".transfer__detail")
     page.check_width()
-    page.until(page.answered, "a part of which the page knows")
+    page.until(page.confirmed_parts, "a part of which the page knows")
     cuts.up = [1] * 500
     cuts.end_all()
     page.until_state("Waiting for the network")
-    assert page.text(".transfer__detail") == f"{page.answered()} of 9 parts are safe"
-    assert 1 <= page.answered() <= len(arrived())
+    assert page.text(".transfer__detail") == f"{page.confirmed_parts()} of 9 parts are safe"
+    assert 1 <= page.confirmed_parts() <= len(stored_sizes())
     page.check_width()
     cuts.up, cuts.slow_s = [], 0
     page.until_stored()
     assert sum(cuts.sent) < SIZE + 4 * PART_BYTES + MIB
 
 
-def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file):
+def test_paused_upload_sends_nothing(page, cuts, file):
     cuts.slow_s = 0.005
     page.open_profile(file)
-    page.until(arrived, "a part in storage")
-    # the other parts are still on their way when a slow browser has the click
+    page.until(stored_sizes, "a part in storage")
+    # so slow that parts are still being sent when the browser handles the click
     cuts.slow_s = 0.2
     page.find("#transfer-pause").click()
     page.until_state("Paused")
@@ -147,20 +147,20 @@ def test_a_pause_sends_nothing_until_the_reader_goes_on(page, cuts, file):
     page.until_stored()
 
 
-def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(page, cuts, file, tmp_path):
+def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, file, tmp_path):
     cuts.slow_s = 0.005
     page.open_profile(file)
-    page.until(lambda: len(arrived()) >= 2, "two parts in storage")
-    cuts.slow_s = 0.2  # and no third one while the page is told to stop
+    page.until(lambda: len(stored_sizes()) >= 2, "two parts in storage")
+    cuts.slow_s = 0.2  # so that no third part is stored before the page stops
     page.browser.execute_cdp_cmd("Page.enable", {})
     page.browser.execute_script("window.stop()")
-    # what the line still holds would arrive after the page has asked what is there
+    # buffered data would arrive after the page has requested the stored parts
     cuts.end_all()
-    page.come_back()
+    page.reopen()
     cuts.slow_s = 0
     progress = ".file-list__progress"
     page.until(lambda: page.text(progress), "what is here")
-    done = arrived()
+    done = stored_sizes()
     assert page.text(progress) == f"{len(done) * 8}.0 MiB of 72.0 MiB are here already"
     page.check_width()
     other = tmp_path / "other" / file.name
@@ -172,20 +172,20 @@ def test_after_a_reload_the_same_file_goes_on_and_another_one_does_not(page, cut
     row = upload_under_way()
     for number, (size, md5) in object_store.stored_parts(row.object_key, row.upload_id).items():
         start = (number - 1) * PART_BYTES
-        # nothing of the other file went among the parts
+        # no part is from the other file
         assert md5 == hashlib.md5(CONTENT[:SIZE][start : start + size]).hexdigest()
-    page.come_back()
+    page.reopen()
     before = sum(cuts.sent)
-    left = SIZE - sum(arrived())
+    missing = SIZE - sum(stored_sizes())
     page.choose_again(file)
     page.until_stored()
-    assert sum(cuts.sent) - before < left + MIB
+    assert sum(cuts.sent) - before < missing + MIB
 
 
-def test_storage_that_lost_everything_gets_it_again(page, cuts, file):
+def test_upload_restarts_if_storage_lost_it(page, cuts, file):
     cuts.slow_s = 0.005
     page.open_profile(file)
-    page.until(arrived, "a part in storage")
+    page.until(stored_sizes, "a part in storage")
     row = upload_under_way()
     object_store.abort_parts(row.object_key, row.upload_id)
     cuts.slow_s = 0

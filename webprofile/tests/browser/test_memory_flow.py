@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 
 
 class MemoryFlowPage(PageObject):
-    """A result page at its memory over time."""
+    """A result page with memory over time."""
 
     levels = ("SEVERE", "WARNING")
 
@@ -44,7 +44,7 @@ class MemoryFlowPage(PageObject):
 
 @pytest.fixture
 def open_flow(browser, storage, live_server, log_in):
-    def opened(data: bytes, query: str = "") -> MemoryFlowPage:
+    def make_page(data: bytes, query: str = "") -> MemoryFlowPage:
         owner = make_user("alice")
         profile = make_import(owner, data).profile
         log_in(owner)
@@ -52,10 +52,10 @@ def open_flow(browser, storage, live_server, log_in):
         browser.get(flow.address)
         return flow
 
-    return opened
+    return make_page
 
 
-def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow):
+def test_memory_flow_is_drawn_and_keyboard_visits_tensors(open_flow):
     flow = open_flow(RESNET.read_bytes())
     flow.draw()
     assert flow.part("sentence").text.startswith("At most 1.6 MiB are held")
@@ -69,10 +69,10 @@ def test_it_is_drawn_and_the_keyboard_goes_from_tensor_to_tensor(open_flow):
     flow.keys("+", "+", Keys.ARROW_LEFT, "0", Keys.ESCAPE)
     assert not flow.part("tip").is_displayed()
     assert turn_wheel(flow.browser, flow.part("stage")) == pytest.approx(-60, abs=1)
-    assert flow.complaints() == []
+    assert flow.console_errors() == []
 
 
-def test_a_search_changes_table_picture_and_address_without_a_new_page(open_flow):
+def test_search_updates_table_picture_and_url_without_a_reload(open_flow):
     flow = open_flow(MLP.read_bytes())
     flow.draw()
     flow.js("window.stays = true")
@@ -89,10 +89,10 @@ def test_a_search_changes_table_picture_and_address_without_a_new_page(open_flow
     flow.find("#memory-flow-tags a").click()
     flow.until(lambda: "tag=" in flow.query and len(flow.rows) < 50, "tensors of a tag")
     assert flow.js("return window.stays") is True
-    assert flow.complaints() == []
+    assert flow.console_errors() == []
 
 
-def test_the_file_is_an_image_in_which_nothing_runs(open_flow):
+def test_scripts_in_the_svg_do_not_run(open_flow):
     script = "<script>top.document.title = 'ran'; alert(1)</script>\n"
     handler = "<circle r='9' onload=\"top.document.title = 'ran'\"/>\n"
     data = to_flow(script, handler, tensor("a", at=64, size=64, begin=1, end=9))
@@ -103,17 +103,17 @@ def test_the_file_is_an_image_in_which_nothing_runs(open_flow):
     flow.until(lambda: image.get_property("naturalWidth") > 0, "the image")
     assert "ran" not in flow.browser.title
     flow.browser.get(image.get_attribute("src"))
-    # it is a file to save: the page stays
+    # the browser saves the file and stays on the page
     assert "/memory-flow/image.svg" not in flow.js("return location.pathname")
 
 
-def test_without_javascript_the_address_alone_searches(open_flow):
+def test_search_works_without_javascript(open_flow):
     flow = open_flow(MLP.read_bytes(), "?tag=fc2&tensors=all")
     flow.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     flow.browser.refresh()
     assert flow.rows and all("fc2" in row for row in flow.rows)
     flow.find("#flow-tag").clear()
-    # a key does not wait for the page that it asks for
+    # sending a key does not wait until the next page is loaded
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
     flow.until(lambda: flow.rows and all("fc1" in row for row in flow.rows), "tensors of fc1")
     instead = "Pictures need JavaScript"

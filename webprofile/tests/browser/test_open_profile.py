@@ -7,7 +7,6 @@ import pytest
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.tests.imports import make_import
-from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
 from webprofile.tests.browser.pages import allow
@@ -18,7 +17,7 @@ RESNET = DATA / "profiles" / "resnet18.json"
 
 
 class ImportPage(PageObject):
-    """The list of opened profiles, and what it leads to."""
+    """The list of imported profiles."""
 
     def choose(self, *files: Path) -> None:
         self.browser.get(f"{self.address}/profiles/")
@@ -30,25 +29,20 @@ class ImportPage(PageObject):
         self.until(lambda: self.all("#opened-wait"), "the wait")
         return ProfileUpload.objects.get()
 
-    def complaints(self) -> list[str]:
-        # the server of these tests has no sockets
-        return [complaint for complaint in super().complaints() if "WebSocket" not in complaint]
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
+    def console_errors(self) -> list[str]:
+        # the live server has no WebSockets
+        return [message for message in super().console_errors() if "WebSocket" not in message]
 
 
 @pytest.fixture
 def page(browser, live_server, storage, settings, log_in, alice) -> ImportPage:
-    """The page of somebody who is logged in; it may send files to storage."""
+    """The page of a user who is logged in. It may send files to storage."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
     log_in(alice)
     return ImportPage(browser, live_server.url)
 
 
-def test_files_go_to_storage_and_the_page_goes_on_by_itself(page, tmp_path):
+def test_imported_files_are_uploaded_and_the_profile_opens(page, tmp_path):
     again = tmp_path / "resnet18-2.json"
     again.write_bytes(RESNET.read_bytes() + b"\n")
     page.choose(again, RESNET)
@@ -56,14 +50,14 @@ def test_files_go_to_storage_and_the_page_goes_on_by_itself(page, tmp_path):
     assert [file.name for file in upload.files.all()] == ["resnet18.json", "resnet18-2.json"]
     build_opened(upload.pk)
     upload.refresh_from_db()
-    page.look()
+    page.fetch_state()
     page.until(lambda: page.path == f"/profiles/{upload.profile.pk}/", "the profile's page")
     page.until(lambda: page.find("h1").text == "resnet18", "its title")
     assert page.find("#device-total").text == "13.75 ms"
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_files_of_a_folder_are_called_after_it(page, tmp_path):
+def test_imported_folder_names_the_profile(page, tmp_path):
     run = tmp_path / "Monday's run"
     (run / "deeper").mkdir(parents=True)
     for name in ("resnet18.json", "notes.txt", "deeper/other.json"):
@@ -79,7 +73,7 @@ def test_files_of_a_folder_are_called_after_it(page, tmp_path):
     assert [file.name for file in upload.files.all()] == ["resnet18.json"]
 
 
-def test_another_tools_file_is_refused_in_place(page):
+def test_unsupported_file_is_refused_on_the_page(page):
     page.choose(DATA / "models/tiny.mge")
     place = page.find("#open-error")
     page.until(place.is_displayed, "the refusal")
@@ -89,7 +83,7 @@ def test_another_tools_file_is_refused_in_place(page):
     assert page.find("#open-submit").is_enabled()
 
 
-def test_the_export_follows_the_table_of_the_page(page, alice):
+def test_export_link_has_the_filter_of_the_table(page, alice):
     profile = make_import(alice, RESNET.read_bytes()).profile
     page.browser.get(f"{page.address}/profiles/{profile.pk}/?type=Reduce")
     page.find("#export summary").click()
@@ -99,7 +93,7 @@ def test_the_export_follows_the_table_of_the_page(page, alice):
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (PHONE, "dark")])
-def test_the_report_works_from_a_file_alone(page, client, alice, tmp_path, size, scheme):
+def test_exported_report_works_offline(page, client, alice, tmp_path, size, scheme):
     profile = make_import(alice, RESNET.read_bytes()).profile
     client.force_login(alice)
     report = tmp_path / "report.html"
@@ -115,4 +109,4 @@ def test_the_report_works_from_a_file_alone(page, client, alice, tmp_path, size,
     assert not page.is_too_wide()
     loaded = "return performance.getEntriesByType('resource').map((entry) => entry.name)"
     assert page.js(loaded) == []
-    assert page.complaints() == []
+    assert page.console_errors() == []

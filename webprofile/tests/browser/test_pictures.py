@@ -17,7 +17,7 @@ KINDS = ("timeline", "types", "cumulative", "scopes", "roofline", "memory")
 
 
 class PicturesPage(PageObject):
-    """A result page at its pictures."""
+    """A result page with its charts."""
 
     levels = ("SEVERE", "WARNING")
 
@@ -49,17 +49,17 @@ class PicturesPage(PageObject):
 
 @pytest.fixture
 def open_pictures(browser, storage, live_server, log_in):
-    def opened(profile: bytes, query: str = "") -> PicturesPage:
+    def make_page(profile: bytes, query: str = "") -> PicturesPage:
         owner = make_user("alice")
-        made = make_result(profile, owner=owner)
+        result = make_result(profile, owner=owner)
         log_in(owner)
-        browser.get(f"{live_server.url}/tasks/{made.attempt.task_id}/result/{query}")
+        browser.get(f"{live_server.url}/tasks/{result.attempt.task_id}/result/{query}")
         return PicturesPage(browser, live_server.url)
 
-    return opened
+    return make_page
 
 
-def test_pictures_are_drawn_when_they_are_seen_and_show_one_selection(open_pictures):
+def test_charts_are_drawn_when_visible_and_share_the_selection(open_pictures):
     page = open_pictures(good_profile("resnet18"))
     assert {page.state(kind) for kind in KINDS} == {"loading"}
     assert page.js("return typeof window.echarts") == "undefined"
@@ -75,10 +75,10 @@ def test_pictures_are_drawn_when_they_are_seen_and_show_one_selection(open_pictu
     page.keys("memory", Keys.ESCAPE)
     page.until(lambda: page.query == "", "no selection")
     assert [page.marks(kind) for kind in KINDS] == [0] * 6
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures):
+def test_chart_of_types_filters_the_table_and_has_one(open_pictures):
     page = open_pictures(good_profile("resnet18"))
     page.draw("types")
     page.js("document.querySelector('#picture-types summary').click()")
@@ -88,7 +88,7 @@ def test_a_type_filters_the_table_and_a_table_tells_what_is_drawn(open_pictures)
     page.until(lambda: page.query == "?type=BatchNormForward", "the filter")
 
 
-def test_the_wheel_scrolls_the_page_over_every_picture_and_zooms_with_ctrl(open_pictures, browser):
+def test_wheel_scrolls_the_page_and_zooms_with_ctrl(open_pictures, browser):
     page = open_pictures(good_profile("resnet18"))
     page.draw_all()
     scrolled = {kind: turn_wheel(browser, page.part(kind, "stage")) for kind in KINDS}
@@ -96,10 +96,10 @@ def test_the_wheel_scrolls_the_page_over_every_picture_and_zooms_with_ctrl(open_
     before = page.js(PIXELS)
     assert turn_wheel(browser, page.part("timeline", "stage"), ctrl=True) == 0
     page.until(lambda: page.js(PIXELS) != before, "a zoomed timeline")
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_a_scope_opens_where_its_header_is_clicked(open_pictures, browser):
+def test_click_on_the_header_of_a_scope_opens_it(open_pictures, browser):
     page = open_pictures(good_profile("bert_tiny"))
     page.draw("scopes")
     page.until(lambda: page.js(EMPTY) < 0.2, "the tree")
@@ -109,33 +109,35 @@ def test_a_scope_opens_where_its_header_is_clicked(open_pictures, browser):
     ActionChains(browser).move_to_element_with_offset(stage, *header).click().perform()
     page.until(lambda: page.js(SCOPES) != before, "the opened scope")
     page.until(lambda: page.js(EMPTY) < 0.2, "what is in it")
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_scopes_keep_the_colours_of_types_where_their_operators_are_not_drawn(open_pictures):
+def test_collapsed_scopes_have_colours_of_types(open_pictures):
     count = 900
     times = {str(number): (count - number) * 1e-6 for number in range(count)}
     names = {str(number): f"net.block{number % 30}.part{number}.conv" for number in range(count)}
     page = open_pictures(to_json(make_profile(times, names=names)))
     page.draw("scopes")
-    page.until(lambda: page.js(OF_COLOUR, [0, 114, 178]) > 0.5, "a treemap in a type's colour")
+    page.until(
+        lambda: page.js(SHARE_OF_COLOUR, [0, 114, 178]) > 0.5, "a treemap in a type's colour"
+    )
 
 
-#: the share of pixels above the way back that have a colour; #0072b2 is that of the first type
-OF_COLOUR = """
+#: share of pixels above the navigation path that have a colour; #0072b2 is the first type
+SHARE_OF_COLOUR = """
 const canvas = document.querySelector("#picture-scopes canvas");
 const {width, height} = canvas;
 const copy = new OffscreenCanvas(width, height).getContext("2d");
 copy.drawImage(canvas, 0, 0);
 const {data} = copy.getImageData(0, 0, width, Math.floor(height * 0.9));
-let found = 0;
+let count = 0;
 for (let at = 0; at < data.length; at += 4) {
-  if (arguments[0].every((value, place) => Math.abs(data[at + place] - value) < 8)) found += 1;
+  if (arguments[0].every((value, place) => Math.abs(data[at + place] - value) < 8)) count += 1;
 }
-return found / (data.length / 4);
+return count / (data.length / 4);
 """
 SCOPES = "return document.querySelector('#picture-scopes canvas').toDataURL()"
-#: the share of white pixels above the way back
+#: share of white pixels above the navigation path
 EMPTY = """
 const canvas = document.querySelector("#picture-scopes canvas");
 const {width, height} = canvas;
@@ -151,7 +153,7 @@ return empty / (data.length / 4);
 """
 
 
-def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):
+def test_timeline_zooms_in_and_out(open_pictures):
     page = open_pictures(good_profile("deep_loop"))
     page.draw("timeline")
     whole = _bars(page)
@@ -159,7 +161,7 @@ def test_the_timeline_zooms_to_finer_bars_and_back(open_pictures):
     page.until(lambda: _bars(page) != whole, "finer bars")
     page.keys("timeline", "0")
     page.until(lambda: _bars(page) == whole, "the first bars")
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
 def _bars(page: PicturesPage) -> str:
@@ -167,7 +169,7 @@ def _bars(page: PicturesPage) -> str:
     return page.announcement("timeline").rpartition("/")[2]
 
 
-def test_on_a_dark_phone_all_is_drawn_within_its_width(open_pictures, browser):
+def test_charts_fit_a_phone_and_follow_the_colour_scheme(open_pictures, browser):
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
     resize(browser, PHONE, mobile=True)
@@ -181,13 +183,13 @@ def test_on_a_dark_phone_all_is_drawn_within_its_width(open_pictures, browser):
     before = page.js(PIXELS)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": light})
     page.until(lambda: page.js(PIXELS) != before, "other colours")
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
 PIXELS = "return document.querySelector('#picture-timeline canvas').toDataURL()"
 
 
-def test_a_server_that_does_not_answer_is_told_and_asked_again(open_pictures, browser):
+def test_failed_chart_can_be_retried(open_pictures, browser):
     browser.execute_cdp_cmd("Network.enable", {})
     browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/pictures/roofline/*"]})
     page = open_pictures(good_profile("tiny"))

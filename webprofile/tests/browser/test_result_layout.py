@@ -27,7 +27,7 @@ ABOVE, ROWS = 420, 10
 
 
 def make_measured(owner, *contaminations: Contamination) -> str:
-    """The address of a result of a task with a title and options."""
+    """Make a result of a task with a title and options; return its path."""
     first = good_profile("resnet18")
     clean = PassRecord(number=1, kind="clean", e2e_ms=(40.0, 42.0, 41.0) * 10, exit_code=0)
     passes = (
@@ -64,9 +64,9 @@ def make_traced(owner) -> str:
 
 @pytest.fixture
 def show(browser, storage, live_server, log_in):
-    """Open the result that `make` makes, in a window of some size."""
+    """Function that opens the result that `make` returns, in a window of this size."""
 
-    def shown(make, size=LAPTOP) -> None:
+    def open_result(make, size=LAPTOP) -> None:
         owner = make_user("alice")
         log_in(owner)
         resize(browser, size)
@@ -75,21 +75,21 @@ def show(browser, storage, live_server, log_in):
             lambda _: browser.find_elements(By.CSS_SELECTOR, "#tables [role=grid]")
         )
 
-    return shown
+    return open_result
 
 
-def tops_of(browser, css: str) -> list[float]:
+def vertical_extents(browser, css: str) -> list[list[float]]:
     script = (
         "return [...document.querySelectorAll(arguments[0])].map("
-        "(each) => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+        "(row) => [row.getBoundingClientRect().top, row.getBoundingClientRect().bottom])"
     )
     return browser.execute_script(script, css)
 
 
 @pytest.mark.parametrize("make", [make_measured, make_disturbed, make_imported, make_traced])
-def test_the_operators_stand_in_the_first_view(show, browser, make):
+def test_operators_are_visible_without_scrolling(show, browser, make):
     show(make)
-    rows = tops_of(browser, "#device-operators tbody tr[data-row]")
+    rows = vertical_extents(browser, "#device-operators tbody tr[data-row]")
     assert rows[0][0] <= ABOVE
     assert sum(bottom <= LAPTOP[1] for _top, bottom in rows) >= ROWS
 
@@ -98,7 +98,7 @@ PHONE_AND_LAPTOP = [LAPTOP, PHONE]
 
 
 @pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
-def test_a_click_on_a_row_moves_nothing(show, browser, size):
+def test_click_on_a_row_does_not_move_it(show, browser, size):
     show(make_measured, size)
     row = browser.find_elements(By.CSS_SELECTOR, "#device-operators tbody tr[data-row]")[3]
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
@@ -117,13 +117,13 @@ def test_a_click_on_a_row_moves_nothing(show, browser, size):
 
 
 @pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
-def test_nothing_is_wider_than_the_window(show, browser, size):
+def test_result_fits_the_window(show, browser, size):
     show(make_disturbed, size)
     wide, room = browser.execute_script(
         "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )
     assert wide <= room
-    # what the header and the first lines say is to be read as a whole, or cut with an ellipsis
+    # header and first lines are completely visible or end with an ellipsis
     for css in ("#run-facts", "#summary", "#advice-lines", ".operators__head", "#table-form"):
         inner, outer = browser.execute_script(
             "const e = document.querySelector(arguments[0]); return [e.scrollWidth, e.clientWidth]",

@@ -15,7 +15,7 @@ from webprofile.tests.browser.conftest import PageObject
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-#: rows of a profile that has many pieces
+#: rows of a profile whose table is loaded in pieces
 MANY = 2_500
 #: where the selected row is in the scrolled box, px from its top
 PLACE_IN_VIEW = (
@@ -25,7 +25,7 @@ PLACE_IN_VIEW = (
 
 
 class ResultPage(PageObject):
-    """A result page, and what a reader sees of it."""
+    """A result page."""
 
     def open(self, state: str = "") -> None:
         self.browser.get(self.address + state)
@@ -34,7 +34,7 @@ class ResultPage(PageObject):
         self.js("window.unchanged = true")
 
     def texts(self, css: str) -> list[str]:
-        script = "return [...document.querySelectorAll(arguments[0])].map(each => each.textContent)"
+        script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
         return self.js(script, css)
 
     def count(self, css: str) -> int:
@@ -58,15 +58,15 @@ class ResultPage(PageObject):
 
 @pytest.fixture
 def open_page(browser, storage, live_server, log_in):
-    """Make a result of profiles and log its owner in."""
+    """Function that makes a result of profiles and logs in its owner."""
 
-    def opened(*profiles: bytes) -> ResultPage:
+    def make_page(*profiles: bytes) -> ResultPage:
         owner = make_user("alice")
         profile = make_result(*profiles, owner=owner)
         log_in(owner)
         return ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/result/")
 
-    return opened
+    return make_page
 
 
 def many_operators() -> bytes:
@@ -74,7 +74,7 @@ def many_operators() -> bytes:
     return to_json(make_profile(times))
 
 
-def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it(open_page):
+def test_sorting_and_filtering_update_table_and_url(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     assert page.types()[0] == "ConvolutionForward"
@@ -93,16 +93,16 @@ def test_sorting_and_filtering_swap_the_table_and_the_address_and_back_undoes_it
     page.browser.back()
     page.until(lambda: page.query == "" and page.types()[0] == "ConvolutionForward")
     assert page.js("return window.unchanged") is True
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
 @pytest.mark.exhaustive
-def test_an_error_is_told_beside_its_field_and_the_old_table_stays(open_page):
+def test_filter_error_is_shown_at_its_field_and_the_table_stays(open_page):
     page = open_page(good_profile("tiny"))
     page.open()
     before = page.types()
     page.find("#choose-limits summary").click()
-    # pasted, not typed: each letter would be a question of its own
+    # pasted, because each typed letter would send a request
     page.js(
         "const field = document.querySelector('#filter-name'); field.value = 'conv(';"
         "field.dispatchEvent(new InputEvent('input', { bubbles: true }))"
@@ -123,7 +123,7 @@ def test_an_error_is_told_beside_its_field_and_the_old_table_stays(open_page):
     assert page.js("return window.unchanged") is True
 
 
-def test_presets_and_drilling_down_from_a_type(open_page):
+def test_preset_of_types_leads_to_operators_of_a_type(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     page.find("#preset-types").click()
@@ -137,7 +137,7 @@ def test_presets_and_drilling_down_from_a_type(open_page):
 
 
 @pytest.mark.exhaustive
-def test_a_long_table_is_loaded_as_it_scrolls_and_far_rows_are_let_go(open_page):
+def test_long_table_loads_rows_while_scrolling_and_drops_far_ones(open_page):
     page = open_page(many_operators())
     page.open()
     assert page.count("#tables tbody tr[data-row]") == PAGE_ROWS
@@ -151,10 +151,10 @@ def test_a_long_table_is_loaded_as_it_scrolls_and_far_rows_are_let_go(open_page)
     assert page.count("#tables tbody tr[data-row]") < 1_000
     after = page.js("return document.querySelector('.operators__scroll').scrollHeight")
     assert abs(after - height) < 2
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_arrows_move_enter_selects_escape_clears_and_slash_filters(open_page):
+def test_keyboard_moves_selects_clears_and_filters(open_page):
     page = open_page(many_operators())
     page.open()
     page.js("document.querySelector('#tables tr[tabindex=\"0\"]').focus()")
@@ -174,7 +174,7 @@ def test_arrows_move_enter_selects_escape_clears_and_slash_filters(open_page):
     assert page.js("return document.activeElement.id") == "filter-text"
 
 
-def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
+def test_selected_row_is_scrolled_into_view(open_page):
     page = open_page(many_operators())
     page.open("?op=1700")
     page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
@@ -193,14 +193,14 @@ def test_a_selection_made_elsewhere_is_found_wherever_its_row_is(open_page):
 
 
 @pytest.mark.exhaustive
-def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
+def test_far_selected_row_shows_its_name_before_its_figures(open_page):
     page = open_page(many_operators())
     page.open()
     learnt = (
         "return performance.getEntriesByType('resource').some((e) => e.name.includes('/order/'))"
     )
     page.until(lambda: page.js(learnt))
-    # pieces of rows come when the test says so
+    # hold responses with rows until the test releases them
     page.js(
         "window.held = []; const fetched = window.fetch;"
         "window.fetch = (url, ...rest) => String(url).includes('offset=')"
@@ -223,10 +223,10 @@ def test_a_far_row_is_marked_with_its_name_before_its_figures_come(open_page):
     assert shown[0] in page.texts("tr[aria-selected=true] .operators__op")[0]
     assert page.texts("tr[aria-selected=true] .operators__time") != ["…"]
     assert abs(page.js(PLACE_IN_VIEW) - expected) < 1
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_a_chart_can_ask_for_the_operators_of_some_types(open_page):
+def test_chart_event_filters_the_table_by_type(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     detail = json.dumps({"types": ["Elemwise"]})
@@ -234,11 +234,11 @@ def test_a_chart_can_ask_for_the_operators_of_some_types(open_page):
     page.until(lambda: page.query == "?type=Elemwise" and set(page.types()) == {"Elemwise"})
 
 
-def test_names_that_try_to_be_html_are_text(open_page):
+def test_html_in_names_is_text(open_page):
     page = open_page(good_profile("hostile_names"))
     page.open()
     assert (
         page.js("return document.querySelectorAll('#tables script, #tables img, #tables b').length")
         == 0
     )
-    assert page.complaints() == []
+    assert page.console_errors() == []

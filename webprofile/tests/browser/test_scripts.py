@@ -22,11 +22,6 @@ def devices() -> None:
 
 
 @pytest.fixture
-def alice():
-    return make_user("alice")
-
-
-@pytest.fixture
 def form(browser, live_server, devices, alice, log_in) -> Form:
     log_in(alice)
     return Form(browser, live_server.url)
@@ -34,7 +29,7 @@ def form(browser, live_server, devices, alice, log_in) -> Form:
 
 @pytest.fixture
 def files(tmp_path):
-    """Paths of files by name."""
+    """Function that creates files and returns their paths by name, one per line."""
     contents = {
         "train.py": PROGRAM,
         "all.zip": zip_of(train="1", lib__net="2"),
@@ -47,20 +42,21 @@ def files(tmp_path):
     return lambda *names: "\n".join(str(tmp_path / name) for name in names)
 
 
-def to_script(form: Form) -> None:
+def choose_script(form: Form) -> None:
     form.click("[name=kind][value=script]")
 
 
-def devices_offered(form: Form) -> dict[str, bool]:
+def offered_devices(form: Form) -> dict[str, bool]:
+    """Return whether each device can be chosen, by name."""
     options = Select(form.find("#worker")).options
     return {option.text.split(" (")[0]: option.is_enabled() for option in options}
 
 
-def test_a_script_is_asked_for_in_the_form(form, files, storage):
+def test_script_is_submitted_by_the_form(form, files, storage):
     form.open()
     assert Select(form.find("#worker")).first_selected_option.text.startswith("a-models-only")
-    to_script(form)
-    assert devices_offered(form) == {"a-models-only": False, "lab": True}
+    choose_script(form)
+    assert offered_devices(form) == {"a-models-only": False, "lab": True}
     text = form.find("#worker").text
     assert "runs no scripts: an administrator has not allowed them" in text
     versions = {option.text: option.is_enabled() for option in form.all("#runtime option")}
@@ -84,7 +80,7 @@ def test_a_script_is_asked_for_in_the_form(form, files, storage):
     assert [file.name for file in task.files.all()] == ["train.py", "table.csv"]
 
 
-def test_what_is_missing_is_told_before_anything_is_sent(form, files):
+def test_missing_fields_are_reported_before_the_upload(form, files):
     form.open_without_command("?kind=script")
     form.until(lambda: form.find("#outlook").text, "the queue")
     form.click("#submit")
@@ -100,12 +96,12 @@ def test_what_is_missing_is_told_before_anything_is_sent(form, files):
     assert "Choose what is recorded" in form.error("formats")
     assert not Task.objects.exists()
     form.click("[name=kind][value=model]")
-    assert devices_offered(form) == {"a-models-only": True, "lab": True}
+    assert offered_devices(form) == {"a-models-only": True, "lab": True}
     assert form.find("#model").is_displayed()
     assert not form.find("#program").is_displayed()
 
 
-def test_the_program_within_a_zip_is_found_and_one_that_is_not_there_refused(form, files):
+def test_entry_point_in_a_zip_is_detected_and_a_missing_one_refused(form, files):
     form.open_without_command("?kind=script")
     entry = form.find("#entry")
     form.find("#program").send_keys(files("one.zip"))
@@ -122,13 +118,13 @@ def test_the_program_within_a_zip_is_found_and_one_that_is_not_there_refused(for
     assert entry.get_attribute("value") == ""
 
 
-def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_server, alice, log_in):
+def test_form_explains_how_to_allow_scripts(browser, live_server, alice, log_in):
     box = make_worker("box")
     log_in(alice)
     form = Form(browser, live_server.url)
     form.open()
     assert not form.find("#no-scripts").is_displayed()
-    to_script(form)
+    choose_script(form)
     assert "Ask an administrator." in form.text("#no-scripts")
     assert not form.find("#worker").is_displayed()
     assert not form.find("#submit").is_enabled()
@@ -139,7 +135,7 @@ def test_without_a_device_for_scripts_the_form_says_what_to_do(browser, live_ser
     assert "neither an administrator nor the device’s owner" in form.text("#no-scripts")
 
 
-def test_a_script_that_is_changed_fills_the_form_with_its_stored_files(form, alice, storage):
+def test_copied_script_fills_the_form_with_its_stored_files(form, alice, storage):
     script = Script(
         entry="train/main.py", arguments=("--name", "two words"), formats=("memory_flow.svg",)
     )

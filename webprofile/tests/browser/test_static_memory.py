@@ -16,7 +16,7 @@ FIGURE = "#picture-static-memory"
 
 
 class StaticMemoryPage(PageObject):
-    """The page of one run, at its memory plan."""
+    """The page of a profile with its memory plan."""
 
     levels = ("SEVERE", "WARNING")
 
@@ -29,7 +29,7 @@ class StaticMemoryPage(PageObject):
         self.until(lambda: figure.get_attribute("data-state") == "ready", "the picture")
 
     def keys(self, *keys: str) -> str:
-        """What is said after these keys."""
+        """Press keys; return the announcement for screen readers."""
         self.js("arguments[0].focus()", self.part("stage"))
         self.part("stage").send_keys(*keys)
         return self.part("live").get_attribute("textContent")
@@ -48,17 +48,17 @@ class StaticMemoryPage(PageObject):
 
 @pytest.fixture
 def open_plan(browser, storage, live_server, log_in):
-    def opened(*files: bytes) -> StaticMemoryPage:
+    def make_page(*files: bytes) -> StaticMemoryPage:
         owner = make_user("alice")
         upload = make_import(owner, *files, name="a plan")
         log_in(owner)
         browser.get(f"{live_server.url}/profiles/{upload.profile.pk}/")
         return StaticMemoryPage(browser, live_server.url)
 
-    return opened
+    return make_page
 
 
-def test_a_plan_alone_is_drawn_and_told_by_the_keyboard(open_plan):
+def test_memory_plan_is_drawn_and_keyboard_visits_chunks(open_plan):
     page = open_plan(plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     page.draw()
     assert page.colours_drawn() > 10
@@ -69,10 +69,10 @@ def test_a_plan_alone_is_drawn_and_told_by_the_keyboard(open_plan):
     assert "(55 / 55)" in page.keys(Keys.END)
     assert turn_wheel(page.browser, page.part("stage")) == pytest.approx(-60, abs=1)
     assert page.query == ""
-    assert page.complaints() == []
+    assert page.console_errors() == []
 
 
-def test_a_tensor_leads_to_the_operator_that_writes_it(open_plan):
+def test_tensor_selects_the_operator_that_writes_it(open_plan):
     files = [good_profile("resnet18_opt"), plan_of("resnet18_opt"), graph_of("resnet18_opt")]
     page = open_plan(*files)
     page.draw()
@@ -83,4 +83,4 @@ def test_a_tensor_leads_to_the_operator_that_writes_it(open_plan):
     page.until(lambda: page.query not in ("", chosen), "another one")
     marks = "return arguments[0].childElementCount"
     page.until(lambda: page.js(marks, page.part("marks")) > 0, "its mark")
-    assert page.complaints() == []
+    assert page.console_errors() == []

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def address(storage, live_server, browser, log_in) -> str:
-    """The result page of a clean pass and three profiled ones; no script runs in it."""
+    """Address of a result with a clean pass and three profiled ones. JavaScript is disabled."""
     alice = make_user()
     make_measured(alice)
     log_in(alice)
@@ -23,7 +23,7 @@ def address(storage, live_server, browser, log_in) -> str:
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
-def test_a_figure_explains_itself_beside_its_mark_and_escape_closes_it(browser, address, size):
+def test_explanation_of_a_figure_opens_beside_it_and_escape_closes_it(browser, address, size):
     resize(browser, size)
     browser.get(address)
     mark = browser.find_element(By.CSS_SELECTOR, "[popovertarget=about-statistics-coverage]")
@@ -41,7 +41,7 @@ def test_a_figure_explains_itself_beside_its_mark_and_escape_closes_it(browser, 
     bars = browser.find_elements(By.CSS_SELECTOR, ".histogram__bar")
     assert len(bars) >= 5
     assert {bar.value_of_css_property("fill") for bar in bars} != {"rgb(0, 0, 0)"}
-    refused = [
+    blocked = [
         entry for entry in browser.get_log("browser") if "Content Security" in entry["message"]
     ]
-    assert refused == []
+    assert blocked == []

@@ -7,7 +7,7 @@ import pytest
 from profiles.tests.pages import make_result
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
-from tasks.tests.make import make_task, make_user, make_waiting_task, model_file
+from tasks.tests.make import make_task, make_waiting_task, model_file
 from testdata import good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import PHONE, PageObject, resize
@@ -17,15 +17,10 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 
 
 class Pages(PageObject):
-    """Somebody who looks at tasks."""
+    """The task list, or the page of a task."""
 
     def open(self, path: str) -> None:
         self.browser.get(self.address + path)
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 @pytest.fixture
@@ -36,7 +31,7 @@ def pages(browser, live_server, alice, log_in) -> Pages:
 
 @pytest.fixture
 def downloads(storage, settings) -> None:
-    """Pages may fetch files from the storage of the test."""
+    """Allow pages to fetch files from the storage of the test."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
 
@@ -51,9 +46,7 @@ def state(pages: Pages) -> str:
     return pages.find("#model-graph").get_attribute("data-state")
 
 
-def test_the_model_of_a_waiting_and_of_a_failed_task_opens_in_the_viewer(
-    pages, alice, downloads, testdata
-):
+def test_model_of_a_waiting_or_failed_task_opens_in_the_viewer(pages, alice, downloads, testdata):
     content = (Path(testdata) / "models" / "tiny.mge").read_bytes()
     size = [model_file(size_bytes=len(content))]
     waiting = with_model(make_waiting_task(alice, files=size), content)
@@ -71,7 +64,7 @@ def test_the_model_of_a_waiting_and_of_a_failed_task_opens_in_the_viewer(
     assert [entry["message"] for entry in log if "Content Security" in entry["message"]] == []
 
 
-def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, alice, storage):
+def test_row_of_a_task_shows_title_options_reason_and_links(pages, alice, storage):
     failed = make_waiting_task(alice, title="with fast run", options={"fast_run": True})
     fail_task(failed, reason="model_invalid", detail="no such operator")
     done = make_result(good_profile("tiny"), owner=alice).attempt.task
@@ -90,7 +83,7 @@ def test_a_row_tells_title_options_and_reason_and_leads_to_the_result(pages, ali
     pages.until(lambda: pages.path == f"/tasks/{failed.pk}/#failure", "why it failed")
 
 
-def test_results_are_compared_from_the_list(pages, alice, storage):
+def test_results_are_compared_from_the_task_list(pages, alice, storage):
     first, second = (make_result(good_profile("tiny"), owner=alice) for _ in range(2))
     waiting = make_waiting_task(alice)
     pages.open("/tasks/")
@@ -107,18 +100,18 @@ def test_results_are_compared_from_the_list(pages, alice, storage):
     assert f"?p={first.pk}&p={second.pk}" in pages.path
 
 
-@pytest.mark.parametrize("reads", [False, True], ids=["left-alone", "scrolled"])
-def test_the_page_goes_on_to_the_result_unless_it_is_read(pages, alice, storage, reads):
+@pytest.mark.parametrize("is_scrolled", [False, True], ids=["left-alone", "scrolled"])
+def test_task_page_opens_the_result_unless_it_was_scrolled(pages, alice, storage, is_scrolled):
     task = make_result(good_profile("tiny"), owner=alice).attempt.task
     Task.objects.filter(pk=task.pk).update(state="running", outcome="")
     pages.open(f"/tasks/{task.pk}/")
-    if reads:
+    if is_scrolled:
         pages.browser.execute_script("window.scrollBy(0, 300)")
     Task.objects.filter(pk=task.pk).update(state="finished", outcome="succeeded")
-    pages.look()
-    if reads:
+    pages.fetch_state()
+    if is_scrolled:
         pages.until(lambda: pages.all("#to-result"), "the end")
-        # what would lead away has had its time
+        # wait, in case the page opens the result
         pages.browser.execute_async_script("setTimeout(arguments[0], 1000)")
         assert pages.path == f"/tasks/{task.pk}/"
     else:
@@ -129,7 +122,7 @@ def test_the_page_goes_on_to_the_result_unless_it_is_read(pages, alice, storage,
         assert pages.path == f"/tasks/{task.pk}/"
 
 
-def test_tasks_without_a_model_in_storage_have_no_link_to_it(pages, alice):
+def test_task_without_a_stored_model_has_no_link_to_it(pages, alice):
     task = make_task(alice)
     pages.open("/tasks/")
     assert pages.find(f"[data-task='{task.pk}']")

@@ -11,7 +11,7 @@ from profiles.tests.traces import MLP, RESNET, repeat_trace
 from tasks.tests.make import make_user
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import NAMED, PageObject
-from webprofile.tests.browser.pages import ASKED_FOR, allow
+from webprofile.tests.browser.pages import LIST_REQUESTS, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -44,7 +44,7 @@ class TimelinePage(PageObject):
         return tuple(float(field.get_attribute("value")) for field in fields)
 
     def show(self) -> None:
-        """Draw what is chosen."""
+        """Draw the chosen excerpt."""
         self.find("#overview [type=submit]").click()
         self.wait_for("drawn")
 
@@ -52,7 +52,7 @@ class TimelinePage(PageObject):
         self.until(lambda: self.status.startswith(start), start)
 
     def inside(self, *expected: str) -> str:
-        """Go into the frame; what stands in it once all of that does.
+        """Enter the frame, wait until it shows all `expected` texts, and return its text.
 
         Perfetto names the trace before it lists its threads.
         """
@@ -63,18 +63,16 @@ class TimelinePage(PageObject):
         text = self.find("body").text
         return text if all(part in text for part in expected) else ""
 
-    def complaints(self) -> list[str]:
-        # of a header of the site, whatever the page, where it is asked for by plain HTTP
+    def console_errors(self) -> list[str]:
+        # Chromium reports a header of the site on each page over plain HTTP
         return [
-            complaint
-            for complaint in super().complaints()
-            if "Cross-Origin-Opener" not in complaint
+            message for message in super().console_errors() if "Cross-Origin-Opener" not in message
         ]
 
 
 @pytest.fixture(params=["localhost", NAMED])
 def timeline(request, browser, storage, live_server, settings, log_in):
-    """A trace of its owner, on a site that is called so; what the browser says is kept."""
+    """A trace on a site with this host name, and its owner logged in."""
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, NAMED]
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
     owner = make_user("alice")
@@ -84,23 +82,23 @@ def timeline(request, browser, storage, live_server, settings, log_in):
     return TimelinePage(browser, address, upload)
 
 
-def test_perfetto_shows_the_threads_and_calls_nobody(timeline):
+def test_perfetto_shows_threads_without_external_requests(timeline):
     timeline.open("drawn")
     assert timeline.status == ""
     timeline.inside(*THREADS)
     assert timeline.all(".pf-modal-dialog") == []
-    # an origin of its own: neither this site's cookies nor its storage
+    # an opaque origin, without cookies and storage of this site
     assert timeline.browser.execute_script("return self.origin") == "null"
-    urls = timeline.browser.execute_async_script(ASKED_FOR)
+    urls = timeline.browser.execute_async_script(LIST_REQUESTS)
     assert any("frontend_bundle" in url for url in urls)
     ours = (timeline.address, "blob:", "data:")
     assert [url for url in urls if not url.startswith(ours)] == []
     timeline.browser.switch_to.default_content()
-    assert timeline.complaints() == []
+    assert timeline.console_errors() == []
 
 
 @pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
-def test_the_timeline_is_drawn_on_a_second_origin(timeline, settings, live_server):
+def test_timeline_is_drawn_on_a_second_origin(timeline, settings, live_server):
     settings.SITE_URL = live_server.url
     settings.NETRON_ORIGIN = live_server.url.replace("localhost", "127.0.0.1")
     allow(settings, "frame-src", settings.NETRON_ORIGIN)
@@ -108,28 +106,28 @@ def test_the_timeline_is_drawn_on_a_second_origin(timeline, settings, live_serve
     frame = timeline.find(".timeline__frame")
     assert frame.get_attribute("src").startswith(settings.NETRON_ORIGIN)
     timeline.inside("interpreter")
-    assert timeline.complaints() == []
+    assert timeline.console_errors() == []
 
 
 @pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
-class TestCuts:
+class TestExcerpts:
     @pytest.fixture
     def large(self, timeline, settings):
-        """A trace of several times as much as is drawn at once."""
+        """A trace that is several times larger than the limit of an excerpt."""
         settings.TRACE_CUT_LIMIT_BYTES = 1_500_000
         upload = make_import(timeline.upload.owner, repeat_trace(RESNET, 4), name="large")
         large_timeline = TimelinePage(timeline.browser, timeline.address, upload)
         large_timeline.open("drawn")
         return large_timeline
 
-    def test_a_large_trace_begins_with_its_first_part(self, large):
+    def test_large_trace_starts_with_its_first_part(self, large):
         assert large.status.startswith("Shown: 0 s to 0.0")
         assert large.find("[data-overview=first]").is_displayed()
         large.inside("interpreter")
         large.browser.switch_to.default_content()
-        assert large.complaints() == []
+        assert large.console_errors() == []
 
-    def test_a_part_is_chosen_by_mouse(self, large):
+    def test_excerpt_is_chosen_by_mouse(self, large):
         area = large.find("[data-overview=area]")
         wide = area.size["width"]
         mouse = ActionChains(large.browser)
@@ -140,13 +138,12 @@ class TestCuts:
         assert end - begin == pytest.approx(0.02 * 0.1383, rel=0.1)
         assert "About" in large.find("[data-overview=about]").text
         large.show()
-        shown = large.status
-        assert shown.startswith(f"Shown: {begin}")
+        assert large.status.startswith(f"Shown: {begin}")
         assert f"begin_s={begin}" in large.browser.current_url
         large.wait_for("drawn")
         large.inside("worker")
 
-    def test_or_by_keyboard_and_of_some_threads_alone(self, large):
+    def test_excerpt_and_threads_are_chosen_by_keyboard(self, large):
         slider = large.find("[data-overview=end]")
         before = large.range()
         slider.send_keys(Keys.ARROW_LEFT * 3)
@@ -160,17 +157,17 @@ class TestCuts:
             field.send_keys(value)
         field.send_keys(Keys.ENTER)
         large.wait_until_status("Shown: 0.02 s to 0.0335 s")
-        shown = large.inside("xpux:0")
-        assert "interpreter" not in shown
-        assert "worker" not in shown
+        text = large.inside("xpux:0")
+        assert "interpreter" not in text
+        assert "worker" not in text
         large.browser.switch_to.default_content()
-        # the address has it all: a page that is opened anew shows the same
+        # the URL contains the choice, so that a reload shows the same
         large.browser.refresh()
         large.wait_until_status("Shown: 0.02 s to 0.0335 s")
         boxes = large.all("input[name=lane]")
         assert [box.is_selected() for box in boxes] == [False, False, True]
 
-    def test_what_is_too_large_is_said_before_and_after(self, large):
+    def test_too_large_excerpt_is_refused(self, large):
         for name, value in (("begin_s", "0"), ("end_s", "0.13")):
             field = large.find(f"[name={name}]")
             field.clear()
@@ -182,14 +179,14 @@ class TestCuts:
 
 
 @pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
-class TestWhatGoesWrong:
-    def test_a_file_that_is_gone_is_told(self, timeline):
+class TestFailures:
+    def test_missing_file_is_reported_on_the_page(self, timeline):
         (file,) = timeline.upload.files.all()
         object_store.delete(file.object_key)
         timeline.open("failed")
         assert timeline.status == "The file is not in storage any more."
 
-    def test_a_server_that_is_away_is_told_and_may_be_tried_again(self, timeline):
+    def test_failed_request_can_be_retried(self, timeline):
         timeline.browser.execute_cdp_cmd("Network.enable", {})
         blocked = ["*/trace/cut/*"]
         timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": blocked})
@@ -199,9 +196,7 @@ class TestWhatGoesWrong:
         timeline.find("[data-timeline=again]").click()
         timeline.wait_for("drawn")
 
-    def test_what_was_read_before_there_were_overviews_is_drawn_from_its_file(
-        self, timeline, monkeypatch
-    ):
+    def test_profile_without_an_overview_is_drawn_from_its_file(self, timeline, monkeypatch):
         monkeypatch.setattr("profiles.views.viewers.timeline_view", lambda _: None)
         timeline.open("drawn")
         timeline.inside("interpreter")
@@ -210,14 +205,14 @@ class TestWhatGoesWrong:
         timeline.open("failed")
         assert "the most that a browser can draw" in timeline.status
 
-    def test_a_trace_that_was_cut_is_shown_up_to_there(self, timeline):
-        cut = MLP.read_bytes()[:400_000]
-        upload = make_import(timeline.upload.owner, cut, name="cut")
-        cut_one = TimelinePage(timeline.browser, timeline.address, upload)
-        cut_one.open("drawn")
-        cut_one.inside("Process 6706")
+    def test_truncated_trace_is_shown(self, timeline):
+        truncated = MLP.read_bytes()[:400_000]
+        upload = make_import(timeline.upload.owner, truncated, name="cut")
+        truncated_page = TimelinePage(timeline.browser, timeline.address, upload)
+        truncated_page.open("drawn")
+        truncated_page.inside("Process 6706")
 
-    def test_what_perfetto_cannot_read_leaves_no_dialog_of_its_own(self, timeline, monkeypatch):
+    def test_perfetto_error_is_reported_without_a_dialog(self, timeline, monkeypatch):
         broken = gzip.compress(b"no trace at all" * 100), 0
         monkeypatch.setattr("profiles.ingest.trace_excerpts.trace_excerpt", lambda *_: broken)
         timeline.open("failed")

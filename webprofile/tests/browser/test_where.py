@@ -9,16 +9,11 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
-from tasks.tests.make import make_user, make_waiting_task, make_worker, model_file
+from tasks.tests.make import make_waiting_task, make_worker, model_file
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.form import Form
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 @pytest.fixture
@@ -31,7 +26,7 @@ def outlook(form: Form) -> str:
     return form.find("#outlook").text
 
 
-def test_the_form_says_what_the_queue_is_like_before_anything_is_sent(form, alice):
+def test_form_shows_the_queue(form, alice):
     busy = make_worker("a-busy", labels={"chip": "Xeon"})
     task = make_waiting_task(alice, busy)
     assert task.attempts.exists() or assign_attempt(task, slot=0)
@@ -44,11 +39,9 @@ def test_the_form_says_what_the_queue_is_like_before_anything_is_sent(form, alic
     form.until(lambda: "b-free is free" in outlook(form), "the other queue")
 
 
-def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
-    form, alice, storage
-):
+def test_copied_task_for_any_matching_device_keeps_its_target(form, alice, storage):
     make_worker("plain", labels={"chip": "A"})
-    expected = make_worker("wanted", labels={"chip": "B"})
+    expected = make_worker("matching", labels={"chip": "B"})
     old = create_task(
         owner=alice,
         request=TaskRequest(
@@ -62,7 +55,7 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
         object_store.write(file.object_key, b"hello world")
     old.files.update(stored_at=old.created_at)
     form.open(f"?from={old.pk}")
-    form.until(lambda: "wanted with MegEngine 1.13.0" in outlook(form), "the best match")
+    form.until(lambda: "matching with MegEngine 1.13.0" in outlook(form), "the best match")
     assert form.find("#versions").get_attribute("value") == ">=1.12"
     assert not form.find("#worker").is_displayed()
     form.find("#versions").clear()
@@ -78,23 +71,23 @@ def test_a_task_for_any_device_that_matches_is_asked_for_again_with_its_target(
     form.until(lambda: form.error("versions") == "", "that it is right again")
     form.click("#submit")
     form.until(lambda: form.all("#task-status"), "the new task's page")
-    made = Task.objects.exclude(pk=old.pk).get()
-    assert (made.target, made.worker) == (
+    copy = Task.objects.exclude(pk=old.pk).get()
+    assert (copy.target, copy.worker) == (
         {"labels": {"chip": "B"}, "versions": "==1.13.*"},
         expected,
     )
-    assert (made.priority, made.title, made.copied_from) == (4, "nightly", old)
+    assert (copy.priority, copy.title, copy.copied_from) == (4, "nightly", old)
 
 
-def test_the_queue_of_the_earlier_tasks_device_is_told(form, alice):
+def test_form_for_a_copied_task_shows_the_queue_of_its_device(form, alice):
     make_worker("plain")
-    old = make_waiting_task(alice, make_worker("wanted"))
+    old = make_waiting_task(alice, make_worker("previous"))
     form.browser.get(f"{form.address}/tasks/new/?from={old.pk}")
-    queue = "goes before this one on wanted"
+    queue = "goes before this one on previous"
     form.until(lambda: queue in outlook(form), "the queue of the earlier task's device")
 
 
-def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, browser):
+def test_waiting_task_is_moved_to_a_free_device(form, alice, browser):
     busy = make_worker("busy", labels={"chip": "Xeon"})
     running = make_waiting_task(alice, busy)
     assert running.attempts.exists() or assign_attempt(running, slot=0)
@@ -107,7 +100,7 @@ def test_a_waiting_task_is_moved_to_a_free_device_from_its_page(form, alice, bro
     assert button.text == "Move the task to free"
     button.click()
     form.until(lambda: "of free" in form.find("#queue-title").text, "that it waits there")
-    # what the dispatcher and the socket of its device do
+    # as the dispatcher and the socket of the device do
     assign_waiting([free.pk])
     assert [reply.type for reply in desired_state(free.pk)] == ["start"]
     browser.refresh()
