@@ -25,7 +25,7 @@ from testdata import DATA
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.storage import storage as object_store
 
-# the time to generate examples depends on the machine, so it is no reason to fail
+# how long hypothesis takes to generate examples depends on the machine
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )

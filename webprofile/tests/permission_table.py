@@ -54,13 +54,13 @@ class Route:
 
 def row_of(route: Route, method: str, table: list[PermissionRow]) -> PermissionRow | None:
     """Return the first row that names the route, or None."""
-    return next((r for r in table if any(_names(n, route, method) for n in r.names)), None)
+    return next((r for r in table if any(_matches(n, route, method) for n in r.names)), None)
 
 
 def unused(table: list[PermissionRow], routes: list[Route]) -> list[str]:
     """Return the names in the table that are the first match of no route."""
     used = {
-        next((n for row in table for n in row.names if _names(n, route, method)), "")
+        next((n for row in table for n in row.names if _matches(n, route, method)), "")
         for route in routes
         for method in route.methods or ("",)
     }
@@ -76,7 +76,7 @@ def socket_routes() -> list[Route]:
     return [Route(pattern, pattern) for pattern in _sockets(websocket)]
 
 
-def _names(name: str, route: Route, method: str) -> bool:
+def _matches(name: str, route: Route, method: str) -> bool:
     method_name, _, rest = name.rpartition(" ")
     return method_name in ("", method) and fnmatchcase(route.name, rest)
 

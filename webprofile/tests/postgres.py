@@ -48,12 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    belongs = _is_about_rows if is_chosen() else _does_without_production
-    config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
-    items[:] = filter(belongs, items)
+    is_selected = _runs_on_postgres if is_chosen() else _runs_on_sqlite
+    config.hook.pytest_deselected(items=[item for item in items if not is_selected(item)])
+    items[:] = filter(is_selected, items)
 
 
-def _is_about_rows(item: pytest.Item) -> bool:
+def _runs_on_postgres(item: pytest.Item) -> bool:
     if any(item.get_closest_marker(name) for name in ("database", "production")):
         return True
     return _commits(item) and "live_server" not in getattr(item, "fixturenames", ())
@@ -65,5 +65,5 @@ def _commits(item: pytest.Item) -> bool:
     return is_marked or "transactional_db" in getattr(item, "fixturenames", ())
 
 
-def _does_without_production(item: pytest.Item) -> bool:
+def _runs_on_sqlite(item: pytest.Item) -> bool:
     return item.get_closest_marker("production") is None

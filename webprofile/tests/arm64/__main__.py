@@ -16,8 +16,8 @@ from pathlib import Path
 
 from testdata import DATA
 from webprofile.operations.devserver.demo import Visitor, table
-from webprofile.tests.arm64.emulation import left_out
-from webprofile.tests.arm64.machine import ROOT, Machine, say
+from webprofile.tests.arm64.emulation import deselect_options
+from webprofile.tests.arm64.machine import ROOT, Machine, log
 from webprofile.tests.end_to_end.runs import submit, watch
 from webprofile.tests.site import EmbeddedSite, running_site
 
@@ -60,7 +60,7 @@ def run_a_task(machine: Machine) -> None:
         agent = enrol(machine, site)
         try:
             with site.login() as visitor:
-                look_at(visitor, visitor.device(_NAME, _WITHIN_S))
+                check_worker(visitor, visitor.device(_NAME, _WITHIN_S))
                 run_model(visitor)
         finally:
             machine.end(agent)
@@ -73,7 +73,7 @@ def enrol(machine: Machine, site: EmbeddedSite) -> subprocess.Popen[str]:
     home = "/var/lib/agent"
     machine.run(["sh", "-c", f"rm -rf {home} && mkdir -p {home} /usr/local/bin"])
     machine.run(["ln", "-sf", "/usr/bin/python3", "/usr/local/bin/python"])
-    say(f"enrolling {_NAME}")
+    log(f"enrolling {_NAME}")
     return machine.start(
         [
             "PATH=/usr/local/bin:/usr/bin:/bin",
@@ -89,11 +89,11 @@ def enrol(machine: Machine, site: EmbeddedSite) -> subprocess.Popen[str]:
     )
 
 
-def look_at(visitor: Visitor, worker: dict) -> None:
+def check_worker(visitor: Visitor, worker: dict) -> None:
     facts = worker["facts"]
     assert facts["machine"] == "aarch64", facts
     assert "aarch64" in visitor.get(f"/workers/{_NAME}/").text
-    say(f"{_NAME} is online: {facts['machine']}, {facts['platform']}")
+    log(f"{_NAME} is online: {facts['machine']}, {facts['platform']}")
 
 
 def run_model(visitor: Visitor) -> None:
@@ -105,7 +105,7 @@ def run_model(visitor: Visitor) -> None:
     assert watch(visitor, task)[0][-1] == "succeeded"
     text = table(visitor, task, 5)
     assert "total device time" in text.lower(), text
-    say(f"task {task} succeeded on {_NAME}:\n{text}")
+    log(f"task {task} succeeded on {_NAME}:\n{text}")
 
 
 def run_tests(machine: Machine, arguments: list[str]) -> int:
@@ -116,7 +116,7 @@ def run_tests(machine: Machine, arguments: list[str]) -> int:
     )
     command = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c"]
     command += ["/opt/pytest.ini", "--rootdir", "/opt/source", "--confcutdir", "/opt/source/agent"]
-    command += left_out("/opt/source")
+    command += deselect_options("/opt/source")
     if all(word.startswith("-") for word in arguments):
         command.append("/opt/source/agent")
     return machine.start([*command, *arguments]).wait()

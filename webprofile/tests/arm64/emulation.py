@@ -6,13 +6,13 @@ qemu-user translates programs and forwards their system calls. It does not set a
 https://www.qemu.org/docs/master/user/main.html
 """
 
-_LIMIT = "qemu sets no limit of address space"
-_PROC = "/proc shows qemu, or what qemu made up"
-_SLOW = "its time is that of a processor"
-_SITE = "needs parts of the site, which are this machine's"
+_LIMIT = "qemu sets no limit of the address space"
+_PROC = "/proc shows qemu or emulated data"
+_SLOW = "emulation is too slow for its time limit"
+_SITE = "needs parts of the site, which only this machine has"
 
 #: test or test file below agent/ -> reason why it is excluded
-LEFT_OUT = {
+EXCLUDED = {
     "install/tests/test_build.py": "sites build the agent, devices do not",
     "tests/test_broken_connections.py": _SITE,
     "inputs/tests/test_bad_files.py::test_fortran_order_gives_the_same_file_as_c_order": _SITE,
@@ -36,10 +36,10 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
-def left_out(source: str) -> list[str]:
+def deselect_options(source: str) -> list[str]:
     """Return the pytest options that exclude them. `source`: path of the repository inside."""
     # --deselect takes ids relative to the root folder, --ignore takes paths
     return [
         f"--deselect=agent/{name}" if "::" in name else f"--ignore={source}/agent/{name}"
-        for name in LEFT_OUT
+        for name in EXCLUDED
     ]

@@ -52,7 +52,7 @@ class Machine:
         if not (self._cache / "complete").exists():
             self._download()
             self._hold()
-            say("configuring Debian (minutes, once)")
+            log("configuring Debian (minutes, once)")
             # user namespaces cannot create device files; this tells debootstrap so
             self.run(["env", "container=lxc", "/debootstrap/debootstrap", "--second-stage"])
             (self._cache / "complete").touch()
@@ -106,13 +106,13 @@ class Machine:
             raise SystemExit(f"missing: {absent} (apt install debootstrap qemu-user-static)")
 
     def _download(self) -> None:
-        say("fetching Debian for arm64 (once)")
+        log("fetching Debian for arm64 (once)")
         shutil.rmtree(self.root, ignore_errors=True)
         command = ["debootstrap", "--foreign", "--arch=arm64", "--variant=minbase"]
         command += [f"--include={PACKAGES}", SUITE, str(self.root), MIRROR]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            raise SystemExit(result.stdout[-2000:] + result.stderr[-2000:])
 
     def _hold(self) -> None:
         """Create user, mount and PID namespaces, and mount /proc, /dev and the repository."""
@@ -143,6 +143,6 @@ def children_of(process: int) -> list[int]:
     ]
 
 
-def say(line: str) -> None:
+def log(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

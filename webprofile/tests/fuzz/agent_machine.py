@@ -46,11 +46,11 @@ from workers.tokens import issue_code, redeem_code
 T = TypeVar("T")
 
 #: the documented close codes; an unexpected error closes with 1000 or 1011
-CLOSES = {int(code) for code in CloseCode}
-MOST_TASKS = 4
+CLOSE_CODES = {int(code) for code in CloseCode}
+MAX_TASKS = 4
 #: counts of frames, answers and close codes, for the report
 SEEN: Counter[str] = Counter()
-_WHO = st.sampled_from(["own", "own", "own", "ended", "other", "unknown"])
+_ATTEMPTS = st.sampled_from(["own", "own", "own", "ended", "other", "unknown"])
 
 
 def _file(number: int) -> wire.FileOffer:
@@ -62,7 +62,7 @@ def _file(number: int) -> wire.FileOffer:
 HANDLED: list[asyncio.Queue[None]] = []
 
 
-class _Watched(AgentConsumer):
+class _SignallingConsumer(AgentConsumer):
     """The consumer, which signals when it has handled a frame."""
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -72,7 +72,7 @@ class _Watched(AgentConsumer):
             HANDLED[-1].put_nowait(None)
 
 
-application = URLRouter([path("ws/agent/", _Watched.as_asgi())])
+application = URLRouter([path("ws/agent/", _SignallingConsumer.as_asgi())])
 
 
 class AgentMachine(RuleBasedStateMachine):
@@ -88,10 +88,10 @@ class AgentMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self._rows()
-        self.before = self._of_other()
+        self._create_rows()
+        self.before = self._other_rows()
 
-    def _rows(self) -> None:
+    def _create_rows(self) -> None:
         self.owner = make_user("alice")
         self.worker, self.token = redeem_code(issue_code(make_worker("own", online=True)))
         other = make_worker("other")
@@ -100,92 +100,97 @@ class AgentMachine(RuleBasedStateMachine):
     # -- events at the site ---------------------------------------------------------------------
 
     @rule()
-    def a_task_is_asked_for(self) -> None:
+    def submit_task(self) -> None:
         known = self.worker.runtimes.filter(version="1.13.0", problem="").exists()
-        if known and Task.objects.count() < MOST_TASKS:
+        if known and Task.objects.count() < MAX_TASKS:
             with contextlib.suppress(DomainError):  # the device may not be able to run it any more
                 make_waiting_task(self.owner, self.worker)
 
     @rule()
-    def a_task_is_cancelled(self) -> None:
+    def cancel_task(self) -> None:
         attempt = self._live()
         if attempt:
             cancel.cancel_tasks([attempt.task_id], by=self.owner)
 
     @rule()
-    def the_sweep_and_the_dispatcher_run(self) -> None:
+    def run_sweep_and_dispatcher(self) -> None:
         sweep()
         assign_waiting()
 
     # -- actions of the agent -------------------------------------------------------------------
 
-    @rule(good=st.booleans(), greets=st.booleans())
-    def it_connects(self, good: bool, greets: bool) -> None:
+    @rule(good=st.booleans(), sends_hello=st.booleans())
+    def connect(self, good: bool, sends_hello: bool) -> None:
         self._connect(good=good)
-        if greets:
-            self._greet()
+        if sends_hello:
+            self._send_hello()
 
     def _connect(self, *, good: bool) -> None:
-        self._leave()
+        self._disconnect()
         header = f"Bearer {self.token if good else 'mgw_none'}".encode("latin-1")
         self.socket = WebsocketCommunicator(
             application, "/ws/agent/", headers=[(b"authorization", header)]
         )
         self._run(self.socket.connect(timeout=60))
 
-    def _greet(self) -> None:
-        self._say(encode(wire.Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES)))
+    def _send_hello(self) -> None:
+        self._send(encode(wire.Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES)))
 
-    @rule(who=_WHO, kind=st.integers(0, 7), number=st.integers(0, 2**20))
-    def it_says_what_is_valid(self, who: str, kind: int, number: int) -> None:
-        self._say(encode(self._message(who, kind, number)))
+    @rule(ownership=_ATTEMPTS, kind=st.integers(0, 7), number=st.integers(0, 2**20))
+    def send_valid_frame(self, ownership: str, kind: int, number: int) -> None:
+        self._send(encode(self._message(ownership, kind, number)))
 
-    @rule(who=_WHO, kind=st.integers(0, 7), number=st.integers(0, 2**20), seed=st.integers(0))
-    def it_says_what_was_changed(self, who: str, kind: int, number: int, seed: int) -> None:
-        frame = json.loads(encode(self._message(who, kind, number)))
+    @rule(
+        ownership=_ATTEMPTS,
+        kind=st.integers(0, 7),
+        number=st.integers(0, 2**20),
+        seed=st.integers(0),
+    )
+    def send_changed_frame(self, ownership: str, kind: int, number: int, seed: int) -> None:
+        frame = json.loads(encode(self._message(ownership, kind, number)))
         try:
-            self._say(json.dumps(change(frame, random.Random(seed))))
+            self._send(json.dumps(change(frame, random.Random(seed))))
         except (IndexError, OverflowError):
             return
 
     @rule(end=st.integers(0, 400), more=st.text(max_size=20))
-    def it_says_half(self, end: int, more: str) -> None:
-        self._say(self.last[:end] + more)
+    def send_truncated_frame(self, end: int, more: str) -> None:
+        self._send(self.last[:end] + more)
 
     @rule(times=st.integers(2, 12))
-    def it_repeats_itself(self, times: int) -> None:
+    def repeat_frame(self, times: int) -> None:
         for _ in range(times):
-            self._say(self.last)
+            self._send(self.last)
 
     @rule(text=st.text(max_size=200) | st.just("x" * (MAX_FRAME_BYTES + 1)), seed=st.integers(0))
-    def it_says_anything(self, text: str, seed: int) -> None:
+    def send_any_text(self, text: str, seed: int) -> None:
         chance = random.Random(seed)
-        self._say(nested(chance.randint(1, 20_000), chance) if seed % 3 == 0 else text)
+        self._send(nested(chance.randint(1, 20_000), chance) if seed % 3 == 0 else text)
 
     @rule(data=st.binary(max_size=200))
-    def it_says_bytes(self, data: bytes) -> None:
-        self._say(data)
+    def send_bytes(self, data: bytes) -> None:
+        self._send(data)
 
     @rule()
-    def it_goes(self) -> None:
-        self._leave()
+    def disconnect(self) -> None:
+        self._disconnect()
 
     # -- invariants -----------------------------------------------------------------------------
 
     def teardown(self) -> None:
         try:
-            self._leave()
+            self._disconnect()
             if hasattr(self, "before"):
                 broken = [str(row) for row in broken_rows()]
                 assert not broken, broken
-                assert self._of_other() == self.before, "another's attempt changed"
+                assert self._other_rows() == self.before, "an attempt of another device changed"
         finally:
             self.runner.close()
             Task.objects.all().delete()
             Worker.objects.all().delete()
             User.objects.all().delete()
 
-    def _of_other(self) -> Any:
+    def _other_rows(self) -> Any:
         attempts = Attempt.objects.filter(pk=self.other.pk).values()
         tasks = Task.objects.filter(pk=self.other.task_id).values()
         counts = (self.other.log.count(), self.other.artifacts.count())
@@ -194,16 +199,16 @@ class AgentMachine(RuleBasedStateMachine):
     def _live(self) -> Attempt | None:
         return Attempt.objects.filter(worker=self.worker, ended_at=None).first()
 
-    def _attempt_of(self, who: str) -> uuid.UUID:
-        if who == "other":
+    def _attempt_of(self, ownership: str) -> uuid.UUID:
+        if ownership == "other":
             return self.other.pk
         mine = Attempt.objects.filter(worker=self.worker)
-        attempts = mine.filter(ended_at=None) if who == "own" else mine.exclude(ended_at=None)
-        attempt = attempts.order_by("pk").first() if who != "unknown" else None
+        attempts = mine.filter(ended_at=None) if ownership == "own" else mine.exclude(ended_at=None)
+        attempt = attempts.order_by("pk").first() if ownership != "unknown" else None
         return attempt.pk if attempt else uuid.UUID("5f0c1d2e-3b4a-4e8e-8e6f-7a8b9c0d1e2f")
 
-    def _message(self, who: str, kind: int, number: int) -> Any:
-        attempt = self._attempt_of(who)
+    def _message(self, ownership: str, kind: int, number: int) -> Any:
+        attempt = self._attempt_of(ownership)
         running = frozenset({attempt}) if number % 2 else frozenset()
         files = tuple(_file(number + index) for index in range(number % 4))
         if kind == 0:
@@ -225,11 +230,11 @@ class AgentMachine(RuleBasedStateMachine):
             attempt=attempt, at=1, reason=reason, exit_code=number % 3 - 1, files=files
         )
 
-    def _say(self, frame: str | bytes) -> None:
+    def _send(self, frame: str | bytes) -> None:
         self.last = frame if isinstance(frame, str) and frame else self.last
         if self.socket is None:
             self._connect(good=True)
-            self._greet()
+            self._send_hello()
         if self.socket is None:
             return
         if isinstance(frame, str):
@@ -238,12 +243,12 @@ class AgentMachine(RuleBasedStateMachine):
         else:
             event = {"type": "websocket.receive", "bytes": frame}
         self._run(self.socket.send_input(event))
-        self._hear()
+        self._receive()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Read all answers; raises the error of the server if it has failed."""
         if self._run(self._answers()):
-            self._leave()
+            self._disconnect()
 
     async def _answers(self) -> bool:
         """Read all answers; return True if the WebSocket was closed."""
@@ -263,21 +268,21 @@ class AgentMachine(RuleBasedStateMachine):
             event = self.socket.output_queue.get_nowait()
             if event["type"] == "websocket.close":
                 SEEN[f"closed {event['code']}"] += 1
-                assert event["code"] in CLOSES, event
+                assert event["code"] in CLOSE_CODES, event
                 return True
             answer = decode_server(event["text"])
             assert len(event["text"].encode()) <= MAX_FRAME_BYTES
             SEEN[answer.type] += 1
         return False
 
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self.socket is not None:
             self._run(self.socket.disconnect(timeout=60))
             self._run(_settled())
         self.socket = None
 
-    def _run(self, act: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(act)
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(coroutine)
 
 
 async def _settled() -> None:

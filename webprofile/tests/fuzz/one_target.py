@@ -33,7 +33,7 @@ with atheris.instrument_imports(
     django.setup()  # imports some of these packages
     from webprofile.tests.fuzz.targets import TARGETS
 
-MOST_MEMORY = 4 << 30
+MEMORY_LIMIT_BYTES = 4 << 30
 
 
 def main() -> None:
@@ -42,36 +42,36 @@ def main() -> None:
     folder = Path(findings)
     folder.mkdir(parents=True, exist_ok=True)
     # beyond this limit Python raises MemoryError, which is a finding with a location
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
 
     def feed(data: bytes) -> None:
         try:
             target.feed(data)
         except Exception as error:
-            _keep(folder, name, data, error)
+            _store(folder, name, data, error)
 
     more = {"custom_mutator": _change_json} if target.is_json else {}
     atheris.Setup([sys.argv[0], *options], feed, **more)
     atheris.Fuzz()
 
 
-def _change_json(data: bytes, most: int, seed: int) -> bytes:
+def _change_json(data: bytes, max_bytes: int, seed: int) -> bytes:
     chance = random.Random(seed)
     kind = chance.randrange(20)
     if kind == 0:
-        return nested(chance.randint(10, most // 16), chance).encode()[:most]
+        return nested(chance.randint(10, max_bytes // 16), chance).encode()[:max_bytes]
     if kind > 4:
         try:
-            text = json.dumps(change(json.loads(data), chance), ensure_ascii=kind % 2 == 0)
-            changed = text.encode("utf-8", "surrogatepass")
+            json_text = json.dumps(change(json.loads(data), chance), ensure_ascii=kind % 2 == 0)
+            changed = json_text.encode("utf-8", "surrogatepass")
         except (ValueError, RecursionError, IndexError, OverflowError):
             changed = b""
-        if 0 < len(changed) <= most:
+        if 0 < len(changed) <= max_bytes:
             return changed
-    return bytes(atheris.Mutate(data, most))
+    return bytes(atheris.Mutate(data, max_bytes))
 
 
-def _keep(folder: Path, name: str, data: bytes, error: Exception) -> None:
+def _store(folder: Path, name: str, data: bytes, error: Exception) -> None:
     """Store input and traceback, once for each type of error and location."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}"
@@ -79,8 +79,8 @@ def _keep(folder: Path, name: str, data: bytes, error: Exception) -> None:
     if (folder / f"{name}-{mark}").exists():
         return
     (folder / f"{name}-{mark}").write_bytes(data)
-    words = "".join(traceback.format_exception(error, limit=-12))
-    (folder / f"{name}-{mark}.txt").write_text(words, errors="replace")
+    text = "".join(traceback.format_exception(error, limit=-12))
+    (folder / f"{name}-{mark}.txt").write_text(text, errors="replace")
     print(f"FINDING {name} {place}", flush=True)
 
 

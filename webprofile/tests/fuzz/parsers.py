@@ -35,29 +35,29 @@ for name, target in TARGETS.items():
 def main() -> int:
     args = _arguments()
     folder = Path(args.folder or tempfile.mkdtemp(prefix="fuzz-parsers-"))
-    listed = subprocess.run([sys.executable, "-c", _TARGETS], capture_output=True, check=True)
-    targets = {name: seeds for name, *seeds in map(str.split, listed.stdout.decode().splitlines())}
-    chosen = {name: targets[name] for name in args.only or targets}
+    result = subprocess.run([sys.executable, "-c", _TARGETS], capture_output=True, check=True)
+    targets = {name: seeds for name, *seeds in map(str.split, result.stdout.decode().splitlines())}
+    selected = {name: targets[name] for name in args.only or targets}
     print(f"seed={args.seed} seconds={args.seconds} folder={folder}", flush=True)
-    each_s = max(args.seconds // len(chosen), 1)
-    total = finding_count = idle = 0
-    for name, seeds in chosen.items():
+    target_s = max(args.seconds // len(selected), 1)
+    total = finding_count = failed_starts = 0
+    for name, seeds in selected.items():
         write_seeds(name, tuple(seeds), folder / "corpus" / name)
-        executed, words = _fuzz(name, folder, seconds=each_s, seed=args.seed)
+        executed, coverage = _fuzz(name, folder, seconds=target_s, seed=args.seed)
         findings = sorted((folder / "findings").glob(f"{name}-*"))
         inputs = [path.name for path in findings if path.suffix != ".txt"]
-        print(f"{name}: {executed} inputs, {words}, findings: {inputs or 'none'}", flush=True)
+        print(f"{name}: {executed} inputs, {coverage}, findings: {inputs or 'none'}", flush=True)
         total, finding_count = total + executed, finding_count + len(inputs)
         if not executed:
-            idle += 1
+            failed_starts += 1
             print((folder / f"{name}.log").read_text(errors="replace")[-2000:], flush=True)
     print(f"seed={args.seed} inputs={total} findings={finding_count}")
-    return 1 if finding_count or idle else 0
+    return 1 if finding_count or failed_starts else 0
 
 
 def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str]:
     """Run a target, again after each crash; return the number of inputs and the coverage."""
-    end, executed, words = time.monotonic() + seconds, 0, "nothing reached"
+    end, executed, coverage = time.monotonic() + seconds, 0, "nothing reached"
     log = folder / f"{name}.log"
     while (left := int(end - time.monotonic())) > 0:
         command = [
@@ -75,9 +75,9 @@ def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str
             break
         figures = _FIGURES.findall(text)
         if figures:
-            words = "{} places, {} features, corpus {}".format(*figures[-1])
+            coverage = "{} places, {} features, corpus {}".format(*figures[-1])
         seed += 1
-    return executed, words
+    return executed, coverage
 
 
 def _arguments() -> argparse.Namespace:

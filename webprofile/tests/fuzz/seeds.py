@@ -14,7 +14,7 @@ from testdata import DATA
 
 ROOT = Path(__file__).resolve().parents[3]
 #: size limit of a seed, B; larger files only repeat the same structures
-LARGEST = 64 * 1024
+MAX_SEED_BYTES = 64 * 1024
 
 _PLAN = {"preset": "standard", "clean": True, "clean_min_s": 1.0, "profiled": 5}
 _PASS = {
@@ -25,7 +25,7 @@ _PASS = {
 }  # fmt: skip
 _STATE = {"at": 1.7e9, "cpu_percent": 3.5, "load_average": [0.1], "gpus": [{"name": "x"}]}
 
-MADE: dict[str, tuple[bytes | str | dict, ...]] = {
+CONTENTS: dict[str, tuple[bytes | str | dict, ...]] = {
     "tensor": (
         struct.pack("<III7I", 6, 0, 7, 2, 0, 0, 0, 0, 0, 0) + b"var=x}" + bytes(8),
         struct.pack("<III7I", 66, 4, 7, 1, 0, 0, 0, 0, 0, 0)
@@ -69,16 +69,16 @@ def write_seeds(target: str, patterns: tuple[str, ...], folder: Path) -> int:
     """Put the seeds of a target into `folder` and return how many there are."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [path for pattern in patterns for root in (DATA, ROOT) for path in root.glob(pattern)]
-    small = [path for path in paths if path.is_file() and path.stat().st_size <= LARGEST]
+    small = [path for path in paths if path.is_file() and path.stat().st_size <= MAX_SEED_BYTES]
     for number, path in enumerate(small):
         shutil.copyfile(path, folder / f"{number:04}")
-    made = [*MADE.get(target, ())]
-    if target in _BUILT:
-        made.append(_BUILT[target]())
-    for number, content in enumerate(made):
+    contents = [*CONTENTS.get(target, ())]
+    if target in _BUILDERS:
+        contents.append(_BUILDERS[target]())
+    for number, content in enumerate(contents):
         text = json.dumps(content) if isinstance(content, dict) else content
         (folder / f"made-{number}").write_bytes(text.encode() if isinstance(text, str) else text)
-    return len(small) + len(made)
+    return len(small) + len(contents)
 
 
 def _of_plan(name: str) -> Callable[[], bytes]:
@@ -97,13 +97,13 @@ def _dump() -> bytes:
     """Return a zip of two variables, as an agent stores it."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for number, tensor in enumerate(MADE["tensor"]):
+        for number, tensor in enumerate(CONTENTS["tensor"]):
             assert isinstance(tensor, bytes)
             archive.writestr(f"{number:06x}", tensor)
     return file.getvalue()
 
 
-_BUILT: dict[str, Callable[[], bytes]] = {
+_BUILDERS: dict[str, Callable[[], bytes]] = {
     "dump": _dump,
     "columns": _columns,
     "static_memory": _of_plan("StaticMemoryInfo.json"),

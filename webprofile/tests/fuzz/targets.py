@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +50,10 @@ from webprofile.errors import DomainError
 _FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
 _SAMPLE = Path(__file__).parents[3] / "profiles" / "tests" / "static_memory" / "tiny.zip"
 _PLAN = zipfile.ZipFile(_SAMPLE).read("StaticMemoryInfo.json")
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
-class BrokenPromiseError(Exception):
+class ContractError(Exception):
     """The code raised no unexpected error, but violated its contract."""
 
 
@@ -70,46 +70,46 @@ class FuzzTarget:
     is_json: bool = False
 
 
+@contextlib.contextmanager
+def explained_errors() -> Iterator[None]:
+    """Allow errors of formats and dumps that have a code and a detail."""
+    try:
+        yield
+    except (ProfileFormatError, tensor_dump.DumpError) as error:
+        if not error.code or not error.detail:
+            raise ContractError("an error without code or detail") from error
+        error.detail.encode()
+
+
 def feed_profile(data: bytes) -> None:
     with contextlib.suppress(ProfileFormatError):
         io_dump.makers(data)
     with contextlib.suppress(ProfileFormatError):
-        parse(data, max_bytes=MOST_BYTES, checked=False)
-    try:
-        columns = parse(data, max_bytes=MOST_BYTES)
+        parse(data, max_bytes=MAX_BYTES, checked=False)
+    with explained_errors():
+        columns = parse(data, max_bytes=MAX_BYTES)
         parse_graph(data, columns)
-    except ProfileFormatError as error:
-        _check_message(error.code, error.detail)
-    try:
-        columns, graph = parse_whole(data, max_bytes=MOST_BYTES)
+    with explained_errors():
+        columns, graph = parse_whole(data, max_bytes=MAX_BYTES)
         graph()
-    except ProfileFormatError as error:
-        _check_message(error.code, error.detail)
 
 
 def feed_trace(data: bytes) -> None:
-    try:
+    with explained_errors():
         trace = read_dynamic(_written("trace.json", data))
-    except ProfileFormatError as error:
-        _check_message(error.code, error.detail)
-        return
-    kept = msgspec.json.encode(trace.summary)
-    if msgspec.json.decode(kept, type=TraceSummary) != trace.summary:
-        raise BrokenPromiseError("the summary is not the same after a round")
+        encoded = msgspec.json.encode(trace.summary)
+        if msgspec.json.decode(encoded, type=TraceSummary) != trace.summary:
+            raise ContractError("encoding changes the summary")
 
 
 def feed_static_memory(data: bytes) -> None:
-    try:
-        plan = read_static_memory(_written("plan.json", data), None)
-    except ProfileFormatError as error:
-        _check_message(error.code, error.detail)
-        return
-    _is_same_after_a_round(plan)
+    with explained_errors():
+        _check_encoding(read_static_memory(_written("plan.json", data), None))
 
 
 def feed_static_graph(data: bytes) -> None:
     """A graph with arbitrary bytes next to a valid plan of six operators."""
-    _is_same_after_a_round(read_static_memory(_written("plan.json", _PLAN), _written("g", data)))
+    _check_encoding(read_static_memory(_written("plan.json", _PLAN), _written("g", data)))
 
 
 def feed_static_zip(data: bytes) -> None:
@@ -117,27 +117,23 @@ def feed_static_zip(data: bytes) -> None:
     path = _written("plan.zip", data)
     folder = Path(tempfile.mkdtemp(dir=_FOLDER))
     try:
-        plan, graph = unpack(path, folder / "plan", max_bytes=MOST_BYTES)
-        _is_same_after_a_round(read_static_memory(plan, graph))
-    except ProfileFormatError as error:
-        _check_message(error.code, error.detail)
+        with explained_errors():
+            plan, graph = unpack(path, folder / "plan", max_bytes=MAX_BYTES)
+            _check_encoding(read_static_memory(plan, graph))
     finally:
         shutil.rmtree(folder)
 
 
-def _is_same_after_a_round(plan: bytes) -> None:
+def _check_encoding(plan: bytes) -> None:
     if msgspec.json.encode(msgspec.json.decode(plan, type=StaticMemory)) != plan:
-        raise BrokenPromiseError("the plan is not the same after a round")
+        raise ContractError("encoding changes the plan")
 
 
 def feed_memory_flow(data: bytes) -> None:
-    try:
+    with explained_errors():
         summary = read_memory_flow(_written("memory_flow.svg", data))
-    except ProfileFormatError as error:
-        _check_message(error.code, error.detail)
-        return
-    if msgspec.json.decode(summary, type=MemoryFlowSummary).peak_bytes < 0:
-        raise BrokenPromiseError("less than nothing is held")
+        if msgspec.json.decode(summary, type=MemoryFlowSummary).peak_bytes < 0:
+            raise ContractError("the peak is negative")
 
 
 def feed_columns(data: bytes) -> None:
@@ -149,30 +145,26 @@ def feed_columns(data: bytes) -> None:
 
 
 def feed_dump(data: bytes) -> None:
-    try:
-        dump = tensor_dump.open_zip(io.BytesIO(data), most_bytes=MOST_BYTES)
+    with explained_errors():
+        dump = tensor_dump.open_zip(io.BytesIO(data), most_bytes=MAX_BYTES)
         for header in dump.headers().values():
             for _ in dump.blocks(header, 4096):
                 pass
-    except tensor_dump.DumpError as error:
-        _check_message(error.code, error.detail)
 
 
 def feed_tensor(data: bytes) -> None:
-    try:
+    with explained_errors():
         tensor_dump.read_header("00001f", io.BytesIO(data), len(data))
-    except tensor_dump.DumpError as error:
-        _check_message(error.code, error.detail)
 
 
-def feed_first_look(data: bytes) -> None:
+def feed_detection(data: bytes) -> None:
     detection.other_kind(data[: detection.HEAD_BYTES])
     model_form(data)
 
 
 def feed_npy(data: bytes) -> None:
     for kind in ("wheel", "binary"):
-        _inspected("x.npy", data, kind)
+        _inspect("x.npy", data, kind)
     path = _written("x.npy", data)
     with contextlib.suppress(InputError):
         header = read_header(path, "wheel")
@@ -180,13 +172,13 @@ def feed_npy(data: bytes) -> None:
 
 
 def feed_picture(data: bytes) -> None:
-    _inspected("x.ppm", data, "wheel")
+    _inspect("x.ppm", data, "wheel")
     with contextlib.suppress(InputError):
         map_picture(_written("x.ppm", data)).ravel()[:16].sum()
 
 
 def feed_json_input(data: bytes) -> None:
-    _inspected("x.json", data, "wheel")
+    _inspect("x.json", data, "wheel")
     with contextlib.suppress(InputError):
         read_json(_written("x.json", data))
 
@@ -197,12 +189,12 @@ def feed_literal(data: bytes) -> None:
         literal = read_literal(text)
     except InputError as error:
         if not error.rule:
-            raise BrokenPromiseError("the site has no text for it") from error
+            raise ContractError("the site has no message for it") from error
         return
     # the device must read what the site accepts, with the same result
     array = read_literal(literal.text).array()
     if array.shape != literal.shape or str(array.dtype) != literal.dtype:
-        raise BrokenPromiseError(f"{literal} became {array.dtype} {array.shape}")
+        raise ContractError(f"{literal} is read as {array.dtype} {array.shape}")
 
 
 def feed_frame(data: bytes) -> None:
@@ -213,7 +205,7 @@ def feed_frame(data: bytes) -> None:
         except ValidationError:
             continue
         if "NaN" not in text and decode(encode(message)) != message:
-            raise BrokenPromiseError(f"not the same after a round: {message!r:.200}")
+            raise ContractError(f"encoding changes {message!r:.200}")
 
 
 def feed_batch(data: bytes) -> None:
@@ -224,7 +216,7 @@ def feed_batch(data: bytes) -> None:
             read_batch(_written(f"batch{suffix}", data))
         except BatchError as error:
             if not error.mistakes:
-                raise BrokenPromiseError("no word about what is wrong") from error
+                raise ContractError("an error without mistakes") from error
 
 
 def feed_document(data: bytes) -> None:
@@ -251,7 +243,7 @@ def feed_options(data: bytes) -> None:
             continue
         for argument in build_arguments("model.mge", {}, chosen, "profile.json")[1:]:
             if not argument.startswith("--"):
-                raise BrokenPromiseError(f"an argument of its own: {argument!r:.100}")
+                raise ContractError(f"an argument that is no option: {argument!r:.100}")
 
 
 def feed_log(data: bytes) -> None:
@@ -271,27 +263,17 @@ def feed_measurement(data: bytes) -> None:
     # PostgreSQL's JSON accepts neither NaN nor NUL
     text = json.dumps([*shown, row.histogram], allow_nan=False, ensure_ascii=False)
     if "\\u0000" in text:
-        raise BrokenPromiseError("a NUL goes to the database")
+        raise ContractError("a NUL for the database")
     text.encode()
 
 
-def _check_message(code: str, detail: str) -> None:
-    if not code or not detail:
-        raise BrokenPromiseError("an error without a word")
-    detail.encode()
-
-
-def _starts(code: str, start: str) -> None:
-    if not code.startswith(start):
-        raise BrokenPromiseError(f"{code} is none of {start}*")
-
-
-def _inspected(name: str, data: bytes, kind: str) -> None:
+def _inspect(name: str, data: bytes, kind: str) -> None:
     try:
         for array in contents.inspect(name, data[: 64 * 1024], len(data), kind=kind):
             json.dumps(array, allow_nan=False)
     except DomainError as error:
-        _starts(error.code, "input_")
+        if not error.code.startswith("input_"):
+            raise ContractError(f"{error.code} is no code of an input") from error
 
 
 def _written(name: str, data: bytes) -> Path:
@@ -311,8 +293,8 @@ TARGETS = {
     "columns": FuzzTarget(feed_columns, ("bad/inputs/*.npz",)),
     "dump": FuzzTarget(feed_dump, ("bad/inputs/*.npz",)),
     "tensor": FuzzTarget(feed_tensor, ()),
-    "first_look": FuzzTarget(
-        feed_first_look, ("profiles/*.json", "bad/models/*", "traces/*/*", "bad/inputs/*")
+    "detection": FuzzTarget(
+        feed_detection, ("profiles/*.json", "bad/models/*", "traces/*/*", "bad/inputs/*")
     ),
     "npy": FuzzTarget(feed_npy, ("inputs/*/*.npy", "bad/inputs/*.npy")),
     "picture": FuzzTarget(feed_picture, ()),

@@ -26,19 +26,19 @@ ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
 HOSTS = {"SITE_HOST": "site.test", "VIEWER_HOST": "viewer.test", "STORAGE_HOST": "storage.test"}
 BUILT = ("migrate", "proxy", "minio", "backup", "agent")
-PERSON = "ada@example.org"
+USER = "ada@example.org"
 _ONLINE_WITHIN_S = 120.0
 _LISTENING_WITHIN_S = 60.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-images", description=__doc__)
-    parser.add_argument("--podman", default="podman", help="the program, or what wraps it")
-    parser.add_argument("--no-build", action="store_true", help="use the images that are there")
+    parser.add_argument("--podman", default="podman", help="podman or a wrapper of it")
+    parser.add_argument("--no-build", action="store_true", help="use existing images")
     parser.add_argument("--build-options", default="", help="of podman build, such as mirrors")
     args = parser.parse_args()
     if os.geteuid():
-        raise SystemExit("root is needed: containers have memory limits and networks of their own")
+        raise SystemExit("root is needed for memory limits and networks of containers")
     if shutil.which(args.podman) is None:
         raise SystemExit(f"there is no {args.podman}: install podman, or name it by --podman")
     # exit through the context managers, which remove the containers
@@ -48,21 +48,21 @@ def main() -> int:
     except ImageTestError as error:
         print(error, file=sys.stderr)
         return 1
-    say("all of it works")
+    log("all steps succeeded")
     return 0
 
 
 def run(args: argparse.Namespace) -> None:
     """Run all steps. Raises ImageTestError."""
     temporary = tempfile.TemporaryDirectory(prefix="mgw-images-")
-    with temporary as folder, trial(args.podman, Path(folder)) as (engine, place):
+    with temporary as path, trial(args.podman, Path(path)) as (engine, folder):
         if not args.no_build:
             build(engine, shlex.split(args.build_options))
-        serve(engine)
-        profile(engine, place, trust(engine, place))
-        saved = back_up(engine)
-        end(engine)
-        bring_back(engine, saved)
+        start_site(engine)
+        run_task(engine, folder, trust_proxy(engine, folder))
+        backup = back_up(engine)
+        stop_all(engine)
+        restore(engine, backup)
 
 
 @contextlib.contextmanager
@@ -81,8 +81,8 @@ def trial(podman: str, folder: Path) -> Iterator[tuple[Engine, Path]]:
         own.mkdir()
         os.chown(own, 10001, 10001)
     variables = {"TLS": "tls internal", "BACKUPS": str(backups), "CERTIFICATES": str(certificates)}
-    described = composition(DOCKER / "compose.yaml", HOSTS | variables)
-    engine = Engine(podman, DOCKER, described, secrets=secrets)
+    compose = composition(DOCKER / "compose.yaml", HOSTS | variables)
+    engine = Engine(podman, DOCKER, compose, secrets=secrets)
     engine.clear()
     try:
         yield engine, folder
@@ -94,12 +94,12 @@ def build(engine: Engine, options: list[str]) -> None:
     for name in BUILT:
         begin = time.monotonic()
         engine.build(name, options)
-        say(f"built {name}: {engine.size_mb(name):.0f} MB in {time.monotonic() - begin:.0f} s")
+        log(f"built {name}: {engine.size_mb(name):.0f} MB in {time.monotonic() - begin:.0f} s")
 
 
-def serve(engine: Engine) -> None:
+def start_site(engine: Engine) -> None:
     """Start all services in the order of their dependencies."""
-    rows_and_files(engine)
+    start_stores(engine)
     engine.once("migrate")
     for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
         engine.start(name)
@@ -108,17 +108,17 @@ def serve(engine: Engine) -> None:
     ports += ["--env", "HTTP_PORT=80", "--env", "HTTPS_PORT=443"]
     names = [word for host in HOSTS.values() for word in ("--network-alias", host)]
     engine.start("proxy", *ports, *names, networks=("inside", "outside", "devices"))
-    say("the site is up")
+    log("the site is up")
 
 
-def rows_and_files(engine: Engine) -> None:
+def start_stores(engine: Engine) -> None:
     engine.networks()
     for name in ("postgres", "redis", "minio"):
         engine.start(name)
     engine.once("storage")
 
 
-def trust(engine: Engine, folder: Path) -> list[str]:
+def trust_proxy(engine: Engine, folder: Path) -> list[str]:
     """Return options for a container that trusts the certificates of the proxy."""
     authority = folder / "root.crt"
     path = "/var/lib/proxy/caddy/pki/authorities/local/root.crt"
@@ -127,10 +127,10 @@ def trust(engine: Engine, folder: Path) -> list[str]:
     return ["--volume", f"{authority}:/root.crt:ro", "--env", "SSL_CERT_FILE=/root.crt"]
 
 
-def profile(engine: Engine, folder: Path, authority: list[str]) -> None:
-    say(f"doctor:\n{examined(engine, authority)}")
+def run_task(engine: Engine, folder: Path, authority: list[str]) -> None:
+    log(f"doctor:\n{run_doctor(engine, authority)}")
     manage = ("migrate", "manage")
-    engine.once(*manage, "users", "create", PERSON, stdin="a long passphrase 1\n")
+    engine.once(*manage, "users", "create", USER, stdin="a long passphrase 1\n")
     line = engine.once(*manage, "workers", "enrol", "box", "--public").splitlines()[-1]
     code = line.split("--code ")[1].split()[0]
     (folder / "secrets" / "enrol_code").write_text(code)
@@ -143,12 +143,12 @@ def profile(engine: Engine, folder: Path, authority: list[str]) -> None:
     if "ok      sandbox" not in engine.log("agent"):
         raise ImageTestError(f"models run without a sandbox:\n{engine.log('agent')}")
     submit = ("submit", "-m", "/data/models/tiny.mge", "-w", "box", "-p", "quick", "--wait")
-    engine.once(*manage, *submit, "--as", PERSON, more=["--volume", f"{DATA}:/data:ro"])
-    listed(engine)
-    promises(engine)
+    engine.once(*manage, *submit, "--as", USER, more=["--volume", f"{DATA}:/data:ro"])
+    check_task_list(engine)
+    verify_integrity(engine)
 
 
-def examined(engine: Engine, authority: list[str]) -> str:
+def run_doctor(engine: Engine, authority: list[str]) -> str:
     """Run `manage.py doctor` until it succeeds, since healthy actors may still be starting."""
     trusted = [*authority, "--env", "S3_CA_BUNDLE=/root.crt"]
     deadline = time.monotonic() + _LISTENING_WITHIN_S
@@ -160,43 +160,43 @@ def examined(engine: Engine, authority: list[str]) -> str:
                 raise
 
 
-def listed(engine: Engine) -> None:
+def check_task_list(engine: Engine) -> None:
     table = engine.once("migrate", "manage", "tasks", "list")
     if "succeeded" not in table:
-        raise ImageTestError(f"the task did not succeed, or is not there:\n{table}")
-    say(table)
+        raise ImageTestError(f"no task succeeded:\n{table}")
+    log(table)
 
 
-def promises(engine: Engine) -> None:
-    say(engine.once("migrate", "manage", "verify").splitlines()[-1])
+def verify_integrity(engine: Engine) -> None:
+    log(engine.once("migrate", "manage", "verify").splitlines()[-1])
 
 
 def back_up(engine: Engine) -> str:
-    saved = engine.once("backup").splitlines()[-1]
-    say(f"backup: {saved}")
-    return saved
+    backup = engine.once("backup").splitlines()[-1]
+    log(f"backup: {backup}")
+    return backup
 
 
-def end(engine: Engine) -> None:
+def stop_all(engine: Engine) -> None:
     for name in ("agent", "web-1", "web-2", "dispatch", "actors", "sweep", "proxy"):
         code, took_s = engine.stop(name)
         if code:
             raise ImageTestError(f"{name} ended with {code}:\n{engine.log(name)}")
-        say(f"{name} ended in {took_s:.1f} s")
+        log(f"{name} ended in {took_s:.1f} s")
 
 
-def bring_back(engine: Engine, saved: str) -> None:
+def restore(engine: Engine, backup: str) -> None:
     """Restore the backup into empty volumes and check it."""
     engine.clear()
-    rows_and_files(engine)
-    engine.once("backup", "/app/docker/backup/restore.sh", saved)
+    start_stores(engine)
+    engine.once("backup", "/app/docker/backup/restore.sh", backup)
     engine.once("migrate")
-    listed(engine)
-    promises(engine)
-    say("the backup is back")
+    check_task_list(engine)
+    verify_integrity(engine)
+    log("the backup is restored")
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(text, flush=True)
 
 

@@ -24,13 +24,13 @@ class Engine:
     """Runs services with podman. `docker`: folder of the compose file; `secrets`: their folder."""
 
     def __init__(
-        self, podman: str, docker: Path, described: dict[str, Any], *, secrets: Path
+        self, podman: str, docker: Path, compose: dict[str, Any], *, secrets: Path
     ) -> None:
-        self._podman, self._docker, self._described = podman, docker, described
+        self._podman, self._docker, self._compose = podman, docker, compose
         self._secrets = secrets
 
     def build(self, name: str, options: Sequence[str]) -> None:
-        build = self._described["services"][name]["build"]
+        build = self._compose["services"][name]["build"]
         context = (self._docker / build["context"]).resolve()
         command = [self._podman, "build", *options, "-t", self._image(name)]
         command += ["-f", str(context / build["dockerfile"]), str(context)]
@@ -42,13 +42,13 @@ class Engine:
         return int(inspected) / 1e6
 
     def networks(self) -> None:
-        for name, network in self._described["networks"].items():
+        for name, network in self._compose["networks"].items():
             kind = ["--internal"] if network.get("internal") else []
             self._output("network", "create", *kind, f"{PREFIX}-{name}")
 
     def start(self, name: str, *more: str, networks: Sequence[str] = ()) -> None:
-        """Start a service and wait until its health check passes. Raises Failed with its log."""
-        service = self._described["services"][name]
+        """Start a service and wait until it is healthy. Raises ImageTestError with its log."""
+        service = self._compose["services"][name]
         container = f"{PREFIX}-{name}"
         check = json.dumps(service["healthcheck"]["test"][1:])
         command = ["run", "-d", "--name", container, "--replace", "--network-alias", name]
@@ -63,7 +63,7 @@ class Engine:
 
     def once(self, name: str, *command: str, more: Sequence[str] = (), stdin: str = "") -> str:
         """Run a service to its end, `stdin` on its standard input; return its output."""
-        service = self._described["services"][name]
+        service = self._compose["services"][name]
         words = command or service["command"]
         # with a name, so that `clear` can remove it if this program is interrupted
         run = ["run", "--rm", "-i", "--name", f"{PREFIX}-{name}-once", "--replace"]
@@ -72,7 +72,7 @@ class Engine:
 
     def stop(self, name: str) -> tuple[int, float]:
         """Stop a service; return its exit code and the time in s."""
-        container, service = f"{PREFIX}-{name}", self._described["services"][name]
+        container, service = f"{PREFIX}-{name}", self._compose["services"][name]
         begin = time.monotonic()
         self._output("stop", "-t", service["stop_grace_period"].removesuffix("s"), container)
         took_s = time.monotonic() - begin
@@ -84,8 +84,8 @@ class Engine:
         return self._output("exec", f"{PREFIX}-{name}", "cat", path)
 
     def log(self, name: str) -> str:
-        done = self._call("logs", "--tail", "40", f"{PREFIX}-{name}")
-        return done.stdout + done.stderr
+        result = self._call("logs", "--tail", "40", f"{PREFIX}-{name}")
+        return result.stdout + result.stderr
 
     def clear(self) -> None:
         """Remove all containers, volumes and networks of this program; images stay."""
@@ -131,19 +131,19 @@ class Engine:
     def _secret(self, secret: str | dict[str, str]) -> str:
         name = secret if isinstance(secret, str) else secret["source"]
         target = f"/run/secrets/{name}" if isinstance(secret, str) else secret["target"]
-        file = Path(self._described["secrets"][name]["file"]).name
+        file = Path(self._compose["secrets"][name]["file"]).name
         return f"{self._secrets / file}:{target}:ro"
 
     def _image(self, name: str) -> str:
-        service = self._described["services"][name]
+        service = self._compose["services"][name]
         image: str = service["image"]
         return f"localhost/{image}" if "build" in service else image
 
     def _output(self, *words: str, stdin: str = "") -> str:
-        done = self._call(*words, stdin=stdin)
-        if done.returncode:
-            raise ImageTestError(f"podman {' '.join(words[:2])}: {done.stdout}{done.stderr}")
-        return done.stdout.strip()
+        result = self._call(*words, stdin=stdin)
+        if result.returncode:
+            raise ImageTestError(f"podman {' '.join(words[:2])}: {result.stdout}{result.stderr}")
+        return result.stdout.strip()
 
     def _call(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
